@@ -1,1 +1,29 @@
-//! Placeholder until the engine lands.
+#![doc = include_str!("../README.md")]
+
+mod algorithm;
+mod bits;
+mod clock;
+mod decision;
+mod error;
+mod key;
+mod limiter;
+mod rate;
+mod ring;
+mod sync;
+mod table;
+mod time;
+
+pub use algorithm::{
+    Algorithm, Count, FixedWindow, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
+    TokenBucket,
+};
+pub use clock::{Clock, ManualClock, TscClock};
+#[cfg(not(loom))]
+pub use clock::{CoarseClock, SystemClock};
+pub use decision::{Decision, Outcome};
+pub use error::Error;
+pub use key::{Identity, Ipv6Prefix, Key};
+pub use limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter, Tier};
+pub use rate::Rate;
+pub use table::{Stats, WhenFull};
+pub use time::Timestamp;

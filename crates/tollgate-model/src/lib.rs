@@ -1,1 +1,60 @@
-//! Placeholder until the model lands.
+//! The specification of Tollgate's algorithms as code: exact, slow, obvious.
+//!
+//! This crate answers one question: *what is the right answer?* It is written from the formulas in the
+//! documentation and from nothing else, with integers wide enough that nothing is ever rounded unless the
+//! formula says so. The engine is compared with it; where the two disagree, one of them has a bug.
+//!
+//! ```
+//! use tollgate_model::{Algorithm, Model};
+//!
+//! let three_a_second = Algorithm::TokenBucket {
+//!     count: 3,
+//!     period_ns: 1_000_000_000,
+//!     burst: 1,
+//!     initial: 1,
+//!     grains: None,
+//! };
+//! let mut model = Model::new(three_a_second);
+//! assert!(model.check("alice", 0, 1).allowed);
+//! assert_eq!(model.check("alice", 0, 1).retry_after_ns, Some(333_333_334));
+//! ```
+//!
+//! # Where to read what
+//!
+//! | file                | holds                                                                   |
+//! |---------------------|-------------------------------------------------------------------------|
+//! | `algorithm.rs`      | [`Algorithm`] and [`Count`]: what can be asked for                      |
+//! | `answer.rs`         | [`Answer`]: what a check says                                           |
+//! | `model.rs`          | [`Model`]: one state for each key                                       |
+//! | `rule.rs`           | what is the same for all: cost 0, cost above the limit, the order of it |
+//! | `arrival.rs`        | the arithmetic of GCRA, shared by the token bucket and the leaky bucket |
+//! | `token_bucket.rs`   | the token bucket                                                        |
+//! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                             |
+//! | `grid.rs`           | aligned windows                                                         |
+//! | `fixed_window.rs`   | the fixed window                                                        |
+//! | `sliding_window.rs` | the sliding window counter: previous * overlap + current                |
+//! | `sub_windows.rs`    | the sliding window in sub-windows, which never admits too much          |
+//! | `sliding_log.rs`    | the sliding window log                                                  |
+//!
+//! # Time
+//!
+//! Time is a whole number of nanoseconds since the limiter's clock zero, in a `u64`. Waits and resets that
+//! would not fit into a `u64` (584 years) are given as `u64::MAX`. A key that was never seen is exactly like
+//! a key that was idle for long.
+
+mod algorithm;
+mod answer;
+mod arrival;
+mod fixed_window;
+mod grid;
+mod leaky_bucket;
+mod model;
+mod rule;
+mod sliding_log;
+mod sliding_window;
+mod sub_windows;
+mod token_bucket;
+
+pub use algorithm::{Algorithm, Count};
+pub use answer::Answer;
+pub use model::Model;

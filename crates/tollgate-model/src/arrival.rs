@@ -1,0 +1,138 @@
+//! The arithmetic of GCRA, which the token bucket and the leaky bucket share.
+//!
+//! All that is remembered of a key is its theoretical arrival time, the TAT: the moment at which its bucket
+//! is full again (seen as tokens), or empty again (seen as a leak). An admitted request moves it on by one
+//! emission interval for each unit of its cost; a request passes if that leaves the TAT at most
+//! `capacity` intervals ahead of the clock:
+//!
+//! ```text
+//!          base = max(TAT, now)                  base + cost * I  <=  now + capacity * I
+//!   now -----|--------------------|---------------------------------------------|------> time
+//!            '------- debt -------'------------------ room ---------------------'
+//! ```
+//!
+//! # Units
+//!
+//! The interval I = period / count is rarely a whole number of nanoseconds, so the clock is counted in
+//! *grains*: S of them make one unit of cost, and
+//!
+//! ```text
+//!   C(t) = floor(t * count * S / period)        the clock's reading, in grains, at t nanoseconds
+//! ```
+//!
+//! With S = period the division leaves no remainder, one grain is 1/count of a nanosecond, and everything is
+//! exact. A smaller S describes an engine that keeps coarser time.
+
+use crate::rule::clamp;
+
+/// A rate, and the grains in which its time is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrivals {
+    count: u128,
+    period: u128,
+    grains: u128,
+    capacity: u64,
+}
+
+impl Arrivals {
+    pub(crate) fn new(count: u64, period_ns: u64, capacity: u64, grains: Option<u64>) -> Self {
+        assert!(count > 0, "a rate of zero has no emission interval");
+        assert!(period_ns > 0, "a period of zero is not a rate");
+        let grains = grains.unwrap_or(period_ns);
+        assert!(grains > 0, "a token needs at least one grain");
+        Self { count: count.into(), period: period_ns.into(), grains: grains.into(), capacity }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// `units` of cost, in grains.
+    pub(crate) fn grains(&self, units: u64) -> u128 {
+        u128::from(units) * self.grains
+    }
+
+    /// C(t), without a product of more than 128 bits: whole tokens and the rest are converted apart.
+    /// Saturates only when more than 2^64 tokens have flowed since the clock's zero.
+    fn clock(&self, t: u64) -> u128 {
+        let flowed = u128::from(t) * self.count;
+        let (tokens, rest) = (flowed / self.period, flowed % self.period);
+        tokens.saturating_mul(self.grains).saturating_add(rest * self.grains / self.period)
+    }
+
+    /// The first nanosecond at which the clock shows at least `reading`: the inverse of [`Arrivals::clock`],
+    /// `ceil(reading * period / (count * S))`, again with whole tokens and the rest apart.
+    fn first_instant(&self, reading: u128) -> u128 {
+        let (tokens, rest) = (reading / self.grains, reading % self.grains);
+        let flowed =
+            tokens.saturating_mul(self.period).saturating_add((rest * self.period).div_ceil(self.grains));
+        flowed.div_ceil(self.count)
+    }
+
+    /// The wait from `now` until the clock shows at least `reading`; zero if it already does.
+    fn wait_until(&self, now: u64, reading: u128) -> u64 {
+        clamp(self.first_instant(reading).saturating_sub(now.into()))
+    }
+
+    /// How far the TAT is ahead of the clock.
+    fn debt(&self, tat: u128, now: u64) -> u128 {
+        tat.saturating_sub(self.clock(now))
+    }
+
+    /// The TAT after admitting `cost`, which is at most the capacity; `None` if there is no room.
+    pub(crate) fn admitted(&self, tat: u128, now: u64, cost: u64) -> Option<u128> {
+        let base = tat.max(self.clock(now));
+        let fits = self.debt(tat, now) <= self.grains(self.capacity - cost);
+        fits.then(|| base.saturating_add(self.grains(cost)))
+    }
+
+    /// How many more units have room.
+    pub(crate) fn remaining(&self, tat: u128, now: u64) -> u64 {
+        let room = self.grains(self.capacity).saturating_sub(self.debt(tat, now));
+        clamp(room / self.grains)
+    }
+
+    /// The wait until `cost` has room: until the clock shows `TAT + cost * S - capacity * S`.
+    pub(crate) fn retry_after(&self, tat: u128, now: u64, cost: u64) -> u64 {
+        self.wait_until(now, tat.saturating_sub(self.grains(self.capacity - cost)))
+    }
+
+    /// The wait until all debt is paid: until the clock shows the TAT.
+    pub(crate) fn paid_after(&self, tat: u128, now: u64) -> u64 {
+        self.wait_until(now, tat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_grains_the_clock_counts_fractions_of_a_nanosecond() {
+        let three_in_ten = Arrivals::new(3, 10, 1, None);
+        assert_eq!(three_in_ten.clock(7), 21);
+        assert_eq!(three_in_ten.grains(1), 10);
+        assert_eq!(three_in_ten.first_instant(10), 4); // 10/3 ns, rounded up
+    }
+
+    #[test]
+    fn with_grains_the_clock_moves_in_steps() {
+        let two_grains_in_ten = Arrivals::new(1, 10, 1, Some(2));
+        assert_eq!([4, 5, 9, 10].map(|t| two_grains_in_ten.clock(t)), [0, 1, 1, 2]);
+        assert_eq!([1, 2, 3].map(|reading| two_grains_in_ten.first_instant(reading)), [5, 10, 15]);
+    }
+
+    #[test]
+    fn the_first_instant_is_the_inverse_of_the_clock() {
+        for (count, period, grains) in
+            [(3, 10, None), (7, 10, Some(3)), (10, 3, Some(4)), (1, 7, Some(16)), (5, 5, None)]
+        {
+            let arrivals = Arrivals::new(count, period, 1, grains);
+            for reading in 1..200 {
+                let instant = u64::try_from(arrivals.first_instant(reading)).unwrap();
+                assert!(arrivals.clock(instant) >= reading);
+                assert!(arrivals.clock(instant - 1) < reading);
+            }
+        }
+    }
+}

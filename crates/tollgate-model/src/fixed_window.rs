@@ -1,0 +1,132 @@
+//! The fixed window: at most `limit` in each aligned window.
+//!
+//! Simple, and honest about its price: around a boundary, up to `2 * limit` pass within one window's length.
+
+use crate::Count;
+use crate::grid::Grid;
+use crate::rule::Rule;
+
+pub(crate) struct FixedWindow {
+    limit: u64,
+    grid: Grid,
+    count: Count,
+    ceiling: u64,
+}
+
+/// The last window in which something was counted, and what was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    index: u128,
+    count: u64,
+}
+
+impl FixedWindow {
+    pub(crate) fn new(limit: u64, window_ns: u64, origin_ns: u64, count: Count, ceiling: u64) -> Self {
+        assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
+        Self { limit, grid: Grid::new(window_ns, origin_ns), count, ceiling }
+    }
+
+    /// The window as it stands at `now`: a new one begins empty.
+    fn at(&self, window: &Window, now: u64) -> Window {
+        let index = self.grid.index(now, window.index);
+        Window { index, count: if index == window.index { window.count } else { 0 } }
+    }
+}
+
+impl Rule for FixedWindow {
+    type State = Window;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn unseen(&self) -> Window {
+        Window { index: 0, count: 0 }
+    }
+
+    fn admitted(&self, window: &Window, now: u64, cost: u64) -> Option<Window> {
+        let Window { index, count } = self.at(window, now);
+        let count = count.checked_add(cost).filter(|&count| count <= self.limit)?;
+        Some(Window { index, count })
+    }
+
+    fn refused(&self, window: &Window, now: u64, cost: u64) -> Window {
+        match self.count {
+            Count::Allowed => *window,
+            Count::All => {
+                let Window { index, count } = self.at(window, now);
+                Window { index, count: count.saturating_add(cost).min(self.ceiling) }
+            }
+        }
+    }
+
+    fn remaining(&self, window: &Window, now: u64) -> u64 {
+        self.limit.saturating_sub(self.at(window, now).count)
+    }
+
+    /// The next window admits every cost up to the limit.
+    fn retry_after(&self, window: &Window, now: u64, _cost: u64) -> u64 {
+        self.grid.wait_for(now, self.at(window, now).index + 1)
+    }
+
+    fn reset_after(&self, window: &Window, now: u64) -> u64 {
+        match self.at(window, now) {
+            Window { count: 0, .. } => 0,
+            Window { index, .. } => self.grid.wait_for(now, index + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Algorithm, Count, Model};
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
+
+    fn five_a_second(count: Count) -> Model {
+        let window_ns = SECOND;
+        Model::new(Algorithm::FixedWindow { limit: 5, window_ns, origin_ns: 0, count, ceiling: 7 })
+    }
+
+    /// V9.2
+    #[test]
+    fn twice_the_limit_can_pass_around_a_boundary() {
+        let mut model = five_a_second(Count::Allowed);
+        assert!(model.check("k", 999 * MS, 5).allowed);
+        assert!(model.check("k", 1_000 * MS, 5).allowed);
+        assert_eq!(model.check("k", 1_000 * MS, 1).retry_after_ns, Some(SECOND));
+    }
+
+    /// V9.1
+    #[test]
+    fn a_late_request_cannot_roll_the_window_back() {
+        let mut model = five_a_second(Count::Allowed);
+        assert!(model.check("k", 1_000 * MS, 5).allowed);
+        let late = model.check("k", 999 * MS, 1);
+        assert_eq!((late.allowed, late.retry_after_ns), (false, Some(1_001 * MS)));
+        assert!(!model.check("k", 1_001 * MS, 1).allowed);
+    }
+
+    #[test]
+    fn refused_requests_are_counted_up_to_the_ceiling_if_all_are() {
+        let mut model = five_a_second(Count::All);
+        assert!(model.check("k", 0, 3).allowed);
+        assert_eq!(model.check("k", 0, 3).remaining, 0);
+        assert!(!model.check("k", 0, 1).allowed);
+        assert_eq!(model.check("k", SECOND, 5).remaining, 0);
+
+        let mut model = five_a_second(Count::Allowed);
+        assert!(model.check("k", 0, 3).allowed);
+        assert_eq!(model.check("k", 0, 3).remaining, 2);
+        assert!(model.check("k", 0, 2).allowed);
+    }
+
+    #[test]
+    fn the_window_resets_at_its_end() {
+        let mut model = five_a_second(Count::Allowed);
+        assert_eq!(model.peek("k", 300 * MS, 0).reset_after_ns, 0);
+        assert_eq!(model.check("k", 300 * MS, 1).reset_after_ns, 700 * MS);
+        assert_eq!(model.peek("k", SECOND, 0).reset_after_ns, 0);
+    }
+}

@@ -1,0 +1,81 @@
+//! Aligned windows: time cut into equal parts, the same for every key.
+//!
+//! ```text
+//!              zero of the grid                clock zero = origin         now
+//!   index  ...  | 0         | 1         | 2      '  | 3         | 4        '  |
+//!               |-----------|-----------|--------'--|-----------|----------'--|---> time
+//! ```
+//!
+//! A key's window never goes back: a clock that does is read as standing at the start of the window that the
+//! key has already reached.
+
+use crate::rule::clamp;
+
+/// Windows of one length, and where the clock's zero lies among them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    length: u64,
+    origin: u64,
+}
+
+impl Grid {
+    pub(crate) fn new(length: u64, origin: u64) -> Self {
+        assert!(length > 0, "a window needs a length");
+        Self { length, origin }
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The time since the grid's zero.
+    fn place(&self, now: u64) -> u128 {
+        u128::from(now) + u128::from(self.origin)
+    }
+
+    /// The start of window `index`, as a time since the grid's zero.
+    fn start(&self, index: u128) -> u128 {
+        index * u128::from(self.length)
+    }
+
+    /// The window that counts for a key which has already been in window `reached`.
+    pub(crate) fn index(&self, now: u64, reached: u128) -> u128 {
+        reached.max(self.place(now) / u128::from(self.length))
+    }
+
+    /// How much of window `index` is over; zero while the clock stands before it.
+    pub(crate) fn elapsed(&self, now: u64, index: u128) -> u64 {
+        clamp(self.place(now).saturating_sub(self.start(index)))
+    }
+
+    /// The wait from `now` to the start of the later window `index`.
+    pub(crate) fn wait_for(&self, now: u64, index: u128) -> u64 {
+        self.wait_within(now, index, 0)
+    }
+
+    /// The wait from `now` to a later moment, `elapsed` after the start of window `index`.
+    pub(crate) fn wait_within(&self, now: u64, index: u128, elapsed: u64) -> u64 {
+        clamp(self.start(index) + u128::from(elapsed) - self.place(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_is_where_the_clock_starts_on_the_grid() {
+        let grid = Grid::new(10, 25);
+        assert_eq!([0, 4, 5].map(|now| grid.index(now, 0)), [2, 2, 3]);
+        assert_eq!(grid.elapsed(0, 2), 5);
+        assert_eq!(grid.wait_for(0, 3), 5);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_stays_at_the_start_of_the_window_reached() {
+        let grid = Grid::new(10, 0);
+        assert_eq!(grid.index(5, 3), 3);
+        assert_eq!(grid.elapsed(5, 3), 0);
+        assert_eq!(grid.wait_for(5, 4), 35);
+    }
+}

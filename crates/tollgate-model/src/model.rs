@@ -1,0 +1,146 @@
+//! One state for each key.
+
+use std::collections::HashMap;
+
+use crate::fixed_window::FixedWindow;
+use crate::leaky_bucket::LeakyBucket;
+use crate::rule::{self, Rule};
+use crate::sliding_log::SlidingLog;
+use crate::sliding_window::SlidingWindow;
+use crate::sub_windows::SubWindows;
+use crate::token_bucket::TokenBucket;
+use crate::{Algorithm, Answer};
+
+/// A keyed limiter that is always right and never fast.
+pub struct Model {
+    keys: Box<dyn Keys + Send + Sync>,
+}
+
+impl Model {
+    /// A model in which no key was seen yet.
+    ///
+    /// # Panics
+    ///
+    /// When the parameters mean nothing: a rate, period, window, number of sub-windows, granule or number
+    /// of grains of zero, or a ceiling below the limit. Everything else is answered, however extreme, as long
+    /// as there is memory for a key's sub-windows.
+    pub fn new(algorithm: Algorithm) -> Self {
+        let keys: Box<dyn Keys + Send + Sync> = match algorithm {
+            Algorithm::TokenBucket { count, period_ns, burst, initial, grains } => {
+                States::boxed(TokenBucket::new(count, period_ns, burst, initial, grains))
+            }
+            Algorithm::LeakyMeter { count, period_ns, capacity, grains } => {
+                States::boxed(LeakyBucket::meter(count, period_ns, capacity, grains))
+            }
+            Algorithm::LeakyQueue { count, period_ns, capacity, grains } => {
+                States::boxed(LeakyBucket::queue(count, period_ns, capacity, grains))
+            }
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling } => {
+                States::boxed(FixedWindow::new(limit, window_ns, origin_ns, count, ceiling))
+            }
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule } => {
+                States::boxed(SlidingWindow::new(limit, window_ns, origin_ns, count, ceiling, granule))
+            }
+            Algorithm::SubWindows { limit, window_ns, subwindows, origin_ns, count, ceiling, granule } => {
+                States::boxed(SubWindows::new(
+                    limit, window_ns, subwindows, origin_ns, count, ceiling, granule,
+                ))
+            }
+            Algorithm::SlidingLog { limit, window_ns, count } => {
+                States::boxed(SlidingLog::new(limit, window_ns, count))
+            }
+        };
+        Self { keys }
+    }
+
+    /// Decides whether `key` may spend `cost` at `now_ns`, and remembers it.
+    pub fn check(&mut self, key: &str, now_ns: u64, cost: u64) -> Answer {
+        self.keys.check(key, now_ns, cost)
+    }
+
+    /// Exactly what [`Model::check`] would answer; remembers nothing.
+    pub fn peek(&self, key: &str, now_ns: u64, cost: u64) -> Answer {
+        self.keys.peek(key, now_ns, cost)
+    }
+
+    /// Forgets `key`.
+    pub fn reset(&mut self, key: &str) {
+        self.keys.reset(key);
+    }
+}
+
+/// The states of all keys, whatever their type.
+trait Keys {
+    fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer;
+    fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
+    fn reset(&mut self, key: &str);
+}
+
+/// A rule and, for each key seen, what it remembers.
+struct States<R: Rule> {
+    rule: R,
+    states: HashMap<String, R::State>,
+}
+
+impl<R: Rule> States<R> {
+    fn boxed(rule: R) -> Box<Self> {
+        Box::new(Self { rule, states: HashMap::new() })
+    }
+
+    fn decide(&self, key: &str, now: u64, cost: u64) -> (R::State, Answer) {
+        let unseen = self.rule.unseen();
+        rule::check(&self.rule, self.states.get(key).unwrap_or(&unseen), now, cost)
+    }
+}
+
+impl<R: Rule> Keys for States<R> {
+    fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer {
+        let (next, answer) = self.decide(key, now, cost);
+        self.states.insert(key.to_owned(), next);
+        answer
+    }
+
+    fn peek(&self, key: &str, now: u64, cost: u64) -> Answer {
+        let (_, answer) = self.decide(key, now, cost);
+        answer
+    }
+
+    fn reset(&mut self, key: &str) {
+        self.states.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE_A_SECOND: Algorithm =
+        Algorithm::TokenBucket { count: 1, period_ns: 1_000_000_000, burst: 1, initial: 1, grains: None };
+
+    #[test]
+    fn keys_do_not_share() {
+        let mut model = Model::new(ONE_A_SECOND);
+        assert!(model.check("alice", 0, 1).allowed);
+        assert!(!model.check("alice", 0, 1).allowed);
+        assert!(model.check("bob", 0, 1).allowed);
+    }
+
+    #[test]
+    fn a_peek_is_a_check_that_changes_nothing() {
+        let mut model = Model::new(ONE_A_SECOND);
+        for expected in [true, false] {
+            let peeked = model.peek("k", 0, 1);
+            assert_eq!(peeked.allowed, expected);
+            assert_eq!(peeked, model.peek("k", 0, 1));
+            assert_eq!(peeked, model.check("k", 0, 1));
+        }
+    }
+
+    #[test]
+    fn a_reset_key_is_as_good_as_new() {
+        let mut model = Model::new(ONE_A_SECOND);
+        assert!(model.check("k", 0, 1).allowed);
+        model.reset("k");
+        assert!(model.check("k", 0, 1).allowed);
+    }
+}

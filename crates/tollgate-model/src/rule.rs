@@ -1,0 +1,142 @@
+//! What is the same for all algorithms.
+//!
+//! A [`Rule`] says what its algorithm does with a request that can be judged. [`check`] adds the rest:
+//!
+//! ```text
+//!   cost = 0      -> allowed, nothing changes
+//!   cost > limit  -> never,   nothing changes
+//!   admitted      -> allowed, the state after the request
+//!   otherwise     -> denied,  the state after the refusal (which may have been counted)
+//! ```
+//!
+//! Remaining and reset always describe the state *after* the request, and so does the wait.
+
+use crate::Answer;
+
+/// One algorithm with its parameters: pure functions of a key's state, the time and the cost.
+///
+/// `admitted`, `refused` and `retry_after` are only ever asked about costs from 1 to the limit.
+pub(crate) trait Rule {
+    /// What is remembered of a key.
+    type State: Clone;
+
+    /// The most that can ever be admitted at once.
+    fn limit(&self) -> u64;
+
+    /// The state of a key that was never seen.
+    fn unseen(&self) -> Self::State;
+
+    /// The state after admitting the request; `None` when it has to be refused.
+    fn admitted(&self, state: &Self::State, now: u64, cost: u64) -> Option<Self::State>;
+
+    /// The state after refusing the request: unchanged, unless refusals are counted.
+    fn refused(&self, state: &Self::State, now: u64, cost: u64) -> Self::State;
+
+    /// How much more would be admitted now.
+    fn remaining(&self, state: &Self::State, now: u64) -> u64;
+
+    /// The smallest wait, above zero, after which a request that is refused now would be admitted.
+    fn retry_after(&self, state: &Self::State, now: u64, cost: u64) -> u64;
+
+    /// The wait until the state is worth the same as [`Rule::unseen`].
+    fn reset_after(&self, state: &Self::State, now: u64) -> u64;
+
+    /// How long a request that is admitted in this state waits for its departure.
+    fn delay(&self, _state: &Self::State, _now: u64) -> u64 {
+        0
+    }
+}
+
+/// Decides one check and gives the state it leaves behind.
+pub(crate) fn check<R: Rule>(rule: &R, state: &R::State, now: u64, cost: u64) -> (R::State, Answer) {
+    if cost == 0 {
+        return (state.clone(), answer(rule, state, now, Verdict::Allowed { delay: 0 }));
+    }
+    if cost > rule.limit() {
+        return (state.clone(), answer(rule, state, now, Verdict::Never));
+    }
+    match rule.admitted(state, now, cost) {
+        Some(next) => {
+            let verdict = Verdict::Allowed { delay: rule.delay(state, now) };
+            let answer = answer(rule, &next, now, verdict);
+            (next, answer)
+        }
+        None => {
+            let next = rule.refused(state, now, cost);
+            let verdict = Verdict::Denied { wait: rule.retry_after(&next, now, cost) };
+            let answer = answer(rule, &next, now, verdict);
+            (next, answer)
+        }
+    }
+}
+
+/// What was decided, before the key's numbers are added.
+enum Verdict {
+    Allowed { delay: u64 },
+    Denied { wait: u64 },
+    Never,
+}
+
+/// The verdict together with the numbers of the state that it leaves behind.
+fn answer<R: Rule>(rule: &R, state: &R::State, now: u64, verdict: Verdict) -> Answer {
+    let (allowed, never, retry_after_ns, delay_ns) = match verdict {
+        Verdict::Allowed { delay } => (true, false, None, delay),
+        Verdict::Denied { wait } => (false, false, Some(wait), 0),
+        Verdict::Never => (false, true, None, 0),
+    };
+    Answer {
+        allowed,
+        never,
+        limit: rule.limit(),
+        remaining: rule.remaining(state, now),
+        retry_after_ns,
+        reset_after_ns: rule.reset_after(state, now),
+        delay_ns,
+    }
+}
+
+/// `value` as a `u64`; what does not fit becomes the largest one.
+pub(crate) fn clamp(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Algorithm, Answer, Count, Model};
+
+    const LOG: Algorithm = Algorithm::SlidingLog { limit: 2, window_ns: 10, count: Count::All };
+
+    #[test]
+    fn a_cost_of_nothing_is_allowed_and_changes_nothing() {
+        let mut model = Model::new(LOG);
+        assert!(model.check("k", 0, 2).allowed);
+        let full = Answer {
+            allowed: true,
+            never: false,
+            limit: 2,
+            remaining: 0,
+            retry_after_ns: None,
+            reset_after_ns: 9,
+            delay_ns: 0,
+        };
+        assert_eq!(model.check("k", 1, 0), full);
+        assert_eq!(model.check("k", 1, 0), full);
+    }
+
+    #[test]
+    fn a_cost_above_the_limit_is_never_allowed_and_never_counted() {
+        let mut model = Model::new(LOG);
+        let never = Answer {
+            allowed: false,
+            never: true,
+            limit: 2,
+            remaining: 2,
+            retry_after_ns: None,
+            reset_after_ns: 0,
+            delay_ns: 0,
+        };
+        assert_eq!(model.check("k", 0, 3), never);
+        assert_eq!(model.check("k", 0, u64::MAX), never);
+        assert!(model.check("k", 0, 2).allowed);
+    }
+}

@@ -1,0 +1,178 @@
+//! The sliding window log: at most `limit` in every window `(t - W, t]`, exactly.
+//!
+//! Each unit that was admitted is remembered with its time. A unit is *inside* until W after it, and not at
+//! that instant any more: five at 0 and five at W never share a window that is open on the left. Of the log
+//! only the latest `limit` units can matter, so no more are kept.
+
+use std::collections::VecDeque;
+
+use crate::Count;
+use crate::rule::{Rule, clamp};
+
+pub(crate) struct SlidingLog {
+    limit: u64,
+    window: u64,
+    count: Count,
+}
+
+/// Units that arrived together. Writing them one by one would be plainer still, but a cost may be 2^60.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    at: u64,
+    units: u64,
+}
+
+/// What is remembered, oldest first.
+pub(crate) type Log = VecDeque<Entry>;
+
+impl SlidingLog {
+    pub(crate) fn new(limit: u64, window_ns: u64, count: Count) -> Self {
+        assert!(window_ns > 0, "a window needs a length");
+        Self { limit, window: window_ns, count }
+    }
+
+    /// When an entry leaves the window.
+    fn leaves(&self, entry: &Entry) -> u128 {
+        u128::from(entry.at) + u128::from(self.window)
+    }
+
+    /// The entries inside the window that ends now, oldest first. A clock that goes back reads the time of
+    /// the newest entry.
+    fn inside<'log>(&self, log: &'log Log, now: u64) -> impl Iterator<Item = &'log Entry> {
+        let now = effective(log, now);
+        log.iter().filter(move |entry| self.leaves(entry) > u128::from(now))
+    }
+
+    fn units_inside(&self, log: &Log, now: u64) -> u128 {
+        self.inside(log, now).map(|entry| u128::from(entry.units)).sum()
+    }
+
+    /// The log with `cost` more units in it, and no more than the latest `limit`.
+    fn logged(&self, log: &Log, now: u64, cost: u64) -> Log {
+        let mut log = log.clone();
+        log.push_back(Entry { at: effective(&log, now), units: cost });
+        let units: u128 = log.iter().map(|entry| u128::from(entry.units)).sum();
+        let mut surplus = clamp(units.saturating_sub(self.limit.into()));
+        while surplus > 0 {
+            let oldest = &mut log[0];
+            let dropped = surplus.min(oldest.units);
+            oldest.units -= dropped;
+            surplus -= dropped;
+            if oldest.units == 0 {
+                log.pop_front();
+            }
+        }
+        log
+    }
+}
+
+/// The time that counts: `now`, but never before the newest entry.
+fn effective(log: &Log, now: u64) -> u64 {
+    log.back().map_or(now, |newest| newest.at.max(now))
+}
+
+impl Rule for SlidingLog {
+    type State = Log;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn unseen(&self) -> Log {
+        Log::new()
+    }
+
+    fn admitted(&self, log: &Log, now: u64, cost: u64) -> Option<Log> {
+        let fits = self.units_inside(log, now) + u128::from(cost) <= u128::from(self.limit);
+        fits.then(|| self.logged(log, now, cost))
+    }
+
+    fn refused(&self, log: &Log, now: u64, cost: u64) -> Log {
+        match self.count {
+            Count::Allowed => log.clone(),
+            Count::All => self.logged(log, now, cost),
+        }
+    }
+
+    fn remaining(&self, log: &Log, now: u64) -> u64 {
+        clamp(u128::from(self.limit).saturating_sub(self.units_inside(log, now)))
+    }
+
+    /// With n units too many, the n-th oldest inside has to leave.
+    fn retry_after(&self, log: &Log, now: u64, cost: u64) -> u64 {
+        let too_many = self.units_inside(log, now) + u128::from(cost) - u128::from(self.limit);
+        let mut gone = 0;
+        for entry in self.inside(log, now) {
+            gone += u128::from(entry.units);
+            if gone >= too_many {
+                return clamp(self.leaves(entry) - u128::from(now));
+            }
+        }
+        unreachable!("a cost of at most the limit fits into an empty window")
+    }
+
+    fn reset_after(&self, log: &Log, now: u64) -> u64 {
+        match self.inside(log, now).last() {
+            None => 0,
+            Some(newest) => clamp(self.leaves(newest) - u128::from(now)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Algorithm, Count, Model};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn log(limit: u64, window_ns: u64, count: Count) -> Model {
+        Model::new(Algorithm::SlidingLog { limit, window_ns, count })
+    }
+
+    /// V9.3
+    #[test]
+    fn an_entry_leaves_the_window_exactly_one_window_later() {
+        let mut model = log(5, SECOND, Count::Allowed);
+        assert!(model.check("k", 0, 5).allowed);
+        assert_eq!(model.check("k", SECOND - 1, 1).retry_after_ns, Some(1));
+        assert!(model.check("k", SECOND, 5).allowed);
+    }
+
+    #[test]
+    fn who_keeps_knocking_stays_out_if_all_count() {
+        let mut model = log(2, 60 * SECOND, Count::All);
+        let allowed = [12, 24, 36, 85].map(|second| model.check("k", second * SECOND, 1).allowed);
+        assert_eq!(allowed, [true, true, false, true]);
+
+        let mut model = log(2, 60 * SECOND, Count::All);
+        let allowed = [0, 59, 61, 100, 122].map(|second| model.check("k", second * SECOND, 1).allowed);
+        assert_eq!(allowed, [true, true, true, false, true]);
+    }
+
+    #[test]
+    fn a_refusal_that_counts_lengthens_its_own_wait() {
+        let mut model = log(2, 10, Count::All);
+        assert!(model.check("k", 0, 1).allowed);
+        assert!(model.check("k", 3, 1).allowed);
+        let refused = model.check("k", 5, 1);
+        assert_eq!((refused.remaining, refused.retry_after_ns), (0, Some(13 - 5)));
+        assert_eq!(refused.reset_after_ns, 10);
+    }
+
+    #[test]
+    fn a_heavy_request_waits_for_as_many_as_it_displaces() {
+        let mut model = log(5, 10, Count::Allowed);
+        for (now, cost) in [(0, 1), (2, 3), (4, 1)] {
+            assert!(model.check("k", now, cost).allowed);
+        }
+        assert_eq!([1, 2, 4, 5].map(|cost| model.peek("k", 5, cost).retry_after_ns.unwrap()), [5, 7, 7, 9]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_reads_the_time_of_the_newest_entry() {
+        let mut model = log(2, 10, Count::Allowed);
+        assert!(model.check("k", 20, 1).allowed);
+        assert_eq!(model.check("k", 5, 1).reset_after_ns, 30 - 5);
+        assert_eq!(model.check("k", 5, 1).retry_after_ns, Some(30 - 5));
+    }
+}

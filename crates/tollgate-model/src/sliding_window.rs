@@ -1,0 +1,220 @@
+//! The sliding window counter: `previous * overlap + current`.
+//!
+//! Two aligned windows stand for one that slides. What the previous one counted is taken as spread evenly,
+//! so the part of it that the sliding window still overlaps counts in proportion:
+//!
+//! ```text
+//!        previous = 84            current = 36
+//!   |-----------------------|-----+-----------------|
+//!         [       sliding window  ]                       84 * 3/4 + 36 = 99
+//!                           '- e -'
+//! ```
+//!
+//! A request is admitted if `previous * (W - e) + (current + cost) * W <= limit * W`, in whole numbers.
+
+use crate::Count;
+use crate::grid::Grid;
+use crate::rule::{Rule, clamp};
+
+pub(crate) struct SlidingWindow {
+    limit: u64,
+    grid: Grid,
+    count: Count,
+    ceiling: u64,
+    granule: u64,
+}
+
+/// The last window in which something was counted, and the one before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    index: u128,
+    previous: u64,
+    current: u64,
+}
+
+impl SlidingWindow {
+    pub(crate) fn new(
+        limit: u64,
+        window_ns: u64,
+        origin_ns: u64,
+        count: Count,
+        ceiling: u64,
+        granule: u64,
+    ) -> Self {
+        assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
+        assert!(granule > 0, "counts are multiples of a granule");
+        Self { limit, grid: Grid::new(window_ns, origin_ns), count, ceiling, granule }
+    }
+
+    /// The windows as they stand at `now`.
+    fn at(&self, windows: &Windows, now: u64) -> Windows {
+        self.advanced(windows, self.grid.index(now, windows.index))
+    }
+
+    /// The windows as they stand in window `index`: one step on, the current becomes the previous.
+    fn advanced(&self, windows: &Windows, index: u128) -> Windows {
+        match index - windows.index {
+            0 => *windows,
+            1 => Windows { index, previous: closed(windows.current, self.granule, self.ceiling), current: 0 },
+            _ => Windows { index, previous: 0, current: 0 },
+        }
+    }
+
+    /// When `cost` first fits into these windows, as a time since the start of the current one; `None` if
+    /// it never does. That is the smallest e with `previous * (W - e) <= (limit - current - cost) * W`.
+    fn fits_from(&self, windows: &Windows, cost: u64) -> Option<u64> {
+        let room = self.limit.checked_sub(windows.current)?.checked_sub(cost)?;
+        if windows.previous <= room {
+            return Some(0);
+        }
+        let window = self.grid.length();
+        let overlap = clamp(u128::from(room) * u128::from(window) / u128::from(windows.previous));
+        (overlap > 0).then(|| window - overlap)
+    }
+}
+
+/// A finished window's count: rounded up to whole granules, as far as the ceiling.
+pub(crate) fn closed(count: u64, granule: u64, ceiling: u64) -> u64 {
+    clamp(u128::from(count.div_ceil(granule)) * u128::from(granule)).min(ceiling)
+}
+
+impl Rule for SlidingWindow {
+    type State = Windows;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn unseen(&self) -> Windows {
+        Windows { index: 0, previous: 0, current: 0 }
+    }
+
+    fn admitted(&self, windows: &Windows, now: u64, cost: u64) -> Option<Windows> {
+        let windows = self.at(windows, now);
+        let fits = cost <= self.remaining(&windows, now);
+        fits.then(|| Windows { current: windows.current + cost, ..windows })
+    }
+
+    fn refused(&self, windows: &Windows, now: u64, cost: u64) -> Windows {
+        match self.count {
+            Count::Allowed => *windows,
+            Count::All => {
+                let windows = self.at(windows, now);
+                Windows { current: windows.current.saturating_add(cost).min(self.ceiling), ..windows }
+            }
+        }
+    }
+
+    /// The largest n with `previous * (W - e) + (current + n) * W <= limit * W`, zero if there is none.
+    fn remaining(&self, windows: &Windows, now: u64) -> u64 {
+        let Windows { index, previous, current } = self.at(windows, now);
+        let window = self.grid.length();
+        let overlap = window - self.grid.elapsed(now, index);
+        let estimate = (u128::from(previous) * u128::from(overlap)).div_ceil(window.into());
+        clamp(u128::from(self.limit).saturating_sub(estimate + u128::from(current)))
+    }
+
+    /// In this window, in the next one, or else at the start of the one after, when both are empty.
+    fn retry_after(&self, windows: &Windows, now: u64, cost: u64) -> u64 {
+        let this = self.at(windows, now);
+        let next = self.advanced(&this, this.index + 1);
+        for windows in [this, next] {
+            if let Some(elapsed) = self.fits_from(&windows, cost) {
+                return self.grid.wait_within(now, windows.index, elapsed);
+            }
+        }
+        self.grid.wait_for(now, this.index + 2)
+    }
+
+    fn reset_after(&self, windows: &Windows, now: u64) -> u64 {
+        match self.at(windows, now) {
+            Windows { previous: 0, current: 0, .. } => 0,
+            Windows { current: 0, index, .. } => self.grid.wait_for(now, index + 1),
+            Windows { index, .. } => self.grid.wait_for(now, index + 2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::check;
+
+    const SECOND: u64 = 1_000_000_000;
+    const MINUTE: u64 = 60 * SECOND;
+    const HOUR: u64 = 60 * MINUTE;
+
+    fn window(limit: u64, window_ns: u64) -> SlidingWindow {
+        SlidingWindow::new(limit, window_ns, 0, Count::Allowed, u64::MAX, 1)
+    }
+
+    #[test]
+    fn the_estimate_may_reach_the_limit_and_not_pass_it() {
+        let rule = window(100, HOUR);
+        let estimated_99 = Windows { index: 1, previous: 84, current: 36 };
+        let quarter_past = HOUR + HOUR / 4;
+        let (then, answer) = check(&rule, &estimated_99, quarter_past, 1);
+        assert_eq!((answer.allowed, answer.remaining), (true, 0));
+        assert!(!check(&rule, &then, quarter_past, 1).1.allowed);
+    }
+
+    #[test]
+    fn what_is_too_early_a_quarter_in_is_in_time_halfway() {
+        let rule = window(10, MINUTE);
+        let four = Windows { index: 1, previous: 9, current: 4 };
+        assert!(!check(&rule, &four, MINUTE + MINUTE / 4, 1).1.allowed); // 9 * 3/4 + 5 = 11.75
+        assert!(check(&rule, &four, MINUTE + MINUTE / 2, 1).1.allowed); // 9 * 1/2 + 5 = 9.5
+    }
+
+    /// V7.4
+    #[test]
+    fn the_wait_may_end_in_the_next_window_or_at_the_start_of_the_one_after() {
+        let rule = window(10, SECOND);
+        let (drained, answer) = check(&rule, &rule.unseen(), 0, 10);
+        assert!(answer.allowed);
+        let half = SECOND / 2;
+        assert_eq!(check(&rule, &drained, half, 1).1.retry_after_ns, Some(600_000_000));
+        assert!(!check(&rule, &drained, 1_099_999_999, 1).1.allowed);
+        assert!(check(&rule, &drained, 1_100_000_000, 1).1.allowed);
+        assert_eq!(check(&rule, &drained, half, 10).1.retry_after_ns, Some(2 * SECOND - half));
+    }
+
+    /// V9.4
+    #[test]
+    fn a_skipped_window_forgets_everything() {
+        let rule = window(10, SECOND);
+        let (drained, _) = check(&rule, &rule.unseen(), 0, 10);
+        assert_eq!(rule.at(&drained, SECOND).previous, 10);
+        assert_eq!(rule.at(&drained, 2 * SECOND).previous, 0);
+        assert!(check(&rule, &drained, 2 * SECOND, 10).1.allowed);
+    }
+
+    #[test]
+    fn a_granule_rounds_up_what_a_window_leaves_behind() {
+        assert_eq!([0, 1, 4, 5].map(|count| closed(count, 4, 100)), [0, 4, 4, 8]);
+        assert_eq!(closed(99, 4, 99), 99);
+        let rule = SlidingWindow::new(10, SECOND, 0, Count::Allowed, 16, 4);
+        let (five, _) = check(&rule, &rule.unseen(), 0, 5);
+        assert_eq!(rule.remaining(&five, 0), 5);
+        assert_eq!(rule.remaining(&five, SECOND), 2);
+    }
+
+    #[test]
+    fn refusals_count_if_all_do() {
+        let rule = SlidingWindow::new(10, SECOND, 0, Count::All, 15, 1);
+        let (state, _) = check(&rule, &rule.unseen(), 0, 8);
+        let (state, answer) = check(&rule, &state, 0, 9);
+        assert_eq!((answer.allowed, answer.remaining, state.current), (false, 0, 15));
+        // 15 * (1 - e) + 9 <= 10 from e = 14/15 of the next window on.
+        assert_eq!(answer.retry_after_ns, Some(SECOND + 933_333_334));
+    }
+
+    #[test]
+    fn a_key_is_as_good_as_new_when_its_windows_are_over() {
+        let rule = window(10, SECOND);
+        let (one, answer) = check(&rule, &rule.unseen(), SECOND / 4, 1);
+        assert_eq!(answer.reset_after_ns, SECOND + 3 * SECOND / 4);
+        assert_eq!(rule.reset_after(&one, SECOND + 1), SECOND - 1);
+        assert_eq!(rule.reset_after(&one, 2 * SECOND), 0);
+    }
+}

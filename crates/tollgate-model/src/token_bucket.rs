@@ -1,0 +1,161 @@
+//! The token bucket.
+//!
+//! A bucket holds up to `burst` tokens and gains `count` of them, evenly, in each period. A request takes as
+//! many tokens as it costs, or is refused. So any interval of length D admits at most `burst + rate * D`.
+//!
+//! What is remembered is the time at which the bucket will be full, see [`crate::arrival`]. With fewer than
+//! `burst` tokens in the beginning, *every* bucket was that empty when the clock stood at zero, and has been
+//! filling since, whether its key was seen or not.
+
+use crate::arrival::Arrivals;
+use crate::rule::Rule;
+
+pub(crate) struct TokenBucket {
+    arrivals: Arrivals,
+    /// The TAT that every bucket has at the clock's zero.
+    first_full: u128,
+}
+
+impl TokenBucket {
+    pub(crate) fn new(count: u64, period_ns: u64, burst: u64, initial: u64, grains: Option<u64>) -> Self {
+        let arrivals = Arrivals::new(count, period_ns, burst, grains);
+        Self { arrivals, first_full: arrivals.grains(burst.saturating_sub(initial)) }
+    }
+}
+
+impl Rule for TokenBucket {
+    /// The TAT, in grains.
+    type State = u128;
+
+    fn limit(&self) -> u64 {
+        self.arrivals.capacity()
+    }
+
+    fn unseen(&self) -> u128 {
+        self.first_full
+    }
+
+    fn admitted(&self, tat: &u128, now: u64, cost: u64) -> Option<u128> {
+        self.arrivals.admitted(*tat, now, cost)
+    }
+
+    fn refused(&self, tat: &u128, _now: u64, _cost: u64) -> u128 {
+        *tat
+    }
+
+    fn remaining(&self, tat: &u128, now: u64) -> u64 {
+        self.arrivals.remaining(*tat, now)
+    }
+
+    fn retry_after(&self, tat: &u128, now: u64, cost: u64) -> u64 {
+        self.arrivals.retry_after(*tat, now, cost)
+    }
+
+    fn reset_after(&self, tat: &u128, now: u64) -> u64 {
+        self.arrivals.paid_after(*tat, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Algorithm, Model};
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
+
+    fn bucket(count: u64, period_ns: u64, burst: u64, initial: u64) -> Model {
+        Model::new(Algorithm::TokenBucket { count, period_ns, burst, initial, grains: None })
+    }
+
+    /// How many requests of cost 1 pass at `now`.
+    fn drain(model: &mut Model, now: u64) -> u64 {
+        (0..).take_while(|_| model.check("k", now, 1).allowed).count() as u64
+    }
+
+    /// V3.1
+    #[test]
+    fn a_long_idle_bucket_admits_its_burst_and_no_more() {
+        let mut model = bucket(5, SECOND, 5, 5);
+        assert_eq!(drain(&mut model, 0), 5);
+        assert_eq!(drain(&mut model, 2 * SECOND), 5);
+    }
+
+    /// V3.2
+    #[test]
+    fn idling_for_less_than_a_burst_and_a_tolerance_still_gives_one_burst() {
+        for pause in [17_999 * MS, 12 * SECOND] {
+            let mut model = bucket(60, 60 * SECOND, 10, 10);
+            assert_eq!(drain(&mut model, 0), 10);
+            assert_eq!(drain(&mut model, pause), 10);
+        }
+    }
+
+    /// V3.3
+    #[test]
+    fn two_a_second_admits_two_then_two_a_second_later() {
+        let mut model = bucket(2, SECOND, 2, 2);
+        let allowed = [0, 1, 2, 1002, 1003, 1004].map(|t| model.check("k", t * MS, 1).allowed);
+        assert_eq!(allowed, [true, true, false, true, true, false]);
+    }
+
+    /// V4.4
+    #[test]
+    fn a_bucket_that_starts_empty_fills_from_the_clocks_zero() {
+        let mut model = bucket(10, 100, 10, 0);
+        assert_eq!(drain(&mut model, 97), 9);
+        assert_eq!(model.check("k", 97, 1).retry_after_ns, Some(3));
+        assert_eq!(drain(&mut model, 100), 1);
+    }
+
+    #[test]
+    fn a_bucket_that_starts_half_full_is_full_for_a_key_first_seen_late() {
+        let model = bucket(10, 100, 10, 5);
+        assert_eq!([0, 9, 10, 49, 50, 1_000].map(|t| model.peek("k", t, 0).remaining), [5, 5, 6, 9, 10, 10]);
+    }
+
+    /// V7.1
+    #[test]
+    fn a_third_of_a_second_is_rounded_up() {
+        let mut model = bucket(3, SECOND, 1, 0);
+        let wait = 333_333_334;
+        assert_eq!(model.check("k", 0, 1).retry_after_ns, Some(wait));
+        assert_eq!(model.check("k", wait - 1, 1).retry_after_ns, Some(1));
+        assert!(model.check("k", wait, 1).allowed);
+    }
+
+    /// V7.2
+    #[test]
+    fn waits_grow_with_the_cost() {
+        let empty = bucket(3, 2 * SECOND, 3, 0);
+        assert_eq!(empty.peek("k", 0, 1).retry_after_ns, Some(666_666_667));
+
+        let empty = bucket(1, SECOND, 4, 0);
+        assert_eq!(empty.peek("k", 200 * MS, 1).retry_after_ns, Some(800 * MS));
+        assert_eq!(empty.peek("k", 200 * MS, 3).retry_after_ns, Some(2_800 * MS));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_mints_no_tokens() {
+        let mut model = bucket(20, SECOND, 3, 3);
+        let instants = [10_100 * MS, 10_000 * MS].into_iter().cycle().take(100);
+        assert_eq!(instants.filter(|&t| model.check("k", t, 1).allowed).count(), 3);
+    }
+
+    #[test]
+    fn the_answer_describes_the_bucket_after_the_request() {
+        let mut model = bucket(4, SECOND, 4, 4);
+        assert_eq!([(); 4].map(|()| model.check("k", 0, 1).remaining), [3, 2, 1, 0]);
+        assert_eq!(model.peek("k", 0, 1).reset_after_ns, SECOND);
+        assert_eq!(model.peek("k", 300 * MS, 2).remaining, 1);
+    }
+
+    #[test]
+    fn a_grain_is_the_smallest_step_of_the_refill() {
+        let quarters =
+            Algorithm::TokenBucket { count: 1, period_ns: 10, burst: 2, initial: 2, grains: Some(4) };
+        let mut model = Model::new(quarters);
+        // At 4 ns the clock shows one grain (2.5 ns), so a full bucket drained now is 9 grains from full.
+        assert_eq!(model.check("k", 4, 2).reset_after_ns, 23 - 4);
+        assert_eq!(model.check("k", 4, 1).retry_after_ns, Some(13 - 4)); // 5 grains are 12.5 ns
+    }
+}

@@ -1,0 +1,93 @@
+//! The rule behind both buckets: the generic cell rate algorithm.
+//!
+//! The payload is the *theoretical arrival time* (TAT): the moment at which the bucket will be full again (the leaky
+//! bucket's will be empty), in grains of its [`Refill`] clock. With `now` in the same grains:
+//!
+//! ```text
+//!   base = max(TAT, now)
+//!   admitted  iff  base + cost * price - now <= burst * price      then TAT = base + cost * price
+//! ```
+//!
+//! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
+
+use crate::algorithm::refill::Refill;
+use crate::algorithm::{AnyRule, Moment, Rule, Verdict};
+use crate::ring::Ring;
+use crate::time::Timestamp;
+
+/// A bucket in grains.
+#[derive(Clone, Copy, Debug)]
+pub struct Gcra {
+    pub(crate) refill: Refill,
+    /// Grains a token.
+    pub(crate) price: u64,
+    /// Grains in a full bucket.
+    pub(crate) full: u64,
+    /// The TAT that every bucket has at the clock's zero: above 0 when buckets do not start full.
+    pub(crate) start: u64,
+    /// Tokens in a full bucket.
+    pub(crate) burst: u64,
+    /// Whether admitted requests wait for their turn.
+    pub(crate) queue: bool,
+}
+
+impl Gcra {
+    fn tat(&self, payload: u64) -> u64 {
+        payload.max(self.start)
+    }
+}
+
+impl Rule for Gcra {
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.burst
+    }
+
+    #[inline]
+    fn moment(&self, now: Timestamp) -> Moment {
+        Moment { tick: self.refill.at(now.as_nanos()), elapsed: 0 }
+    }
+
+    #[inline]
+    fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        let now = at.tick;
+        let tat = self.tat(payload).max(now) + cost * self.price;
+        if tat - now <= self.full { Verdict::Allow(tat) } else { Verdict::Deny }
+    }
+
+    #[inline]
+    fn expired(&self, payload: u64, at: Moment) -> bool {
+        payload <= at.tick.max(self.start)
+    }
+
+    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
+        payload.max(at.tick) + other.saturating_sub(at.tick).min(self.full)
+    }
+
+    fn forgive(&self, _: u64, at: Moment) -> u64 {
+        at.tick
+    }
+
+    fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+        let now = self.moment(now).tick;
+        (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price
+    }
+
+    fn retry_after(&self, payload: u64, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        let earliest = (self.tat(payload) + cost * self.price).saturating_sub(self.full);
+        self.refill.until(earliest, now.as_nanos())
+    }
+
+    fn reset_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+        self.refill.until(self.tat(payload), now.as_nanos())
+    }
+
+    fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+        let departure = payload.saturating_sub(cost * self.price);
+        if self.queue { self.refill.until(departure, now.as_nanos()) } else { 0 }
+    }
+
+    fn any(self) -> AnyRule {
+        AnyRule::Gcra(self)
+    }
+}

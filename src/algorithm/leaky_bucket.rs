@@ -1,0 +1,108 @@
+//! The leaky bucket, as a meter and as a queue.
+
+use std::fmt;
+
+use crate::algorithm::gcra::Gcra;
+use crate::algorithm::refill::{Bucket, Refill};
+use crate::algorithm::{Algorithm, sealed};
+use crate::error::Error;
+use crate::rate::Rate;
+
+/// A leaky bucket: `capacity` units of room, drained continuously at `rate`.
+///
+/// As a **meter** it refuses what would overflow; what it admits may act at once. As a **queue** it admits the same
+/// requests but hands out departure times: the first leaves at once, the next one interval later, and so on in the
+/// order of admission; [`Decision::delay`](crate::Decision::delay) says how long to wait. It refuses when `capacity`
+/// units are waiting or leaving.
+///
+/// **Guarantee.** Meter: admitted in any interval of length `D` is at most `capacity + rate * D`. Queue: departures
+/// of one key are at least one interval per unit of cost apart and never change order. Exact as for
+/// [`TokenBucket`](crate::TokenBucket), whose mirror image it is.
+///
+/// **Formula.** With `level` the units in the bucket: admitted iff `level + cost <= capacity`. Kept as the moment
+/// `TAT` at which the bucket runs empty: `level = (TAT - now) / I`; departure is `max(TAT, now)`.
+///
+/// **Memory.** One word a key. **Source.** J. Turner, "New directions in communications", IEEE Comm. Mag. 24 (1986);
+/// ITU-T I.371 for the word.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{GlobalLimiter, LeakyBucket, ManualClock, Rate};
+///
+/// let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
+/// let limiter = GlobalLimiter::builder(queue).clock(ManualClock::new()).build()?;
+/// assert_eq!(limiter.check().delay(), Duration::ZERO);
+/// assert_eq!(limiter.check().delay(), Duration::from_millis(100));
+/// assert_eq!(limiter.check().delay(), Duration::from_millis(200));
+/// assert!(!limiter.check().is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeakyBucket {
+    rate: Rate,
+    capacity: u64,
+    mode: Mode,
+}
+
+/// What a leaky bucket does with a request that it admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It may act at once.
+    Meter,
+    /// It waits for its departure time.
+    Queue,
+}
+
+impl LeakyBucket {
+    /// A bucket drained at `rate` with room for one period's worth, whose admitted requests may act at once.
+    #[must_use]
+    pub const fn meter(rate: Rate) -> Self {
+        Self { rate, capacity: rate.count(), mode: Mode::Meter }
+    }
+
+    /// A bucket drained at `rate` with room for one period's worth, whose admitted requests wait for their turn.
+    #[must_use]
+    pub const fn queue(rate: Rate) -> Self {
+        Self { rate, capacity: rate.count(), mode: Mode::Queue }
+    }
+
+    /// The room in the bucket, and so the largest cost: from 1 to what `rate` drains in 73 years, and at least to
+    /// 4e12 for rates below 1,000 a second.
+    #[must_use]
+    pub const fn capacity(mut self, units: u64) -> Self {
+        self.capacity = units;
+        self
+    }
+}
+
+impl fmt::Display for LeakyBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leaky-bucket:{},capacity={}", self.rate, self.capacity)?;
+        if self.mode == Mode::Queue { write!(f, ",mode=queue") } else { Ok(()) }
+    }
+}
+
+impl sealed::Sealed for LeakyBucket {}
+
+impl Algorithm for LeakyBucket {
+    type Rule = Gcra;
+
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
+        let buckets: Vec<Bucket> = tiers
+            .iter()
+            .map(|tier| Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity" })
+            .collect();
+        let (refill, prices) = Refill::fit(&buckets)?;
+        let rule = |(tier, price): (&Self, u64)| Gcra {
+            refill,
+            price,
+            full: tier.capacity * price,
+            start: 0,
+            burst: tier.capacity,
+            queue: tier.mode == Mode::Queue,
+        };
+        Ok(tiers.iter().zip(prices).map(rule).collect())
+    }
+}

@@ -1,0 +1,174 @@
+//! The five algorithms, each a pure function on one packed word.
+//!
+//! What a user writes down (`TokenBucket`, ...) is an [`Algorithm`]; `compile` judges it and turns it into a [`Rule`],
+//! the same thing in the integers of one table. A rule reads no clock; it touches no memory but, for the log, the
+//! slot's ring.
+//!
+//! A rule's *payload* is the part of a slot's word that belongs to it. Three things hold for each, and the table
+//! rests on them:
+//!
+//! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
+//! * a charge makes the payload larger, so a compare-exchange on an old word cannot succeed by accident;
+//! * among the payloads of one table a smaller one owes no more than a larger one (for the sliding counters: roughly).
+
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod packing;
+mod quota;
+mod refill;
+mod sliding_log;
+mod sliding_window;
+mod sub_windows;
+mod token_bucket;
+mod windows;
+
+use crate::error::Error;
+use crate::ring::Ring;
+use crate::time::Timestamp;
+
+pub use fixed_window::FixedWindow;
+pub use leaky_bucket::{LeakyBucket, Mode};
+pub(crate) use quota::AnyRule;
+pub use quota::Quota;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
+
+/// Width of a rule's payload; the table keeps the two bits above it.
+pub(crate) const PAYLOAD_BITS: u32 = 62;
+
+/// The longest time a limiter must run without its clock reaching the end of a payload: ten years.
+pub(crate) const UPTIME: u64 = 10 * 31_557_600_000_000_000;
+
+/// The longest period, and the longest time in which a full bucket may refill: 73 years.
+pub(crate) const LONGEST: u64 = (1 << 61) - 1;
+
+/// Which requests a window counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// Only the admitted ones: a client that keeps knocking is admitted again as soon as there is room.
+    #[default]
+    Allowed,
+    /// Refused ones too: a client that keeps knocking stays out until it pauses. The one case in which a refusal
+    /// writes. A cost above the limit is never counted.
+    All,
+}
+
+/// How finely a limiter counts: what a specification needs to know to agree with it decision by decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resolution {
+    /// Buckets: `Some(s)` when tokens drip in grains of `1/s` token, because the rate's exact grain does not fit a
+    /// word for ten years. A grain is worth less than a nanosecond. `None`: every decision is exact.
+    pub grains: Option<u64>,
+    /// Windows: counts stop here. Only [`Count::All`] gets that far.
+    pub ceiling: u64,
+    /// Sliding counters: closed windows are remembered to the next multiple of this. 1: exactly.
+    pub granule: u64,
+}
+
+/// A rate-limiting algorithm with its settings: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`],
+/// [`SlidingWindow`], [`SlidingLog`], or [`Quota`] for any of them chosen at run time.
+///
+/// Sealed: the table relies on what its rules promise.
+pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
+    /// The algorithm in the integers of one table.
+    #[doc(hidden)]
+    type Rule: Rule;
+
+    /// Judges the settings of all the tiers that share one table. The first is the default.
+    ///
+    /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
+    #[doc(hidden)]
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, Error>;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a rule says of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Admitted: the payload becomes this.
+    Allow(u64),
+    /// Refused: nothing changes.
+    Deny,
+    /// Refused, but counted (`Count::All`): the payload becomes this.
+    DenyAndCount(u64),
+}
+
+/// A moment as a rule reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Buckets: grains since the clock's zero. Windows: the window's number. Log: nanoseconds.
+    pub(crate) tick: u64,
+    /// Windows: nanoseconds since the window's start. Otherwise 0.
+    pub(crate) elapsed: u64,
+}
+
+/// An algorithm in the integers of one table. Costs are between 1 and the limit.
+pub trait Rule: Copy + Send + Sync + 'static {
+    /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
+    const RINGED: bool = false;
+
+    /// The largest cost that can be admitted at once.
+    fn limit(&self) -> u64;
+
+    /// `now` as this rule counts time.
+    fn moment(&self, now: Timestamp) -> Moment;
+
+    /// Decides one request.
+    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
+
+    /// Whether the key is worth exactly as much as one that was never seen.
+    fn expired(&self, payload: u64, at: Moment) -> bool;
+
+    /// `payload` with the debt of `other` on top.
+    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64;
+
+    /// `payload` with its debt forgiven.
+    fn forgive(&self, payload: u64, at: Moment) -> u64;
+
+    /// Another, larger payload that is worth the same to within one step of the rule's clock or count.
+    fn bump(&self, payload: u64) -> u64 {
+        payload + 1
+    }
+
+    /// Ring entries a key.
+    fn ring_len(&self) -> u64 {
+        0
+    }
+
+    /// Writes the request's time into the ring ahead of the head. `false`: the ring moved, decide again.
+    /// `unmoved` says whether the slot's word is still the one decided on.
+    #[inline]
+    fn stage(
+        &self,
+        _payload: u64,
+        _ring: Ring<'_>,
+        _at: Moment,
+        _cost: u64,
+        _unmoved: impl Fn() -> bool,
+    ) -> bool {
+        true
+    }
+
+    /// What can be admitted at `now` on top of `payload`.
+    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
+
+    /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
+    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;
+
+    /// Nanoseconds until the key is worth as much as one that was never seen.
+    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
+
+    /// Nanoseconds that a request of `cost`, admitted at `now` leaving `payload`, is to wait before it acts.
+    fn delay(&self, _payload: u64, _now: Timestamp, _cost: u64) -> u64 {
+        0
+    }
+
+    /// The rule as one of the five.
+    fn any(self) -> AnyRule;
+}

@@ -1,0 +1,169 @@
+//! How the counts of several windows share a word with the window's number.
+//!
+//! ```text
+//!   61        .           .          .        .          0
+//!  +-----------+-----------+----------+--------+----------+
+//!  |  window   |  current  |  last    |  ...   |  oldest  |
+//!  +-----------+-----------+----------+--------+----------+
+//! ```
+//!
+//! The current count is always exact. Closed windows are too, while the limit lets them fit; a very large limit on a
+//! very short window keeps them in *granules*, rounded up: a little is refused early, nothing is admitted too much.
+
+use crate::algorithm::Count;
+use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
+use crate::bits::{Field, bits};
+use crate::error::Error;
+
+/// A closed count may be overstated by at most this share of the limit, over all closed windows.
+const COARSEST: u64 = 16;
+
+/// The widths of the counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing {
+    pub(crate) index: Field,
+    current: Field,
+    closed_width: u32,
+    closed: u32,
+    /// Closed counts are multiples of this, rounded up: 1 when exact.
+    pub(crate) granule: u64,
+    /// Where counts stop.
+    pub(crate) ceiling: u64,
+}
+
+impl Packing {
+    /// Room for the current count and `closed` others of at most `limit` below `index`; an error names the largest
+    /// limit that would fit.
+    pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: Count) -> Result<Self, Error> {
+        Self::try_fit(index, closed, limit, count).ok_or_else(|| {
+            let largest = (0..64).rev().fold(0_u64, |found, bit| {
+                let larger = found | (1 << bit);
+                if Self::try_fit(index, closed, larger, count).is_some() { larger } else { found }
+            });
+            if largest == 0 {
+                let most =
+                    (1..closed).rev().find(|&k| Self::try_fit(index, k, 1, count).is_some()).unwrap_or(1);
+                return Error::OutOfRange {
+                    field: "subwindows",
+                    value: closed.into(),
+                    min: 1,
+                    max: most.into(),
+                };
+            }
+            Error::OutOfRange { field: "rate.count", value: limit.into(), min: 1, max: largest.into() }
+        })
+    }
+
+    fn try_fit(index: Field, closed: u32, limit: u64, count: Count) -> Option<Self> {
+        let room = index.start();
+        // `Count::All` counts beyond the limit: at least to twice it, further when there is room.
+        let needed = match count {
+            Count::Allowed => limit,
+            Count::All => limit.checked_mul(2)?,
+        };
+        if needed == 0 || bits(needed) >= room {
+            return None;
+        }
+        let even = room / (closed + 1);
+        let (current_width, closed_width) = if bits(needed) <= even {
+            (room - even * closed, even)
+        } else {
+            (bits(needed), (room - bits(needed)) / closed)
+        };
+        let exact = closed_width >= bits(needed);
+        let ceiling = if exact { (1 << closed_width) - 1 } else { needed };
+        let most = Field::lowest(closed_width).max();
+        if most == 0 {
+            return None;
+        }
+        let granule = ceiling.div_ceil(most);
+        if granule > 1 && granule * u64::from(closed) > limit / COARSEST {
+            return None;
+        }
+        let current = Field::lowest(closed_width * closed).above(current_width);
+        Some(Self { index, current, closed_width, closed, granule, ceiling })
+    }
+
+    fn closed_field(&self, age: u32) -> Field {
+        Field::lowest(self.closed_width * (self.closed - age)).above(self.closed_width)
+    }
+
+    /// The current count.
+    #[inline]
+    pub(crate) fn current(&self, payload: u64) -> u64 {
+        self.current.get(payload)
+    }
+
+    /// The count of the window `age` before the current one, 1 being the last.
+    #[inline]
+    pub(crate) fn closed(&self, payload: u64, age: u32) -> u64 {
+        (self.closed_field(age).get(payload) * self.granule).min(self.ceiling)
+    }
+
+    /// `payload` with the current count set to `count`.
+    #[inline]
+    pub(crate) fn with_current(&self, payload: u64, count: u64) -> u64 {
+        self.current.set(payload, count)
+    }
+
+    /// `payload` as it looks once window `index` has begun; unchanged when that is not later than its own.
+    #[inline]
+    pub(crate) fn rotated(&self, payload: u64, index: u64) -> u64 {
+        let steps = index.saturating_sub(self.index.get(payload));
+        if steps == 0 {
+            return payload;
+        }
+        self.rotated_by(payload, index, steps)
+    }
+
+    fn rotated_by(&self, payload: u64, index: u64, steps: u64) -> u64 {
+        let mut rotated = self.index.of(index);
+        for age in 1..=self.closed {
+            let count = match u64::from(age).checked_sub(steps) {
+                None => 0,
+                Some(0) => self.current(payload).div_ceil(self.granule),
+                Some(before) => self.closed_field(before as u32).get(payload),
+            };
+            rotated = self.closed_field(age).set(rotated, count);
+        }
+        rotated
+    }
+
+    /// All counts of `payload` are zero.
+    #[inline]
+    pub(crate) fn is_empty(&self, payload: u64) -> bool {
+        Field::lowest(self.current.end()).get(payload) == 0
+    }
+
+    /// The age of the newest count that is not zero, 0 being the current one: it is the last to leave.
+    pub(crate) fn newest_counted(&self, payload: u64) -> Option<u32> {
+        (0..=self.closed).find(|&age| {
+            if age == 0 { self.current(payload) != 0 } else { self.closed_field(age).get(payload) != 0 }
+        })
+    }
+
+    /// The counts of both, window by window, from window `index` on.
+    pub(crate) fn sum(&self, mine: u64, theirs: u64, index: u64) -> u64 {
+        let index = index.max(self.index.get(mine)).max(self.index.get(theirs));
+        let (mine, theirs) = (self.rotated(mine, index), self.rotated(theirs, index));
+        let add = |field: Field, most: u64| field.of((field.get(mine) + field.get(theirs)).min(most));
+        let mut sum = self.index.of(index) | add(self.current, self.ceiling);
+        for age in 1..=self.closed {
+            let field = self.closed_field(age);
+            sum |= add(field, field.max());
+        }
+        sum
+    }
+
+    /// What becomes of a refused request.
+    #[inline]
+    pub(crate) fn refuse(&self, count: Count, payload: u64, cost: u64) -> Verdict {
+        let seen = self.current(payload);
+        let counted = seen.saturating_add(cost).min(self.ceiling);
+        if count == Count::All && counted > seen {
+            DenyAndCount(self.with_current(payload, counted))
+        } else {
+            Deny
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Any of the five algorithms, chosen at run time.
+
+use std::fmt;
+
+use crate::algorithm::fixed_window::FixedRule;
+use crate::algorithm::gcra::Gcra;
+use crate::algorithm::sliding_log::LogRule;
+use crate::algorithm::sliding_window::SlidingRule;
+use crate::algorithm::{
+    Algorithm, FixedWindow, LeakyBucket, Moment, Resolution, Rule, SlidingLog, SlidingWindow, TokenBucket,
+    Verdict, sealed,
+};
+use crate::error::Error;
+use crate::ring::Ring;
+use crate::time::Timestamp;
+
+/// Any of the five algorithms, for limits that are read from a command line or a file.
+///
+/// A limiter of a `Quota` decides as one of the algorithm itself does, for the price of a well-predicted branch.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Quota, Rate, SlidingWindow};
+///
+/// let quota: Quota = SlidingWindow::new(Rate::per_minute(100)).into();
+/// let limiter = Limiter::<str, Quota>::builder(quota).build()?;
+/// assert!(limiter.check("alice").is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quota {
+    /// A [`TokenBucket`].
+    TokenBucket(TokenBucket),
+    /// A [`LeakyBucket`].
+    LeakyBucket(LeakyBucket),
+    /// A [`FixedWindow`].
+    FixedWindow(FixedWindow),
+    /// A [`SlidingWindow`].
+    SlidingWindow(SlidingWindow),
+    /// A [`SlidingLog`].
+    SlidingLog(SlidingLog),
+}
+
+macro_rules! from {
+    ($($algorithm:ident),*) => {$(
+        impl From<$algorithm> for Quota {
+            fn from(algorithm: $algorithm) -> Self {
+                Self::$algorithm(algorithm)
+            }
+        }
+    )*};
+}
+from!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog);
+
+macro_rules! for_quota {
+    ($quota:expr, $algorithm:ident => $call:expr) => {
+        match $quota {
+            Quota::TokenBucket($algorithm) => $call,
+            Quota::LeakyBucket($algorithm) => $call,
+            Quota::FixedWindow($algorithm) => $call,
+            Quota::SlidingWindow($algorithm) => $call,
+            Quota::SlidingLog($algorithm) => $call,
+        }
+    };
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for_quota!(self, algorithm => algorithm.fmt(f))
+    }
+}
+
+impl sealed::Sealed for Quota {}
+
+impl Algorithm for Quota {
+    type Rule = AnyRule;
+
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<AnyRule>, Error> {
+        fn all<A: Algorithm>(
+            tiers: &[Quota],
+            origin: u64,
+            pick: impl Fn(&Quota) -> Option<A>,
+        ) -> Result<Vec<AnyRule>, Error> {
+            let same: Option<Vec<A>> = tiers.iter().map(pick).collect();
+            let rules = A::compile(&same.ok_or(Error::TiersDiffer { field: "algorithm" })?, origin)?;
+            Ok(rules.into_iter().map(Rule::any).collect())
+        }
+        macro_rules! compile {
+            ($($algorithm:ident),*) => {
+                match tiers.first() {
+                    None => Ok(Vec::new()),
+                    $(Some(Self::$algorithm(_)) => all(tiers, origin, |quota| match quota {
+                        Self::$algorithm(algorithm) => Some(*algorithm),
+                        _ => None,
+                    }),)*
+                }
+            };
+        }
+        compile!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog)
+    }
+}
+
+/// The rule of any algorithm.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyRule {
+    /// Both buckets.
+    Gcra(Gcra),
+    /// The fixed window.
+    Fixed(FixedRule),
+    /// The sliding window counter.
+    Sliding(SlidingRule),
+    /// The sliding window log.
+    Log(LogRule),
+}
+
+macro_rules! for_rule {
+    ($rule:expr, $one:ident => $call:expr) => {
+        match $rule {
+            AnyRule::Gcra($one) => $call,
+            AnyRule::Fixed($one) => $call,
+            AnyRule::Sliding($one) => $call,
+            AnyRule::Log($one) => $call,
+        }
+    };
+}
+
+impl AnyRule {
+    /// How finely the rule counts.
+    pub(crate) fn resolution(&self) -> Resolution {
+        let (grains, ceiling, granule) = match self {
+            Self::Gcra(rule) => (rule.refill.is_grained().then_some(rule.price), rule.burst, 1),
+            Self::Fixed(rule) => (None, rule.ceiling(), 1),
+            Self::Sliding(rule) => (None, rule.packing().ceiling, rule.packing().granule),
+            Self::Log(rule) => (None, rule.limit(), 1),
+        };
+        Resolution { grains, ceiling, granule }
+    }
+}
+
+impl Rule for AnyRule {
+    const RINGED: bool = true;
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        for_rule!(self, rule => rule.limit())
+    }
+
+    #[inline]
+    fn moment(&self, now: Timestamp) -> Moment {
+        for_rule!(self, rule => rule.moment(now))
+    }
+
+    #[inline]
+    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        for_rule!(self, rule => rule.decide(payload, ring, at, cost))
+    }
+
+    fn expired(&self, payload: u64, at: Moment) -> bool {
+        for_rule!(self, rule => rule.expired(payload, at))
+    }
+
+    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.absorb(payload, other, at))
+    }
+
+    fn forgive(&self, payload: u64, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.forgive(payload, at))
+    }
+
+    fn bump(&self, payload: u64) -> u64 {
+        for_rule!(self, rule => rule.bump(payload))
+    }
+
+    fn ring_len(&self) -> u64 {
+        for_rule!(self, rule => rule.ring_len())
+    }
+
+    fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
+        for_rule!(self, rule => rule.stage(payload, ring, at, cost, unmoved))
+    }
+
+    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.remaining(payload, ring, now))
+    }
+
+    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.retry_after(payload, ring, now, cost))
+    }
+
+    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.reset_after(payload, ring, now))
+    }
+
+    fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.delay(payload, now, cost))
+    }
+
+    fn any(self) -> AnyRule {
+        self
+    }
+}

@@ -1,0 +1,235 @@
+//! The sliding window log.
+
+use std::fmt;
+
+use crate::algorithm::windows::{shared, shared_period};
+use crate::algorithm::{Algorithm, AnyRule, Count, Moment, PAYLOAD_BITS, Rule, UPTIME, Verdict, sealed};
+use crate::bits::{Field, bits};
+use crate::error::{Error, within};
+use crate::rate::Rate;
+use crate::ring::Ring;
+use crate::time::Timestamp;
+
+/// A sliding window log: remembers when each unit was admitted, and so knows any window exactly.
+///
+/// **Guarantee.** At most `limit` in every window `(t - period, t]`, exactly: a unit admitted at `t` is gone at
+/// `t + period` and not a nanosecond sooner.
+///
+/// **Formula.** admitted iff at most `limit - cost` of the logged times lie in `(now - period, now]`. A caller's time
+/// earlier than the newest logged one counts as that one.
+///
+/// **Memory.** A ring of `limit` words a key beside the slot, so `8 * limit` bytes for every slot of the table, which
+/// [`memory`](crate::Builder::memory) computes and `memory_budget` bounds. **Cost.** One compare-exchange for the
+/// admission and one for each unit of cost to write its time; reading `remaining` takes a binary search.
+///
+/// **Source.** folklore (the "sliding window log" of rate-limiter interviews); the ring is this crate's own.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{GlobalLimiter, ManualClock, Rate, SlidingLog};
+///
+/// let clock = ManualClock::new();
+/// let limiter = GlobalLimiter::builder(SlidingLog::new(Rate::per_second(2))).clock(clock.clone()).build()?;
+/// assert!(limiter.check_n(2).is_allowed());
+/// clock.advance(Duration::from_nanos(999_999_999));
+/// assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(1)));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlidingLog {
+    rate: Rate,
+    count: Count,
+}
+
+/// The largest limit of a log: its ring takes eight bytes for each.
+const LONGEST_RING: u64 = 1 << 24;
+
+impl SlidingLog {
+    /// At most `rate.count()` in any window of `rate.period()`.
+    #[must_use]
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, count: Count::Allowed }
+    }
+
+    /// Which requests the log keeps; only the admitted ones by default.
+    #[must_use]
+    pub const fn count(mut self, count: Count) -> Self {
+        self.count = count;
+        self
+    }
+}
+
+impl fmt::Display for SlidingLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sliding-log:{}", self.rate)?;
+        if self.count == Count::All { write!(f, ",count=all") } else { Ok(()) }
+    }
+}
+
+impl sealed::Sealed for SlidingLog {}
+
+impl Algorithm for SlidingLog {
+    type Rule = LogRule;
+
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, Error> {
+        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
+        let count = shared("count", tiers.iter().map(|tier| tier.count))?;
+        for tier in tiers {
+            within("rate.count", tier.rate.count(), 1_u64, LONGEST_RING)?;
+        }
+        let ring = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(1);
+        let head = Field::lowest(bits(2 * ring - 1));
+        let newest = head.above(PAYLOAD_BITS - head.end());
+        // Twenty years in the steps that the field can count.
+        let step = bits(2 * UPTIME / (newest.max() - 1));
+        // The word must not come back to a value within a window: two laps of the ring take at least two periods.
+        within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
+        let rule =
+            |tier: &Self| LogRule { limit: tier.rate.count(), period, ring, head, newest, step, count };
+        Ok(tiers.iter().map(rule).collect())
+    }
+}
+
+/// A log's word: where its ring's head is, and roughly when it last moved.
+///
+/// ```text
+///   61                                     h 0
+///  +----------------------------------------+------------------+
+///  |  newest, in steps, rounded up; 0: none |  head mod 2*ring |
+///  +----------------------------------------+------------------+
+/// ```
+///
+/// `newest` lets a scan see that a log has run empty without touching its ring.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRule {
+    limit: u64,
+    period: u64,
+    ring: u64,
+    head: Field,
+    newest: Field,
+    step: u32,
+    count: Count,
+}
+
+/// What one look at the ring says.
+struct Seen {
+    /// The position that comes next.
+    head: u64,
+    /// Never earlier than the newest entry.
+    now: u64,
+}
+
+impl LogRule {
+    fn seen(&self, payload: u64, ring: Ring<'_>, now: u64) -> Seen {
+        let head = self.head.get(payload);
+        // A forgiven log's entries read as proposals of the next lap: they hold nobody back.
+        let newest = ring.entry(head + self.ring - 1 - ring.unstaged().min(self.ring - 1));
+        let now = if newest.is_proposed() { now } else { now.max(newest.when()) };
+        Seen { head, now }
+    }
+
+    /// When the unit admitted `back` positions before the head leaves the window; `None` when it has left. An entry
+    /// that already carries a proposal for the lap to come had left.
+    fn leaves(&self, ring: Ring<'_>, seen: &Seen, back: u64) -> Option<u64> {
+        if back <= ring.unstaged() {
+            return Some(seen.now.saturating_add(self.period));
+        }
+        let entry = ring.entry(seen.head + self.ring - back);
+        if entry.is_proposed() {
+            return None;
+        }
+        let leaves = entry.when().saturating_add(self.period);
+        (leaves > seen.now).then_some(leaves)
+    }
+
+    /// How many of the last `limit` units are inside the window: they are the newest ones.
+    fn inside(&self, ring: Ring<'_>, seen: &Seen) -> u64 {
+        let (mut inside, mut outside) = (0, self.limit + 1);
+        while inside + 1 < outside {
+            let middle = inside.midpoint(outside);
+            if self.leaves(ring, seen, middle).is_some() { inside = middle } else { outside = middle }
+        }
+        inside
+    }
+
+    fn logged(&self, seen: &Seen, cost: u64) -> u64 {
+        let head = (seen.head + cost) % (2 * self.ring);
+        let newest = (seen.now >> self.step) + 1;
+        self.newest.of(newest.min(self.newest.max())) | self.head.of(head)
+    }
+}
+
+impl Rule for LogRule {
+    const RINGED: bool = true;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn moment(&self, now: Timestamp) -> Moment {
+        Moment { tick: now.as_nanos(), elapsed: 0 }
+    }
+
+    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        let seen = self.seen(payload, ring, at.tick);
+        // The `cost` new units push out everything further back than `limit - cost`.
+        if self.leaves(ring, &seen, self.limit + 1 - cost).is_none() {
+            return Verdict::Allow(self.logged(&seen, cost));
+        }
+        match self.count {
+            Count::Allowed => Verdict::Deny,
+            Count::All => Verdict::DenyAndCount(self.logged(&seen, cost)),
+        }
+    }
+
+    fn expired(&self, payload: u64, at: Moment) -> bool {
+        let newest = self.newest.get(payload);
+        newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
+    }
+
+    fn absorb(&self, payload: u64, _: u64, _: Moment) -> u64 {
+        payload
+    }
+
+    fn forgive(&self, payload: u64, _: Moment) -> u64 {
+        self.head.of((self.head.get(payload) + self.ring) % (2 * self.ring))
+    }
+
+    fn bump(&self, payload: u64) -> u64 {
+        self.newest.set(payload, (self.newest.get(payload) + 1).min(self.newest.max()))
+    }
+
+    fn ring_len(&self) -> u64 {
+        self.ring
+    }
+
+    fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
+        let seen = self.seen(payload, ring, at.tick);
+        (0..cost).all(|next| {
+            let entry = ring.entry(seen.head + next);
+            unmoved() && ring.propose(seen.head + next, entry, seen.now)
+        })
+    }
+
+    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        let seen = self.seen(payload, ring, now.as_nanos());
+        self.limit - self.inside(ring, &seen)
+    }
+
+    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        let seen = self.seen(payload, ring, now.as_nanos());
+        let leaves = self.leaves(ring, &seen, self.limit + 1 - cost);
+        leaves.unwrap_or(seen.now).saturating_sub(now.as_nanos())
+    }
+
+    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        let seen = self.seen(payload, ring, now.as_nanos());
+        self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves - now.as_nanos())
+    }
+
+    fn any(self) -> AnyRule {
+        AnyRule::Log(self)
+    }
+}

@@ -1,0 +1,94 @@
+//! The token bucket.
+
+use std::fmt;
+
+use crate::algorithm::gcra::Gcra;
+use crate::algorithm::refill::{Bucket, Refill};
+use crate::algorithm::{Algorithm, sealed};
+use crate::error::{Error, within};
+use crate::rate::Rate;
+
+/// A token bucket: `burst` tokens at most, refilled continuously at `rate`; a request takes its cost or is refused.
+///
+/// **Guarantee.** What is admitted in any interval of length `D` is at most `burst + rate * D`, and the long-run rate
+/// is the configured one without rounding. Both are exact when the rate in lowest terms (tokens in nanoseconds) has a
+/// numerator of at most 14 (so `100/s`, `60/min`, `7/s`, `1e10/s`); for other rates a token may come up to one
+/// nanosecond early, without accumulating. A full bucket and the refill together admit up to `2 * burst` in the first
+/// period; see [`initial`](Self::initial) or use a window algorithm where that matters.
+///
+/// **Formula.** GCRA: with `TAT` the moment at which the bucket is full again and `I = period / count`,
+/// admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then `TAT = max(TAT, now) + cost * I`.
+///
+/// **Memory.** One word a key. **Source.** ITU-T I.371, annex A.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+///
+/// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_minute(60)).burst(2)).build()?;
+/// assert!(limiter.check().is_allowed());
+/// assert!(limiter.check().is_allowed());
+/// assert!(!limiter.check().is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TokenBucket {
+    rate: Rate,
+    burst: u64,
+    initial: Option<u64>,
+}
+
+impl TokenBucket {
+    /// A bucket refilled at `rate` that holds one period's worth of tokens and starts full.
+    #[must_use]
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, burst: rate.count(), initial: None }
+    }
+
+    /// The most tokens the bucket holds, and so the largest cost: from 1 to what `rate` refills in 73 years, and at least to
+    /// 4e12 for rates below 1,000 a second.
+    #[must_use]
+    pub const fn burst(mut self, tokens: u64) -> Self {
+        self.burst = tokens;
+        self
+    }
+
+    /// The tokens in every bucket when the limiter's clock is at zero: from 0 to `burst`, which is the default.
+    ///
+    /// A bucket fills from then on, whether or not its key has been seen: what a key is worth never depends on
+    /// whether the table still remembers it.
+    #[must_use]
+    pub const fn initial(mut self, tokens: u64) -> Self {
+        self.initial = Some(tokens);
+        self
+    }
+}
+
+impl fmt::Display for TokenBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "token-bucket:{},burst={}", self.rate, self.burst)?;
+        self.initial.map_or(Ok(()), |tokens| write!(f, ",initial={tokens}"))
+    }
+}
+
+impl sealed::Sealed for TokenBucket {}
+
+impl Algorithm for TokenBucket {
+    type Rule = Gcra;
+
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
+        let buckets: Vec<Bucket> = tiers
+            .iter()
+            .map(|tier| Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst" })
+            .collect();
+        let (refill, prices) = Refill::fit(&buckets)?;
+        let rule = |(tier, price): (&Self, u64)| {
+            let initial = tier.initial.unwrap_or(tier.burst);
+            within("initial", initial, 0_u64, tier.burst)?;
+            let start = (tier.burst - initial) * price;
+            Ok(Gcra { refill, price, full: tier.burst * price, start, burst: tier.burst, queue: false })
+        };
+        tiers.iter().zip(prices).map(rule).collect()
+    }
+}

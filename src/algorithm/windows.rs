@@ -1,0 +1,93 @@
+//! Aligned windows: which one a moment falls in, and how far.
+
+use crate::algorithm::{LONGEST, Moment, PAYLOAD_BITS, UPTIME};
+use crate::bits::{Field, bits};
+use crate::error::{Error, within};
+use crate::rate::Rate;
+use crate::time::Timestamp;
+
+/// The windows of one table, numbered from the one in which the clock's zero lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    /// Nanoseconds a window.
+    pub(crate) length: u64,
+    /// How far into window 0 the clock's zero lies.
+    offset: u64,
+    /// `floor(2^64 / length)`, to divide by multiplying.
+    reciprocal: u64,
+    /// The last nanosecond that has a window; the clock stands still from there on, so windows fail closed.
+    last: u64,
+}
+
+impl Moment {
+    /// The same moment for a key whose word has seen window `index`: never earlier than that window's start.
+    #[inline]
+    pub(crate) fn no_earlier_than(self, index: u64) -> Self {
+        if self.tick >= index { self } else { Self { tick: index, elapsed: 0 } }
+    }
+}
+
+impl Windows {
+    /// Windows of `length` nanoseconds, aligned to multiples of it since the Unix epoch, `origin` being the Unix time
+    /// of the clock's zero.
+    pub(crate) fn new(length: u64, origin: u64) -> Self {
+        let index_max = Self::index_field(length).max();
+        Self {
+            length,
+            offset: origin % length,
+            reciprocal: u64::try_from((1_u128 << 64) / u128::from(length)).unwrap_or(u64::MAX),
+            last: index_max.saturating_mul(length),
+        }
+    }
+
+    /// Room for twenty years of window numbers, at the top of a payload.
+    pub(crate) fn index_field(length: u64) -> Field {
+        let width = bits(2 * UPTIME / length + 2);
+        Field::lowest(PAYLOAD_BITS - width).above(width)
+    }
+
+    /// Where `now` falls.
+    #[inline]
+    pub(crate) fn locate(&self, now: Timestamp) -> Moment {
+        let time = self.time(now);
+        // The estimate is at most one short: `time / length - time * reciprocal / 2^64 < time / 2^64 + 1`.
+        let estimate = ((u128::from(time) * u128::from(self.reciprocal)) >> 64) as u64;
+        let elapsed = time - estimate * self.length;
+        if elapsed < self.length {
+            Moment { tick: estimate, elapsed }
+        } else {
+            Moment { tick: estimate + 1, elapsed: elapsed - self.length }
+        }
+    }
+
+    /// Nanoseconds from `now` until `elapsed` into window `index`; 0 when that is past.
+    pub(crate) fn until(&self, index: u64, elapsed: u64, now: Timestamp) -> u64 {
+        let target = index.saturating_mul(self.length).saturating_add(elapsed);
+        if target > self.last { u64::MAX } else { target.saturating_sub(self.time(now)) }
+    }
+
+    fn time(&self, now: Timestamp) -> u64 {
+        now.as_nanos().saturating_add(self.offset).min(self.last)
+    }
+}
+
+/// Judges what all window algorithms have in common, and gives back the period that the tiers share.
+pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, Error> {
+    let mut shared = None;
+    for rate in rates {
+        within("rate.period", rate.period().as_nanos(), 1_u64, LONGEST)?;
+        if *shared.get_or_insert(rate.period_nanos()) != rate.period_nanos() {
+            return Err(Error::TiersDiffer { field: "rate.period" });
+        }
+    }
+    Ok(shared.unwrap_or(1))
+}
+
+/// The value that all tiers have in common.
+pub(crate) fn shared<T: PartialEq>(
+    field: &'static str,
+    mut values: impl Iterator<Item = T>,
+) -> Result<T, Error> {
+    let first = values.next().ok_or(Error::TiersDiffer { field })?;
+    if values.all(|value| value == first) { Ok(first) } else { Err(Error::TiersDiffer { field }) }
+}

@@ -1,0 +1,120 @@
+//! A clock that a thread keeps up to date, so that reading it costs one load.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, within};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::time::Timestamp;
+
+/// A clock that a thread of its own refreshes every `period`; reading it costs one load, below a nanosecond.
+///
+/// It shows a time up to `period` (and the scheduler's delay) in the past, and never steps back: requests are decided
+/// as if they had come that much earlier, so tokens come late and never early. The thread stops, and is waited for,
+/// when the last clone is dropped; a limiter that owns the clock stops it with itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{CoarseClock, Limiter, Rate, TokenBucket};
+///
+/// let clock = CoarseClock::new(Duration::from_micros(500))?;
+/// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock).build()?;
+/// assert!(limiter.check(&7).is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CoarseClock {
+    now: Arc<CachePadded<AtomicU64>>,
+    unix_at_zero: Duration,
+    /// Dropped with the last clone.
+    _refresher: Arc<Refresher>,
+}
+
+impl CoarseClock {
+    /// Starts a clock that is refreshed every `period`, from 1 microsecond to 1 second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for another period, [`Error::NoThread`] when the thread cannot be had.
+    pub fn new(period: Duration) -> Result<Self, Error> {
+        within("refresh.period", period.as_nanos(), 1_000_u64, 1_000_000_000_u64)?;
+        let source = SystemClock::new();
+        let now = Arc::new(CachePadded::new(AtomicU64::new(0)));
+        let refreshed = Arc::clone(&now);
+        let (stop, stopped) = channel::<()>();
+        let refresh = move || {
+            while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                refreshed.store(source.now().as_nanos(), Relaxed);
+            }
+        };
+        let thread =
+            Builder::new().name("tollgate-clock".into()).spawn(refresh).map_err(|_| Error::NoThread)?;
+        let refresher = Refresher { stop: Some(stop), thread: Some(thread) };
+        Ok(Self { now, unix_at_zero: source.unix_at_zero(), _refresher: Arc::new(refresher) })
+    }
+}
+
+impl Clock for CoarseClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.now.load(Relaxed))
+    }
+
+    fn unix_at_zero(&self) -> Duration {
+        self.unix_at_zero
+    }
+}
+
+/// The refreshing thread's owner.
+#[derive(Debug)]
+struct Refresher {
+    /// Closing it wakes the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Refresher {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // The thread only loads, stores and waits; a panic in it is not worth a second one here.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_moves_and_its_thread_stops_with_the_last_clone() {
+        let clock = CoarseClock::new(Duration::from_micros(100)).unwrap();
+        let refreshed = Arc::downgrade(&clock.now);
+        let clone = clock.clone();
+        drop(clock);
+        let seen = clone.now();
+        while clone.now() <= seen {
+            std::thread::yield_now();
+        }
+        drop(clone);
+        assert!(refreshed.upgrade().is_none(), "the thread still holds the time");
+    }
+
+    #[test]
+    fn a_period_out_of_range_is_an_error() {
+        for period in [Duration::ZERO, Duration::from_secs(2)] {
+            assert!(matches!(
+                CoarseClock::new(period),
+                Err(Error::OutOfRange { field: "refresh.period", .. })
+            ));
+        }
+    }
+}

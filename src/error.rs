@@ -1,0 +1,98 @@
+//! What can be wrong with a configuration.
+
+use std::fmt;
+
+/// Why a limiter could not be built. Nothing was reserved and nothing changed.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Error, Limiter, Rate, TokenBucket};
+///
+/// let error = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(0))).build().unwrap_err();
+/// assert!(matches!(error, Error::OutOfRange { field: "rate.count", value: 0, min: 1, .. }));
+/// assert!(error.to_string().starts_with("rate.count is 0, but must be between 1 and "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number is outside of what the limiter can represent exactly.
+    OutOfRange {
+        /// Which number, as it is called in the API.
+        field: &'static str,
+        /// The number given. Durations are in nanoseconds.
+        value: u128,
+        /// The smallest that is accepted here.
+        min: u128,
+        /// The largest that is accepted here, given the other settings.
+        max: u128,
+    },
+    /// Tiers of one limiter share one table, and so must agree on this.
+    TiersDiffer {
+        /// On what they differ.
+        field: &'static str,
+    },
+    /// A tier's rate is not a whole number of the table's clock grains to within 1e-9.
+    TierTooFine {
+        /// The tier, counted from the default quota, which is 0.
+        tier: usize,
+    },
+    /// The table would take more memory than the budget allows.
+    OverBudget {
+        /// Bytes that the configuration takes.
+        needed: usize,
+        /// Bytes that `memory_budget` allows.
+        budget: usize,
+    },
+    /// The operating system refused the memory.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The operating system refused a thread for the coarse clock.
+    NoThread,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange { field, value, min, max } => {
+                write!(f, "{field} is {value}, but must be between {min} and {max}")?;
+                if field.ends_with("period") { write!(f, " nanoseconds") } else { Ok(()) }
+            }
+            Self::TiersDiffer { field } => {
+                write!(
+                    f,
+                    "the tiers differ in {field}: tiers share one table, so give them the same {field} or build a limiter for each"
+                )
+            }
+            Self::TierTooFine { tier } => write!(
+                f,
+                "the rate of tier {tier} does not fit the clock grain that the other tiers need to within 1e-9: choose rates with a common multiple or build a limiter for each"
+            ),
+            Self::OverBudget { needed, budget } => write!(
+                f,
+                "the table takes {needed} bytes, but the budget is {budget}: lower max_keys or the limit, or raise memory_budget"
+            ),
+            Self::OutOfMemory { bytes } => {
+                write!(f, "the operating system refused {bytes} bytes: lower max_keys")
+            }
+            Self::NoThread => {
+                write!(f, "the operating system refused a thread for the coarse clock: use TscClock")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// `Ok` when `value` lies within `min..=max`.
+pub(crate) fn within(
+    field: &'static str,
+    value: impl Into<u128>,
+    min: impl Into<u128>,
+    max: impl Into<u128>,
+) -> Result<(), Error> {
+    let (value, min, max) = (value.into(), min.into(), max.into());
+    if (min..=max).contains(&value) { Ok(()) } else { Err(Error::OutOfRange { field, value, min, max }) }
+}

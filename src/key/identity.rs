@@ -1,0 +1,152 @@
+//! The secret by which one limiter names its keys.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+
+use siphasher::sip::SipHasher13;
+
+/// A limiter's secret: turns a key into its 64-bit name.
+///
+/// Drawn at random when the limiter is built, and never shown: whoever knew it could choose keys that share a bucket.
+#[derive(Clone)]
+pub struct Identity {
+    /// Xored in before each round.
+    masks: [u64; 3],
+    /// Odd, so that multiplying by one can be undone.
+    factors: [u64; 3],
+    long: Long,
+}
+
+#[derive(Clone)]
+enum Long {
+    /// A keyed pseudo-random function, for keys that strangers choose.
+    Prf(SipHasher13),
+    /// A faster hash, for keys that the caller controls.
+    Trusted(ahash::RandomState),
+}
+
+impl Identity {
+    /// A fresh secret.
+    pub(crate) fn random(trusted: bool) -> Self {
+        // The standard library's hasher is keyed from the operating system's randomness; each use draws another word.
+        let source = RandomState::new();
+        Self::from_words(trusted, |word| source.hash_one(word))
+    }
+
+    pub(crate) fn from_words(trusted: bool, mut word: impl FnMut(u64) -> u64) -> Self {
+        let masks = [word(0), word(1), word(2)];
+        let factors = [word(3) | 1, word(4) | 1, word(5) | 1];
+        let seeds = [word(6), word(7), word(8), word(9)];
+        let long = if trusted {
+            Long::Trusted(ahash::RandomState::with_seeds(seeds[0], seeds[1], seeds[2], seeds[3]))
+        } else {
+            Long::Prf(SipHasher13::new_with_keys(seeds[0], seeds[1]))
+        };
+        Self { masks, factors, long }
+    }
+
+    /// The name of a key that fits 64 bits. Different keys get different names, always: three rounds of xor, multiply
+    /// and byte swap, each of which can be undone.
+    #[must_use]
+    #[inline]
+    pub fn short(&self, key: u64) -> u64 {
+        let round = |key: u64, i: usize| (key ^ self.masks[i]).wrapping_mul(self.factors[i]);
+        let mixed = round(round(round(key, 0).swap_bytes(), 1).swap_bytes(), 2);
+        mixed ^ (mixed >> 32)
+    }
+
+    /// The name of a longer key: SipHash-1-3, or ahash when the limiter's keys are trusted.
+    #[must_use]
+    #[inline]
+    pub fn long(&self, key: &[u8]) -> u64 {
+        match &self.long {
+            Long::Prf(hasher) => hasher.hash(key),
+            Long::Trusted(state) => state.hash_one(key),
+        }
+    }
+
+    /// The name of a key that is a string of bytes of any length: [`short`](Self::short) up to 8 bytes, else
+    /// [`long`](Self::long).
+    ///
+    /// Up to 7 bytes are packed with their length, 8 bytes as they are. The two could only meet in an 8-byte key that
+    /// ends in a control character below 8: that one goes the long way.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self, key: &[u8]) -> u64 {
+        if key.len() > 8 {
+            return self.long(key);
+        }
+        let mut packed = [0; 8];
+        packed[..key.len()].copy_from_slice(key);
+        if key.len() < 8 {
+            packed[7] = key.len() as u8;
+        } else if packed[7] < 8 {
+            return self.long(key);
+        }
+        self.short(u64::from_le_bytes(packed))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Undoes `short`, which shows that it is a bijection.
+    fn long_way_back(identity: &Identity, name: u64) -> u64 {
+        let inverse =
+            |odd: u64| (0..6).fold(odd, |x, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))));
+        let undo =
+            |mixed: u64, i: usize| mixed.wrapping_mul(inverse(identity.factors[i])) ^ identity.masks[i];
+        undo(undo(undo(name ^ (name >> 32), 2).swap_bytes(), 1).swap_bytes(), 0)
+    }
+
+    #[test]
+    fn short_keys_never_collide() {
+        let identity = Identity::random(false);
+        for key in (0..10_000).chain((0..64).map(|bit| 1 << bit)).chain([u64::MAX]) {
+            assert_eq!(long_way_back(&identity, identity.short(key)), key);
+        }
+    }
+
+    #[test]
+    fn byte_strings_of_different_lengths_do_not_collide() {
+        let identity = Identity::random(false);
+        let keys: Vec<Vec<u8>> =
+            (0..=8).map(|len| vec![0; len]).chain((1..=8).map(|len| vec![8; len])).collect();
+        let mut names: Vec<u64> = keys.iter().map(|key| identity.bytes(key)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), keys.len());
+    }
+
+    #[test]
+    fn every_limiter_has_its_own_secret() {
+        let (one, other) = (Identity::random(false), Identity::random(false));
+        assert_ne!(one.short(1), other.short(1));
+        assert_ne!(one.bytes(b"a longer key"), other.bytes(b"a longer key"));
+        assert_ne!(
+            Identity::random(true).bytes(b"a longer key"),
+            Identity::random(true).bytes(b"a longer key")
+        );
+    }
+
+    #[test]
+    fn names_spread_over_buckets_and_lines() {
+        let identity = Identity::random(false);
+        let (mut low, mut high) = ([0_u32; 64], [0_u32; 4]);
+        for key in 0..64_000 {
+            let name = identity.short(key);
+            low[(name & 63) as usize] += 1;
+            high[(name >> 62) as usize] += 1;
+        }
+        assert!(low.iter().all(|&count| (800..1200).contains(&count)), "{low:?}");
+        assert!(high.iter().all(|&count| (15_000..17_000).contains(&count)), "{high:?}");
+    }
+}

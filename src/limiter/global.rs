@@ -1,0 +1,200 @@
+//! One limit for everything.
+
+use std::fmt;
+
+use crossbeam_utils::CachePadded;
+
+use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
+use crate::clock::{Clock, TscClock};
+use crate::decision::{Decision, Outcome};
+use crate::error::Error;
+use crate::limiter::Compiled;
+use crate::limiter::builder::DEFAULT_BUDGET;
+use crate::ring::Ring;
+use crate::sync::AtomicU64;
+use crate::table::bucket::foresee;
+use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::{Zeroed, zeroed_words};
+use crate::time::{Timestamp, nanos};
+
+/// One limit for everything, shared by all threads: the same algorithms and verbs as [`Limiter`](crate::Limiter),
+/// without a key.
+///
+/// **Cost.** One load and one compare-exchange on one padded cache line when nobody interferes; a refusal writes
+/// nothing. Never blocks, never allocates.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+///
+/// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(1_000))).build()?;
+/// assert!(limiter.check_n(1_000).is_allowed());
+/// assert!(!limiter.check().is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
+    compiled: Compiled<A::Rule>,
+    slot: CachePadded<Slot>,
+    ring: Zeroed<AtomicU64>,
+    clock: C,
+}
+
+/// The one key of a global limiter.
+const NAME: u64 = 1;
+
+impl<A: Algorithm> GlobalLimiter<A> {
+    /// Begins to describe a limiter of this quota.
+    pub fn builder(quota: A) -> GlobalBuilder<A, TscClock> {
+        GlobalBuilder { quota, memory_budget: DEFAULT_BUDGET, clock: Box::new(TscClock::new) }
+    }
+}
+
+impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
+    /// Decides a request of cost 1, and charges it if it is admitted.
+    #[inline]
+    pub fn check(&self) -> Decision<'_> {
+        self.check_n(1)
+    }
+
+    /// Decides a request of any cost, all or nothing, and charges it if it is admitted.
+    ///
+    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never) is, and changes
+    /// nothing.
+    #[inline]
+    pub fn check_n(&self, cost: u64) -> Decision<'_> {
+        self.check_n_at(cost, self.clock.now())
+    }
+
+    /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now). A time earlier than the
+    /// latest charge's counts as that one.
+    #[inline]
+    pub fn check_at(&self, now: Timestamp) -> Decision<'_> {
+        self.check_n_at(1, now)
+    }
+
+    /// [`check_n`](Self::check_n) at a time that the caller already has.
+    #[inline]
+    pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
+        let rule = &self.compiled.rule;
+        if cost == 0 || cost > rule.limit() {
+            return self.peek_n_at(cost, now);
+        }
+        let at = rule.moment(now);
+        loop {
+            let ask = Ask { rule, name: NAME, cost };
+            if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring(), at) {
+                return Decision::of(ruling, &self.compiled.any, now, cost);
+            }
+        }
+    }
+
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
+    pub fn peek(&self) -> Decision<'_> {
+        self.peek_n_at(1, self.clock.now())
+    }
+
+    /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
+    pub fn peek_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
+        let rule = &self.compiled.rule;
+        let owed = self.slot.load().payload();
+        let ruling = if cost == 0 || cost > rule.limit() {
+            Ruling { allowed: cost == 0, payload: owed, ring: self.ring() }
+        } else {
+            foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now))
+        };
+        let decision = Decision::of(ruling, &self.compiled.any, now, cost);
+        let verdict = if cost > rule.limit() { Outcome::Never } else { decision.verdict };
+        Decision { verdict, ..decision }
+    }
+
+    /// Forgives what is owed, as if nothing had ever been admitted.
+    pub fn reset(&self) {
+        let at = self.compiled.rule.moment(self.clock.now());
+        loop {
+            let seen = self.slot.load();
+            if self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at)) {
+                return;
+            }
+        }
+    }
+
+    /// The limiter's time.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// How finely the limiter counts.
+    #[must_use]
+    pub fn resolution(&self) -> Resolution {
+        self.compiled.any.resolution()
+    }
+
+    #[inline]
+    fn ring(&self) -> Ring<'_> {
+        if <A::Rule as Rule>::RINGED { Ring::new(&self.ring) } else { Ring::NONE }
+    }
+}
+
+impl<A: Algorithm, C> fmt::Debug for GlobalLimiter<A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalLimiter").field("rule", &self.compiled.any).finish_non_exhaustive()
+    }
+}
+
+/// The settings of a [`GlobalLimiter`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct GlobalBuilder<A, C> {
+    quota: A,
+    memory_budget: usize,
+    clock: Box<dyn FnOnce() -> C>,
+}
+
+impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
+    /// Where the time comes from. By default, [`TscClock`].
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> GlobalBuilder<A, D> {
+        GlobalBuilder { quota: self.quota, memory_budget: self.memory_budget, clock: Box::new(move || clock) }
+    }
+
+    /// How many bytes the limiter may reserve; only a [`SlidingLog`](crate::SlidingLog) takes more than a few. By
+    /// default 1 GiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// The bytes that [`build`](Self::build) would reserve, whatever the budget.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would say of the quota.
+    pub fn memory(&self) -> Result<usize, Error> {
+        let entries = A::compile(&[self.quota], 0)?.first().map_or(0, Rule::ring_len);
+        Ok(usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(size_of::<AtomicU64>()))
+    }
+
+    /// Judges the quota and starts the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] names the setting, its value and what would be accepted.
+    pub fn build(self) -> Result<GlobalLimiter<A, C>, Error> {
+        let needed = self.memory()?;
+        if needed > self.memory_budget {
+            return Err(Error::OverBudget { needed, budget: self.memory_budget });
+        }
+        let clock = (self.clock)();
+        let rules = A::compile(&[self.quota], nanos(clock.unix_at_zero()))?;
+        let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
+        let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
+        let slot = CachePadded::new(Slot::new(NAME));
+        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, clock })
+    }
+}
+
+impl<A: fmt::Debug, C> fmt::Debug for GlobalBuilder<A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalBuilder").field("quota", &self.quota).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! A limit for each of many keys.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
+use crate::clock::{Clock, TscClock};
+use crate::decision::{Decision, Outcome};
+use crate::key::{Identity, Key};
+use crate::limiter::builder::TierOf;
+use crate::limiter::{Builder, Compiled};
+use crate::table::slot::Ask;
+use crate::table::{Stats, Table, WhenFull};
+use crate::time::Timestamp;
+
+/// A limit for each of many keys, shared by all threads.
+///
+/// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of threads. Memory is reserved
+/// once and never grows: what happens when more keys owe something than fit is chosen by [`WhenFull`].
+///
+/// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
+/// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal
+/// writes nothing. A key's first check takes three compare-exchanges and a second look at the clock. No check ever
+/// blocks, allocates or frees, or enters the operating system (but to have a page of the table committed the first
+/// time that it is touched).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Rate, TokenBucket};
+///
+/// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(100)).burst(20)).build()?;
+/// if limiter.check("198.51.100.7").is_allowed() {
+///     // serve
+/// }
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
+    pub(super) default: Compiled<A::Rule>,
+    pub(super) tiers: Box<[Compiled<A::Rule>]>,
+    pub(super) tier_of: Option<TierOf<K>>,
+    pub(super) identity: Identity,
+    pub(super) table: Table,
+    pub(super) when_full: WhenFull,
+    pub(super) clock: C,
+    pub(super) max_keys: usize,
+    pub(super) key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized, A: Algorithm> Limiter<K, A> {
+    /// Begins to describe a limiter that gives each key this quota.
+    pub fn builder(quota: A) -> Builder<K, A, TscClock> {
+        Builder::new(quota)
+    }
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
+    /// Decides a request of cost 1, and charges it if it is admitted.
+    #[inline]
+    pub fn check(&self, key: &K) -> Decision<'_> {
+        self.check_n(key, 1)
+    }
+
+    /// Decides a request of any cost, all or nothing, and charges it if it is admitted.
+    ///
+    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never) is, and changes
+    /// nothing.
+    #[inline]
+    pub fn check_n(&self, key: &K, cost: u64) -> Decision<'_> {
+        self.charge(self.rule_of(key), key, cost, || self.clock.now())
+    }
+
+    /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now).
+    ///
+    /// A time earlier than the key has seen counts as that one. A caller that lags by more than it takes a key to
+    /// recover may find the key forgotten, and so admit at its own late time what it would have admitted in time.
+    #[inline]
+    pub fn check_at(&self, key: &K, now: Timestamp) -> Decision<'_> {
+        self.check_n_at(key, 1, now)
+    }
+
+    /// [`check_n`](Self::check_n) at a time that the caller already has.
+    #[inline]
+    pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
+        self.charge(self.rule_of(key), key, cost, || now)
+    }
+
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
+    pub fn peek(&self, key: &K) -> Decision<'_> {
+        self.peek_n_at(key, 1, self.clock.now())
+    }
+
+    /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
+    pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
+        self.look(self.rule_of(key), key, cost, now)
+    }
+
+    /// Another of the limiter's quotas, for the next call only: tier 0 is the builder's own. `None` for a number that
+    /// is no tier's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1)))
+    ///     .tier(TokenBucket::new(Rate::per_second(10)))
+    ///     .build()?;
+    /// let paid = limiter.tier(1).expect("there are two tiers");
+    /// assert_eq!(paid.check(&7).remaining(), 9);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tier(&self, number: usize) -> Option<Tier<'_, K, A, C>> {
+        let rule = self.numbered(number)?;
+        Some(Tier { limiter: self, rule })
+    }
+
+    /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
+    ///
+    /// A bucket's shared allowance ([`WhenFull::Share`]) is not one key's to reset.
+    pub fn reset(&self, key: &K) -> bool {
+        self.table.view(key.name(&self.identity)).reset(
+            &self.default.rule,
+            key.name(&self.identity),
+            self.now(),
+        )
+    }
+
+    /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let at = self.default.rule.moment(self.clock.now());
+        self.table.views().map(|view| view.live(&self.default.rule, at)).sum()
+    }
+
+    /// Whether no key owes anything. Reads the whole table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys the limiter was made for: see [`Builder::max_keys`].
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.max_keys
+    }
+
+    /// The limiter's time: read it once and pass it to several [`check_at`](Self::check_at).
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// How often keys came, went, and found no room.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.table.stats()
+    }
+
+    /// How finely the limiter counts.
+    #[must_use]
+    pub fn resolution(&self) -> Resolution {
+        self.default.any.resolution()
+    }
+
+    fn numbered(&self, number: usize) -> Option<&Compiled<A::Rule>> {
+        number.checked_sub(1).map_or(Some(&self.default), |later| self.tiers.get(later))
+    }
+
+    #[inline]
+    fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
+        match &self.tier_of {
+            None => &self.default,
+            Some(tier_of) => self.numbered(tier_of(key)).unwrap_or(&self.default),
+        }
+    }
+
+    #[inline]
+    fn charge<'l>(
+        &'l self,
+        compiled: &'l Compiled<A::Rule>,
+        key: &K,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Decision<'l> {
+        let name = key.name(&self.identity);
+        let view = self.table.view(name);
+        // The line is on its way while the clock is read.
+        let now = time();
+        if cost == 0 || cost > compiled.rule.limit() {
+            return self.look(compiled, key, cost, now);
+        }
+        let ask = Ask { rule: &compiled.rule, name: own_name(name), cost };
+        let ruling = view.check(ask, now, time, self.when_full, self.table.events(name));
+        Decision::of(ruling, &compiled.any, now, cost)
+    }
+
+    fn look<'l>(
+        &'l self,
+        compiled: &'l Compiled<A::Rule>,
+        key: &K,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision<'l> {
+        let name = key.name(&self.identity);
+        let rule = &compiled.rule;
+        let ask = Ask { rule, name: own_name(name), cost: if cost > rule.limit() { 0 } else { cost } };
+        let ruling = self.table.view(name).peek(ask, now, self.when_full);
+        let decision = Decision::of(ruling, &compiled.any, now, cost);
+        let verdict = match cost {
+            0 => Outcome::Allowed,
+            _ if cost > rule.limit() => Outcome::Never,
+            _ => decision.verdict,
+        };
+        Decision { verdict, ..decision }
+    }
+}
+
+/// What a slot stores of a name: its lowest bit is known from the bucket, and set, so that no name is 0.
+#[inline]
+fn own_name(name: u64) -> u64 {
+    name | 1
+}
+
+impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter")
+            .field("rule", &self.default.any)
+            .field("tiers", &(self.tiers.len() + 1))
+            .field("max_keys", &self.max_keys)
+            .field("when_full", &self.when_full)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Limiter`] under one of its quotas: see [`Limiter::tier`].
+#[derive(Debug)]
+pub struct Tier<'l, K: ?Sized, A: Algorithm, C> {
+    limiter: &'l Limiter<K, A, C>,
+    rule: &'l Compiled<A::Rule>,
+}
+
+impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
+    /// [`Limiter::check`] under this tier's quota.
+    #[inline]
+    pub fn check(&self, key: &K) -> Decision<'l> {
+        self.check_n(key, 1)
+    }
+
+    /// [`Limiter::check_n`] under this tier's quota.
+    #[inline]
+    pub fn check_n(&self, key: &K, cost: u64) -> Decision<'l> {
+        self.limiter.charge(self.rule, key, cost, || self.limiter.clock.now())
+    }
+
+    /// [`Limiter::check_n_at`] under this tier's quota.
+    #[inline]
+    pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
+        self.limiter.charge(self.rule, key, cost, || now)
+    }
+
+    /// [`Limiter::peek_n_at`] under this tier's quota.
+    pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
+        self.limiter.look(self.rule, key, cost, now)
+    }
+}

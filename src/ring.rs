@@ -1,0 +1,111 @@
+//! The timestamps behind a sliding window log: one ring of entries per slot of the table.
+//!
+//! Positions count admissions, modulo two laps; position `p` lives in entry `p % len`, and the head kept in the
+//! slot's word says which position comes next. A position's *lap* is `p / len`.
+//!
+//! ```text
+//!   63    62                                       0
+//!  +-----+------------------------------------------+
+//!  | lap |  when, in nanoseconds since clock zero   |   lap: the low bit of the position's lap
+//!  +-----+------------------------------------------+
+//! ```
+//!
+//! An admission first *proposes* its time at the positions it wants (`propose`), then wins them by moving the head
+//! with one compare-exchange on the slot's word. A proposal that lost, or whose thread was stopped, is harmless: it
+//! overwrote an entry that had left the window, and the next admission raises it to its own time. So an entry behind
+//! the head always carries a time no earlier than its admission, and nobody ever waits for anybody.
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | R1 | the head's compare-exchange in `Bucket`/`Word` (Release for a rule with a ring) | load of the slot's word | the times behind the head |
+//! | R2 | `propose` | `entry` | nothing but the entry itself; Acquire keeps a decision's reads in order |
+
+use crate::bits::Field;
+use crate::sync::{AtomicU64, Ordering};
+use Ordering::{Acquire, Release};
+
+const WHEN: Field = Field::lowest(63);
+const LAP: Field = WHEN.above(1);
+const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
+
+/// One slot's ring. Empty for every algorithm but the log.
+#[derive(Clone, Copy)]
+pub struct Ring<'a> {
+    entries: &'a [AtomicU64],
+    /// How many positions before the head have no entry, because the request was only looked at.
+    unstaged: u64,
+}
+
+/// An entry that somebody read, seen from a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    bits: u64,
+    proposed: bool,
+}
+
+impl Entry {
+    /// The time in the entry.
+    pub(crate) fn when(self) -> u64 {
+        WHEN.get(self.bits)
+    }
+
+    /// Whether the entry already carries a time proposed for the position, the one before it having left the window.
+    pub(crate) fn is_proposed(self) -> bool {
+        self.proposed
+    }
+}
+
+impl<'a> Ring<'a> {
+    /// No ring.
+    pub(crate) const NONE: Self = Self { entries: &[], unstaged: 0 };
+
+    pub(crate) fn new(entries: &'a [AtomicU64]) -> Self {
+        Self { entries, unstaged: 0 }
+    }
+
+    /// The same ring, for a head that is `units` ahead of what was written.
+    pub(crate) fn with_unstaged(self, units: u64) -> Self {
+        Self { unstaged: units, ..self }
+    }
+
+    /// How many positions before the head have no entry.
+    pub(crate) fn unstaged(self) -> u64 {
+        self.unstaged
+    }
+
+    /// How many admissions the ring remembers.
+    pub(crate) fn len(self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Which entry a position has, and the low bit of its lap. Positions are below three laps.
+    #[inline]
+    fn place(self, position: u64) -> (&'a AtomicU64, u64) {
+        let len = self.len();
+        let position = if position >= 2 * len { position - 2 * len } else { position };
+        let (index, lap) = if position >= len { (position - len, 1) } else { (position, 0) };
+        (&self.entries[index as usize], lap)
+    }
+
+    /// The entry where `position` will be or was proposed.
+    #[inline]
+    pub(crate) fn entry(self, position: u64) -> Entry {
+        let (cell, lap) = self.place(position);
+        let bits = cell.load(Acquire); // R2
+        Entry { bits, proposed: LAP.get(bits) == lap }
+    }
+
+    /// Makes `position` carry at least `now`. `false` when `seen` is no longer there: decide again.
+    ///
+    /// The caller has made sure that the head had not moved after it read `seen`: otherwise `seen` might be the
+    /// committed entry of a later lap.
+    #[inline]
+    pub(crate) fn propose(self, position: u64, seen: Entry, now: u64) -> bool {
+        if seen.proposed && seen.when() >= now {
+            return true;
+        }
+        let (cell, lap) = self.place(position);
+        let bits = LAP.of(lap) | WHEN.of(now.min(WHEN.max()));
+        cell.compare_exchange(seen.bits, bits, Release, Ordering::Relaxed).is_ok() // R2
+    }
+}

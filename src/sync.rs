@@ -1,0 +1,9 @@
+//! The one door to atomics: the standard library's, or loom's under `--cfg loom`.
+//!
+//! Everything concurrent in the crate imports from here, so the code that loom explores is the code that runs.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,398 @@
+//! A bucket: fifteen slots on four cache lines, and the one header through which its membership changes.
+//!
+//! ```text
+//!  line 0 | header   | overflow | name word | name word | name word |
+//!  line 1 | name word | name word | name word | name word |
+//!  line 2 | ...
+//!  line 3 | ...
+//! ```
+//!
+//! A key's probe sequence is its bucket's slots, beginning with one of the four lines. A hit touches that line. An
+//! insertion is four steps and three read-modify-writes: *claim* a slot at rest, *name* it, *commit* by a
+//! compare-exchange of the header from the one that the scan began with, *publish*. Two insertions of one key cannot
+//! both commit, since the second's header has changed; a failed commit means that another succeeded, so inserters
+//! cannot abort each other forever. The clock of an insertion is read after its scan, so that it cannot miss a charge
+//! that was made, and ran out, while it scanned.
+//!
+//! # Orderings
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | B1 | the header's commit | every header load | the committed slot's name and word |
+//! | B2 | overflow's compare-exchange and fetch-add | overflow load | nothing but the word; kept for the order of the loads |
+
+use crate::algorithm::{Moment, Rule, Verdict};
+use crate::bits::Field;
+use crate::ring::Ring;
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::full::{Place, WhenFull};
+use crate::table::header::Header;
+use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::stats::Events;
+use crate::table::word::Word;
+use crate::time::Timestamp;
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Slots a bucket: what four cache lines hold beside the header. Two under loom, which explores all interleavings.
+pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
+
+/// The first slot of each line.
+const LINES: [usize; 4] = if cfg!(loom) { [0; 4] } else { [0, 3, 7, 11] };
+
+/// Fifteen slots and their header. All zero is an empty bucket.
+#[repr(C, align(256))]
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    header: AtomicU64,
+    overflow: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+/// The overflow word: a payload, and a generation that every insertion moves so that a charge in flight fails.
+const SHARED_PAYLOAD: Field = Field::lowest(crate::algorithm::PAYLOAD_BITS);
+const GENERATION: Field = SHARED_PAYLOAD.above(2);
+const _: () = assert!(GENERATION.end() == u64::BITS, "the fields must fill the word");
+
+/// How often a charge of the overflow word is tried before the request is refused: each failure means that the
+/// bucket's membership moved.
+const SHARE_TRIES: usize = 3;
+
+/// A bucket with the rings of its slots.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) bucket: &'a Bucket,
+    /// The bucket's rings one after the other; empty when the rule keeps none.
+    pub(crate) rings: &'a [AtomicU64],
+}
+
+/// What a scan of the bucket found.
+enum Found {
+    /// The key's slot, and the word by which it is the key's.
+    Mine(usize, Word),
+    /// Not the key: the words of the slots at rest.
+    Others([Option<Word>; SLOTS]),
+    /// The bucket changed under the scan.
+    Moved,
+}
+
+/// The probe sequence of a key: the slots of its home line first.
+#[inline]
+fn probes(name: u64) -> impl Iterator<Item = usize> {
+    let home = LINES[(name >> 62) as usize];
+    (home..SLOTS).chain(0..home)
+}
+
+impl Bucket {
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        let slots = std::array::from_fn(|_| Slot::new(0));
+        Self { header: AtomicU64::new(0), overflow: AtomicU64::new(0), slots }
+    }
+
+    /// The address of the line where the key's probe sequence begins.
+    #[inline]
+    pub(crate) fn home_line(&self, name: u64) -> *const Slot {
+        &raw const self.slots[LINES[(name >> 62) as usize]]
+    }
+
+    fn header(&self) -> Header {
+        Header::from_bits(self.header.load(Acquire)) // B1
+    }
+
+    fn advance(&self, from: Header, to: Header) -> bool {
+        self.header.compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
+    }
+}
+
+impl<'a> View<'a> {
+    /// Decides a request and charges it. `again` reads the clock once more, for an insertion.
+    #[inline]
+    pub(crate) fn check<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        now: Timestamp,
+        again: impl Fn() -> Timestamp,
+        full: WhenFull,
+        events: &Events,
+    ) -> Ruling<'a> {
+        let at = ask.rule.moment(now);
+        for index in probes(ask.name) {
+            let slot = &self.bucket.slots[index];
+            let word = slot.load();
+            if slot.name() == ask.name {
+                if word.is_frozen() {
+                    break;
+                }
+                match slot.charge(word, ask, self.ring::<R>(index), at) {
+                    Some(ruling) => return ruling,
+                    None => break,
+                }
+            }
+        }
+        self.enter(ask, at, again, full, events)
+    }
+
+    /// Finds the key again with the header in hand, or inserts it.
+    #[cold]
+    #[inline(never)]
+    fn enter<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        mut at: Moment,
+        again: impl Fn() -> Timestamp,
+        full: WhenFull,
+        events: &Events,
+    ) -> Ruling<'a> {
+        let mut shares = 0;
+        loop {
+            // The overflow word first: a charge of it is only good if the header had not moved since.
+            let overflow = self.bucket.overflow.load(Acquire); // B2
+            let header = self.bucket.header();
+            let others = match self.scan(ask.name) {
+                Found::Mine(index, word) => {
+                    match self.bucket.slots[index].charge(word, ask, self.ring::<R>(index), at) {
+                        Some(ruling) => return ruling,
+                        None => continue,
+                    }
+                }
+                Found::Others(others) => others,
+                Found::Moved => continue,
+            };
+            at = ask.rule.moment(again());
+            let ruling = match self.place(ask, &others, at, full) {
+                Place::Vacant(index, word) => {
+                    self.insert(ask, header, index, word, at, || events.inserted(word.payload() != 0))
+                }
+                Place::HandedOver(index, word) => {
+                    self.insert(ask, header, index, word, at, || events.handed_over())
+                }
+                Place::Shared if shares < SHARE_TRIES => {
+                    shares += 1;
+                    self.share(ask, header, overflow, at).inspect(|_| events.shared())
+                }
+                Place::Shared => Some(self.turned_away(SHARED_PAYLOAD.get(overflow), events)),
+                Place::TurnedAway(payload, index) => {
+                    let ring = self.ring::<R>(index);
+                    Some(Ruling { ring, ..self.turned_away(payload, events) })
+                }
+                Place::WavedThrough(payload, index) => {
+                    events.waved_through();
+                    let ring = self.ring::<R>(index).with_unstaged(ask.cost);
+                    Some(Ruling { allowed: true, payload, ring })
+                }
+            };
+            if let Some(ruling) = ruling {
+                return ruling;
+            }
+        }
+    }
+
+    fn turned_away(self, payload: u64, events: &Events) -> Ruling<'a> {
+        events.turned_away();
+        Ruling { allowed: false, payload, ring: Ring::NONE }
+    }
+
+    /// Looks for the key in all slots.
+    fn scan(self, name: u64) -> Found {
+        let mut others = [None; SLOTS];
+        for index in probes(name) {
+            let slot = &self.bucket.slots[index];
+            let word = slot.load();
+            let owner = slot.name();
+            if owner != name {
+                others[index] = (!word.is_frozen()).then_some(word);
+            } else if !word.is_frozen() {
+                return Found::Mine(index, word);
+            } else if self.bucket.header().commits(index, word) {
+                // Committed and not yet published: charged in place, unless the name read was the slot's last one.
+                return if slot.name() == name { Found::Mine(index, word) } else { Found::Moved };
+            }
+            // Otherwise somebody is inserting the same key and has not committed: compete.
+        }
+        Found::Others(others)
+    }
+
+    /// Where a key that the bucket does not hold would go.
+    fn place<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        others: &[Option<Word>; SLOTS],
+        at: Moment,
+        full: WhenFull,
+    ) -> Place {
+        let mut least: Option<(usize, Word)> = None;
+        for index in probes(ask.name) {
+            let Some(word) = others[index] else { continue };
+            if ask.rule.expired(word.payload(), at) {
+                return Place::Vacant(index, word);
+            }
+            if least.is_none_or(|(_, least)| word.payload() < least.payload()) {
+                least = Some((index, word));
+            }
+        }
+        let Some((index, word)) = least else {
+            // Every slot is being inserted into at this moment.
+            return if full == WhenFull::Allow { Place::WavedThrough(0, 0) } else { Place::TurnedAway(0, 0) };
+        };
+        full.place(ask, index, word, self.ring::<R>(index), at)
+    }
+
+    /// Inserts the key into slot `index`, on top of what its `word` owes. `None` when the bucket changed.
+    fn insert<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        index: usize,
+        word: Word,
+        at: Moment,
+        inserted: impl FnOnce(),
+    ) -> Option<Ruling<'a>> {
+        let ring = self.ring::<R>(index);
+        let (slot, rule) = (&self.bucket.slots[index], ask.rule);
+        let mut owed = word.payload();
+        let mut shared = false;
+        if header.is_shared() {
+            // The key may have been charged to the overflow word. Moving the generation stops charges in flight.
+            let overflow = self.bucket.overflow.fetch_add(GENERATION.of(1), AcqRel); // B2
+            let overflow = SHARED_PAYLOAD.get(overflow);
+            shared = !rule.expired(overflow, at);
+            if shared {
+                owed = rule.absorb(owed, overflow, at);
+            }
+        }
+        let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
+            Verdict::Allow(payload) => (true, payload),
+            Verdict::DenyAndCount(payload) => (false, payload),
+            Verdict::Deny => return Some(Ruling { allowed: false, payload: owed, ring }),
+        };
+        if !rule.stage(word.payload(), ring, at, ask.cost, || slot.is_still(word)) {
+            return None;
+        }
+        let claim = slot.claim(word, payload)?;
+        claim.rename(ask.name);
+        if !self.bucket.advance(header, header.committing(index, shared)) {
+            claim.abandon(|payload| rule.bump(payload));
+            return None;
+        }
+        claim.publish();
+        inserted();
+        Some(Ruling { allowed, payload, ring })
+    }
+
+    /// Charges the bucket's overflow word. `None` when the bucket changed.
+    fn share<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        overflow: u64,
+        at: Moment,
+    ) -> Option<Ruling<'a>> {
+        let Some(payload) = shared_allowance(ask, overflow, at) else {
+            return Some(Ruling { allowed: false, payload: SHARED_PAYLOAD.get(overflow), ring: Ring::NONE });
+        };
+        let sharing = header.sharing();
+        if !self.bucket.advance(header, sharing) {
+            return None;
+        }
+        let charged = SHARED_PAYLOAD.set(overflow, payload);
+        self.bucket.overflow.compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
+        // The generation is short: if it came around, the header tells.
+        (self.bucket.header() == sharing).then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
+    }
+
+    /// What `check` would answer. Writes nothing.
+    pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp, full: WhenFull) -> Ruling<'a> {
+        let at = ask.rule.moment(now);
+        loop {
+            let header = self.bucket.header();
+            let (owed, ring) = match self.scan(ask.name) {
+                Found::Mine(index, word) if self.bucket.slots[index].is_still(word) => {
+                    (word.payload(), self.ring::<R>(index))
+                }
+                Found::Mine(..) | Found::Moved => continue,
+                Found::Others(others) => match self.place(ask, &others, at, full) {
+                    Place::Vacant(index, word) | Place::HandedOver(index, word) => {
+                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow.load(Acquire)); // B2
+                        let shared = header.is_shared() && !ask.rule.expired(overflow, at);
+                        let owed = word.payload();
+                        let owed = if shared { ask.rule.absorb(owed, overflow, at) } else { owed };
+                        (owed, self.ring::<R>(index))
+                    }
+                    Place::Shared => {
+                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow.load(Acquire)); // B2
+                        if shared_allowance(ask, overflow, at).is_none() {
+                            return Ruling { allowed: false, payload: overflow, ring: Ring::NONE };
+                        }
+                        (overflow, Ring::NONE)
+                    }
+                    Place::TurnedAway(payload, index) => {
+                        return Ruling { allowed: false, payload, ring: self.ring::<R>(index) };
+                    }
+                    Place::WavedThrough(payload, index) => {
+                        let ring = self.ring::<R>(index).with_unstaged(ask.cost);
+                        return Ruling { allowed: true, payload, ring };
+                    }
+                },
+            };
+            return foresee(ask, owed, ring, at);
+        }
+    }
+
+    /// Forgives the key what it owes. `false` when the bucket does not hold it.
+    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
+        let at = rule.moment(now);
+        loop {
+            match self.scan(name) {
+                Found::Mine(index, word) => {
+                    if self.bucket.slots[index].settle(word, rule.forgive(word.payload(), at)) {
+                        return true;
+                    }
+                }
+                Found::Moved => {}
+                Found::Others(_) => return false,
+            }
+        }
+    }
+
+    /// How many slots belong to a key that is worth remembering.
+    pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
+        let live = |slot: &&Slot| !rule.expired(slot.load().payload(), at) && slot.name() != 0;
+        self.bucket.slots.iter().filter(live).count()
+    }
+
+    #[inline]
+    fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
+        if !R::RINGED || self.rings.is_empty() {
+            return Ring::NONE;
+        }
+        let len = self.rings.len() / SLOTS;
+        Ring::new(&self.rings[index * len..][..len])
+    }
+}
+
+/// What the overflow word becomes when it admits the request.
+///
+/// A key may come here owing what it owed when its slot was handed over, up to half of its limit: so the word grants
+/// the other half, and the two together never exceed the limit.
+fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Option<u64> {
+    let owed = SHARED_PAYLOAD.get(overflow);
+    let with_half = ask.cost + ask.rule.limit() / 2;
+    if with_half > ask.rule.limit() {
+        return None;
+    }
+    match (ask.rule.decide(owed, Ring::NONE, at, with_half), ask.rule.decide(owed, Ring::NONE, at, ask.cost))
+    {
+        (Verdict::Allow(_), Verdict::Allow(payload)) => Some(payload),
+        _ => None,
+    }
+}
+
+/// The answer to a request on top of `owed`, without charging it.
+pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, owed: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+    let (allowed, payload) = match ask.rule.decide(owed, ring, at, ask.cost) {
+        Verdict::Allow(payload) => (true, payload),
+        Verdict::DenyAndCount(payload) => (false, payload),
+        Verdict::Deny => return Ruling { allowed: false, payload: owed, ring },
+    };
+    Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
+}

@@ -1,0 +1,137 @@
+//! The lock-free table: where the word of each key lives.
+//!
+//! Memory is reserved once. A key's name (its 64-bit hash) picks a bucket and a line in it; there is no chain to
+//! follow, nothing is allocated or freed later, and nothing waits. `word` and `header` are values, `slot` and
+//! `bucket` the only places that change memory.
+
+pub(crate) mod bucket;
+mod full;
+mod header;
+#[cfg(not(loom))]
+mod memory;
+mod prefetch;
+pub(crate) mod slot;
+mod stats;
+mod word;
+
+use crate::error::{Error, within};
+use crate::sync::AtomicU64;
+use bucket::{Bucket, SLOTS, View};
+
+#[cfg(not(loom))]
+pub(crate) use memory::Zeroed;
+pub(crate) use prefetch::prefetch;
+pub(crate) use stats::Events;
+
+pub use full::WhenFull;
+pub use stats::Stats;
+
+/// Loom's atomics are not words of memory: under it the table is built one by one.
+#[cfg(loom)]
+pub(crate) type Zeroed<T> = Vec<T>;
+
+/// The most keys a table can be asked for.
+const MOST_KEYS: usize = 1 << 36;
+
+/// How many buckets share their counters of rare events: one in so many.
+const SHARDS: usize = 16;
+
+/// Buckets, and the rings of their slots.
+#[derive(Debug)]
+pub(crate) struct Table {
+    buckets: Zeroed<Bucket>,
+    /// A bucket is `name & mask`.
+    mask: usize,
+    rings: Zeroed<AtomicU64>,
+    ring_len: usize,
+    shards: [Events; SHARDS],
+}
+
+/// How large a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    buckets: usize,
+    ring_len: usize,
+}
+
+impl Size {
+    /// Buckets half full when they hold `max_keys`: so all but one key in a thousand find room in their own.
+    pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, Error> {
+        within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
+        let buckets = (2 * max_keys).div_ceil(SLOTS).next_power_of_two().max(2);
+        Ok(Self { buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) })
+    }
+
+    /// Bytes that the table reserves.
+    pub(crate) fn bytes(self) -> usize {
+        let rings = self.ring_len.saturating_mul(SLOTS * size_of::<AtomicU64>());
+        self.buckets.saturating_mul(size_of::<Bucket>().saturating_add(rings))
+    }
+
+    /// Slots in the table.
+    pub(crate) fn slots(self) -> usize {
+        self.buckets * SLOTS
+    }
+}
+
+impl Table {
+    pub(crate) fn new(size: Size) -> Result<Self, Error> {
+        let entries = size.slots().saturating_mul(size.ring_len);
+        Ok(Self {
+            #[cfg(not(loom))]
+            buckets: Zeroed::new(size.buckets)?,
+            #[cfg(loom)]
+            buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
+            mask: size.buckets - 1,
+            rings: zeroed_words(entries)?,
+            ring_len: size.ring_len,
+            shards: std::array::from_fn(|_| Events::new()),
+        })
+    }
+
+    /// The bucket of the key with this name, and the line that its probe sequence begins with on its way.
+    #[inline]
+    pub(crate) fn view(&self, name: u64) -> View<'_> {
+        let index = name as usize & self.mask;
+        let bucket = &self.buckets[index];
+        prefetch(bucket.home_line(name));
+        self.at(index, bucket)
+    }
+
+    #[inline]
+    fn at<'a>(&'a self, index: usize, bucket: &'a Bucket) -> View<'a> {
+        let rings = if self.ring_len == 0 {
+            &[]
+        } else {
+            let len = self.ring_len * SLOTS;
+            &self.rings[index * len..][..len]
+        };
+        View { bucket, rings }
+    }
+
+    /// All buckets.
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        self.buckets.iter().enumerate().map(|(index, bucket)| self.at(index, bucket))
+    }
+
+    /// The counters that this name's bucket shares.
+    #[inline]
+    pub(crate) fn events(&self, name: u64) -> &Events {
+        &self.shards[(name as usize >> 1) % SHARDS]
+    }
+
+    /// All counts.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.shards.iter().for_each(|events| events.add_to(&mut stats));
+        stats
+    }
+}
+
+/// `len` zero words.
+pub(crate) fn zeroed_words(len: usize) -> Result<Zeroed<AtomicU64>, Error> {
+    #[cfg(not(loom))]
+    return Zeroed::new(len);
+    #[cfg(loom)]
+    return Ok((0..len).map(|_| AtomicU64::new(0)).collect());
+}

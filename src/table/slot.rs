@@ -1,0 +1,164 @@
+//! A slot: a key's name and its word, and the life of both.
+//!
+//! ```text
+//!             claim               name          header commits        publish
+//!   at rest ----------> claimed -------> named ---------------> committed -----> at rest, new owner
+//!      ^                                   |                        |               ^    |
+//!      |              abandon              |                        |    charge     |    | charge
+//!      +-----------------------------------+                        +---------------+    +-- (again)
+//! ```
+//!
+//! A slot at rest belongs to the key in its name, or to nobody (name 0). `claim` is a compare-exchange from the very
+//! word that a scan saw and carries the new key's first charge; it kills every charge of the old owner that is still
+//! in flight. Between `claim` and the header's commit only the claimer writes the slot. After the commit the first to
+//! come publishes: the claimer, or a charge of the new key on top of its word.
+//!
+//! # Orderings
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon` | `load`, a failed charge | the slot's name, and that the header had committed |
+//! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
+//! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
+//!
+//! A charge of a live word is Relaxed when there is no ring: it moves nothing but the word, and as a
+//! read-modify-write it stays in the release sequence that `publish` began. A denial's second look is Relaxed too: it
+//! asks for the same word, which never comes back once it has changed, because payloads only grow.
+
+use crate::algorithm::{Moment, Rule, Verdict};
+use crate::ring::Ring;
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::word::Word;
+use Ordering::{Acquire, Relaxed, Release};
+
+/// A key's name and word. All zero is a slot at rest that belongs to nobody.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    name: AtomicU64,
+    word: AtomicU64,
+}
+
+/// A request, in the terms of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'r, R> {
+    pub(crate) rule: &'r R,
+    pub(crate) name: u64,
+    pub(crate) cost: u64,
+}
+
+/// The table's answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruling<'a> {
+    pub(crate) allowed: bool,
+    /// The key's payload after the request.
+    pub(crate) payload: u64,
+    pub(crate) ring: Ring<'a>,
+}
+
+/// A slot taken for a new key, not yet visible as its own.
+#[must_use]
+pub(crate) struct Claim<'a> {
+    slot: &'a Slot,
+    old: Word,
+    new: Word,
+}
+
+impl Slot {
+    /// A slot at rest that belongs to `name` and was never charged.
+    pub(crate) fn new(name: u64) -> Self {
+        Self { name: AtomicU64::new(name), word: AtomicU64::new(0) }
+    }
+
+    /// Reads the word. Read it before the name: a name that is newer than the word is the one that counts.
+    #[inline]
+    pub(crate) fn load(&self) -> Word {
+        Word::from_bits(self.word.load(Acquire)) // S1, S3
+    }
+
+    /// Reads the name.
+    #[inline]
+    pub(crate) fn name(&self) -> u64 {
+        self.name.load(Acquire) // S2
+    }
+
+    /// Whether the word is still `seen`.
+    #[inline]
+    pub(crate) fn is_still(&self, seen: Word) -> bool {
+        self.word.load(Relaxed) == seen.bits()
+    }
+
+    /// at rest -> at rest, or committed -> at rest: decides the request on the word `seen`, which belonged to the
+    /// key, and charges it. `None` when the slot is somebody else's by now.
+    #[inline]
+    pub(crate) fn charge<'a, R: Rule>(
+        &self,
+        mut seen: Word,
+        ask: Ask<'_, R>,
+        ring: Ring<'a>,
+        at: Moment,
+    ) -> Option<Ruling<'a>> {
+        loop {
+            let (allowed, payload) = match ask.rule.decide(seen.payload(), ring, at, ask.cost) {
+                Verdict::Allow(payload) => (true, payload),
+                Verdict::DenyAndCount(payload) => (false, payload),
+                Verdict::Deny if self.is_still(seen) => {
+                    return Some(Ruling { allowed: false, payload: seen.payload(), ring });
+                }
+                Verdict::Deny => {
+                    seen = self.reload(ask.name)?;
+                    continue;
+                }
+            };
+            if !ask.rule.stage(seen.payload(), ring, at, ask.cost, || self.is_still(seen)) {
+                seen = self.reload(ask.name)?;
+                continue;
+            }
+            let order = if R::RINGED || seen.is_frozen() { Release } else { Relaxed }; // S3, S1
+            let charged = seen.charged(payload);
+            match self.word.compare_exchange(seen.bits(), charged.bits(), order, Acquire) {
+                Ok(_) => return Some(Ruling { allowed, payload, ring }),
+                Err(_) => seen = self.reload(ask.name)?,
+            }
+        }
+    }
+
+    /// The word as it is now, if it is at rest and the slot still has this name.
+    fn reload(&self, name: u64) -> Option<Word> {
+        let word = self.load();
+        (self.name() == name && !word.is_frozen()).then_some(word)
+    }
+
+    /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
+    pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
+        let settled = seen.charged(payload);
+        self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S1
+    }
+
+    /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.
+    pub(crate) fn claim(&self, seen: Word, payload: u64) -> Option<Claim<'_>> {
+        let new = seen.claimed(payload);
+        self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed).ok()?; // S1
+        Some(Claim { slot: self, old: seen, new })
+    }
+}
+
+impl Claim<'_> {
+    /// claimed -> named.
+    pub(crate) fn rename(&self, name: u64) {
+        self.slot.name.store(name, Release); // S2
+    }
+
+    /// committed -> at rest. When it fails, a charge of the same key has published on top.
+    pub(crate) fn publish(self) {
+        let published = self.new.published();
+        let _ = self.slot.word.compare_exchange(self.new.bits(), published.bits(), Release, Relaxed); // S1
+    }
+
+    /// named -> at rest, nobody's: the header did not commit. What the old owner owed stays in the slot, for whoever
+    /// takes it next, in a word that no charge in flight can expect.
+    pub(crate) fn abandon(self, bump: impl Fn(u64) -> u64) {
+        self.slot.name.store(0, Relaxed); // published by the store below
+        self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
+    }
+}

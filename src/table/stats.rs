@@ -1,0 +1,71 @@
+//! Counters of what happens to the table's membership. Hits touch none of them.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+
+/// How often the table's membership changed, since the limiter was built.
+///
+/// Counted when a key is inserted or a bucket is full; a check of a key that is present counts nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys inserted into a slot that was never used.
+    pub inserted: u64,
+    /// Keys inserted into a slot whose last owner's debt had run out.
+    pub recycled: u64,
+    /// Keys that took over a slot with its debt, because their bucket was full.
+    pub handed_over: u64,
+    /// Requests that went to a bucket's shared allowance.
+    pub shared: u64,
+    /// Requests refused because their bucket was full.
+    pub turned_away: u64,
+    /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
+    pub waved_through: u64,
+}
+
+/// The counters of one shard, on lines of their own.
+#[derive(Debug)]
+pub(crate) struct Events(CachePadded<[AtomicU64; 6]>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))))
+    }
+
+    fn count(&self, event: usize) {
+        self.0[event].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn inserted(&self, recycled: bool) {
+        self.count(usize::from(recycled));
+    }
+
+    pub(crate) fn handed_over(&self) {
+        self.count(2);
+    }
+
+    pub(crate) fn shared(&self) {
+        self.count(3);
+    }
+
+    pub(crate) fn turned_away(&self) {
+        self.count(4);
+    }
+
+    pub(crate) fn waved_through(&self) {
+        self.count(5);
+    }
+
+    /// Adds these counts to `stats`.
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        let [inserted, recycled, handed_over, shared, turned_away, waved_through] =
+            std::array::from_fn(|event| self.0[event].load(Relaxed));
+        stats.inserted += inserted;
+        stats.recycled += recycled;
+        stats.handed_over += handed_over;
+        stats.shared += shared;
+        stats.turned_away += turned_away;
+        stats.waved_through += waved_through;
+    }
+}

@@ -1,0 +1,78 @@
+//! A slot's word as a value that somebody read.
+//!
+//! ```text
+//!    63       62      61                                                0
+//!  +--------+--------+---------------------------------------------------+
+//!  | frozen | parity |  payload: the rule's own, see `algorithm`         |
+//!  +--------+--------+---------------------------------------------------+
+//! ```
+//!
+//! *Frozen*: an insertion has taken the slot and not published it yet. *Parity*: flips with every insertion; the
+//! bucket's header holds the parity that counts, so a frozen word is *committed* once the two agree.
+
+use std::fmt;
+
+use crate::algorithm::PAYLOAD_BITS;
+use crate::bits::Field;
+
+const PAYLOAD: Field = Field::lowest(PAYLOAD_BITS);
+const PARITY: Field = PAYLOAD.above(1);
+const FROZEN: Field = PARITY.above(1);
+const _: () = assert!(FROZEN.end() == u64::BITS, "the fields must fill the word");
+
+/// What a slot's word said when it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn payload(self) -> u64 {
+        PAYLOAD.get(self.0)
+    }
+
+    #[inline]
+    pub(crate) fn parity(self) -> u64 {
+        PARITY.get(self.0)
+    }
+
+    #[inline]
+    pub(crate) fn is_frozen(self) -> bool {
+        FROZEN.get(self.0) != 0
+    }
+
+    /// The word once its key has been charged: published, whoever inserted it.
+    #[inline]
+    pub(crate) fn charged(self, payload: u64) -> Self {
+        Self(PARITY.of(self.parity()) | PAYLOAD.of(payload))
+    }
+
+    /// The word of a new key in this slot, not yet committed.
+    pub(crate) fn claimed(self, payload: u64) -> Self {
+        Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload))
+    }
+
+    /// The word without its frozen bit.
+    pub(crate) fn published(self) -> Self {
+        self.charged(self.payload())
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Word")
+            .field("frozen", &self.is_frozen())
+            .field("parity", &self.parity())
+            .field("payload", &self.payload())
+            .finish()
+    }
+}

@@ -1,0 +1,60 @@
+//! A moment on a limiter's clock.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
+
+/// A moment: nanoseconds since the zero of the clock that it was read from.
+///
+/// A `u64` of nanoseconds reaches 584 years. Arithmetic saturates: a moment never wraps around to an earlier one.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Timestamp;
+///
+/// let noon = Timestamp::ZERO + Duration::from_secs(3);
+/// assert_eq!(noon.as_nanos(), 3_000_000_000);
+/// assert!(noon < noon + Duration::from_nanos(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The clock's own zero.
+    pub const ZERO: Self = Self(0);
+
+    /// The moment `nanos` nanoseconds after the clock's zero.
+    #[must_use]
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the clock's zero.
+    #[must_use]
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(later)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+/// A duration in whole nanoseconds, at most `u64::MAX`.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,73 @@
+//! The engine as a subject, through nothing but its public API.
+
+use std::time::Duration;
+
+use tollgate::{
+    Count, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingWindow, Timestamp,
+    TokenBucket,
+};
+
+use crate::subject::{Limit, Seen, Subject};
+
+/// More keys than any scenario has.
+const MAX_KEYS: usize = 64;
+
+/// An engine that enforces `limit`; its clock stands at zero, every check brings its own time.
+pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
+    let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(ManualClock::new());
+    match builder.build() {
+        Ok(limiter) => Box::new(Engine(limiter)),
+        Err(error) => panic!("the engine refuses {limit:?}: {error}"),
+    }
+}
+
+fn quota(limit: Limit) -> Quota {
+    let rate = |count, period| Rate::new(count, Duration::from_nanos(period));
+    match limit {
+        Limit::TokenBucket { count, period, burst, initial } => {
+            TokenBucket::new(rate(count, period)).burst(burst).initial(initial).into()
+        }
+        Limit::LeakyMeter { count, period, capacity } => {
+            LeakyBucket::meter(rate(count, period)).capacity(capacity).into()
+        }
+        Limit::LeakyQueue { count, period, capacity } => {
+            LeakyBucket::queue(rate(count, period)).capacity(capacity).into()
+        }
+        Limit::FixedWindowCountingAll { limit, window } => {
+            FixedWindow::new(rate(limit, window)).count(Count::All).into()
+        }
+        Limit::SlidingWindow { limit, window } => SlidingWindow::new(rate(limit, window)).into(),
+    }
+}
+
+struct Engine(Limiter<str, Quota, ManualClock>);
+
+impl Subject for Engine {
+    fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
+        seen(self.0.check_n_at(key, cost, Timestamp::from_nanos(at)))
+    }
+
+    fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
+        seen(self.0.peek_n_at(key, cost, Timestamp::from_nanos(at)))
+    }
+
+    fn reset(&mut self, key: &str) {
+        self.0.reset(key);
+    }
+}
+
+fn seen(decision: Decision<'_>) -> Seen {
+    Seen {
+        allowed: decision.is_allowed(),
+        never: decision.is_never(),
+        limit: decision.limit(),
+        remaining: decision.remaining(),
+        retry_after: decision.retry_after().map(nanos),
+        reset_after: nanos(decision.reset_after()),
+        delay: nanos(decision.delay()),
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
