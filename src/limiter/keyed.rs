@@ -9,6 +9,7 @@ use crate::decision::{Decision, Outcome};
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::{Builder, Compiled};
+use crate::table::bucket::View;
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table, WhenFull};
 use crate::time::Timestamp;
@@ -176,6 +177,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         }
     }
 
+    /// The key's bucket, and what its slot there stores of its name: the lowest bit is known from the bucket, and
+    /// set, so that no name is 0.
+    #[inline]
+    fn locate(&self, key: &K) -> (View<'_>, u64) {
+        let name = key.name(&self.identity);
+        (self.table.view(name), name | 1)
+    }
+
     #[inline]
     fn charge<'l>(
         &'l self,
@@ -184,14 +193,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         cost: u64,
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        let name = key.name(&self.identity);
-        let view = self.table.view(name);
+        let (view, name) = self.locate(key);
         // The line is on its way while the clock is read.
         let now = time();
         if cost == 0 || cost > compiled.rule.limit() {
             return self.look(compiled, key, cost, now);
         }
-        let ask = Ask { rule: &compiled.rule, name: own_name(name), cost };
+        let ask = Ask { rule: &compiled.rule, name, cost };
         let ruling = view.check(ask, now, time, self.when_full, self.table.events(name));
         Decision::of(ruling, &compiled.any, now, cost)
     }
@@ -203,10 +211,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let name = key.name(&self.identity);
+        let (view, name) = self.locate(key);
         let rule = &compiled.rule;
-        let ask = Ask { rule, name: own_name(name), cost: if cost > rule.limit() { 0 } else { cost } };
-        let ruling = self.table.view(name).peek(ask, now, self.when_full);
+        let ask = Ask { rule, name, cost: if cost > rule.limit() { 0 } else { cost } };
+        let ruling = view.peek(ask, now, self.when_full);
         let decision = Decision::of(ruling, &compiled.any, now, cost);
         let verdict = match cost {
             0 => Outcome::Allowed,
@@ -215,12 +223,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         };
         Decision { verdict, ..decision }
     }
-}
-
-/// What a slot stores of a name: its lowest bit is known from the bucket, and set, so that no name is 0.
-#[inline]
-fn own_name(name: u64) -> u64 {
-    name | 1
 }
 
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {

@@ -117,7 +117,7 @@ impl Table {
     /// The counters that this name's bucket shares.
     #[inline]
     pub(crate) fn events(&self, name: u64) -> &Events {
-        &self.shards[(name as usize >> 1) % SHARDS]
+        &self.shards[(name >> 1) as usize % SHARDS]
     }
 
     /// All counts.
