@@ -6,7 +6,7 @@
 //! ```text
 //!   63    62                                       0
 //!  +-----+------------------------------------------+
-//!  | lap |  when, in nanoseconds since clock zero   |   lap: the low bit of the position's lap
+//!  | lap |  when, in ns since clock zero, plus 1      |  lap: the low bit of the position's lap; 0: never
 //!  +-----+------------------------------------------+
 //! ```
 //!
@@ -44,9 +44,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The time in the entry.
-    pub(crate) fn when(self) -> u64 {
-        WHEN.get(self.bits)
+    /// The time in the entry; `None` in a ring that never got this far.
+    pub(crate) fn when(self) -> Option<u64> {
+        WHEN.get(self.bits).checked_sub(1)
     }
 
     /// Whether the entry already carries a time proposed for the position, the one before it having left the window.
@@ -101,11 +101,11 @@ impl<'a> Ring<'a> {
     /// committed entry of a later lap.
     #[inline]
     pub(crate) fn propose(self, position: u64, seen: Entry, now: u64) -> bool {
-        if seen.proposed && seen.when() >= now {
+        if seen.proposed && seen.when() >= Some(now) {
             return true;
         }
         let (cell, lap) = self.place(position);
-        let bits = LAP.of(lap) | WHEN.of(now.min(WHEN.max()));
+        let bits = LAP.of(lap) | WHEN.of(now.saturating_add(1).min(WHEN.max()));
         cell.compare_exchange(seen.bits, bits, Release, Ordering::Relaxed).is_ok() // R2
     }
 }

@@ -126,7 +126,8 @@ impl LogRule {
         let head = self.head.get(payload);
         // A forgiven log's entries read as proposals of the next lap: they hold nobody back.
         let newest = ring.entry(head + self.ring - 1 - ring.unstaged().min(self.ring - 1));
-        let now = if newest.is_proposed() { now } else { now.max(newest.when()) };
+        let now =
+            if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
     }
 
@@ -140,7 +141,7 @@ impl LogRule {
         if entry.is_proposed() {
             return None;
         }
-        let leaves = entry.when().saturating_add(self.period);
+        let leaves = entry.when()?.saturating_add(self.period);
         (leaves > seen.now).then_some(leaves)
     }
 

@@ -121,11 +121,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`]) is not one key's to reset.
     pub fn reset(&self, key: &K) -> bool {
-        self.table.view(key.name(&self.identity)).reset(
-            &self.default.rule,
-            key.name(&self.identity),
-            self.now(),
-        )
+        let (view, name) = self.locate(key);
+        view.reset(&self.default.rule, name, self.clock.now())
     }
 
     /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.

@@ -27,7 +27,7 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::full::{Place, WhenFull};
 use crate::table::header::Header;
-use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::slot::{Ask, OWED, Ruling, Slot, VACANT};
 use crate::table::stats::Events;
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -65,12 +65,19 @@ pub(crate) struct View<'a> {
     pub(crate) rings: &'a [AtomicU64],
 }
 
+/// A slot at rest that is not the key's.
+#[derive(Clone, Copy)]
+struct Rest {
+    word: Word,
+    name: u64,
+}
+
 /// What a scan of the bucket found.
 enum Found {
     /// The key's slot, and the word by which it is the key's.
     Mine(usize, Word),
-    /// Not the key: the words of the slots at rest.
-    Others([Option<Word>; SLOTS]),
+    /// Not the key: the slots at rest.
+    Others([Option<Rest>; SLOTS]),
     /// The bucket changed under the scan.
     Moved,
 }
@@ -161,10 +168,11 @@ impl<'a> View<'a> {
             at = ask.rule.moment(again());
             let ruling = match self.place(ask, &others, at, full) {
                 Place::Vacant(index, word) => {
-                    self.insert(ask, header, index, word, at, || events.inserted(word.payload() != 0))
+                    let recycled = word.payload() != 0;
+                    self.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
                 }
                 Place::HandedOver(index, word) => {
-                    self.insert(ask, header, index, word, at, || events.handed_over())
+                    self.insert(ask, header, (index, word, OWED), at, || events.handed_over())
                 }
                 Place::Shared if shares < SHARE_TRIES => {
                     shares += 1;
@@ -200,7 +208,7 @@ impl<'a> View<'a> {
             let word = slot.load();
             let owner = slot.name();
             if owner != name {
-                others[index] = (!word.is_frozen()).then_some(word);
+                others[index] = (!word.is_frozen()).then_some(Rest { word, name: owner });
             } else if !word.is_frozen() {
                 return Found::Mine(index, word);
             } else if self.bucket.header().commits(index, word) {
@@ -216,14 +224,14 @@ impl<'a> View<'a> {
     fn place<R: Rule>(
         self,
         ask: Ask<'_, R>,
-        others: &[Option<Word>; SLOTS],
+        others: &[Option<Rest>; SLOTS],
         at: Moment,
         full: WhenFull,
     ) -> Place {
         let mut least: Option<(usize, Word)> = None;
         for index in probes(ask.name) {
-            let Some(word) = others[index] else { continue };
-            if ask.rule.expired(word.payload(), at) {
+            let Some(Rest { word, name }) = others[index] else { continue };
+            if name == VACANT || ask.rule.expired(word.payload(), at) {
                 return Place::Vacant(index, word);
             }
             if least.is_none_or(|(_, least)| word.payload() < least.payload()) {
@@ -237,19 +245,20 @@ impl<'a> View<'a> {
         full.place(ask, index, word, self.ring::<R>(index), at)
     }
 
-    /// Inserts the key into slot `index`, on top of what its `word` owes. `None` when the bucket changed.
+    /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket
+    /// changed.
     fn insert<R: Rule>(
         self,
         ask: Ask<'_, R>,
         header: Header,
-        index: usize,
-        word: Word,
+        (index, word, left): (usize, Word, u64),
         at: Moment,
         inserted: impl FnOnce(),
     ) -> Option<Ruling<'a>> {
         let ring = self.ring::<R>(index);
         let (slot, rule) = (&self.bucket.slots[index], ask.rule);
-        let mut owed = word.payload();
+        let base = self.owed(rule, word, left, at);
+        let mut owed = base;
         let mut shared = false;
         if header.is_shared() {
             // The key may have been charged to the overflow word. Moving the generation stops charges in flight.
@@ -265,18 +274,23 @@ impl<'a> View<'a> {
             Verdict::DenyAndCount(payload) => (false, payload),
             Verdict::Deny => return Some(Ruling { allowed: false, payload: owed, ring }),
         };
-        if !rule.stage(word.payload(), ring, at, ask.cost, || slot.is_still(word)) {
+        if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
         let claim = slot.claim(word, payload)?;
         claim.rename(ask.name);
         if !self.bucket.advance(header, header.committing(index, shared)) {
-            claim.abandon(|payload| rule.bump(payload));
+            claim.abandon(left, |payload| rule.bump(payload));
             return None;
         }
         claim.publish();
         inserted();
         Some(Ruling { allowed, payload, ring })
+    }
+
+    /// What a new key starts from in a slot with this `word`.
+    fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
+        if left == VACANT { rule.forgive(word.payload(), at) } else { word.payload() }
     }
 
     /// Charges the bucket's overflow word. `None` when the bucket changed.
@@ -297,7 +311,8 @@ impl<'a> View<'a> {
         let charged = SHARED_PAYLOAD.set(overflow, payload);
         self.bucket.overflow.compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
         // The generation is short: if it came around, the header tells.
-        (self.bucket.header() == sharing).then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
+        let ruling = Ruling { allowed: true, payload, ring: Ring::NONE };
+        self.bucket.header().has_the_members_of(sharing).then_some(ruling)
     }
 
     /// What `check` would answer. Writes nothing.
@@ -311,10 +326,11 @@ impl<'a> View<'a> {
                 }
                 Found::Mine(..) | Found::Moved => continue,
                 Found::Others(others) => match self.place(ask, &others, at, full) {
-                    Place::Vacant(index, word) | Place::HandedOver(index, word) => {
+                    place @ (Place::Vacant(index, word) | Place::HandedOver(index, word)) => {
                         let overflow = SHARED_PAYLOAD.get(self.bucket.overflow.load(Acquire)); // B2
                         let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-                        let owed = word.payload();
+                        let left = if matches!(place, Place::Vacant(..)) { VACANT } else { OWED };
+                        let owed = self.owed(ask.rule, word, left, at);
                         let owed = if shared { ask.rule.absorb(owed, overflow, at) } else { owed };
                         (owed, self.ring::<R>(index))
                     }
@@ -356,7 +372,8 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that is worth remembering.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        let live = |slot: &&Slot| !rule.expired(slot.load().payload(), at) && slot.name() != 0;
+        let live =
+            |slot: &&Slot| !rule.expired(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED);
         self.bucket.slots.iter().filter(live).count()
     }
 

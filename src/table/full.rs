@@ -29,7 +29,7 @@ pub enum WhenFull {
 
 /// Where a new key goes.
 pub(crate) enum Place {
-    /// Into a slot whose word is worth nothing.
+    /// Into a slot that is worth nothing.
     Vacant(usize, Word),
     /// Into a slot that owes little, taking over its debt.
     HandedOver(usize, Word),

@@ -1,21 +1,23 @@
 //! A bucket's header as a value that somebody read.
 //!
 //! ```text
-//!   63    49   48                                        0
-//!  +--------+--------+-------------------------------------+
-//!  | parity | shared |  version                            |
-//!  +--------+--------+-------------------------------------+
+//!   63    49   48      47        24   23         0
+//!  +--------+--------+-------------+--------------+
+//!  | parity | shared |  insertions |  shares      |
+//!  +--------+--------+-------------+--------------+
 //! ```
 //!
 //! *Parity*: a bit a slot, the parity of the words that count. *Shared*: the bucket's overflow word has been charged.
-//! *Version*: how often the bucket's membership changed; every compare-exchange on a header moves it.
+//! *Insertions* and *shares*: how often each was begun; every compare-exchange on a header moves one of them, so a
+//! header only comes back after 2^24 of one within one thread's stall.
 
 use crate::bits::Field;
 use crate::table::bucket::SLOTS;
 use crate::table::word::Word;
 
-const VERSION: Field = Field::lowest(48);
-const SHARED: Field = VERSION.above(1);
+const SHARES: Field = Field::lowest(24);
+const INSERTIONS: Field = SHARES.above(24);
+const SHARED: Field = INSERTIONS.above(1);
 const PARITY: Field = SHARED.above(15);
 const _: () = assert!(PARITY.end() == u64::BITS, "the fields must fill the word");
 const _: () = assert!(SLOTS <= 15, "every slot must have its parity bit");
@@ -43,18 +45,23 @@ impl Header {
         (PARITY.get(self.0) >> index) & 1 == word.parity()
     }
 
+    /// Whether no slot was inserted into since `earlier`.
+    pub(crate) fn has_the_members_of(self, earlier: Self) -> bool {
+        INSERTIONS.get(self.0) == INSERTIONS.get(earlier.0)
+    }
+
     /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still holds a debt.
     pub(crate) fn committing(self, index: usize, shared: bool) -> Self {
         let flipped = PARITY.get(self.0) ^ (1 << index);
-        Self(PARITY.set(SHARED.set(self.next(), u64::from(shared)), flipped))
+        Self(PARITY.set(SHARED.set(next(INSERTIONS, self.0), u64::from(shared)), flipped))
     }
 
     /// The header of a bucket whose overflow word is about to be charged.
     pub(crate) fn sharing(self) -> Self {
-        Self(SHARED.set(self.next(), 1))
+        Self(SHARED.set(next(SHARES, self.0), 1))
     }
+}
 
-    fn next(self) -> u64 {
-        VERSION.set(self.0, (VERSION.get(self.0) + 1) & VERSION.max())
-    }
+fn next(counter: Field, word: u64) -> u64 {
+    counter.set(word, (counter.get(word) + 1) & counter.max())
 }

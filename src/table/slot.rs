@@ -8,7 +8,7 @@
 //!      +-----------------------------------+                        +---------------+    +-- (again)
 //! ```
 //!
-//! A slot at rest belongs to the key in its name, or to nobody (name 0). `claim` is a compare-exchange from the very
+//! A slot at rest belongs to the key in its name, or to nobody. `claim` is a compare-exchange from the very
 //! word that a scan saw and carries the new key's first charge; it kills every charge of the old owner that is still
 //! in flight. Between `claim` and the header's commit only the claimer writes the slot. After the commit the first to
 //! come publishes: the claimer, or a charge of the new key on top of its word.
@@ -30,6 +30,13 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::word::Word;
 use Ordering::{Acquire, Relaxed, Release};
+
+/// The name of a slot that belongs to nobody. Its word is worth nothing, whatever it says.
+pub(crate) const VACANT: u64 = 0;
+
+/// The name of a slot that belongs to nobody and still owes: whoever takes it takes over its debt. Names of keys are
+/// odd.
+pub(crate) const OWED: u64 = 2;
 
 /// A key's name and word. All zero is a slot at rest that belongs to nobody.
 #[repr(C)]
@@ -155,10 +162,10 @@ impl Claim<'_> {
         let _ = self.slot.word.compare_exchange(self.new.bits(), published.bits(), Release, Relaxed); // S1
     }
 
-    /// named -> at rest, nobody's: the header did not commit. What the old owner owed stays in the slot, for whoever
-    /// takes it next, in a word that no charge in flight can expect.
-    pub(crate) fn abandon(self, bump: impl Fn(u64) -> u64) {
-        self.slot.name.store(0, Relaxed); // published by the store below
+    /// named -> at rest, nobody's: the header did not commit. The word is one that no charge in flight can expect.
+    /// `name` says what it means: [`VACANT`], or [`OWED`] when the old owner still owed something.
+    pub(crate) fn abandon(self, name: u64, bump: impl Fn(u64) -> u64) {
+        self.slot.name.store(name, Relaxed); // published by the store below
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
     }
 }

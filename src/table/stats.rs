@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// How often the table's membership changed, since the limiter was built.
 ///
@@ -26,11 +26,11 @@ pub struct Stats {
 
 /// The counters of one shard, on lines of their own.
 #[derive(Debug)]
-pub(crate) struct Events(CachePadded<[AtomicU64; 6]>);
+pub(crate) struct Events(CachePadded<[Tally; 6]>);
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self(CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))))
+        Self(CachePadded::new(std::array::from_fn(|_| Tally::new(0))))
     }
 
     fn count(&self, event: usize) {

@@ -1,0 +1,71 @@
+//! What the loom models share: a table of two buckets with two slots each, keys whose names are chosen, and a clock
+//! that a thread of the model moves.
+//!
+//! The engine is the production code. Under `--cfg loom` its atomics are loom's, a bucket has two slots in place of
+//! fifteen, and nothing else changes.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Algorithm, Identity, Key, Limiter, ManualClock, Timestamp, WhenFull};
+
+/// A key that names itself: all of a model's keys share the first bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named(u64);
+
+impl Named {
+    /// The `n`th key.
+    #[must_use]
+    pub const fn new(n: u64) -> Self {
+        // Bit 0 picks the bucket, so names differ above it.
+        Self((n + 1) << 1)
+    }
+}
+
+impl Key for Named {
+    fn name(&self, _: &Identity) -> u64 {
+        self.0
+    }
+}
+
+/// Three keys.
+pub const X: Named = Named::new(0);
+/// Another.
+pub const Y: Named = Named::new(1);
+/// And a third.
+pub const Z: Named = Named::new(2);
+
+/// A limiter that threads of a model share.
+pub type Shared<A> = Arc<Limiter<Named, A, ManualClock>>;
+
+/// A limiter of two slots a bucket.
+pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(quota).max_keys(1).when_full(when_full).clock(clock.clone());
+    (Arc::new(builder.build().expect("the model's quota is valid")), clock)
+}
+
+/// The moment `seconds` after the clock's zero.
+#[must_use]
+pub fn at(seconds: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_secs(seconds)
+}
+
+/// Explores the model with at most `preemptions` involuntary switches on a path; all of them when `None`.
+pub fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 3_000;
+    builder.check(model);
+}
+
+/// Runs `each` of the threads to its end and adds up what they admitted.
+pub fn admitted<const N: usize>(each: [Box<dyn FnOnce() -> u64 + Send>; N]) -> u64 {
+    let mut each = each.map(Some);
+    let first = each[0].take().expect("a model has a thread");
+    let others: Vec<_> =
+        each.iter_mut().filter_map(Option::take).map(|run| loom::thread::spawn(run)).collect();
+    first()
+        + others.into_iter().map(|thread| thread.join().expect("no thread of a model panics")).sum::<u64>()
+}

@@ -1,0 +1,84 @@
+//! A full bucket: slots handed over with their debt, and the shared allowance.
+#![cfg(loom)]
+
+use loom_tests::{Named, Shared, X, Y, Z, admitted, at, explore, limiter};
+use tollgate::{Rate, TokenBucket, WhenFull};
+
+/// One token a second, four at most: a slot that owes two or less may be handed over.
+const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
+/// One token a second, two at most.
+const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
+const W: Named = Named::new(3);
+
+fn take(
+    limiter: &Shared<TokenBucket>,
+    asks: &'static [(Named, u64)],
+    counted: Named,
+) -> Box<dyn FnOnce() -> u64 + Send> {
+    let limiter = limiter.clone();
+    Box::new(move || {
+        let mut sum = 0;
+        for (key, cost) in asks {
+            let allowed = limiter.check_n(key, *cost).is_allowed();
+            sum += if allowed && *key == counted { *cost } else { 0 };
+        }
+        sum
+    })
+}
+
+/// L10: the slot of the least debt is handed over while its owner charges it.
+#[test]
+fn a_slot_handed_over_under_a_charge_forgives_nothing() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(FOUR, WhenFull::Share);
+        assert!(limiter.check_n(&X, 1).is_allowed() && limiter.check_n(&Z, 4).is_allowed());
+        // X owes 1. Whatever Y does, X gets at most the 3 that are left to it.
+        let threads = [take(&limiter, &[(X, 2), (X, 2)], X), take(&limiter, &[(Y, 1)], X)];
+        assert!(admitted(threads) <= 3);
+    });
+}
+
+/// L13: a key is charged to the shared word, a slot runs out, the key moves into it: the debt moves too.
+#[test]
+fn a_key_that_leaves_the_shared_allowance_takes_its_debt_along() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Share);
+        // Z owes for one second, X for two: nothing can be handed over (half of two is one token: both owe more).
+        assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());
+        let late = clock.clone();
+        let moves: Box<dyn FnOnce() -> u64 + Send> = Box::new(move || {
+            late.set(at(2));
+            0
+        });
+        // Until second 2 at most 2 + 2 tokens for Y, whichever words it was charged to.
+        let threads = [take(&limiter, &[(Y, 1), (Y, 2)], Y), take(&limiter, &[(Y, 1), (Y, 1)], Y), moves];
+        assert!(admitted(threads) <= 4);
+    });
+}
+
+/// L13 without a clock: the shared word is one allowance, not one for each who asks.
+#[test]
+fn the_shared_allowance_is_granted_once() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Share);
+        assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());
+        let threads = [take(&limiter, &[(Y, 1), (Y, 1)], Y), take(&limiter, &[(Y, 1)], Y)];
+        assert_eq!(admitted(threads), 1, "half the limit");
+    });
+}
+
+/// The shared word while a slot is vacated by a reset and filled by another key.
+#[test]
+fn a_slot_that_empties_beside_the_shared_allowance_mints_nothing() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Share);
+        assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());
+        let reset = limiter.clone();
+        let empties: Box<dyn FnOnce() -> u64 + Send> = Box::new(move || {
+            assert!(reset.reset(&X));
+            u64::from(reset.check(&W).is_allowed()) * 0
+        });
+        let threads = [take(&limiter, &[(Y, 1), (Y, 1), (Y, 1)], Y), empties];
+        assert!(admitted(threads) <= 2);
+    });
+}

@@ -1,0 +1,81 @@
+//! The sliding log's ring: propose, then win the head.
+#![cfg(loom)]
+
+use loom_tests::{Named, Shared, X, Y, Z, admitted, at, explore, limiter};
+use tollgate::{ManualClock, Rate, SlidingLog, WhenFull};
+
+/// Two in any second.
+const TWO: SlidingLog = SlidingLog::new(Rate::per_second(2));
+
+fn take(
+    limiter: &Shared<SlidingLog>,
+    asks: &'static [(Named, u64)],
+    counted: Named,
+) -> Box<dyn FnOnce() -> u64 + Send> {
+    let limiter = limiter.clone();
+    Box::new(move || {
+        let mut sum = 0;
+        for (key, cost) in asks {
+            let allowed = limiter.check_n(key, *cost).is_allowed();
+            sum += if allowed && *key == counted { *cost } else { 0 };
+        }
+        sum
+    })
+}
+
+fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Box<dyn FnOnce() -> u64 + Send> {
+    let clock = clock.clone();
+    Box::new(move || {
+        seconds.iter().for_each(|&second| clock.set(at(second)));
+        0
+    })
+}
+
+/// L12.
+#[test]
+fn a_log_admits_its_limit_and_no_more() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let threads = [take(&limiter, &[(X, 1)], X), take(&limiter, &[(X, 1)], X)];
+        assert_eq!(admitted(threads), 1);
+    });
+}
+
+/// L12 with three threads and a cost of two.
+#[test]
+fn a_log_takes_a_cost_whole_or_not_at_all() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        clock.set(at(1));
+        let threads =
+            [take(&limiter, &[(X, 2)], X), take(&limiter, &[(X, 1)], X), take(&limiter, &[(X, 1)], X)];
+        assert_eq!(admitted(threads), 2);
+    });
+}
+
+/// L12 with a moving clock: two at one moment and two at the next.
+#[test]
+fn a_log_under_a_moving_clock_admits_two_a_window() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check_n(&X, 2).is_allowed());
+        let threads =
+            [take(&limiter, &[(X, 1), (X, 1)], X), take(&limiter, &[(X, 2)], X), tick(&clock, &[1])];
+        assert!(admitted(threads) <= 2);
+    });
+}
+
+/// L12b: the ring's slot is recycled under a charge of its last owner.
+#[test]
+fn a_recycled_ring_loses_no_entry_of_its_new_owner() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 1).is_allowed());
+        // The log knows to within one step of its word that it ran out: a step later both slots are vacant.
+        clock.set(at(3));
+        let threads = [take(&limiter, &[(X, 1)], Y), take(&limiter, &[(Y, 1), (Y, 2), (Y, 1), (Y, 1)], Y)];
+        assert_eq!(admitted(threads), 2);
+    });
+}

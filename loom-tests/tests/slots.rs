@@ -1,0 +1,173 @@
+//! The slot protocol: charge, insert, recycle, publish, deny, in every interleaving.
+#![cfg(loom)]
+
+use loom_tests::{Named, Shared, X, Y, Z, admitted, at, explore, limiter};
+use tollgate::{ManualClock, Rate, TokenBucket, WhenFull};
+
+/// One token a second, two at most.
+const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
+/// One token a second, one at most.
+const ONE: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(1);
+
+/// Checks `keys` in order, and counts those of `counted` that were admitted.
+fn check(
+    limiter: &Shared<TokenBucket>,
+    keys: &'static [Named],
+    counted: Named,
+) -> Box<dyn FnOnce() -> u64 + Send> {
+    let limiter = limiter.clone();
+    let count = move |key: &Named| u64::from(limiter.check(key).is_allowed() && *key == counted);
+    Box::new(move || keys.iter().map(count).sum())
+}
+
+/// Moves the clock to each of `seconds` in turn.
+fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Box<dyn FnOnce() -> u64 + Send> {
+    let clock = clock.clone();
+    Box::new(move || {
+        seconds.iter().for_each(|&second| clock.set(at(second)));
+        0
+    })
+}
+
+/// L1. Also V2.1: refill and take are one step.
+#[test]
+fn two_charges_of_one_key_take_one_token_once() {
+    explore(None, || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check_n(&X, 2).is_allowed());
+        clock.set(at(1));
+        assert_eq!(admitted([check(&limiter, &[X], X), check(&limiter, &[X], X)]), 1);
+    });
+}
+
+/// L1 with three threads.
+#[test]
+fn three_charges_of_one_key_take_two_tokens() {
+    explore(Some(3), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        clock.set(at(9));
+        let threads = [check(&limiter, &[X], X), check(&limiter, &[X], X), check(&limiter, &[X], X)];
+        assert_eq!(admitted(threads), 2);
+    });
+}
+
+/// L2.
+#[test]
+fn a_key_inserted_twice_at_once_is_inserted_once() {
+    explore(None, || {
+        let (limiter, _) = limiter(ONE, WhenFull::Deny);
+        assert_eq!(admitted([check(&limiter, &[Y], Y), check(&limiter, &[Y], Y)]), 1);
+        assert_eq!(limiter.len(), 1);
+    });
+}
+
+/// L2 with three threads.
+#[test]
+fn a_key_inserted_three_times_at_once_is_inserted_once() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(ONE, WhenFull::Deny);
+        let threads = [check(&limiter, &[Y], Y), check(&limiter, &[Y], Y), check(&limiter, &[Y], Y)];
+        assert_eq!(admitted(threads), 1);
+    });
+}
+
+/// L3.
+#[test]
+fn a_recycled_slot_takes_no_charge_of_its_last_owner() {
+    explore(None, || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        // Both slots expire; Y recycles one of them while X comes back.
+        assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
+        clock.set(at(1));
+        let (mine, theirs) = (check(&limiter, &[X], X), check(&limiter, &[Y], Y));
+        assert_eq!(admitted([mine, theirs]), 2);
+        assert!(!limiter.peek(&X).is_allowed() && !limiter.peek(&Y).is_allowed());
+    });
+}
+
+/// L3 and L9: two keys come back and a third takes a slot of theirs.
+#[test]
+fn a_revived_owner_and_a_recycler_never_share_a_slot() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
+        clock.set(at(1));
+        let threads = [check(&limiter, &[X, X], X), check(&limiter, &[Y, Y], X), check(&limiter, &[X], X)];
+        assert_eq!(admitted(threads), 1, "X is admitted once at one moment");
+    });
+}
+
+/// L4: with one slot to be had, both end, and neither is admitted twice.
+#[test]
+fn two_keys_for_one_slot_both_get_an_answer() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(ONE, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let threads = [check(&limiter, &[Y, Z], Y), check(&limiter, &[Z, Y], Y)];
+        assert!(admitted(threads) <= 1);
+    });
+}
+
+/// L5: a charge that meets a committed, unpublished word.
+#[test]
+fn a_charge_on_an_unpublished_word_is_counted_once() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        let threads = [check(&limiter, &[Y], Y), check(&limiter, &[Y], Y), check(&limiter, &[Y], Y)];
+        assert_eq!(admitted(threads), 2);
+    });
+}
+
+/// L7.
+#[test]
+fn a_denial_speaks_of_the_key_that_was_asked_about() {
+    explore(Some(3), || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        // X's slot runs out and Y takes it, while a late thread asks for Y: only Y's own debt may refuse Y.
+        assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
+        clock.set(at(1));
+        let threads = [check(&limiter, &[X], Y), check(&limiter, &[Y], Y)];
+        assert_eq!(admitted(threads), 1, "nobody else asked for Y");
+    });
+}
+
+/// L8: the clock moves under an insertion. V1.3: a stale time mints nothing.
+#[test]
+fn a_moving_clock_mints_no_token() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
+        clock.set(at(1));
+        let threads = [check(&limiter, &[Y, Y], Y), check(&limiter, &[Y], Y), tick(&clock, &[2])];
+        assert!(admitted(threads) <= 2, "one at each of two moments");
+    });
+}
+
+/// L8 with a clock that steps back.
+#[test]
+fn a_clock_that_steps_back_mints_no_token() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        clock.set(at(5));
+        assert!(limiter.check(&Y).is_allowed());
+        let threads = [check(&limiter, &[Y, Y], Y), check(&limiter, &[Y], Y), tick(&clock, &[4, 5])];
+        assert_eq!(admitted(threads), 0);
+    });
+}
+
+/// A reset and a charge at once: what is forgiven is at most what was owed.
+#[test]
+fn a_reset_forgives_once() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(ONE, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let reset = limiter.clone();
+        let forgive: Box<dyn FnOnce() -> u64 + Send> = Box::new(move || {
+            assert!(reset.reset(&X));
+            0
+        });
+        let threads = [check(&limiter, &[X, X], X), forgive];
+        assert!(admitted(threads) <= 1);
+    });
+}
