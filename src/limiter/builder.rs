@@ -64,7 +64,7 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// How many keys that owe something the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     ///
-    /// Keys that owe nothing take no room. The table takes 34 to 68 bytes a key (it is twice as large as needed and
+    /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key (it has room for nearly twice as many,
     /// rounded up to a power of two), reserved at once and committed by the operating system as it is touched.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys;
@@ -93,10 +93,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     }
 
     /// Where the time comes from. By default, [`TscClock`].
-    pub fn clock<D: Clock>(self, clock: D) -> Builder<K, A, D>
-    where
-        D: 'static,
-    {
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, A, D> {
         Builder {
             tiers: self.tiers,
             tier_of: self.tier_of,
@@ -169,8 +166,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             tiers: tiers.collect(),
             tier_of: self.tier_of,
             identity: Identity::random(self.trusted_keys),
-            table: Table::new(size)?,
-            when_full: self.when_full,
+            table: Table::new(size, self.when_full)?,
             clock,
             max_keys: self.max_keys,
             key: PhantomData,

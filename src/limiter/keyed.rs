@@ -11,13 +11,14 @@ use crate::limiter::builder::TierOf;
 use crate::limiter::{Builder, Compiled};
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
-use crate::table::{Stats, Table, WhenFull};
+use crate::table::{Stats, Table};
 use crate::time::Timestamp;
 
 /// A limit for each of many keys, shared by all threads.
 ///
 /// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of threads. Memory is reserved
-/// once and never grows: what happens when more keys owe something than fit is chosen by [`WhenFull`].
+/// once and never grows: what happens when more keys owe something than fit is chosen by
+/// [`WhenFull`](crate::WhenFull).
 ///
 /// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
 /// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal
@@ -42,7 +43,6 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) tier_of: Option<TierOf<K>>,
     pub(super) identity: Identity,
     pub(super) table: Table,
-    pub(super) when_full: WhenFull,
     pub(super) clock: C,
     pub(super) max_keys: usize,
     pub(super) key: PhantomData<fn(&K)>,
@@ -119,7 +119,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
     ///
-    /// A bucket's shared allowance ([`WhenFull::Share`]) is not one key's to reset.
+    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset.
     pub fn reset(&self, key: &K) -> bool {
         let (view, name) = self.locate(key);
         view.reset(&self.default.rule, name, self.clock.now())
@@ -197,10 +197,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
             return self.look(compiled, key, cost, now);
         }
         let ask = Ask { rule: &compiled.rule, name, cost };
-        let ruling = view.check(ask, now, time, self.when_full, self.table.events(name));
+        let ruling = view.check(ask, now, time);
         Decision::of(ruling, &compiled.any, now, cost)
     }
 
+    #[cold]
+    #[inline(never)]
     fn look<'l>(
         &'l self,
         compiled: &'l Compiled<A::Rule>,
@@ -211,7 +213,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         let (view, name) = self.locate(key);
         let rule = &compiled.rule;
         let ask = Ask { rule, name, cost: if cost > rule.limit() { 0 } else { cost } };
-        let ruling = view.peek(ask, now, self.when_full);
+        let ruling = view.peek(ask, now);
         let decision = Decision::of(ruling, &compiled.any, now, cost);
         let verdict = match cost {
             0 => Outcome::Allowed,
@@ -228,7 +230,6 @@ impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
             .field("rule", &self.default.any)
             .field("tiers", &(self.tiers.len() + 1))
             .field("max_keys", &self.max_keys)
-            .field("when_full", &self.when_full)
             .finish_non_exhaustive()
     }
 }

@@ -25,6 +25,7 @@ use crate::algorithm::{Moment, Rule, Verdict};
 use crate::bits::Field;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::Table;
 use crate::table::full::{Place, WhenFull};
 use crate::table::header::Header;
 use crate::table::slot::{Ask, OWED, Ruling, Slot, VACANT};
@@ -33,19 +34,22 @@ use crate::table::word::Word;
 use crate::time::Timestamp;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Slots a bucket: what four cache lines hold beside the header. Two under loom, which explores all interleavings.
-pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
+/// Lines a bucket, and places a line. Under loom, which explores all interleavings, two slots and the header.
+const LINES: usize = if cfg!(loom) { 1 } else { 4 };
+const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
 
-/// The first slot of each line.
-const LINES: [usize; 4] = if cfg!(loom) { [0; 4] } else { [0, 3, 7, 11] };
+/// Places a bucket: its slots and, in place 0, its header.
+pub(crate) const PLACES: usize = LINES * WIDTH;
+
+/// Slots a bucket.
+pub(crate) const SLOTS: usize = PLACES - 1;
 
 /// Fifteen slots and their header. All zero is an empty bucket.
 #[repr(C, align(256))]
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    header: AtomicU64,
-    overflow: AtomicU64,
-    slots: [Slot; SLOTS],
+    /// Place 0 is nobody's slot: its name is the bucket's header, its word the overflow word.
+    lines: [[Slot; WIDTH]; LINES],
 }
 
 /// The overflow word: a payload, and a generation that every insertion moves so that a charge in flight fails.
@@ -57,12 +61,11 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "the fields must fill the w
 /// bucket's membership moved.
 const SHARE_TRIES: usize = 3;
 
-/// A bucket with the rings of its slots.
+/// A bucket of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) bucket: &'a Bucket,
-    /// The bucket's rings one after the other; empty when the rule keeps none.
-    pub(crate) rings: &'a [AtomicU64],
+    pub(crate) table: &'a Table,
 }
 
 /// A slot at rest that is not the key's.
@@ -73,41 +76,82 @@ struct Rest {
 }
 
 /// What a scan of the bucket found.
+#[expect(clippy::large_enum_variant, reason = "it lives in registers and on one cold path's stack")]
 enum Found {
     /// The key's slot, and the word by which it is the key's.
     Mine(usize, Word),
     /// Not the key: the slots at rest.
-    Others([Option<Rest>; SLOTS]),
+    Others([Option<Rest>; PLACES]),
     /// The bucket changed under the scan.
     Moved,
 }
 
-/// The probe sequence of a key: the slots of its home line first.
+/// A key's home line.
 #[inline]
+fn home(name: u64) -> usize {
+    (name >> 62) as usize % LINES
+}
+
+/// The probe sequence of a key: the slots of its home line first.
 fn probes(name: u64) -> impl Iterator<Item = usize> {
-    let home = LINES[(name >> 62) as usize];
-    (home..SLOTS).chain(0..home)
+    let home = home(name) * WIDTH;
+    (home..PLACES).chain(0..home).filter(|&place| place != 0)
 }
 
 impl Bucket {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        let slots = std::array::from_fn(|_| Slot::new(0));
-        Self { header: AtomicU64::new(0), overflow: AtomicU64::new(0), slots }
+        Self { lines: std::array::from_fn(|_| std::array::from_fn(|_| Slot::new(VACANT))) }
     }
 
     /// The address of the line where the key's probe sequence begins.
     #[inline]
-    pub(crate) fn home_line(&self, name: u64) -> *const Slot {
-        &raw const self.slots[LINES[(name >> 62) as usize]]
+    pub(crate) fn home_line(&self, name: u64) -> *const [Slot; WIDTH] {
+        &raw const self.lines[home(name)]
+    }
+
+    /// The slot at a place.
+    #[inline]
+    fn slot(&self, place: usize) -> &Slot {
+        &self.lines[place / WIDTH % LINES][place % WIDTH]
+    }
+
+    /// The key's place at a glance, its home line first.
+    ///
+    /// Which place of a line it is cannot be predicted, so nothing branches on it: a mispredicted branch would wait
+    /// for the line before the processor could begin with the next check's.
+    #[inline]
+    fn find(&self, name: u64) -> Option<usize> {
+        let home = home(name);
+        let place = |line: usize, hits: u32| line * WIDTH + hits.trailing_zeros() as usize % WIDTH;
+        match self.hits(home, name) {
+            0 => (1..LINES).map(|next| (home + next) % LINES).find_map(|line| {
+                let hits = self.hits(line, name);
+                (hits != 0).then(|| place(line, hits))
+            }),
+            hits => Some(place(home, hits)),
+        }
+    }
+
+    /// A bit for each place of the line that has this name.
+    #[inline]
+    fn hits(&self, line: usize, name: u64) -> u32 {
+        let hit = |nth: usize| u32::from(self.lines[line][nth].has_name(name)) << nth;
+        let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth));
+        // Place 0 is the header.
+        hits & !u32::from(line == 0)
+    }
+
+    fn overflow(&self) -> &AtomicU64 {
+        self.lines[0][0].overflow()
     }
 
     fn header(&self) -> Header {
-        Header::from_bits(self.header.load(Acquire)) // B1
+        Header::from_bits(self.lines[0][0].header().load(Acquire)) // B1
     }
 
     fn advance(&self, from: Header, to: Header) -> bool {
-        self.header.compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
+        self.lines[0][0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
     }
 }
 
@@ -119,45 +163,43 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         now: Timestamp,
         again: impl Fn() -> Timestamp,
-        full: WhenFull,
-        events: &Events,
     ) -> Ruling<'a> {
         let at = ask.rule.moment(now);
-        for index in probes(ask.name) {
-            let slot = &self.bucket.slots[index];
+        if let Some(index) = self.bucket.find(ask.name) {
+            let slot = self.bucket.slot(index);
             let word = slot.load();
-            if slot.name() == ask.name {
-                if word.is_frozen() {
-                    break;
-                }
-                match slot.charge(word, ask, self.ring::<R>(index), at) {
-                    Some(ruling) => return ruling,
-                    None => break,
-                }
+            if slot.name() == ask.name
+                && !word.is_frozen()
+                && let Some(ruling) = slot.charge(word, ask, self.ring::<R>(index), at)
+            {
+                return ruling;
             }
         }
-        self.enter(ask, at, again, full, events)
+        self.enter(ask.rule, ask.name, ask.cost, at, again)
     }
 
     /// Finds the key again with the header in hand, or inserts it.
+    // The arguments one by one: a struct of them would be written to the stack on every hit.
     #[cold]
     #[inline(never)]
     fn enter<R: Rule>(
         self,
-        ask: Ask<'_, R>,
+        rule: &R,
+        name: u64,
+        cost: u64,
         mut at: Moment,
         again: impl Fn() -> Timestamp,
-        full: WhenFull,
-        events: &Events,
     ) -> Ruling<'a> {
+        let ask = Ask { rule, name, cost };
+        let events = self.table.events(name);
         let mut shares = 0;
         loop {
             // The overflow word first: a charge of it is only good if the header had not moved since.
-            let overflow = self.bucket.overflow.load(Acquire); // B2
+            let overflow = self.bucket.overflow().load(Acquire); // B2
             let header = self.bucket.header();
-            let others = match self.scan(ask.name) {
+            let others = match self.scan(name) {
                 Found::Mine(index, word) => {
-                    match self.bucket.slots[index].charge(word, ask, self.ring::<R>(index), at) {
+                    match self.bucket.slot(index).charge(word, ask, self.ring::<R>(index), at) {
                         Some(ruling) => return ruling,
                         None => continue,
                     }
@@ -165,8 +207,8 @@ impl<'a> View<'a> {
                 Found::Others(others) => others,
                 Found::Moved => continue,
             };
-            at = ask.rule.moment(again());
-            let ruling = match self.place(ask, &others, at, full) {
+            at = rule.moment(again());
+            let ruling = match self.place(ask, &others, at) {
                 Place::Vacant(index, word) => {
                     let recycled = word.payload() != 0;
                     self.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
@@ -185,7 +227,7 @@ impl<'a> View<'a> {
                 }
                 Place::WavedThrough(payload, index) => {
                     events.waved_through();
-                    let ring = self.ring::<R>(index).with_unstaged(ask.cost);
+                    let ring = self.ring::<R>(index).with_unstaged(cost);
                     Some(Ruling { allowed: true, payload, ring })
                 }
             };
@@ -202,9 +244,9 @@ impl<'a> View<'a> {
 
     /// Looks for the key in all slots.
     fn scan(self, name: u64) -> Found {
-        let mut others = [None; SLOTS];
+        let mut others = [None; PLACES];
         for index in probes(name) {
-            let slot = &self.bucket.slots[index];
+            let slot = self.bucket.slot(index);
             let word = slot.load();
             let owner = slot.name();
             if owner != name {
@@ -221,17 +263,12 @@ impl<'a> View<'a> {
     }
 
     /// Where a key that the bucket does not hold would go.
-    fn place<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        others: &[Option<Rest>; SLOTS],
-        at: Moment,
-        full: WhenFull,
-    ) -> Place {
+    fn place<R: Rule>(self, ask: Ask<'_, R>, others: &[Option<Rest>; PLACES], at: Moment) -> Place {
+        let full = self.table.when_full;
         let mut least: Option<(usize, Word)> = None;
         for index in probes(ask.name) {
             let Some(Rest { word, name }) = others[index] else { continue };
-            if name == VACANT || ask.rule.expired(word.payload(), at) {
+            if name == VACANT {
                 return Place::Vacant(index, word);
             }
             if least.is_none_or(|(_, least)| word.payload() < least.payload()) {
@@ -240,8 +277,12 @@ impl<'a> View<'a> {
         }
         let Some((index, word)) = least else {
             // Every slot is being inserted into at this moment.
-            return if full == WhenFull::Allow { Place::WavedThrough(0, 0) } else { Place::TurnedAway(0, 0) };
+            return if full == WhenFull::Allow { Place::WavedThrough(0, 1) } else { Place::TurnedAway(0, 1) };
         };
+        // The smallest payload is the key that was idle longest.
+        if ask.rule.expired(word.payload(), at) {
+            return Place::Vacant(index, word);
+        }
         full.place(ask, index, word, self.ring::<R>(index), at)
     }
 
@@ -256,13 +297,13 @@ impl<'a> View<'a> {
         inserted: impl FnOnce(),
     ) -> Option<Ruling<'a>> {
         let ring = self.ring::<R>(index);
-        let (slot, rule) = (&self.bucket.slots[index], ask.rule);
+        let (slot, rule) = (self.bucket.slot(index), ask.rule);
         let base = self.owed(rule, word, left, at);
         let mut owed = base;
         let mut shared = false;
         if header.is_shared() {
             // The key may have been charged to the overflow word. Moving the generation stops charges in flight.
-            let overflow = self.bucket.overflow.fetch_add(GENERATION.of(1), AcqRel); // B2
+            let overflow = self.bucket.overflow().fetch_add(GENERATION.of(1), AcqRel); // B2
             let overflow = SHARED_PAYLOAD.get(overflow);
             shared = !rule.expired(overflow, at);
             if shared {
@@ -309,25 +350,25 @@ impl<'a> View<'a> {
             return None;
         }
         let charged = SHARED_PAYLOAD.set(overflow, payload);
-        self.bucket.overflow.compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
+        self.bucket.overflow().compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
         // The generation is short: if it came around, the header tells.
         let ruling = Ruling { allowed: true, payload, ring: Ring::NONE };
         self.bucket.header().has_the_members_of(sharing).then_some(ruling)
     }
 
     /// What `check` would answer. Writes nothing.
-    pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp, full: WhenFull) -> Ruling<'a> {
+    pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment(now);
         loop {
             let header = self.bucket.header();
             let (owed, ring) = match self.scan(ask.name) {
-                Found::Mine(index, word) if self.bucket.slots[index].is_still(word) => {
+                Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
                     (word.payload(), self.ring::<R>(index))
                 }
                 Found::Mine(..) | Found::Moved => continue,
-                Found::Others(others) => match self.place(ask, &others, at, full) {
+                Found::Others(others) => match self.place(ask, &others, at) {
                     place @ (Place::Vacant(index, word) | Place::HandedOver(index, word)) => {
-                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow.load(Acquire)); // B2
+                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
                         let shared = header.is_shared() && !ask.rule.expired(overflow, at);
                         let left = if matches!(place, Place::Vacant(..)) { VACANT } else { OWED };
                         let owed = self.owed(ask.rule, word, left, at);
@@ -335,7 +376,7 @@ impl<'a> View<'a> {
                         (owed, self.ring::<R>(index))
                     }
                     Place::Shared => {
-                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow.load(Acquire)); // B2
+                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
                         if shared_allowance(ask, overflow, at).is_none() {
                             return Ruling { allowed: false, payload: overflow, ring: Ring::NONE };
                         }
@@ -360,7 +401,7 @@ impl<'a> View<'a> {
         loop {
             match self.scan(name) {
                 Found::Mine(index, word) => {
-                    if self.bucket.slots[index].settle(word, rule.forgive(word.payload(), at)) {
+                    if self.bucket.slot(index).settle(word, rule.forgive(word.payload(), at)) {
                         return true;
                     }
                 }
@@ -372,18 +413,16 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that is worth remembering.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        let live =
-            |slot: &&Slot| !rule.expired(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED);
-        self.bucket.slots.iter().filter(live).count()
+        let live = |place: &usize| {
+            let slot = self.bucket.slot(*place);
+            !rule.expired(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED)
+        };
+        (1..PLACES).filter(live).count()
     }
 
     #[inline]
     fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
-        if !R::RINGED || self.rings.is_empty() {
-            return Ring::NONE;
-        }
-        let len = self.rings.len() / SLOTS;
-        Ring::new(&self.rings[index * len..][..len])
+        if R::RINGED { self.table.ring(self.bucket, index - 1) } else { Ring::NONE }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys that owe something.
 ///
-/// A table sized by `max_keys` keeps buckets half full, so this concerns about one key in a thousand at capacity, and
+/// A table sized by `max_keys` keeps buckets at most 55 % full, so this concerns two keys in a thousand at capacity, and
 /// floods of new keys. Each such event is counted in [`Stats`](crate::Stats).
 ///
 /// No choice but `Allow` admits more than a key's limit.

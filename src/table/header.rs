@@ -12,7 +12,7 @@
 //! header only comes back after 2^24 of one within one thread's stall.
 
 use crate::bits::Field;
-use crate::table::bucket::SLOTS;
+use crate::table::bucket::PLACES;
 use crate::table::word::Word;
 
 const SHARES: Field = Field::lowest(24);
@@ -20,7 +20,7 @@ const INSERTIONS: Field = SHARES.above(24);
 const SHARED: Field = INSERTIONS.above(1);
 const PARITY: Field = SHARED.above(15);
 const _: () = assert!(PARITY.end() == u64::BITS, "the fields must fill the word");
-const _: () = assert!(SLOTS <= 15, "every slot must have its parity bit");
+const _: () = assert!(PLACES <= 16, "every slot must have its parity bit");
 
 /// What a header said when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Header {
         SHARED.get(self.0) != 0
     }
 
-    /// Whether slot `index`'s `word` counts.
+    /// Whether the `word` at place `index` counts.
     pub(crate) fn commits(self, index: usize, word: Word) -> bool {
-        (PARITY.get(self.0) >> index) & 1 == word.parity()
+        (PARITY.get(self.0) >> (index - 1)) & 1 == word.parity()
     }
 
     /// Whether no slot was inserted into since `earlier`.
@@ -50,9 +50,9 @@ impl Header {
         INSERTIONS.get(self.0) == INSERTIONS.get(earlier.0)
     }
 
-    /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still holds a debt.
+    /// The header that commits a claim of place `index`. `shared`: whether the overflow word still holds a debt.
     pub(crate) fn committing(self, index: usize, shared: bool) -> Self {
-        let flipped = PARITY.get(self.0) ^ (1 << index);
+        let flipped = PARITY.get(self.0) ^ (1 << (index - 1));
         Self(PARITY.set(SHARED.set(next(INSERTIONS, self.0), u64::from(shared)), flipped))
     }
 

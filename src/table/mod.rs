@@ -15,6 +15,7 @@ mod stats;
 mod word;
 
 use crate::error::{Error, within};
+use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use bucket::{Bucket, SLOTS, View};
 
@@ -44,6 +45,7 @@ pub(crate) struct Table {
     mask: usize,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
+    when_full: WhenFull,
     shards: [Events; SHARDS],
 }
 
@@ -55,10 +57,10 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Buckets half full when they hold `max_keys`: so all but one key in a thousand find room in their own.
+    /// Buckets at most 55 % full when they hold `max_keys`: so all but two keys in a thousand find room in their own.
     pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, Error> {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
-        let buckets = (2 * max_keys).div_ceil(SLOTS).next_power_of_two().max(2);
+        let buckets = (max_keys * 20).div_ceil(SLOTS * 11).next_power_of_two().max(2);
         Ok(Self { buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) })
     }
 
@@ -75,7 +77,7 @@ impl Size {
 }
 
 impl Table {
-    pub(crate) fn new(size: Size) -> Result<Self, Error> {
+    pub(crate) fn new(size: Size, when_full: WhenFull) -> Result<Self, Error> {
         let entries = size.slots().saturating_mul(size.ring_len);
         Ok(Self {
             #[cfg(not(loom))]
@@ -85,6 +87,7 @@ impl Table {
             mask: size.buckets - 1,
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
+            when_full,
             shards: std::array::from_fn(|_| Events::new()),
         })
     }
@@ -95,23 +98,23 @@ impl Table {
         let index = name as usize & self.mask;
         let bucket = &self.buckets[index];
         prefetch(bucket.home_line(name));
-        self.at(index, bucket)
+        View { bucket, table: self }
     }
 
+    /// The ring of a bucket's slot.
     #[inline]
-    fn at<'a>(&'a self, index: usize, bucket: &'a Bucket) -> View<'a> {
-        let rings = if self.ring_len == 0 {
-            &[]
-        } else {
-            let len = self.ring_len * SLOTS;
-            &self.rings[index * len..][..len]
-        };
-        View { bucket, rings }
+    fn ring(&self, bucket: &Bucket, slot: usize) -> Ring<'_> {
+        if self.ring_len == 0 {
+            return Ring::NONE;
+        }
+        let offset = std::ptr::from_ref(bucket).addr() - self.buckets.as_ptr().addr();
+        let first = (offset / size_of::<Bucket>() * SLOTS + slot) * self.ring_len;
+        Ring::new(&self.rings[first..][..self.ring_len])
     }
 
     /// All buckets.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.buckets.iter().enumerate().map(|(index, bucket)| self.at(index, bucket))
+        self.buckets.iter().map(|bucket| View { bucket, table: self })
     }
 
     /// The counters that this name's bucket shares.

@@ -77,6 +77,18 @@ impl Slot {
         Self { name: AtomicU64::new(name), word: AtomicU64::new(0) }
     }
 
+    /// In a bucket's place 0, the name is its header.
+    #[inline]
+    pub(crate) fn header(&self) -> &AtomicU64 {
+        &self.name
+    }
+
+    /// In a bucket's place 0, the word is its overflow word.
+    #[inline]
+    pub(crate) fn overflow(&self) -> &AtomicU64 {
+        &self.word
+    }
+
     /// Reads the word. Read it before the name: a name that is newer than the word is the one that counts.
     #[inline]
     pub(crate) fn load(&self) -> Word {
@@ -87,6 +99,12 @@ impl Slot {
     #[inline]
     pub(crate) fn name(&self) -> u64 {
         self.name.load(Acquire) // S2
+    }
+
+    /// Whether the name is this one at a glance: read the word and the name again before believing it.
+    #[inline]
+    pub(crate) fn has_name(&self, name: u64) -> bool {
+        self.name.load(Relaxed) == name
     }
 
     /// Whether the word is still `seen`.
