@@ -1,2 +1,62 @@
-//! Placeholder.
-fn main() {}
+//! The project's own commands: `cargo xtask test` and friends.
+//!
+//! ```text
+//! cargo xtask test                 everything that has to hold before a change goes in
+//! cargo xtask loom                 only the slot protocol under every interleaving
+//! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
+//! cargo xtask help                 this, in other words
+//! ```
+
+mod fuzz;
+mod step;
+mod test;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Tollgate's own commands.
+
+  cargo xtask test
+      Format, clippy with warnings denied, all tests, loom tests, documentation
+      without warnings, and that the fuzz targets build (with a nightly toolchain).
+      Stops at the first step that fails and says how to repeat it.
+
+  cargo xtask loom
+      Only the loom tests.
+
+  cargo xtask fuzz [--seconds N]
+      Runs every fuzz target for N seconds (60 unless told otherwise).
+      Needs a nightly toolchain and cargo-fuzz.
+
+  cargo xtask help
+      This.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["test"] => test::run(test::everything()),
+        ["loom"] => test::run(vec![test::loom()]),
+        ["fuzz"] => fuzz::run(60),
+        ["fuzz", "--seconds", seconds] => match seconds.parse() {
+            Ok(seconds) if seconds > 0 => fuzz::run(seconds),
+            _ => misunderstood(&format!("{seconds} is not a number of seconds")),
+        },
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        _ => misunderstood(&format!("there is no `cargo xtask {}`", words.join(" "))),
+    }
+}
+
+fn misunderstood(what: &str) -> ExitCode {
+    eprintln!("{what}\n\n{HELP}");
+    ExitCode::from(2)
+}
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+}
