@@ -60,6 +60,12 @@ impl<'l> Decision<'l> {
         Self { verdict, payload: ruling.payload, cost, now, rule, ring: ruling.ring }
     }
 
+    /// The answer to a request that changes nothing whatever is owed: of cost 0, or of more than the limit.
+    pub(crate) fn trivial(owed: u64, ring: Ring<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64) -> Self {
+        let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
+        Self { verdict, payload: owed, cost, now, rule, ring }
+    }
+
     /// Whether the request is admitted, refused, or can never be admitted.
     #[must_use]
     #[inline]

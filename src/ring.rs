@@ -73,12 +73,15 @@ impl<'a> Ring<'a> {
         self.unstaged
     }
 
+    /// The last moment that an entry can hold.
+    pub(crate) const END: u64 = WHEN.max() - 1;
+
     /// How many admissions the ring remembers.
     pub(crate) fn len(self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// Which entry a position has, and the low bit of its lap. Positions are below three laps.
+    /// Which entry a position has, and the low bit of its lap. Positions are below four laps.
     #[inline]
     fn place(self, position: u64) -> (&'a AtomicU64, u64) {
         let len = self.len();
@@ -90,9 +93,17 @@ impl<'a> Ring<'a> {
     /// The entry where `position` will be or was proposed.
     #[inline]
     pub(crate) fn entry(self, position: u64) -> Entry {
+        if self.entries.is_empty() {
+            return Entry { bits: 0, proposed: true };
+        }
         let (cell, lap) = self.place(position);
         let bits = cell.load(Acquire); // R2
         Entry { bits, proposed: LAP.get(bits) == lap }
+    }
+
+    /// Forgets all times. Whatever is admitted meanwhile may be forgotten with them.
+    pub(crate) fn erase(self) {
+        self.entries.iter().for_each(|cell| cell.store(0, Release)); // R2
     }
 
     /// Makes `position` carry at least `now`. `false` when `seen` is no longer there: decide again.
@@ -105,7 +116,7 @@ impl<'a> Ring<'a> {
             return true;
         }
         let (cell, lap) = self.place(position);
-        let bits = LAP.of(lap) | WHEN.of(now.saturating_add(1).min(WHEN.max()));
+        let bits = LAP.of(lap) | WHEN.of(now.min(Self::END) + 1);
         cell.compare_exchange(seen.bits, bits, Release, Ordering::Relaxed).is_ok() // R2
     }
 }

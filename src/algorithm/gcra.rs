@@ -84,7 +84,7 @@ impl Rule for Gcra {
 
     fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
         let departure = payload.saturating_sub(cost * self.price);
-        if self.queue { self.refill.until(departure, now.as_nanos()) } else { 0 }
+        if self.queue && cost > 0 { self.refill.until(departure, now.as_nanos()) } else { 0 }
     }
 
     fn any(self) -> AnyRule {

@@ -128,7 +128,7 @@ pub trait Rule: Copy + Send + Sync + 'static {
     /// `payload` with the debt of `other` on top.
     fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64;
 
-    /// `payload` with its debt forgiven.
+    /// `payload` with its debt forgiven; a ring is forgiven by [`erase`](Self::erase).
     fn forgive(&self, payload: u64, at: Moment) -> u64;
 
     /// Another, larger payload that is worth the same to within one step of the rule's clock or count.
@@ -140,6 +140,9 @@ pub trait Rule: Copy + Send + Sync + 'static {
     fn ring_len(&self) -> u64 {
         0
     }
+
+    /// Empties the ring.
+    fn erase(&self, _ring: Ring<'_>) {}
 
     /// Writes the request's time into the ring ahead of the head. `false`: the ring moved, decide again.
     /// `unmoved` says whether the slot's word is still the one decided on.

@@ -16,7 +16,7 @@ use crate::bits::{Field, bits};
 use crate::error::Error;
 
 /// A closed count may be overstated by at most this share of the limit, over all closed windows.
-const COARSEST: u64 = 16;
+const COARSEST: u64 = 8;
 
 /// The widths of the counts.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl Packing {
             return None;
         }
         let granule = ceiling.div_ceil(most);
-        if granule > 1 && granule * u64::from(closed) > limit / COARSEST {
+        if (granule - 1).saturating_mul(closed.into()) > limit / COARSEST {
             return None;
         }
         let current = Field::lowest(closed_width * closed).above(current_width);
@@ -117,7 +117,8 @@ impl Packing {
     }
 
     fn rotated_by(&self, payload: u64, index: u64, steps: u64) -> u64 {
-        let mut rotated = self.index.of(index);
+        // Beyond the last window nothing rotates any more: the clock stands still there.
+        let mut rotated = self.index.of(index.min(self.index.max()));
         for age in 1..=self.closed {
             let count = match u64::from(age).checked_sub(steps) {
                 None => 0,
@@ -147,7 +148,7 @@ impl Packing {
         let index = index.max(self.index.get(mine)).max(self.index.get(theirs));
         let (mine, theirs) = (self.rotated(mine, index), self.rotated(theirs, index));
         let add = |field: Field, most: u64| field.of((field.get(mine) + field.get(theirs)).min(most));
-        let mut sum = self.index.of(index) | add(self.current, self.ceiling);
+        let mut sum = self.index.of(index.min(self.index.max())) | add(self.current, self.ceiling);
         for age in 1..=self.closed {
             let field = self.closed_field(age);
             sum |= add(field, field.max());

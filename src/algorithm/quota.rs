@@ -172,6 +172,10 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.bump(payload))
     }
 
+    fn erase(&self, ring: Ring<'_>) {
+        for_rule!(self, rule => rule.erase(ring))
+    }
+
     fn ring_len(&self) -> u64 {
         for_rule!(self, rule => rule.ring_len())
     }

@@ -76,7 +76,7 @@ impl Refill {
         }
         let scale = ((u128::from(a) << POINT) / u128::from(b)) as u64;
         let last = ((u128::from(TOP - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
-        let last = (last as u64).min((1 << POINT) - 1);
+        let last = last.min((1 << POINT) - 1) as u64;
         Ok((Self { a, b, scale, last }, prices))
     }
 

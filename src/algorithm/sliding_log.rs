@@ -124,8 +124,7 @@ struct Seen {
 impl LogRule {
     fn seen(&self, payload: u64, ring: Ring<'_>, now: u64) -> Seen {
         let head = self.head.get(payload);
-        // A forgiven log's entries read as proposals of the next lap: they hold nobody back.
-        let newest = ring.entry(head + self.ring - 1 - ring.unstaged().min(self.ring - 1));
+        let newest = ring.entry((head + 3 * self.ring - 1 - ring.unstaged()) % (2 * self.ring));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
@@ -170,7 +169,8 @@ impl Rule for LogRule {
     }
 
     fn moment(&self, now: Timestamp) -> Moment {
-        Moment { tick: now.as_nanos(), elapsed: 0 }
+        // Time ends with the ring's entries: from there on nothing leaves the window, so logs fail closed.
+        Moment { tick: now.as_nanos().min(Ring::END), elapsed: 0 }
     }
 
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
@@ -195,11 +195,15 @@ impl Rule for LogRule {
     }
 
     fn forgive(&self, payload: u64, _: Moment) -> u64 {
-        self.head.of((self.head.get(payload) + self.ring) % (2 * self.ring))
+        self.newest.set(payload, 0)
     }
 
     fn bump(&self, payload: u64) -> u64 {
         self.newest.set(payload, (self.newest.get(payload) + 1).min(self.newest.max()))
+    }
+
+    fn erase(&self, ring: Ring<'_>) {
+        ring.erase();
     }
 
     fn ring_len(&self) -> u64 {
@@ -215,19 +219,19 @@ impl Rule for LogRule {
     }
 
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        let seen = self.seen(payload, ring, now.as_nanos());
+        let seen = self.seen(payload, ring, self.moment(now).tick);
         self.limit - self.inside(ring, &seen)
     }
 
     fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
-        let seen = self.seen(payload, ring, now.as_nanos());
+        let seen = self.seen(payload, ring, self.moment(now).tick);
         let leaves = self.leaves(ring, &seen, self.limit + 1 - cost);
-        leaves.unwrap_or(seen.now).saturating_sub(now.as_nanos())
+        leaves.unwrap_or(seen.now).saturating_sub(self.moment(now).tick)
     }
 
     fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        let seen = self.seen(payload, ring, now.as_nanos());
-        self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves - now.as_nanos())
+        let seen = self.seen(payload, ring, self.moment(now).tick);
+        self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
     fn any(self) -> AnyRule {

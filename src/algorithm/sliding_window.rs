@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 ///
 /// **Memory.** One word a key. The word holds the window's number for twenty years, the current count, and the
 /// closed ones. Where the limit is so large that closed counts do not fit exactly (beyond about 65,000 a second or
-/// 520,000 a minute in the plain form) they are kept to a granule, rounded **up**: at most a sixteenth of the limit
+/// 520,000 a minute in the plain form) they are kept to a granule, rounded **up**: at most an eighth of the limit
 /// is lost, for a million a second 0.03 %. A limit beyond that is an error that names the largest.
 ///
 /// **Source.** the estimate: Cloudflare, "How we built rate limiting capable of scaling to millions of domains"

@@ -6,14 +6,14 @@ use crossbeam_utils::CachePadded;
 
 use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
 use crate::clock::{Clock, TscClock};
-use crate::decision::{Decision, Outcome};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::limiter::Compiled;
 use crate::limiter::builder::DEFAULT_BUDGET;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::bucket::foresee;
-use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::slot::{Ask, Slot};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::{Timestamp, nanos};
 
@@ -98,14 +98,11 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     pub fn peek_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
         let rule = &self.compiled.rule;
         let owed = self.slot.load().payload();
-        let ruling = if cost == 0 || cost > rule.limit() {
-            Ruling { allowed: cost == 0, payload: owed, ring: self.ring() }
-        } else {
-            foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now))
-        };
-        let decision = Decision::of(ruling, &self.compiled.any, now, cost);
-        let verdict = if cost > rule.limit() { Outcome::Never } else { decision.verdict };
-        Decision { verdict, ..decision }
+        if cost == 0 || cost > rule.limit() {
+            return Decision::trivial(owed, self.ring(), &self.compiled.any, now, cost);
+        }
+        let ruling = foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now));
+        Decision::of(ruling, &self.compiled.any, now, cost)
     }
 
     /// Forgives what is owed, as if nothing had ever been admitted.
@@ -113,6 +110,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         let at = self.compiled.rule.moment(self.clock.now());
         loop {
             let seen = self.slot.load();
+            self.compiled.rule.erase(self.ring());
             if self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at)) {
                 return;
             }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
 use crate::clock::{Clock, TscClock};
-use crate::decision::{Decision, Outcome};
+use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::{Builder, Compiled};
@@ -119,7 +119,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
     ///
-    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset.
+    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A request
+    /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
     pub fn reset(&self, key: &K) -> bool {
         let (view, name) = self.locate(key);
         view.reset(&self.default.rule, name, self.clock.now())
@@ -197,7 +198,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
             return self.look(compiled, key, cost, now);
         }
         let ask = Ask { rule: &compiled.rule, name, cost };
-        let ruling = view.check(ask, now, time);
+        let (ruling, now) = view.check(ask, now, time);
         Decision::of(ruling, &compiled.any, now, cost)
     }
 
@@ -212,15 +213,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ) -> Decision<'l> {
         let (view, name) = self.locate(key);
         let rule = &compiled.rule;
-        let ask = Ask { rule, name, cost: if cost > rule.limit() { 0 } else { cost } };
-        let ruling = view.peek(ask, now);
-        let decision = Decision::of(ruling, &compiled.any, now, cost);
-        let verdict = match cost {
-            0 => Outcome::Allowed,
-            _ if cost > rule.limit() => Outcome::Never,
-            _ => decision.verdict,
-        };
-        Decision { verdict, ..decision }
+        if cost > 0 && cost <= rule.limit() {
+            let ruling = view.peek(Ask { rule, name, cost }, now);
+            return Decision::of(ruling, &compiled.any, now, cost);
+        }
+        // Nothing to decide: only the numbers, as they stand.
+        let standing = view.standing(Ask { rule, name, cost: 1 }, rule.moment(now));
+        let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
+        Decision::trivial(owed, ring, &compiled.any, now, cost)
     }
 }
 

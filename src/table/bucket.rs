@@ -116,20 +116,10 @@ impl Bucket {
         &self.lines[place / WIDTH % LINES][place % WIDTH]
     }
 
-    /// The key's place at a glance.
-    ///
-    /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
-    /// address before its line has come, and can begin with the checks that follow. Which of the other places a key
-    /// has cannot be predicted, so nothing branches on it.
-    #[inline]
-    fn find(&self, name: u64) -> Option<usize> {
-        let home = home(name);
-        if self.slot(home).has_name(name) { Some(home) } else { self.find_displaced(home, name) }
-    }
-
-    #[inline]
-    fn find_displaced(&self, home: usize, name: u64) -> Option<usize> {
-        (0..LINES).map(|step| (home / WIDTH) ^ step).find_map(|line| {
+    /// The place of a key that is not at home, at a glance. Which one it is cannot be predicted, so nothing branches
+    /// on it.
+    fn displaced(&self, name: u64) -> Option<usize> {
+        (0..LINES).map(|step| (home(name) / WIDTH) ^ step).find_map(|line| {
             let hit = |nth: usize| u32::from(self.slot(line * WIDTH + nth).has_name(name)) << nth;
             // Place 0 is the header.
             let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
@@ -151,30 +141,54 @@ impl Bucket {
 }
 
 impl<'a> View<'a> {
-    /// Decides a request and charges it. `again` reads the clock once more, for an insertion.
+    /// Decides a request and charges it, and says at what time. `again` reads the clock once more, for an insertion.
     #[inline]
     pub(crate) fn check<R: Rule>(
         self,
         ask: Ask<'_, R>,
         now: Timestamp,
         again: impl Fn() -> Timestamp,
-    ) -> Ruling<'a> {
-        let at = ask.rule.moment(now);
-        if let Some(index) = self.bucket.find(ask.name) {
-            let slot = self.bucket.slot(index);
-            let word = slot.load();
-            if slot.name() == ask.name
-                && !word.is_frozen()
-                && let Some(ruling) = slot.charge(word, ask, self.ring::<R>(index), at)
-            {
-                return ruling;
-            }
+    ) -> (Ruling<'a>, Timestamp) {
+        match self.charge(home(ask.name), ask, ask.rule.moment(now)) {
+            Some(ruling) => (ruling, now),
+            None => self.check_displaced(ask.rule, ask.name, ask.cost, now, again),
         }
-        self.enter(ask.rule, ask.name, ask.cost, at, again)
+    }
+
+    /// Charges the key at this place, if that is where it is.
+    ///
+    /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
+    /// address before its line has come, and can begin with the checks that follow. So this stands by itself: an
+    /// address that depends on what the line holds would cost a third more on keys that are not in the cache.
+    #[inline]
+    fn charge<R: Rule>(self, place: usize, ask: Ask<'_, R>, at: Moment) -> Option<Ruling<'a>> {
+        let slot = self.bucket.slot(place);
+        let word = slot.load();
+        if slot.name() != ask.name || word.is_frozen() {
+            return None;
+        }
+        slot.charge(word, ask, self.ring::<R>(place), at)
+    }
+
+    /// Looks for the key in the other places.
+    // The arguments one by one: a struct of them would be written to the stack on every hit.
+    #[inline(never)]
+    fn check_displaced<R: Rule>(
+        self,
+        rule: &R,
+        name: u64,
+        cost: u64,
+        now: Timestamp,
+        again: impl Fn() -> Timestamp,
+    ) -> (Ruling<'a>, Timestamp) {
+        let charged = |place| self.charge(place, Ask { rule, name, cost }, rule.moment(now));
+        match self.bucket.displaced(name).and_then(charged) {
+            Some(ruling) => (ruling, now),
+            None => self.enter(rule, name, cost, now, again),
+        }
     }
 
     /// Finds the key again with the header in hand, or inserts it.
-    // The arguments one by one: a struct of them would be written to the stack on every hit.
     #[cold]
     #[inline(never)]
     fn enter<R: Rule>(
@@ -182,9 +196,9 @@ impl<'a> View<'a> {
         rule: &R,
         name: u64,
         cost: u64,
-        mut at: Moment,
+        mut now: Timestamp,
         again: impl Fn() -> Timestamp,
-    ) -> Ruling<'a> {
+    ) -> (Ruling<'a>, Timestamp) {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
         let mut shares = 0;
@@ -194,15 +208,16 @@ impl<'a> View<'a> {
             let header = self.bucket.header();
             let others = match self.scan(name) {
                 Found::Mine(index, word) => {
-                    match self.bucket.slot(index).charge(word, ask, self.ring::<R>(index), at) {
-                        Some(ruling) => return ruling,
+                    match self.bucket.slot(index).charge(word, ask, self.ring::<R>(index), rule.moment(now)) {
+                        Some(ruling) => return (ruling, now),
                         None => continue,
                     }
                 }
                 Found::Others(others) => others,
                 Found::Moved => continue,
             };
-            at = rule.moment(again());
+            now = again();
+            let at = rule.moment(now);
             let ruling = match self.place(ask, &others, at) {
                 Place::Vacant(index, word) => {
                     let recycled = word.payload() != 0;
@@ -220,14 +235,13 @@ impl<'a> View<'a> {
                     let ring = self.ring::<R>(index);
                     Some(Ruling { ring, ..self.turned_away(payload, events) })
                 }
-                Place::WavedThrough(payload, index) => {
+                Place::WavedThrough(payload) => {
                     events.waved_through();
-                    let ring = self.ring::<R>(index).with_unstaged(cost);
-                    Some(Ruling { allowed: true, payload, ring })
+                    Some(Ruling { allowed: true, payload, ring: Ring::NONE.with_unstaged(cost) })
                 }
             };
             if let Some(ruling) = ruling {
-                return ruling;
+                return (ruling, now);
             }
         }
     }
@@ -272,7 +286,7 @@ impl<'a> View<'a> {
         }
         let Some((index, word)) = least else {
             // Every slot is being inserted into at this moment.
-            return if full == WhenFull::Allow { Place::WavedThrough(0, 1) } else { Place::TurnedAway(0, 1) };
+            return if full == WhenFull::Allow { Place::WavedThrough(0) } else { Place::TurnedAway(0, 1) };
         };
         // The smallest payload is the key that was idle longest.
         if ask.rule.expired(word.payload(), at) {
@@ -354,39 +368,48 @@ impl<'a> View<'a> {
     /// What `check` would answer. Writes nothing.
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment(now);
+        match self.standing(ask, at) {
+            Ok((owed, ring)) => foresee(ask, owed, ring, at),
+            Err(full) => full,
+        }
+    }
+
+    /// What the key owes before the request; or the request's answer, when there is no room for the key.
+    pub(crate) fn standing<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        at: Moment,
+    ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
         loop {
             let header = self.bucket.header();
-            let (owed, ring) = match self.scan(ask.name) {
+            let others = match self.scan(ask.name) {
                 Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
-                    (word.payload(), self.ring::<R>(index))
+                    return Ok((word.payload(), self.ring::<R>(index)));
                 }
                 Found::Mine(..) | Found::Moved => continue,
-                Found::Others(others) => match self.place(ask, &others, at) {
-                    place @ (Place::Vacant(index, word) | Place::HandedOver(index, word)) => {
-                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
-                        let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-                        let left = if matches!(place, Place::Vacant(..)) { VACANT } else { OWED };
-                        let owed = self.owed(ask.rule, word, left, at);
-                        let owed = if shared { ask.rule.absorb(owed, overflow, at) } else { owed };
-                        (owed, self.ring::<R>(index))
-                    }
-                    Place::Shared => {
-                        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
-                        if shared_allowance(ask, overflow, at).is_none() {
-                            return Ruling { allowed: false, payload: overflow, ring: Ring::NONE };
-                        }
-                        (overflow, Ring::NONE)
-                    }
-                    Place::TurnedAway(payload, index) => {
-                        return Ruling { allowed: false, payload, ring: self.ring::<R>(index) };
-                    }
-                    Place::WavedThrough(payload, index) => {
-                        let ring = self.ring::<R>(index).with_unstaged(ask.cost);
-                        return Ruling { allowed: true, payload, ring };
-                    }
-                },
+                Found::Others(others) => others,
             };
-            return foresee(ask, owed, ring, at);
+            let overflow = self.bucket.overflow().load(Acquire); // B2
+            let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
+            let (index, word, left) = match self.place(ask, &others, at) {
+                Place::Vacant(index, word) => (index, word, VACANT),
+                Place::HandedOver(index, word) => (index, word, OWED),
+                Place::Shared => {
+                    let owed = SHARED_PAYLOAD.get(overflow);
+                    let open = shared_allowance(ask, overflow, at).is_some();
+                    return if open { Ok((owed, Ring::NONE)) } else { denied(owed, Ring::NONE) };
+                }
+                Place::TurnedAway(payload, index) => return denied(payload, self.ring::<R>(index)),
+                Place::WavedThrough(payload) => {
+                    let ring = Ring::NONE.with_unstaged(ask.cost);
+                    return Err(Ruling { allowed: true, payload, ring });
+                }
+            };
+            let overflow = SHARED_PAYLOAD.get(overflow);
+            let shared = header.is_shared() && !ask.rule.expired(overflow, at);
+            let owed = self.owed(ask.rule, word, left, at);
+            let owed = if shared { ask.rule.absorb(owed, overflow, at) } else { owed };
+            return Ok((owed, self.ring::<R>(index)));
         }
     }
 
@@ -396,6 +419,7 @@ impl<'a> View<'a> {
         loop {
             match self.scan(name) {
                 Found::Mine(index, word) => {
+                    rule.erase(self.ring::<R>(index));
                     if self.bucket.slot(index).settle(word, rule.forgive(word.payload(), at)) {
                         return true;
                     }

@@ -37,8 +37,8 @@ pub(crate) enum Place {
     Shared,
     /// Nowhere: refused, as a request on this payload, that of the slot.
     TurnedAway(u64, usize),
-    /// Nowhere: admitted, leaving this payload, on top of that of the slot.
-    WavedThrough(u64, usize),
+    /// Nowhere: admitted, leaving this payload.
+    WavedThrough(u64),
 }
 
 impl WhenFull {
@@ -64,9 +64,9 @@ impl WhenFull {
             Self::Deny => Place::TurnedAway(payload, index),
             Self::Allow => {
                 let fresh = rule.forgive(payload, at);
-                match rule.decide(fresh, ring, at, ask.cost) {
-                    Verdict::Allow(payload) => Place::WavedThrough(payload, index),
-                    _ => Place::WavedThrough(fresh, index),
+                match rule.decide(fresh, Ring::NONE, at, ask.cost) {
+                    Verdict::Allow(payload) => Place::WavedThrough(payload),
+                    _ => Place::WavedThrough(fresh),
                 }
             }
         }

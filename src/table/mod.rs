@@ -41,8 +41,6 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Table {
     buckets: Zeroed<Bucket>,
-    /// A bucket is `name & mask`.
-    mask: usize,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -84,7 +82,6 @@ impl Table {
             buckets: Zeroed::new(size.buckets)?,
             #[cfg(loom)]
             buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
-            mask: size.buckets - 1,
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
@@ -95,8 +92,7 @@ impl Table {
     /// The bucket of the key with this name, and the line that its probe sequence begins with on its way.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let index = name as usize & self.mask;
-        let bucket = &self.buckets[index];
+        let bucket = self.buckets.masked(name as usize);
         prefetch(bucket.home_line(name));
         View { bucket, table: self }
     }

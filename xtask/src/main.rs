@@ -11,8 +11,9 @@ mod fuzz;
 mod step;
 mod test;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 const HELP: &str = "\
 Tollgate's own commands.
@@ -56,7 +57,12 @@ fn misunderstood(what: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The repository.
+/// The repository: what `cargo run` says, since a target folder shared by two checkouts may hold the other's binary.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let built = || env!("CARGO_MANIFEST_DIR").into();
+        let xtask = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(built));
+        xtask.parent().expect("xtask lies in the repository").to_owned()
+    });
+    &ROOT
 }

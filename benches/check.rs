@@ -1,0 +1,68 @@
+//! What does a check cost, algorithm by algorithm, on one hot key and over a million?
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use tollgate::{
+    Algorithm, Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket, TscClock,
+};
+
+/// A million a second: never reached by one thread at a time each second, and within every algorithm's packing.
+const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
+
+fn limiter<A: Algorithm>(quota: A, keys: usize) -> Limiter<u64, A> {
+    Limiter::builder(quota).max_keys(keys).build().expect("the quota is valid")
+}
+
+/// One hot key, whole call, default clock.
+fn hot<A: Algorithm>(criterion: &mut Criterion, name: &str, quota: A) {
+    let limiter = limiter(quota, 1_000);
+    criterion.bench_function(&format!("hot/{name}"), |bencher| {
+        bencher.iter(|| limiter.check(black_box(&7)).is_allowed());
+    });
+}
+
+/// Does any algorithm cost more than the token bucket? How much of it is the clock, the hash, the table?
+fn algorithms(criterion: &mut Criterion) {
+    let clock = TscClock::new();
+    criterion.bench_function("clock alone", |bencher| bencher.iter(|| black_box(clock.now())));
+    hot(criterion, "token bucket", TokenBucket::new(RATE));
+    hot(criterion, "token bucket, odd rate", TokenBucket::new(Rate::per_second(999_983)).burst(1 << 40));
+    hot(criterion, "leaky bucket", LeakyBucket::queue(RATE));
+    hot(criterion, "fixed window", FixedWindow::new(RATE));
+    hot(criterion, "sliding window", SlidingWindow::new(RATE));
+    hot(criterion, "sliding window, 4 subwindows", SlidingWindow::new(Rate::per_hour(1_000)).subwindows(4));
+    hot(criterion, "sliding log of 100", SlidingLog::new(Rate::new(100, Duration::from_micros(1))));
+    hot(criterion, "any algorithm: token bucket", Quota::from(TokenBucket::new(RATE)));
+    let global = GlobalLimiter::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
+    criterion.bench_function("global/token bucket", |bencher| bencher.iter(|| global.check().is_allowed()));
+    let limiter = limiter(TokenBucket::new(RATE), 1_000);
+    let now = limiter.now();
+    criterion.bench_function("hot/token bucket, time given", |bencher| {
+        bencher.iter(|| limiter.check_at(black_box(&7), now).is_allowed());
+    });
+}
+
+/// What does identity cost?
+fn keys(criterion: &mut Criterion) {
+    let prf = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
+    let trusted =
+        Limiter::<str>::builder(TokenBucket::new(RATE)).trusted_keys().build().expect("the quota is valid");
+    for key in ["198.51.100.7", "2001:db8:85a3:8d3:1319:8a2e:370:7348"] {
+        criterion.bench_function(&format!("string of {}/SipHash-1-3", key.len()), |bencher| {
+            bencher.iter(|| prf.check(black_box(key)).is_allowed());
+        });
+        criterion.bench_function(&format!("string of {}/ahash", key.len()), |bencher| {
+            bencher.iter(|| trusted.check(black_box(key)).is_allowed());
+        });
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
+    targets = algorithms, keys
+}
+criterion_main!(benches);

@@ -1,0 +1,205 @@
+//! `tollgate accuracy`: what does the cheap sliding window cost? The published experiment, on one's own log.
+
+mod compare;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::columns::{Columns, Side, plain};
+use crate::failure::Failure;
+use crate::progress::work_bar;
+use crate::reading::Reading;
+use crate::report::figures::{counted, grouped, span};
+use crate::spec::period;
+use crate::steps::steps;
+use crate::timelines::{Ask, Timelines};
+use compare::{Finding, compare};
+
+/// Compare the sliding window's estimate with the exact count
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    reading: Reading,
+
+    /// The period of every limit, such as s, 10s, 1min, h
+    #[arg(long, value_name = "PERIOD", default_value = "1min", value_parser = period)]
+    period: Duration,
+
+    /// The limits to try [default: round numbers up to the log's highest count]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    limits: Vec<u64>,
+
+    /// Print one JSON object instead of the table
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+const AFTER: &str = "\
+The estimator (sliding-window:LIMIT/PERIOD) decides every request. At each one,
+two counts of what it admitted before are compared: its estimate,
+previous * overlap + current, and the truth, the exact number in the window
+(t - PERIOD, t].
+
+  wrongly allowed   admitted, although the truth leaves no room
+  wrongly refused   refused, although the truth leaves room
+  difference        mean of |estimate - truth| / truth, where the truth is not 0
+  near the limit    the same, where the truth is at least half of the limit
+  most over         the most by which the truth went over the limit
+
+Published (Cloudflare, 2017, 400 million requests of 270,000 sources): 0.003 %
+wrongly allowed or limited, 6 % mean difference, nobody more than 15 % over.
+
+The log is kept in memory: about 40 bytes a request, and its keys. Peeks and
+resets of a trace are passed over.
+
+Examples:
+  tollgate accuracy access.log
+  tollgate accuracy access.log --period 10s --limits 5,10,50 --json
+  tollgate accuracy --demo";
+
+/// The most limits that are tried unless they are named.
+const MOST_LIMITS: usize = 12;
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// A file, a limit or a period that is unusable; output that cannot be written.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    args.reading.judge("accuracy")?;
+    let timelines = Timelines::read(&args.reading)?;
+    let limits = if args.limits.is_empty() { limits(&timelines, args.period) } else { args.limits.clone() };
+    let bar = work_bar(limits.len() as u64, "comparing");
+    let mut findings = Vec::new();
+    for limit in limits {
+        let finding = compare(&timelines, limit, args.period)
+            .map_err(|error| Failure::Usage(format!("sliding-window at a limit of {limit}: {error}")))?;
+        findings.push((limit, finding));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    let comparison = Comparison { args, timelines: &timelines, findings };
+    let text = if args.json { format!("{}\n", comparison.json()) } else { comparison.to_string() };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))
+}
+
+/// Round numbers up to the most that any key asks for in one period.
+fn limits(timelines: &Timelines, period: Duration) -> Vec<u64> {
+    let highest = timelines.each().map(|asks| highest(asks, period.as_nanos() as u64)).max().unwrap_or(1);
+    let mut limits = steps(1, highest);
+    limits.drain(..limits.len().saturating_sub(MOST_LIMITS));
+    limits
+}
+
+/// The most that is asked for in any window.
+fn highest(asks: &[Ask], length: u64) -> u64 {
+    let (mut first, mut sum, mut highest) = (0, 0_u64, 0);
+    for ask in asks {
+        sum = sum.saturating_add(ask.cost);
+        while asks[first].at.as_nanos() + length <= ask.at.as_nanos() {
+            sum = sum.saturating_sub(asks[first].cost);
+            first += 1;
+        }
+        highest = highest.max(sum);
+    }
+    highest
+}
+
+/// The findings at all limits.
+struct Comparison<'a> {
+    args: &'a Args,
+    timelines: &'a Timelines,
+    findings: Vec<(u64, Finding)>,
+}
+
+impl Comparison<'_> {
+    fn json(&self) -> Value {
+        let finding = |(limit, found): &(u64, Finding)| {
+            json!({
+                "limit": limit,
+                "refused": found.refused,
+                "wrongly_allowed": found.wrongly_allowed,
+                "wrongly_refused": found.wrongly_refused,
+                "keys_over": found.keys_over,
+                "worst_excess": found.worst_excess,
+                "mean_difference": found.difference.value(),
+                "mean_difference_near_limit": found.difference_near.value(),
+            })
+        };
+        json!({
+            "requests": self.timelines.requests(),
+            "keys": self.timelines.keys(),
+            "period_ns": self.args.period.as_nanos() as u64,
+            "limits": self.findings.iter().map(finding).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests = self.timelines.requests();
+        let mut columns = Columns::new([Side::Right; 7]);
+        columns.row(["", "", "wrongly", "wrongly", "difference", "near the", "most"].map(str::to_owned));
+        columns.row(["limit", "refused", "allowed", "refused", "(mean)", "limit", "over"].map(str::to_owned));
+        for (limit, found) in &self.findings {
+            let share = |part: u64| percent(part as f64 / requests.max(1) as f64);
+            columns.row([
+                grouped(*limit),
+                share(found.refused),
+                share(found.wrongly_allowed),
+                share(found.wrongly_refused),
+                found.difference.value().map_or("-".to_owned(), percent),
+                found.difference_near.value().map_or("-".to_owned(), percent),
+                percent(found.worst_excess),
+            ]);
+        }
+        write!(
+            f,
+            "{}: {} of {} in {}\nsliding-window:LIMIT per {} against the exact count\n\n{columns}\n\
+             Published for comparison: 0.003 % wrongly allowed or refused, 6 % mean\n\
+             difference, most over 15 %. The columns: tollgate accuracy --help\n",
+            self.args.reading.title(),
+            counted(requests, "request"),
+            counted(self.timelines.keys() as u64, "key"),
+            plain(span(self.timelines.span)),
+            plain(span(self.args.period.as_nanos() as u64)),
+        )
+    }
+}
+
+/// A share in per cent, to two digits or more; only nothing is 0 %.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 {
+        return "0 %".to_owned();
+    }
+    let digits = (1.0 - percent.abs().log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{percent:.digits$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn small_shares_keep_their_digits() {
+        let shown = [0.0, 0.000_03, 0.001_234, 0.06, 0.15, 1.0, 12.5].map(percent);
+        assert_eq!(shown, ["0 %", "0.0030 %", "0.12 %", "6.0 %", "15 %", "100 %", "1250 %"]);
+    }
+
+    #[test]
+    fn the_highest_count_is_of_a_half_open_window() {
+        let asks = [0, 5, 10, 14].map(|t| Ask { at: Timestamp::from_nanos(t), cost: 1 });
+        assert_eq!([highest(&asks, 10), highest(&asks, 11), highest(&asks, 100)], [3, 3, 4]);
+        assert_eq!(highest(&[], 1), 0);
+    }
+}

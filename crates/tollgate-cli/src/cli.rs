@@ -1,0 +1,44 @@
+//! The command line: which command, and where to begin reading about it.
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+use crate::{accuracy, replay, stress, tune};
+
+/// Try rate limits on real traffic: replay logs, tune limits, stress this machine
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, propagate_version = true, after_help = AFTER)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER: &str = "\
+Start here:
+  tollgate replay --demo
+  tollgate replay access.log --limit token-bucket:60/min,burst=20
+  tollgate tune access.log --period 1min";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(replay::Args),
+    Tune(tune::Args),
+    Accuracy(accuracy::Args),
+    Stress(stress::Args),
+}
+
+impl Cli {
+    /// Runs the command that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// The command's own.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.command {
+            Command::Replay(args) => replay::run(args),
+            Command::Tune(args) => tune::run(args),
+            Command::Accuracy(args) => accuracy::run(args),
+            Command::Stress(args) => stress::run(args),
+        }
+    }
+}

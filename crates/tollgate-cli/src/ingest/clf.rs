@@ -1,0 +1,350 @@
+//! Access logs of Apache and nginx: common log format, and combined, with anything after the known fields.
+//!
+//! ```text
+//!   192.0.2.7 - ann lee [20/Feb/2016:00:00:45 -0500] "GET /a?b HTTP/1.1" 200 187 "-" "Mozilla/5.0" ...
+//!   client    | user    time                          request            |   |   referer  agent    extra
+//!             ident                                                 status   bytes
+//! ```
+//!
+//! The time is the anchor: 26 bytes of fixed shape between brackets. A user's name may hold spaces when the
+//! ident is `-`, as it nearly always is; otherwise a fourth word before the time means that something was put
+//! in front of the line (a virtual host, a syslog header), and the line is refused rather than counted under
+//! the wrong client. The request may hold anything; it ends at the first quote that a status follows.
+
+use memchr::{memchr, memchr_iter};
+
+use super::batch::{Batch, Op};
+use super::error::IngestError;
+use super::fields;
+use super::key::{KeyBy, Keyer};
+use super::lines;
+use super::malformed::Refusal;
+use super::options::Options;
+use super::time;
+
+/// The length of `20/Feb/2016:00:00:45 -0500`.
+const TIME: usize = 26;
+
+/// A named field of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Client,
+    Ident,
+    User,
+    Request,
+    Method,
+    Target,
+    Protocol,
+    Status,
+    Bytes,
+    Referer,
+    Agent,
+}
+
+/// The names by which `--key field:NAME` and `--cost-field NAME` call them.
+const PARTS: [(&str, Part); 11] = [
+    ("client", Part::Client),
+    ("ident", Part::Ident),
+    ("user", Part::User),
+    ("request", Part::Request),
+    ("method", Part::Method),
+    ("path", Part::Target),
+    ("protocol", Part::Protocol),
+    ("status", Part::Status),
+    ("bytes", Part::Bytes),
+    ("referer", Part::Referer),
+    ("agent", Part::Agent),
+];
+
+/// Reads the lines of an access log.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    keyer: Keyer,
+    key: Part,
+    cost: Option<Part>,
+    /// Whether referer and user agent must be there.
+    combined: bool,
+}
+
+impl Parser {
+    pub(crate) fn new(file: &str, options: &Options, combined: bool) -> Result<Self, IngestError> {
+        if options.time_field.is_some() {
+            let (option, format) = ("--time-field", "an access log, which has its time in brackets");
+            return Err(IngestError::DoesNotApply { file: file.to_owned(), option, format });
+        }
+        let part = |option, name: &str| match PARTS.iter().find(|(known, _)| *known == name) {
+            Some(&(_, part)) => Ok(part),
+            None => {
+                let found = PARTS.iter().map(|(known, _)| (*known).to_owned()).collect();
+                Err(IngestError::UnknownField { file: file.to_owned(), option, name: name.to_owned(), found })
+            }
+        };
+        let key = match (&options.key, &options.key_field) {
+            (KeyBy::Field(name), _) => part("--key", name)?,
+            (KeyBy::Global, _) => Part::Client,
+            (_, Some(name)) => part("--key-field", name)?,
+            (KeyBy::Client, None) => Part::Client,
+            (KeyBy::User, None) => Part::User,
+            (KeyBy::Path | KeyBy::MethodPath, None) => Part::Target,
+        };
+        let cost = options.cost_field.as_ref().map(|name| part("--cost-field", name)).transpose()?;
+        Ok(Self { keyer: options.keyer(), key, cost, combined })
+    }
+
+    /// Reads a block of whole lines.
+    pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
+        lines::parse_each(text, batch, |line, batch| self.line(line, batch));
+    }
+
+    fn line(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
+        let line = Line::split(line)?;
+        if self.combined && line.quoted().is_none() {
+            return Err("no quoted referer and user agent after the size (--format clf needs none)");
+        }
+        let t_ns = time::clf(line.time)?;
+        let cost = match self.cost {
+            None => 1,
+            // A response without a body has the size `-`.
+            Some(Part::Bytes) if line.part(Part::Bytes) == b"-" => 0,
+            Some(part) => fields::cost(line.part(part))?,
+        };
+        let method = if self.keyer.by == KeyBy::MethodPath { line.part(Part::Method) } else { b"" };
+        let has_key = self.keyer.write(&mut batch.keys, line.part(self.key), method);
+        batch.without_key += u64::from(!has_key);
+        batch.push(t_ns, cost, Op::Check);
+        Ok(())
+    }
+}
+
+/// Whether a line is one of an access log.
+pub(crate) fn recognises(line: &[u8]) -> bool {
+    Line::split(line).is_ok_and(|line| time::clf(line.time).is_ok())
+}
+
+/// A line cut at its known marks.
+struct Line<'a> {
+    client: &'a [u8],
+    ident: &'a [u8],
+    user: &'a [u8],
+    time: &'a [u8; TIME],
+    request: &'a [u8],
+    status: &'a [u8],
+    bytes: &'a [u8],
+    /// What follows the size.
+    rest: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn split(line: &'a [u8]) -> Result<Self, Refusal> {
+        let (before, time, after) = at_time(line).ok_or("no [day/month/year:time offset] in it")?;
+
+        let mut words = before.splitn(3, |&b| b == b' ');
+        let (client, ident, user) = (words.next(), words.next(), words.next());
+        let (Some(client @ [_, ..]), Some(ident), Some(user)) = (client, ident, user) else {
+            return Err("not three words (client, ident, user) before the time");
+        };
+        if ident != b"-" && user.contains(&b' ') {
+            return Err("more than three words (client, ident, user) before the time");
+        }
+
+        let request = after.strip_prefix(b" \"").ok_or("no quoted request after the time")?;
+        for end in memchr_iter(b'"', request) {
+            if let Some((status, bytes, rest)) = status_and_size(&request[end + 1..]) {
+                return Ok(Self { client, ident, user, time, request: &request[..end], status, bytes, rest });
+            }
+        }
+        Err("no status and size after the request")
+    }
+
+    fn part(&self, part: Part) -> &'a [u8] {
+        match part {
+            Part::Client => self.client,
+            Part::Ident => self.ident,
+            Part::User => self.user,
+            Part::Request => self.request,
+            Part::Method => self.request_words().map_or(b"", |words| words.0),
+            Part::Target => self.request_words().map_or(b"", |words| words.1),
+            Part::Protocol => self.request_words().map_or(b"", |words| words.2),
+            Part::Status => self.status,
+            Part::Bytes => self.bytes,
+            Part::Referer => self.quoted().map_or(b"", |quoted| quoted.0),
+            Part::Agent => self.quoted().map_or(b"", |quoted| quoted.1),
+        }
+    }
+
+    /// Method, target and protocol; `None` when the request is no HTTP (`-`, TLS bytes, noise).
+    fn request_words(&self) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+        let mut words = self.request.split(|&b| b == b' ');
+        let (method, target) = (words.next()?, words.next()?);
+        let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"-_".contains(b);
+        let is_method = !method.is_empty() && method.iter().all(is_token);
+        is_method.then(|| (method, target, words.next_back().unwrap_or_default()))
+    }
+
+    /// Referer and user agent.
+    fn quoted(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let (referer, rest) = quoted(self.rest)?;
+        let (agent, _) = quoted(rest)?;
+        Some((referer, agent))
+    }
+}
+
+/// Cuts a line at the first bracketed text in the shape of a time.
+fn at_time(line: &[u8]) -> Option<(&[u8], &[u8; TIME], &[u8])> {
+    memchr_iter(b'[', line).find_map(|open| {
+        let before = line[..open].strip_suffix(b" ")?;
+        let (time, after) = line[open + 1..].split_first_chunk::<TIME>()?;
+        let after = after.strip_prefix(b"]")?;
+        (time[2] == b'/' && time[6] == b'/').then_some((before, time, after))
+    })
+}
+
+/// ` 200 187` with nothing or a space after it: status, size, what follows.
+fn status_and_size(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (status, text) = match text {
+        [b' ', a, b, c, b' ', ..] if [a, b, c].iter().all(|b| b.is_ascii_digit()) => {
+            (&text[1..4], &text[5..])
+        }
+        [b' ', b'-', b' ', ..] => (&text[1..2], &text[3..]),
+        _ => return None,
+    };
+    let size = match text {
+        [b'-', ..] => 1,
+        _ => text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len()),
+    };
+    let (bytes, rest) = text.split_at(size);
+    (size > 0 && matches!(rest, [] | [b' ', ..])).then_some((status, bytes, rest))
+}
+
+/// ` "..."` at the start of a text, and what follows it. A quote within is escaped, or no space follows it.
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b" \"")?;
+    let mut start = 0;
+    loop {
+        let end = start + memchr(b'"', &text[start..])?;
+        let escaped = text[..end].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1;
+        if !escaped && matches!(text[end + 1..], [] | [b' ', ..]) {
+            return Some((&text[..end], &text[end + 1..]));
+        }
+        start = end + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{keys_of, options, outcome};
+    use super::*;
+
+    const LINE: &str = r#"192.0.2.7 - ann [20/Feb/2016:00:00:45 -0500] "GET /a?b=c HTTP/1.1" 200 187"#;
+    const TAIL: &str = r#" "http://e.example/" "Mozilla/5.0 (x; \"y\")""#;
+
+    fn parser(options: &Options, combined: bool) -> Parser {
+        Parser::new("test.log", options, combined).expect("the options fit an access log")
+    }
+
+    fn parse(key: KeyBy, text: &str) -> Vec<String> {
+        let mut batch = Batch::default();
+        parser(&Options { key, ..options() }, false).block(text.as_bytes(), &mut batch);
+        keys_of(&batch)
+    }
+
+    fn refusal(text: &[u8], combined: bool) -> Option<Refusal> {
+        let mut batch = Batch::default();
+        parser(&options(), combined).block(text, &mut batch);
+        assert_eq!(batch.len() + batch.malformed, 1, "a line is a record or malformed");
+        batch.samples.first().map(|sample| sample.reason)
+    }
+
+    #[test]
+    fn each_key_is_its_part_of_the_line() {
+        let line = format!("{LINE}{TAIL} \"a tenth field\"");
+        for (key, text) in [
+            ("client", "192.0.2.7"),
+            ("user", "ann"),
+            ("path", "/a"),
+            ("METHOD+path", "GET /a"),
+            ("global", "global"),
+            ("field:ident", "-"),
+            ("field:request", "GET /a?b=c HTTP/1.1"),
+            ("field:protocol", "HTTP/1.1"),
+            ("field:status", "200"),
+            ("field:bytes", "187"),
+            ("field:referer", "http://e.example/"),
+            ("field:agent", r#"Mozilla/5.0 (x; \"y\")"#),
+        ] {
+            assert_eq!(parse(key.parse().expect("a key"), &line), [text], "{key}");
+        }
+    }
+
+    #[test]
+    fn the_known_fields_may_hold_anything() {
+        for line in [
+            r#"2001:db8::7 - - [20/Feb/2016:00:00:45 -0500] "-" 408 - "-" "-""#,
+            r#"host.example - ann lee [20/Feb/2016:00:00:45 -0500] "\x16\x03\x01" 400 226"#,
+            r#"192.0.2.7 - [x] [20/Feb/2016:00:00:45 -0500] "GET /2014/12/\"December HTTP/1.1" 404 1"#,
+            r#"192.0.2.7 - - [20/Feb/2016:00:00:45 -0500] "GET /" quote" HTTP/1.1" 404 1"#,
+            r#"192.0.2.7 - - [20/Feb/2016:00:00:45 -0500] "" 400 0"#,
+            r#"192.0.2.7 - - [20/Feb/2016:00:00:45 -0500] "GET /\" 400 0"#,
+            r#"192.0.2.7 - - [20/Feb/2016:00:00:45 -0500] "GET /" - -"#,
+        ] {
+            assert_eq!(refusal(line.as_bytes(), false), None, "{line}");
+        }
+        assert_eq!(parse(KeyBy::User, &LINE.replace("ann", "ann lee")), ["ann lee"]);
+    }
+
+    #[test]
+    fn a_request_that_is_no_http_has_no_path() {
+        for request in ["-", "", r"\x16\x03 \x01", "GET"] {
+            let line = LINE.replace("GET /a?b=c HTTP/1.1", request);
+            assert_eq!(parse(KeyBy::Path, &line), ["-"], "{request}");
+            assert_eq!(parse(KeyBy::MethodPath, &line), ["-"], "{request}");
+        }
+        assert_eq!(parse(KeyBy::Path, &LINE.replace(" HTTP/1.1", "")), ["/a"], "HTTP/0.9 has no protocol");
+    }
+
+    #[test]
+    fn a_prefix_before_the_client_is_refused_not_taken_for_one() {
+        let words = Some("more than three words (client, ident, user) before the time");
+        assert_eq!(refusal(format!("www.example.com:443 {LINE}").as_bytes(), false), words);
+        assert_eq!(refusal(format!("Mar 24 14:02:50 web1 nginx: {LINE}").as_bytes(), false), words);
+    }
+
+    #[test]
+    fn a_broken_line_is_refused_with_its_reason() {
+        for (line, reason) in [
+            (LINE.replace(" - ann", ""), "not three words (client, ident, user) before the time"),
+            (LINE.replace("192.0.2.7", ""), "not three words (client, ident, user) before the time"),
+            (LINE.replace("20/Feb/2016:", ""), "no [day/month/year:time offset] in it"),
+            (LINE.replace("Feb", "Fev"), "the time names no known month"),
+            (LINE.replace(" \"GET", " GET"), "no quoted request after the time"),
+            (LINE.replace(" 200 187", ""), "no status and size after the request"),
+            (LINE.replace(" 187", " 187x"), "no status and size after the request"),
+        ] {
+            assert_eq!(refusal(line.as_bytes(), false), Some(reason), "{line}");
+        }
+    }
+
+    #[test]
+    fn combined_wants_referer_and_agent_and_clf_does_not() {
+        assert_eq!(refusal(format!("{LINE}{TAIL}").as_bytes(), true), None);
+        assert_eq!(refusal(format!("{LINE}{TAIL} extra").as_bytes(), true), None);
+        assert!(refusal(LINE.as_bytes(), true).is_some());
+        assert!(refusal(format!("{LINE} \"-\" \"cut off").as_bytes(), true).is_some());
+        assert_eq!(refusal(format!("{LINE} \"-\" \"cut off").as_bytes(), false), None);
+    }
+
+    #[test]
+    fn the_size_can_be_the_cost_and_no_body_costs_nothing() {
+        let options = Options { cost_field: Some("bytes".to_owned()), ..options() };
+        let text = format!("{LINE}\n{}\n", LINE.replace("187", "-"));
+        let records = outcome(|batch| parser(&options, false).block(text.as_bytes(), batch));
+        assert_eq!(records.iter().map(|record| record.cost).collect::<Vec<_>>(), [187, 0]);
+    }
+
+    #[test]
+    fn a_field_that_access_logs_lack_is_an_error_that_lists_those_they_have() {
+        let options = Options { key: KeyBy::Field("id".to_owned()), ..options() };
+        let error = Parser::new("test.log", &options, false).expect_err("no such field").to_string();
+        assert!(error.contains("\"id\"") && error.contains("referer, agent"), "{error}");
+    }
+}

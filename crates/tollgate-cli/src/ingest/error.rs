@@ -1,0 +1,70 @@
+//! What stops the reading of a file, as opposed to a line that is merely malformed.
+
+use std::fmt;
+use std::io;
+
+/// The longest list of found fields that an error prints.
+const LISTED: usize = 40;
+
+/// A file that cannot be read, or not in the way that was asked for. Every variant names the file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum IngestError {
+    /// It cannot be opened.
+    Open { file: String, cause: io::Error },
+    /// Reading stopped before its end; the whole lines before that were read.
+    Read { file: String, cause: io::Error },
+    /// `--format auto` cannot tell what it is.
+    UnknownFormat { file: String },
+    /// A needed field was not named and none of the usual names is there.
+    NoField { file: String, what: &'static str, hint: &'static str, found: Vec<String> },
+    /// A field was named that is not there.
+    UnknownField { file: String, option: &'static str, name: String, found: Vec<String> },
+    /// An option that means nothing for this format.
+    DoesNotApply { file: String, option: &'static str, format: &'static str },
+}
+
+impl fmt::Display for IngestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { file, cause } => write!(f, "{file}: cannot be opened: {cause}"),
+            Self::Read { file, cause } if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                write!(f, "{file}: the compressed data ends early; is the file complete?")
+            }
+            Self::Read { file, cause } => write!(f, "{file}: cannot be read to its end: {cause}"),
+            Self::UnknownFormat { file } => write!(
+                f,
+                "{file}: cannot tell its format from its name and first lines; say it with \
+                 --format clf, combined, json, csv, tsv or trace"
+            ),
+            Self::NoField { file, what, hint, found } => {
+                write!(f, "{file}: no field looks like the {what}; name one with {hint}")?;
+                list(f, found)
+            }
+            Self::UnknownField { file, option, name, found } => {
+                write!(f, "{file}: there is no field {name:?}, which {option} names")?;
+                list(f, found)
+            }
+            Self::DoesNotApply { file, option, format } => {
+                write!(f, "{file}: {option} means nothing for {format}; leave it out, or say --format")
+            }
+        }
+    }
+}
+
+impl std::error::Error for IngestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { cause, .. } | Self::Read { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, found: &[String]) -> fmt::Result {
+    if found.is_empty() {
+        return f.write_str("; no fields were found");
+    }
+    let more = if found.len() > LISTED { ", ..." } else { "" };
+    write!(f, "; found: {}{more}", found[..found.len().min(LISTED)].join(", "))
+}

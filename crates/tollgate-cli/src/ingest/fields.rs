@@ -1,0 +1,205 @@
+//! Formats whose fields have names: which field is the time, the key, the method, the cost.
+//!
+//! What the user names is used; what is not named is guessed from the usual names, first in the list first,
+//! whatever their case. The cost is never guessed.
+
+use std::borrow::Cow;
+
+use super::batch::{Batch, Op};
+use super::error::IngestError;
+use super::key::{KeyBy, Keyer};
+use super::malformed::Refusal;
+use super::options::Options;
+use super::time::{self, Unit};
+
+/// One of a kind for each part that a record is made of, in the order of the constants below.
+pub(crate) type Parts<T> = [Option<T>; 4];
+
+pub(crate) const TIME: usize = 0;
+const KEY: usize = 1;
+const METHOD: usize = 2;
+const COST: usize = 3;
+
+#[rustfmt::skip]
+const TIMES: &[&str] = &[
+    "t_ns", "t_us", "t_ms", "t", "ts", "time", "timestamp", "@timestamp", "datetime", "date_time",
+    "time_iso8601", "time_local", "msec", "start_time", "starttime", "edgestarttimestamp", "date",
+];
+
+#[rustfmt::skip]
+const CLIENTS: &[&str] = &[
+    "key", "client", "client_ip", "clientip", "client_addr", "remote_addr", "remote_ip", "remote_host", "ip",
+    "ip_address", "src_ip", "source_ip", "c-ip", "id.orig_h", "request.client_ip", "request.remote_ip",
+    "request.remote_addr", "host",
+];
+
+const USERS: &[&str] =
+    &["user", "username", "user_name", "user_id", "userid", "remote_user", "cs-username", "logname"];
+
+#[rustfmt::skip]
+const PATHS: &[&str] = &[
+    "path", "uri", "url", "request_uri", "request_path", "target", "clientrequesturi", "request.uri",
+    "cs-uri-stem",
+];
+
+#[rustfmt::skip]
+const METHODS: &[&str] = &[
+    "method", "request_method", "http_method", "verb", "clientrequestmethod", "request.method", "cs-method",
+];
+
+/// Whether a name is one that a time usually has.
+pub(crate) fn names_a_time(name: &str) -> bool {
+    TIMES.iter().any(|usual| usual.eq_ignore_ascii_case(name))
+}
+
+/// Which option names which field: for messages.
+const OPTIONS: [&str; 4] = ["--time-field", "--key or --key-field", "--key", "--cost-field"];
+
+const KEY_HINT: &str = "--key-field NAME, or count everything together with --key global";
+
+/// Chooses the fields to read among those `found` in the first lines of a file.
+pub(crate) fn choose(file: &str, options: &Options, found: &[String]) -> Result<Parts<String>, IngestError> {
+    let guess = |what, hint, usual: &[&str]| {
+        let known = usual.iter().find_map(|usual| found.iter().find(|name| name.eq_ignore_ascii_case(usual)));
+        known.cloned().ok_or_else(|| {
+            let found = found.to_vec();
+            IngestError::NoField { file: file.to_owned(), what, hint, found }
+        })
+    };
+    let named_or = |named: &Option<String>, what, hint, usual| match named {
+        Some(name) => Ok(name.clone()),
+        None => guess(what, hint, usual),
+    };
+    let key = |what, usual| named_or(&options.key_field, what, KEY_HINT, usual).map(Some);
+
+    let time = named_or(&options.time_field, "time", "--time-field NAME", TIMES)?;
+    let (key, method) = match &options.key {
+        KeyBy::Client => (key("client", CLIENTS)?, None),
+        KeyBy::User => (key("user", USERS)?, None),
+        KeyBy::Path => (key("path", PATHS)?, None),
+        KeyBy::MethodPath => (key("path", PATHS)?, Some(guess("method", "--key field:NAME", METHODS)?)),
+        KeyBy::Field(name) => (Some(name.clone()), None),
+        KeyBy::Global => (None, None),
+    };
+    Ok([Some(time), key, method, options.cost_field.clone()])
+}
+
+/// Finds the chosen fields among columns, by number from 1 or else by name.
+pub(crate) fn columns(
+    file: &str,
+    chosen: &Parts<String>,
+    found: &[String],
+) -> Result<Parts<usize>, IngestError> {
+    let mut columns = [None; 4];
+    for ((column, name), option) in columns.iter_mut().zip(chosen).zip(OPTIONS) {
+        let Some(name) = name else { continue };
+        let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        *column =
+            number.filter(|&at| at < found.len()).or_else(|| found.iter().position(|known| known == name));
+        if column.is_none() {
+            let (file, name, found) = (file.to_owned(), name.clone(), found.to_vec());
+            return Err(IngestError::UnknownField { file, option, name, found });
+        }
+    }
+    Ok(columns)
+}
+
+/// Makes a record of the texts of its fields.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    keyer: Keyer,
+    unit: Unit,
+}
+
+impl Fields {
+    /// For records whose time is in the field of this name.
+    pub(crate) fn new(options: &Options, time: &str) -> Self {
+        Self { keyer: options.keyer(), unit: Unit::of_field(time) }
+    }
+
+    /// Pushes the record; `costed` says whether a field holds the cost.
+    pub(crate) fn record(
+        &self,
+        texts: &Parts<Cow<'_, [u8]>>,
+        costed: bool,
+        batch: &mut Batch,
+    ) -> Result<(), Refusal> {
+        let text = |part: usize| texts[part].as_deref().unwrap_or_default();
+        let t_ns = time::read(text(TIME), self.unit)?;
+        let cost = if costed { cost(text(COST))? } else { 1 };
+        let has_key = self.keyer.write(&mut batch.keys, text(KEY), text(METHOD));
+        batch.without_key += u64::from(!has_key);
+        batch.push(t_ns, cost, Op::Check);
+        Ok(())
+    }
+}
+
+/// Reads a cost: a whole number, which may be written `12.0`.
+pub(crate) fn cost(text: &[u8]) -> Result<u64, Refusal> {
+    let text = text.trim_ascii();
+    let point = text.iter().position(|&b| b == b'.').unwrap_or(text.len());
+    let (whole, fraction) = text.split_at(point);
+    match whole {
+        [] | [b'-'] => Err("the cost is missing"),
+        _ if fraction.iter().skip(1).any(|&b| b != b'0') => Err("the cost is not a whole number"),
+        _ => time::whole_number(whole).ok_or("the cost is not a whole number that fits 64 bits"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::options;
+    use super::*;
+
+    fn names(options: &Options, found: &[&str]) -> Result<Vec<Option<String>>, String> {
+        let found: Vec<String> = found.iter().map(|&name| name.to_owned()).collect();
+        choose("f.csv", options, &found).map(Vec::from).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_usual_names_are_found_in_any_case_and_the_earlier_wins() {
+        let chosen = names(&options(), &["Host", "Client_IP", "TIMESTAMP", "cost"]).expect("usual names");
+        assert_eq!(chosen, [Some("TIMESTAMP".to_owned()), Some("Client_IP".to_owned()), None, None]);
+    }
+
+    #[test]
+    fn what_the_user_names_is_not_guessed() {
+        let options = Options {
+            time_field: Some("seen".to_owned()),
+            key_field: Some("who".to_owned()),
+            cost_field: Some("tokens".to_owned()),
+            ..options()
+        };
+        let chosen = names(&options, &["time", "client"]).expect("named");
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(chosen, [named("seen"), named("who"), None, named("tokens")]);
+    }
+
+    #[test]
+    fn a_log_without_clients_is_told_about_the_global_key() {
+        let found = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"];
+        let error = names(&options(), &found).expect_err("no client there");
+        assert!(
+            error.contains("--key global") && error.contains("ContextTokens, GeneratedTokens"),
+            "{error}"
+        );
+        let global = Options { key: KeyBy::Global, ..options() };
+        assert_eq!(names(&global, &found).expect("needs no key")[KEY], None);
+    }
+
+    #[test]
+    fn a_log_without_a_time_is_told_which_fields_it_has() {
+        let error = names(&options(), &["when", "client"]).expect_err("no time there");
+        assert!(error.contains("--time-field") && error.contains("when, client"), "{error}");
+    }
+
+    #[test]
+    fn a_cost_is_a_whole_number() {
+        assert_eq!(cost(b"0"), Ok(0));
+        assert_eq!(cost(b" 12.00 "), Ok(12));
+        assert_eq!(cost(b"18446744073709551615"), Ok(u64::MAX));
+        for text in ["", "-", "-1", "1.5", "1e3", "18446744073709551616", "many"] {
+            assert!(cost(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

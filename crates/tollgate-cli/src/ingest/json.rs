@@ -1,0 +1,281 @@
+//! JSON lines: one object a line, of which only the wanted fields are looked at.
+//!
+//! A field is named as it stands (`id.orig_h`) or by its path (`request.client_ip`); the former wins. The
+//! texts of numbers are taken as written, so that no digit of a time is lost to a float.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_core::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::batch::Batch;
+use super::error::IngestError;
+use super::fields::{self, Fields, Parts};
+use super::lines;
+use super::malformed::Refusal;
+use super::options::Options;
+
+/// How many lines are looked at for the names of fields.
+const SAMPLE: usize = 100;
+
+/// Reads the lines of a JSON log.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    names: Parts<String>,
+    fields: Fields,
+}
+
+impl Parser {
+    /// Names that the user gave are taken at his word: a field may be rare. Only guesses need the sample.
+    pub(crate) fn new(file: &str, options: &Options, sample: &[u8]) -> Result<Self, IngestError> {
+        let names = fields::choose(file, options, &names(sample))?;
+        let fields = Fields::new(options, names[fields::TIME].as_deref().unwrap_or_default());
+        Ok(Self { names, fields })
+    }
+
+    /// Reads a block of whole lines.
+    pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
+        let [_, _, _, cost] = &self.names;
+        let names = self.names.each_ref().map(Option::as_deref);
+        lines::parse_each(text, batch, |line, batch| {
+            let texts = texts(line, names)?;
+            self.fields.record(&texts, cost.is_some(), batch)
+        });
+    }
+}
+
+/// The names of the fields in the first objects of a text, nested ones by their path.
+fn names(sample: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut add = |name: String| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for line in lines::split(sample).take(SAMPLE) {
+        let Ok(object) = serde_json::from_slice::<serde_json::Map<_, _>>(line) else { continue };
+        for (name, value) in object {
+            match value {
+                serde_json::Value::Object(inner) => inner.keys().for_each(|key| add(format!("{name}.{key}"))),
+                _ => add(name),
+            }
+        }
+    }
+    names
+}
+
+/// The texts of the named fields of the object in a line.
+pub(crate) fn texts<'a>(line: &'a [u8], names: Parts<&str>) -> Result<Parts<Cow<'a, [u8]>>, Refusal> {
+    let mut texts = [const { None }; 4];
+    for (text, value) in texts.iter_mut().zip(values(line, names)?) {
+        *text = value.map(text_of).transpose()?.flatten();
+    }
+    Ok(texts)
+}
+
+fn values<'a>(line: &'a [u8], names: Parts<&str>) -> Result<Parts<&'a RawValue>, Refusal> {
+    let mut input = serde_json::Deserializer::from_slice(line);
+    let mut found = Wanted { names }.deserialize(&mut input).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => "not a JSON object, or not in UTF-8",
+        serde_json::error::Category::Eof => "the JSON object ends early",
+        _ => "not a JSON object",
+    })?;
+    input.end().map_err(|_| "more than one JSON value in the line")?;
+
+    for (at, name) in names.iter().enumerate() {
+        let (None, Some(outer)) = (found.whole[at], found.outer[at]) else { continue };
+        let inner = name.and_then(|name| name.split_once('.')).map(|(_, inner)| inner);
+        let mut names = [None; 4];
+        names[at] = inner;
+        if outer.get().starts_with('{') {
+            found.whole[at] = values(outer.get().as_bytes(), names)?[at];
+        }
+    }
+    Ok(found.whole)
+}
+
+/// A value as the text of a key, a time or a cost; `null` is no value.
+fn text_of(value: &RawValue) -> Result<Option<Cow<'_, [u8]>>, Refusal> {
+    let text = value.get();
+    match text.as_bytes() {
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Ok(Some(Cow::Borrowed(inner))),
+        [b'"', ..] => match serde_json::from_str::<String>(text) {
+            Ok(unescaped) => Ok(Some(Cow::Owned(unescaped.into_bytes()))),
+            Err(_) => Err("a string with a broken escape"),
+        },
+        [b'{' | b'[', ..] => Err("a field that should hold a text or a number holds more"),
+        b"null" => Ok(None),
+        plain => Ok(Some(Cow::Borrowed(plain))),
+    }
+}
+
+/// Walks an object and keeps the values of some fields; everything else is skipped unbuilt.
+struct Wanted<'n> {
+    names: Parts<&'n str>,
+}
+
+/// What was found under each wanted name.
+#[derive(Default)]
+struct Found<'a> {
+    /// Under the name as it stands.
+    whole: Parts<&'a RawValue>,
+    /// Under the part of the name before the first point.
+    outer: Parts<&'a RawValue>,
+}
+
+impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+    type Value = Found<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Found<'de>, D::Error> {
+        input.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Wanted<'_> {
+    type Value = Found<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
+        let mut found = Found::default();
+        while let Some(matches) = map.next_key_seed(Name { wanted: self.names })? {
+            if matches == [Match::No; 4] {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value = map.next_value::<&'de RawValue>()?;
+            for (at, how) in matches.into_iter().enumerate() {
+                match how {
+                    Match::Whole => found.whole[at] = Some(value),
+                    Match::Outer => found.outer[at] = Some(value),
+                    Match::No => {}
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// How a field's name answers to a wanted one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Match {
+    No,
+    Whole,
+    Outer,
+}
+
+/// Compares a field's name with the wanted ones, in place.
+struct Name<'n> {
+    wanted: Parts<&'n str>,
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = [Match; 4];
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<[Match; 4], D::Error> {
+        input.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = [Match; 4];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<[Match; 4], E> {
+        Ok(self.wanted.map(|wanted| match wanted.and_then(|wanted| wanted.strip_prefix(name)) {
+            Some("") => Match::Whole,
+            Some(rest) if rest.starts_with('.') => Match::Outer,
+            _ => Match::No,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{keys_of, options, outcome};
+    use super::super::{KeyBy, Malformed};
+    use super::*;
+
+    fn named(time: &str, key: &str) -> Options {
+        Options { time_field: Some(time.to_owned()), key_field: Some(key.to_owned()), ..options() }
+    }
+
+    fn parse(options: &Options, text: &str) -> Batch {
+        let mut batch = Batch::default();
+        Parser::new("f.json", options, text.as_bytes()).expect("fields").block(text.as_bytes(), &mut batch);
+        batch
+    }
+
+    fn refusal(line: &str) -> Option<Refusal> {
+        parse(&named("ts", "ip"), line).samples.first().map(|sample: &Malformed| sample.reason)
+    }
+
+    #[test]
+    fn times_keep_the_digits_that_a_float_would_lose() {
+        let text = r#"{"ts":1761019822.123456789,"ip":"a"}"#;
+        let records = outcome(|batch| *batch = parse(&options(), text));
+        assert_eq!(records[0].t_ns, 1_761_019_822_123_456_789);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_name_or_by_its_path() {
+        let text = r#"{"request":{"client_ip":"2001:db8::1","tls":{"sni":"x"}},"id.orig_h":"b","id":{"orig_h":"c"},"ts":1}"#;
+        assert_eq!(keys_of(&parse(&named("ts", "request.client_ip"), text)), ["2001:db8::/64"]);
+        assert_eq!(keys_of(&parse(&named("ts", "request.tls.sni"), text)), ["x"]);
+        assert_eq!(keys_of(&parse(&named("ts", "id.orig_h"), text)), ["b"], "the name as it stands wins");
+        assert_eq!(keys_of(&parse(&named("ts", "request.absent"), text)), ["-"]);
+        assert_eq!(keys_of(&parse(&named("ts", "ts.absent"), text)), ["-"]);
+    }
+
+    #[test]
+    fn guesses_see_nested_fields_and_later_lines() {
+        let text = "{\"ts\":1,\"msg\":\"starting\"}\n{\"ts\":2,\"request\":{\"remote_ip\":\"192.0.2.7\"}}\n";
+        assert_eq!(keys_of(&parse(&options(), text)), ["-", "192.0.2.7"]);
+        assert_eq!(parse(&options(), text).without_key, 1);
+    }
+
+    #[test]
+    fn any_plain_value_is_a_key_and_escapes_are_undone() {
+        for (value, key) in [
+            (r#""a\"b""#, "a\"b"),
+            (r#""\u00e9""#, "é"),
+            ("17", "17"),
+            ("true", "true"),
+            ("null", "-"),
+            (r#""""#, "-"),
+        ] {
+            let options = Options { key: KeyBy::Field("k".to_owned()), ..options() };
+            let text = format!(r#"{{"k":{value},"t":1}}"#);
+            assert_eq!(keys_of(&parse(&options, &text)), [key], "{value}");
+        }
+    }
+
+    #[test]
+    fn two_parts_may_share_a_field() {
+        let options = Options { cost_field: Some("n".to_owned()), ..named("n", "n") };
+        let records = outcome(|batch| *batch = parse(&options, r#"{"n":"7"}"#));
+        assert_eq!((records[0].t_ns, records[0].key.as_str(), records[0].cost), (7_000_000_000, "7", 7));
+    }
+
+    #[test]
+    fn a_broken_object_is_refused_with_its_reason() {
+        for (line, reason) in [
+            (r#"{"ts":1,"ip":"a""#, "the JSON object ends early"),
+            (r#"{"ts":1,"ip":"a"} x"#, "more than one JSON value in the line"),
+            (r#"caddy | {"ts":1}"#, "not a JSON object"),
+            (r#"[1]"#, "not a JSON object, or not in UTF-8"),
+            (r#"{"ip":"a"}"#, "the time is missing"),
+            (r#"{"ts":1,"ip":["a"]}"#, "a field that should hold a text or a number holds more"),
+            (r#"{"ts":1,"ip":"\ud800"}"#, "a string with a broken escape"),
+        ] {
+            assert_eq!(refusal(line), Some(reason), "{line}");
+        }
+        assert_eq!(refusal(r#"{"ts":1,"ip":"a"} "#), None);
+    }
+}

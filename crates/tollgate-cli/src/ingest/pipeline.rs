@@ -1,0 +1,320 @@
+//! Parser threads on one side, the caller on the other, and batches that go round between them.
+//!
+//! ```text
+//!               +----- empty batches <------------------------------+
+//!               v                                                   |
+//!   [parser]  take a batch, lock the sources, fill a block          |
+//!   [parser]  (its number is its place), unlock, parse   -- full --> caller: puts them in order,
+//!                                                                    gives each record to `each`
+//! ```
+//!
+//! Reading happens under the lock, by whichever parser is free: there is no thread that only reads. A parser
+//! takes its batch before its number, so the batch that the caller waits for is always in somebody's hands,
+//! and as there are only so many batches the channels never fill: nobody waits for ever.
+
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::batch::{Batch, Record};
+use super::blocks::{Block, Blocks, Content, LINE_LIMIT};
+use super::error::IngestError;
+use super::lines;
+use super::options::Options;
+use super::source::{self, Progress, Source};
+use super::totals::{Stopped, Totals};
+
+/// More parsers than this wait for each other at the sources.
+const MOST_PARSERS: usize = 8;
+
+/// Reads all sources and gives every record to `each`, in the order of files and lines, on this thread.
+///
+/// `each` ends the reading early with [`ControlFlow::Break`]; that is no error.
+///
+/// # Errors
+///
+/// A source that cannot be opened, before anything is read; one whose format or fields cannot be told; one
+/// that cannot be read to its end. What was read until then has been given to `each` and is in
+/// [`Stopped::totals`].
+pub(crate) fn read(
+    sources: &[Source],
+    options: &Options,
+    progress: &Arc<Progress>,
+    each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+) -> Result<Totals, Box<Stopped>> {
+    // One core is the caller's.
+    let parsers =
+        thread::available_parallelism().map_or(1, NonZero::get).saturating_sub(1).clamp(1, MOST_PARSERS);
+    read_with(parsers, sources, options, progress, each)
+}
+
+fn read_with(
+    parsers: usize,
+    sources: &[Source],
+    options: &Options,
+    progress: &Arc<Progress>,
+    mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+) -> Result<Totals, Box<Stopped>> {
+    let mut totals = Totals::default();
+    match source::total_size(sources) {
+        Ok(total) => progress.set_total(total),
+        Err(error) => return Err(Box::new(Stopped { totals, error })),
+    }
+
+    // One batch in each parser's hands, one on its way, and one more in the caller's.
+    let batches = 2 * parsers + 1;
+    let (empty, empties) = bounded(batches);
+    for _ in 0..batches {
+        empty.send(Batch::default()).expect("the receiver is in this function");
+    }
+    // The alarms need room too.
+    let (full, fulls) = bounded(batches + parsers);
+    let blocks = Arc::new(Mutex::new(Blocks::new(sources, options, progress)));
+    for _ in 0..parsers {
+        let (blocks, empties, full) = (Arc::clone(&blocks), empties.clone(), full.clone());
+        // Not joined: after a break, a parser may wait for standard input as long as that stays open.
+        thread::spawn(move || parse(&blocks, &empties, &full));
+    }
+    drop((full, empties));
+
+    let mut place = Place { file: 0, lines_before: 0 };
+    let in_order = InOrder { fulls, waiting: Vec::new(), next: 0 };
+    for outcome in in_order {
+        let batch = match outcome {
+            Ok(batch) => batch,
+            Err(error) => return Err(Box::new(Stopped { totals, error })),
+        };
+        let before = place.before(&batch);
+        totals.add(&batch, before);
+        progress.add_lines(batch.lines);
+        if batch.records(before).try_for_each(&mut each).is_break() {
+            break;
+        }
+        // Nobody takes it when all parsers are done.
+        let _ = empty.send(batch);
+    }
+    Ok(totals)
+}
+
+/// What a parser thread does, until the sources end or nobody listens.
+fn parse(blocks: &Mutex<Blocks>, empties: &Receiver<Batch>, full: &Sender<Message>) {
+    let _alarm = Alarm(full.clone());
+    let mut block = Block::new();
+    for mut batch in empties {
+        let next = blocks.lock().expect("a parser that panics ends the reading").next(&mut block);
+        let Some((number, cut)) = next else { return };
+        let outcome = cut.map(|cut| {
+            batch.restart(cut.file);
+            match cut.content {
+                Content::Lines(parser) => parser.block(block.text(), &mut batch),
+                Content::Blank => batch.lines = lines::split(block.text()).count() as u64,
+                Content::TooLong => {
+                    const { assert!(LINE_LIMIT == 1 << 20, "the reason says how long") }
+                    batch.lines = 1;
+                    batch.refuse(block.text(), "the line is longer than 1 MiB");
+                }
+            }
+            batch
+        });
+        if full.send(Message::Block(number, outcome)).is_err() {
+            return;
+        }
+    }
+}
+
+/// What parsers say to the caller.
+enum Message {
+    /// The block of this number is parsed, or there was none to be had.
+    Block(u64, Result<Batch, IngestError>),
+    /// The sender's thread is gone, and its block with it.
+    Panicked,
+}
+
+/// Tells the caller when its thread panics: he waits for a block that will never come.
+struct Alarm(Sender<Message>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.0.send(Message::Panicked);
+        }
+    }
+}
+
+/// Batches in the order of their numbers.
+struct InOrder {
+    fulls: Receiver<Message>,
+    /// Those that came too early; at most as many as there are batches.
+    waiting: Vec<(u64, Result<Batch, IngestError>)>,
+    next: u64,
+}
+
+impl Iterator for InOrder {
+    type Item = Result<Batch, IngestError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(at) = self.waiting.iter().position(|(number, _)| *number == self.next) {
+                self.next += 1;
+                return Some(self.waiting.swap_remove(at).1);
+            }
+            match self.fulls.recv() {
+                Ok(Message::Block(number, outcome)) => self.waiting.push((number, outcome)),
+                Ok(Message::Panicked) => panic!("a parser thread panicked; its message stands above"),
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Where in the sources the caller is.
+struct Place {
+    file: usize,
+    lines_before: u64,
+}
+
+impl Place {
+    /// How many lines of its file stand before a batch.
+    fn before(&mut self, batch: &Batch) -> u64 {
+        if batch.file != self.file {
+            *self = Self { file: batch.file, lines_before: 0 };
+        }
+        let before = self.lines_before;
+        self.lines_before += batch.lines;
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{LINE, Temporary, gzip, options};
+    use super::*;
+
+    /// A log of many blocks: every line has its own client, every 1000th line is blank or broken.
+    fn log(clients: std::ops::Range<u32>) -> String {
+        let line = |client: u32| match client % 1000 {
+            500 => "\n".to_owned(),
+            999 => format!("broken line of client {client}\n"),
+            _ => format!("{}\n", LINE.replace("192.0.2.7", &format!("client-{client}"))),
+        };
+        clients.map(line).collect()
+    }
+
+    /// File, line and key of every record.
+    type Keys = Vec<(usize, u64, String)>;
+
+    fn keys(parsers: usize, sources: &[Source]) -> (Keys, Result<Totals, Box<Stopped>>) {
+        let mut keys = Keys::new();
+        let read = read_with(parsers, sources, &options(), &Arc::default(), |record| {
+            keys.push((record.file, record.line, String::from_utf8_lossy(record.key).into_owned()));
+            ControlFlow::Continue(())
+        });
+        (keys, read)
+    }
+
+    #[test]
+    fn records_come_in_the_order_of_files_and_lines_whatever_the_number_of_parsers() {
+        let plain = Temporary::new("order-1.log", log(0..20_000).as_bytes());
+        let zipped = Temporary::new("order-2.log.gz", &gzip(log(0..20_000).as_bytes()));
+        let expected: Keys = (0..40_000)
+            .map(|at| (at / 20_000, at % 20_000))
+            .filter(|(_, client)| ![500, 999].contains(&(client % 1000)))
+            .map(|(file, client)| (file, client as u64 + 1, format!("client-{client}")))
+            .collect();
+        for parsers in [1, 2, 7] {
+            let (keys, read) = keys(parsers, &[plain.source(), zipped.source()]);
+            assert!(keys == expected, "{parsers} parsers");
+            let totals = read.expect("both files are whole");
+            assert_eq!((totals.lines, totals.records, totals.malformed), (40_000, 39_920, 40));
+        }
+    }
+
+    #[test]
+    fn the_first_malformed_lines_are_shown_where_they_stand() {
+        let file = Temporary::new("malformed.log", log(0..20_000).as_bytes());
+        let (_, read) = keys(3, &[file.source()]);
+        let samples = read.expect("the file is whole").samples;
+        let lines: Vec<_> = samples.iter().map(|sample| sample.line).collect();
+        assert_eq!(lines, [1000, 2000, 3000, 4000, 5000]);
+        assert_eq!(samples[4].excerpt, "broken line of client 4999");
+    }
+
+    #[test]
+    fn a_break_ends_the_reading_without_an_error() {
+        let file = Temporary::new("break.log", log(0..20_000).as_bytes());
+        let mut given = 0;
+        let read = read_with(2, &[file.source()], &options(), &Arc::default(), |_| {
+            given += 1;
+            if given == 100 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert!(read.is_ok());
+        assert_eq!(given, 100);
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_opened_stops_everything_before_anything_is_read() {
+        let file = Temporary::new("opened.log", LINE.as_bytes());
+        let missing = Source::File("/no/such/file.log".into());
+        let (keys, read) = keys(1, &[file.source(), missing]);
+        let stopped = read.expect_err("the second file is missing");
+        assert_eq!((keys, stopped.totals.clone()), (vec![], Totals::default()));
+        assert!(stopped.to_string().contains("/no/such/file.log"), "{stopped}");
+    }
+
+    #[test]
+    fn a_truncated_gzip_file_is_an_error_that_keeps_what_was_read() {
+        let whole = gzip(log(0..20_000).as_bytes());
+        let file = Temporary::new("truncated.log.gz", &whole[..whole.len() / 2]);
+        let (keys, read) = keys(2, &[file.source()]);
+        let stopped = read.expect_err("half of the file is missing");
+        assert!(stopped.to_string().contains("ends early"), "{stopped}");
+        assert!(keys.len() > 5_000 && keys.len() < 15_000, "{}", keys.len());
+        assert_eq!(stopped.totals.records, keys.len() as u64);
+        assert_eq!(keys.last().map(|(_, line, key)| format!("client-{}", line - 1) == *key), Some(true));
+    }
+
+    #[test]
+    fn a_file_of_unknown_format_is_an_error_that_names_it() {
+        let file = Temporary::new("unknown.txt", b"hello\n");
+        let stopped = keys(1, &[file.source()]).1.expect_err("not a log");
+        assert!(stopped.to_string().contains("unknown.txt"), "{stopped}");
+    }
+
+    #[test]
+    fn an_overlong_line_is_one_malformed_line() {
+        let text = format!("{LINE}\n{}\n{LINE}", "x".repeat(2 * LINE_LIMIT));
+        let file = Temporary::new("overlong.log", text.as_bytes());
+        let (keys, read) = keys(1, &[file.source()]);
+        let totals = read.expect("the file is whole");
+        assert_eq!(keys.iter().map(|key| key.1).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!((totals.lines, totals.malformed, totals.samples[0].line), (3, 1, 2));
+    }
+
+    #[test]
+    fn progress_ends_at_the_size_and_the_lines_of_the_sources() {
+        let text = log(0..20_000);
+        let file = Temporary::new("progress.log", text.as_bytes());
+        let progress = Arc::new(Progress::default());
+        let read = read_with(1, &[file.source()], &options(), &progress, |_| ControlFlow::Continue(()));
+        assert!(read.is_ok());
+        let size = text.len() as u64;
+        assert_eq!((progress.bytes(), progress.total(), progress.lines()), (size, Some(size), 20_000));
+    }
+
+    #[test]
+    #[should_panic(expected = "a parser thread panicked")]
+    fn a_parser_that_panics_does_not_leave_the_caller_waiting() {
+        let (full, fulls) = bounded(1);
+        let kept = full.clone();
+        let parser = thread::spawn(move || {
+            let _alarm = Alarm(full);
+            panic!("on purpose");
+        });
+        assert!(parser.join().is_err());
+        InOrder { fulls, waiting: Vec::new(), next: 0 }.for_each(drop);
+        drop(kept);
+    }
+}

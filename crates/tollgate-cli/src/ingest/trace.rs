@@ -1,0 +1,131 @@
+//! Traces: what to ask a limiter, one JSON object a line, with nothing to guess.
+//!
+//! ```text
+//!   {"t_ns":0,"key":"a","cost":1,"op":"check"}
+//! ```
+//!
+//! `op` is `check` (the default), `peek`, `refund` or `reset`; the default cost is 1. The key is taken as it
+//! stands, an IPv6 address too: a trace says what it means.
+
+use super::batch::{Batch, Op};
+use super::error::IngestError;
+use super::fields::{self, Parts};
+use super::json;
+use super::key::{KeyBy, Keyer};
+use super::lines;
+use super::malformed::Refusal;
+use super::options::Options;
+use super::time;
+
+const NAMES: Parts<&str> = [Some("t_ns"), Some("key"), Some("cost"), Some("op")];
+
+/// Reads the lines of a trace.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    keyer: Keyer,
+}
+
+impl Parser {
+    pub(crate) fn new(file: &str, options: &Options) -> Result<Self, IngestError> {
+        let by = match options.key {
+            KeyBy::Client => Some(KeyBy::Field("key".to_owned())),
+            KeyBy::Global => Some(KeyBy::Global),
+            _ => None,
+        };
+        let wrong = [
+            ("--time-field", options.time_field.is_some()),
+            ("--key-field", options.key_field.is_some()),
+            ("--cost-field", options.cost_field.is_some()),
+        ];
+        let wrong = wrong.into_iter().find_map(|(option, given)| given.then_some(option));
+        match (by, wrong) {
+            (Some(by), None) => Ok(Self { keyer: Keyer { by, ..options.keyer() } }),
+            (_, wrong) => Err(IngestError::DoesNotApply {
+                file: file.to_owned(),
+                option: wrong.unwrap_or("--key other than global"),
+                format: "a trace, whose fields have fixed names",
+            }),
+        }
+    }
+
+    /// Reads a block of whole lines.
+    pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
+        lines::parse_each(text, batch, |line, batch| self.line(line, batch));
+    }
+
+    fn line(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
+        let [time, key, cost, op] = json::texts(line, NAMES)?;
+        let time = time.as_deref().ok_or("no t_ns in it")?;
+        let t_ns = time::whole_number(time).ok_or("t_ns is not a whole number that fits 64 bits")?;
+        let cost = cost.as_deref().map_or(Ok(1), fields::cost)?;
+        let op = match op.as_deref() {
+            None | Some(b"check") => Op::Check,
+            Some(b"peek") => Op::Peek,
+            Some(b"refund") => Op::Refund,
+            Some(b"reset") => Op::Reset,
+            Some(_) => return Err("op is not one of check, peek, refund, reset"),
+        };
+        let has_key = self.keyer.write(&mut batch.keys, key.as_deref().unwrap_or_default(), b"");
+        batch.without_key += u64::from(!has_key);
+        batch.push(t_ns, cost, op);
+        Ok(())
+    }
+}
+
+/// Whether a line is one of a trace.
+pub(crate) fn recognises(line: &[u8]) -> bool {
+    json::texts(line, NAMES).is_ok_and(|[time, key, ..]| time.is_some() && key.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Seen, options, outcome};
+    use super::*;
+
+    fn parse(text: &str) -> Vec<Seen> {
+        let parser = Parser::new("f.trace", &options()).expect("the options fit a trace");
+        outcome(|batch| parser.block(text.as_bytes(), batch))
+    }
+
+    #[test]
+    fn cost_and_op_have_defaults_and_every_op_is_read() {
+        let text = r#"{"t_ns":0,"key":"a"}
+{"t_ns":18446744073709551615,"key":"2001:db8::1","cost":3,"op":"peek"}
+{"op":"refund","cost":0,"key":"b","t_ns":7}
+{"op":"reset","key":"b","t_ns":8}"#;
+        let seen: Vec<_> = parse(text).into_iter().map(|s| (s.line, s.t_ns, s.key, s.cost, s.op)).collect();
+        assert_eq!(
+            seen,
+            [
+                (1, 0, "a".to_owned(), 1, Op::Check),
+                (2, u64::MAX, "2001:db8::1".to_owned(), 3, Op::Peek),
+                (3, 7, "b".to_owned(), 0, Op::Refund),
+                (4, 8, "b".to_owned(), 1, Op::Reset),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_line_without_meaning_is_refused() {
+        let lines = [
+            r#"{"key":"a"}"#,
+            r#"{"t_ns":1.5,"key":"a"}"#,
+            r#"{"t_ns":-1,"key":"a"}"#,
+            r#"{"t_ns":1,"key":"a","op":"spend"}"#,
+            r#"{"t_ns":1,"key":"a","cost":-1}"#,
+        ];
+        for line in lines {
+            assert_eq!(parse(line), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn options_that_a_trace_cannot_follow_are_errors() {
+        for options in [
+            Options { key: KeyBy::Path, ..options() },
+            Options { time_field: Some("t".to_owned()), ..options() },
+        ] {
+            assert!(Parser::new("f.trace", &options).is_err(), "{options:?}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The made-up day as records, as if it had been read from a log.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use crate::demo;
+use crate::ingest::{KeyBy, Keyer, Op, Options, Progress, Record, Totals};
+
+/// Which day: any would do, but it must be the same one each time.
+const SEED: u64 = 1;
+
+/// How often progress is told.
+const STEP: u64 = 4096;
+
+/// Gives every request of the day to `each`; the line is its number.
+///
+/// # Errors
+///
+/// When the key asked for is not part of the day.
+pub(super) fn read(
+    options: Options,
+    progress: &Progress,
+    mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+) -> Result<Totals, String> {
+    let mut totals = Totals::default();
+    let keyer = Keyer { by: options.key, ipv6_prefix: options.ipv6_prefix };
+    if matches!(keyer.by, KeyBy::Field(_)) {
+        return Err(
+            "the made-up day has no fields: --key client, user, path, METHOD+path or global".to_owned()
+        );
+    }
+    let (mut part, mut key) = (Vec::new(), Vec::new());
+    for request in demo::day(SEED) {
+        part.clear();
+        key.clear();
+        let written = match keyer.by {
+            KeyBy::Client => write!(part, "{}", request.client),
+            KeyBy::Path | KeyBy::MethodPath => write!(part, "{}", request.path),
+            KeyBy::User | KeyBy::Field(_) | KeyBy::Global => Ok(()),
+        };
+        written.expect("writing to a vector does not fail");
+        let has_key = keyer.write(&mut key, &part, request.method.as_bytes());
+        totals.lines += 1;
+        totals.records += 1;
+        totals.without_key += u64::from(!has_key);
+        if totals.lines % STEP == 0 {
+            progress.add_lines(STEP);
+        }
+        let record =
+            Record { file: 0, line: totals.lines, t_ns: request.t_ns, key: &key, cost: 1, op: Op::Check };
+        if each(record).is_break() {
+            break;
+        }
+    }
+    Ok(totals)
+}

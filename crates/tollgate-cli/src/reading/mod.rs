@@ -1,0 +1,168 @@
+//! Where requests come from, for every command that reads them: logs, or the made-up day of `--demo`.
+
+mod demo;
+mod log_time;
+mod refunds;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::ingest::{
+    self, Format, KeyBy, Malformed, Op, Options, PrefixLen, Progress, Record, Source, Totals,
+};
+use crate::progress::FileBar;
+use refunds::Refunds;
+
+pub(crate) use log_time::LogTime;
+
+/// What to read, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reading {
+    /// Logs, one after the other; `-` is standard input; gzip is undone
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Read no file, but a made-up day of traffic: the same on every machine
+    #[arg(long, conflicts_with_all = ["files", "format", "time_field", "key_field", "cost_field"])]
+    demo: bool,
+
+    /// How the lines are written
+    #[arg(long, value_enum, default_value_t = Format::Auto, help_heading = "Reading")]
+    format: Format,
+
+    /// What is limited: client, user, path, METHOD+path, field:NAME, global
+    #[arg(long, value_name = "KEY", default_value_t = KeyBy::Client, help_heading = "Reading")]
+    key: KeyBy,
+
+    /// Leading bits of an IPv6 address that make one client
+    #[arg(long, value_name = "BITS", default_value_t = PrefixLen::default(), help_heading = "Reading")]
+    ipv6_prefix: PrefixLen,
+
+    /// The field that holds the time (JSON, CSV, TSV): its name, or the number of its column
+    #[arg(long, value_name = "FIELD", help_heading = "Reading")]
+    time_field: Option<String>,
+
+    /// The field that holds the client (JSON, CSV, TSV)
+    #[arg(long, value_name = "FIELD", help_heading = "Reading")]
+    key_field: Option<String>,
+
+    /// The field that holds what a request costs (JSON, CSV, TSV); without it, 1
+    #[arg(long, value_name = "FIELD", help_heading = "Reading")]
+    cost_field: Option<String>,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) totals: Totals,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// Why reading ended before the end.
+    pub(crate) stopped: Option<String>,
+}
+
+impl Reading {
+    /// Whether it is the made-up day.
+    pub(crate) fn is_demo(&self) -> bool {
+        self.demo
+    }
+
+    /// The sources by name, as `Record::file` counts them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.sources().iter().map(Source::name).collect()
+    }
+
+    /// What messages call all of it together.
+    pub(crate) fn title(&self) -> String {
+        match &self.names()[..] {
+            [] => "A made-up day of traffic".to_owned(),
+            [one] => one.clone(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        }
+    }
+
+    /// Makes sure that there is something to read.
+    pub(crate) fn judge(&self, command: &str) -> Result<(), Failure> {
+        if self.demo || !self.files.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "there is nothing to read. Name a log, `-` for standard input, or try the made-up day:\n\
+             \n  tollgate {command} access.log\n  tollgate {command} --demo"
+        )))
+    }
+
+    /// Gives every record to `each`, in the order of files and lines, with a progress bar on a terminal.
+    ///
+    /// # Errors
+    ///
+    /// When nothing could be read because a source cannot be opened or understood. What ends the reading later
+    /// is in [`Read::stopped`].
+    pub(crate) fn each(&self, mut each: impl FnMut(Record<'_>) -> ControlFlow<()>) -> Result<Read, Failure> {
+        let progress = Arc::<Progress>::default();
+        let bar = FileBar::watching(&progress);
+        let mut refunds = Refunds::default();
+        let each = |record: Record<'_>| match record.op {
+            Op::Refund => refunds.refuse(record),
+            Op::Check | Op::Peek | Op::Reset => each(record),
+        };
+        let start = Instant::now();
+        let outcome = if self.demo {
+            demo::read(self.options(), &progress, each).map_err(Failure::Usage).map(|totals| (totals, None))
+        } else {
+            match ingest::read(&self.sources(), &self.options(), &progress, each) {
+                Ok(totals) => Ok((totals, None)),
+                Err(stopped) if stopped.totals.records == 0 => Err(Failure::Usage(stopped.error.to_string())),
+                Err(stopped) => Ok((stopped.totals, Some(stopped.error.to_string()))),
+            }
+        };
+        let elapsed = start.elapsed();
+        drop(bar);
+        let (mut totals, stopped) = outcome?;
+        refunds.add_to(&mut totals);
+        Ok(Read { totals, elapsed, stopped })
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        self.files.iter().cloned().map(Source::of_argument).collect()
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            format: self.format,
+            key: self.key.clone(),
+            ipv6_prefix: self.ipv6_prefix,
+            time_field: self.time_field.clone(),
+            key_field: self.key_field.clone(),
+            cost_field: self.cost_field.clone(),
+        }
+    }
+}
+
+impl Read {
+    /// Lines that could not be read, for people: how many, why the first of them, and why reading stopped.
+    pub(crate) fn troubles(&self, names: &[String]) -> Vec<String> {
+        let Totals { malformed, records, without_key, .. } = self.totals;
+        let mut troubles = Vec::new();
+        if malformed > 0 {
+            troubles.push(match malformed {
+                1 => "1 line could not be read:".to_owned(),
+                _ => format!("{malformed} lines could not be read; the first of them:"),
+            });
+            let name = |sample: &Malformed| names.get(sample.file).map_or("", String::as_str);
+            troubles.extend(self.totals.samples.iter().map(|sample| {
+                format!("  {}:{}: {}: {}", name(sample), sample.line, sample.reason, sample.excerpt)
+            }));
+        }
+        if without_key > 0 {
+            troubles.push(format!(
+                "{without_key} of {records} records lack what --key asks for; they share the key \"-\""
+            ));
+        }
+        troubles.extend(self.stopped.iter().map(|why| format!("stopped early: {why}")));
+        troubles
+    }
+}

@@ -1,0 +1,121 @@
+//! The command line of `tollgate replay`.
+
+use std::path::PathBuf;
+
+use super::limit::Limit;
+use crate::failure::{Failure, say};
+use crate::reading::Reading;
+use crate::report::figures::grouped;
+use crate::spec::Spec;
+
+/// What `--demo` is limited to when nothing is said.
+const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
+
+/// Decide every request of a log by its own timestamps: who would have been refused?
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+
+    /// A limit, such as token-bucket:60/min,burst=20; several: all must admit
+    ///
+    /// ALGORITHM:COUNT/PERIOD[,option=value]...
+    ///
+    /// PERIOD is a unit (ns us ms s min h d), with a number before it or not:
+    /// 100/s, 5/10s, 3/250ms.
+    ///
+    ///   token-bucket    burst=N (default COUNT), initial=N (default burst)
+    ///   leaky-bucket    capacity=N (default COUNT), mode=meter|queue
+    ///   fixed-window    count=allowed|all
+    ///   sliding-window  count=allowed|all, subwindows=K
+    ///   sliding-log     count=allowed|all
+    ///
+    /// With several limits a request is admitted when all admit it; a refused
+    /// one is charged to none. A limit with count=all counts every request that
+    /// it sees, whichever limit refuses it.
+    #[arg(long = "limit", value_name = "SPEC", verbatim_doc_comment)]
+    specs: Vec<Spec>,
+
+    /// Print one JSON object instead of the table
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Write one JSON object a request; `-` is standard output, and the summary then goes to standard error
+    ///
+    /// Fields: line, key, t_ns (when it was decided), allowed, limit, remaining, retry_after_ns (null when
+    /// allowed or never), reset_after_ns, delay_ns, never. With several limits also refused_by (those that
+    /// refuse, or null); the numbers are then the tightest remaining and the longest waits. With several
+    /// files also file.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) decisions: Option<PathBuf>,
+
+    /// Write a page that shows the outcome: complete in itself, no network
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// How many keys to list
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
+    pub(crate) top: usize,
+
+    /// Keys that may owe something at once [default: 1048576, for a sliding log as many as fit 1 GiB]
+    ///
+    /// The table does not grow. If more keys owe something at once, a warning says so and how often it
+    /// mattered; otherwise the outcome is that of unlimited memory.
+    #[arg(long, value_name = "N")]
+    max_keys: Option<usize>,
+}
+
+const AFTER: &str = "\
+Every record is decided at the latest time seen so far, so a clock that steps
+back never mints a token; records earlier than that are counted as out of order.
+Windows are aligned to the Unix epoch. Lines that cannot be read are counted,
+and the first few are shown. In a trace, `peek` decides without charging and
+appears in --decisions only, `reset` forgives the key, and `refund` is not
+supported yet and counted as unreadable.
+
+Exit code: 0, or 2 when an argument or a file is unusable.
+
+Examples:
+  tollgate replay --demo
+  tollgate replay access.log --limit token-bucket:60/min,burst=20
+  tollgate replay access.log --limit sliding-window:100/min --report page.html
+  tollgate replay *.log.gz --limit fixed-window:10/s --limit sliding-log:1000/h
+  zcat dns.log.gz | tollgate replay - --format tsv --limit fixed-window:100/s
+  tollgate replay llm.csv --key global --cost-field tokens \\
+      --limit token-bucket:100_000/min --json";
+
+impl Args {
+    /// The limits, judged.
+    pub(super) fn limits(&self) -> Result<Vec<Limit>, Failure> {
+        let mut specs = self.specs.clone();
+        if specs.is_empty() {
+            if !self.reading.is_demo() {
+                return Err(Failure::Usage(format!(
+                    "there is no limit to try. Give one or several, such as --limit {DEMO_LIMIT}\n\
+                     (see `tollgate replay --help` for all algorithms)"
+                )));
+            }
+            say(&format!("No --limit given: trying {DEMO_LIMIT}.\n"));
+            specs.push(DEMO_LIMIT.parse().expect("a constant that tests read"));
+        }
+        let limit = |spec: &Spec| {
+            let limit = Limit::new(*spec, self.max_keys, specs.len())
+                .map_err(|error| Failure::Usage(format!("the limit {spec}: {error}")))?;
+            if limit.is_cramped {
+                say(&format!(
+                    "{limit}: room for {} keys that owe something at once, to stay within 1 GiB; \
+                     --max-keys changes that",
+                    grouped(limit.max_keys() as u64)
+                ));
+            }
+            Ok(limit)
+        };
+        specs.iter().map(limit).collect()
+    }
+
+    /// Whether standard output belongs to the decisions.
+    pub(super) fn decisions_on_stdout(&self) -> bool {
+        self.decisions.as_ref().is_some_and(|path| path.as_os_str() == "-")
+    }
+}

@@ -1,0 +1,66 @@
+//! A limit that can be put in force: a quota that the engine accepts, with room for enough keys.
+
+use std::fmt;
+
+use tollgate::{Builder, Error, Limiter, Quota, TscClock};
+
+use crate::spec::Spec;
+
+/// Keys that a limit has room for unless told otherwise. Only memory that is touched counts.
+const GENEROUS: usize = 1 << 20;
+
+/// Bytes that all limits together may reserve unless told otherwise: a log keeps a time for each admission.
+const BUDGET: usize = 1 << 30;
+
+/// A quota that was judged, and its room.
+#[derive(Debug, Clone)]
+pub(crate) struct Limit {
+    spec: Spec,
+    max_keys: usize,
+    /// Whether there is room for fewer keys than by default, because they would take too much memory.
+    pub(crate) is_cramped: bool,
+}
+
+impl Limit {
+    /// Judges a quota; one of `of` that share the memory.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own: names the setting, its value and what would be accepted.
+    pub(crate) fn new(spec: Spec, max_keys: Option<usize>, of: usize) -> Result<Self, Error> {
+        let limit = |max_keys: usize| Self { spec, max_keys, is_cramped: max_keys < GENEROUS };
+        if let Some(asked) = max_keys {
+            let asked = Self { is_cramped: false, ..limit(asked) };
+            asked.builder().memory()?;
+            return Ok(asked);
+        }
+        let mut max_keys = GENEROUS;
+        while max_keys > 1 && limit(max_keys).builder().memory()? > BUDGET / of {
+            max_keys /= 2;
+        }
+        limit(max_keys).builder().memory()?;
+        Ok(limit(max_keys))
+    }
+
+    /// The builder of its limiter.
+    pub(crate) fn builder(&self) -> Builder<[u8], Quota, TscClock> {
+        // The memory was judged above, or asked for.
+        Limiter::<[u8], Quota>::builder(self.spec.quota()).max_keys(self.max_keys).memory_budget(usize::MAX)
+    }
+
+    /// Whether refused requests count too.
+    pub(crate) fn counts_all(&self) -> bool {
+        self.spec.counts_all()
+    }
+
+    /// For how many keys there is room.
+    pub(crate) fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.fmt(f)
+    }
+}

@@ -1,0 +1,127 @@
+//! What a replay came to: counted while it runs, shown afterwards as JSON, as text, as a page.
+
+use serde_json::{Value, json};
+
+use super::gate::Overflow;
+use super::tallies::Tallies;
+use crate::reading::{LogTime, Read};
+use crate::report::{KeyTally, Timeline};
+
+/// Counts of a replay.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) time: LogTime,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) tallies: Tallies,
+    /// Kept for `--report`.
+    pub(crate) timeline: Option<Timeline>,
+}
+
+impl Counts {
+    pub(crate) fn new(timeline: bool) -> Self {
+        let timeline = timeline.then(Timeline::new);
+        Self { time: LogTime::default(), allowed: 0, denied: 0, tallies: Tallies::default(), timeline }
+    }
+
+    /// Counts a decision.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], t_ns: u64, allowed: bool) {
+        self.allowed += u64::from(allowed);
+        self.denied += u64::from(!allowed);
+        self.tallies.count(key, allowed);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(t_ns, allowed);
+        }
+    }
+
+    /// Requests decided.
+    pub(crate) fn requests(&self) -> u64 {
+        self.allowed + self.denied
+    }
+
+    /// The most refused keys, most refused first.
+    pub(crate) fn top_denied(&self, top: usize) -> Vec<(&[u8], KeyTally)> {
+        self.tallies.most(top, |tally| tally.denied)
+    }
+}
+
+/// A replay that is over.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) counts: Counts,
+    pub(crate) read: Read,
+    pub(crate) limits: Vec<String>,
+    pub(crate) overflows: Vec<Overflow>,
+}
+
+impl Outcome {
+    /// As one JSON object. `full_table` is there only when a limit had no room for all keys.
+    pub(crate) fn json(&self, top: usize) -> Value {
+        let Self { counts, read, .. } = self;
+        let seconds = read.elapsed.as_secs_f64();
+        let key = |(key, tally): (&[u8], KeyTally)| {
+            let key = String::from_utf8_lossy(key);
+            json!({"key": key, "requests": tally.requests, "denied": tally.denied})
+        };
+        let mut object = json!({
+            "requests": counts.requests(),
+            "allowed": counts.allowed,
+            "denied": counts.denied,
+            "keys": counts.tallies.len(),
+            "keys_denied": counts.tallies.refused().len(),
+            "malformed": read.totals.malformed,
+            "out_of_order": counts.time.out_of_order(),
+            "first_t_ns": counts.time.span().map(|(first, _)| first),
+            "last_t_ns": counts.time.span().map(|(_, last)| last),
+            "elapsed_s": (seconds * 1e6).round() / 1e6,
+            "lines_per_s": (read.totals.lines as f64 / seconds.max(1e-9)).round(),
+            "limits": self.limits,
+            "top_denied": counts.top_denied(top).into_iter().map(key).collect::<Vec<_>>(),
+        });
+        if !self.overflows.is_empty() {
+            let overflow = |overflow: &Overflow| {
+                json!({
+                    "limit": overflow.limit,
+                    "max_keys": overflow.max_keys,
+                    "handed_over": overflow.handed_over,
+                    "shared": overflow.shared,
+                    "turned_away": overflow.turned_away,
+                })
+            };
+            object["full_table"] = self.overflows.iter().map(overflow).collect();
+        }
+        object
+    }
+
+    /// What the user should know before believing the figures.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self
+            .overflows
+            .iter()
+            .map(|overflow| {
+                format!(
+                    "{}: more keys owed something at once than the table of {} has room for, so these figures \
+                     may differ from those of unlimited memory ({} keys took over another's debt, {} requests \
+                     shared an allowance, {} were refused for want of room). Raise --max-keys.",
+                    overflow.limit,
+                    overflow.max_keys,
+                    overflow.handed_over,
+                    overflow.shared,
+                    overflow.turned_away
+                )
+            })
+            .collect();
+        if self.counts.time.span().is_some_and(|(first, last)| last - first > TEN_YEARS) {
+            warnings.push(
+                "the log spans more than ten years. A limiter's clock is sure to last for ten, and refuses \
+                 after its end: to be certain, replay the years one by one."
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// What the engine promises of its clocks.
+const TEN_YEARS: u64 = 10 * 31_557_600_000_000_000;

@@ -1,0 +1,64 @@
+//! How many requests each key made and how many were refused: memory grows with keys, not with the log.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::report::KeyTally;
+
+/// A tally for every key.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies(HashMap<Box<[u8]>, KeyTally, ahash::RandomState>);
+
+impl Tallies {
+    /// Counts a request.
+    #[inline]
+    pub(crate) fn count(&mut self, key: &[u8], allowed: bool) {
+        let denied = u64::from(!allowed);
+        if let Some(tally) = self.0.get_mut(key) {
+            tally.requests += 1;
+            tally.denied += denied;
+        } else {
+            self.0.insert(key.into(), KeyTally { requests: 1, denied });
+        }
+    }
+
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The tallies of the keys that were ever refused.
+    pub(crate) fn refused(&self) -> Vec<KeyTally> {
+        self.0.values().copied().filter(|tally| tally.denied > 0).collect()
+    }
+
+    /// The keys with the most of what `measure` counts, if any; among equals in the order of their bytes.
+    pub(crate) fn most<M: Ord + Default>(
+        &self,
+        most: usize,
+        measure: impl Fn(KeyTally) -> M,
+    ) -> Vec<(&[u8], KeyTally)> {
+        let mut keys: Vec<(&[u8], KeyTally)> = self.0.iter().map(|(key, tally)| (&**key, *tally)).collect();
+        keys.retain(|(_, tally)| measure(*tally) > M::default());
+        keys.sort_unstable_by_key(|&(key, tally)| (Reverse(measure(tally)), key));
+        keys.truncate(most);
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_refused_come_first_and_the_never_refused_not_at_all() {
+        let mut tallies = Tallies::default();
+        for (key, allowed) in [(b"b", false), (b"a", false), (b"c", true), (b"c", true), (b"b", true)] {
+            tallies.count(key, allowed);
+        }
+        let keys = |most: Vec<(&[u8], KeyTally)>| most.iter().map(|(key, _)| key[0]).collect::<Vec<u8>>();
+        assert_eq!(keys(tallies.most(9, |tally| tally.denied)), b"ab");
+        assert_eq!(keys(tallies.most(2, |tally| tally.requests)), b"bc");
+        assert_eq!((tallies.len(), tallies.refused().len()), (3, 2));
+    }
+}

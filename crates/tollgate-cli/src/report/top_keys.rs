@@ -1,0 +1,51 @@
+//! The most refused keys, each with a bar: as long as its requests are many, hatched as far as they
+//! were refused. On a narrow page a row folds, the bar below the key.
+
+use std::fmt;
+
+use super::KeyRow;
+use super::escape::KeyName;
+use super::figures::{grouped, percent};
+
+/// The table of the most refused keys.
+pub(super) struct TopKeys<'a>(pub(super) &'a [KeyRow<'a>]);
+
+impl fmt::Display for TopKeys<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Folding takes a table's parts out of their table layout, and with it their meaning for a
+        // screen reader: hence the roles.
+        f.write_str(
+            "<table role=\"table\" class=\"keys\">\n<thead role=\"rowgroup\"><tr role=\"row\">\
+             <th role=\"columnheader\" scope=\"col\">Key</th>\
+             <th role=\"columnheader\" scope=\"col\" class=\"number\">Requests</th>\
+             <th role=\"columnheader\" scope=\"col\" class=\"number\">Refused</th>\
+             <th role=\"columnheader\" scope=\"col\" class=\"number\">Share</th>\
+             <th role=\"columnheader\" scope=\"col\"><span class=\"unseen\">Requests, drawn</span></th>\
+             </tr></thead>\n<tbody role=\"rowgroup\">\n",
+        )?;
+        let longest = self.0.iter().map(|row| row.tally.requests).max().unwrap_or(1).max(1);
+        for KeyRow { key, tally } in self.0 {
+            write!(
+                f,
+                "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>\
+                 <td role=\"cell\" class=\"number\" data-name=\"requests\">{}</td>\
+                 <td role=\"cell\" class=\"number\" data-name=\"refused\">{}</td>\
+                 <td role=\"cell\" class=\"number\">{}</td>",
+                KeyName(key),
+                grouped(tally.requests),
+                grouped(tally.denied),
+                percent(tally.denied, tally.requests),
+            )?;
+            f.write_str("<td role=\"cell\" class=\"bar\">")?;
+            let allowed = tally.requests.saturating_sub(tally.denied);
+            for (class, count) in [("refused", tally.denied), ("allowed", allowed)] {
+                if count > 0 {
+                    let width = count as f64 / longest as f64 * 100.0;
+                    write!(f, "<span class=\"{class}\" style=\"width:{width:.2}%\"></span>")?;
+                }
+            }
+            f.write_str("</td></tr>\n")?;
+        }
+        f.write_str("</tbody></table>\n")
+    }
+}

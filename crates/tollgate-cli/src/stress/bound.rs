@@ -1,0 +1,62 @@
+//! The most that a limit may admit of one key in some time: what `stress` holds the limiter to.
+//!
+//! | limit | in `D`, from the first check to the last |
+//! |-------|------------------------------------------|
+//! | token bucket, leaky bucket | `burst + rate * D`, rounded down, and one more: a token may come one grain early |
+//! | fixed window, sliding window | `limit` for each aligned window that `D` touches |
+//! | sliding window in sub-windows, sliding log | `limit * (floor(D / period) + 1)`: so many half-open windows cover `D` |
+
+use std::time::Duration;
+
+use tollgate::Rate;
+
+use crate::spec::Spec;
+
+/// A stretch of Unix time, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// The most that may be admitted of one key.
+pub(super) fn bound(spec: Spec, stretch: Stretch) -> u128 {
+    let length = stretch.to - stretch.from;
+    let flowed = |rate: Rate| u128::from(rate.count()) * u128::from(length) / nanos(rate.period());
+    let covering = |rate: Rate| u128::from(rate.count()) * (u128::from(length) / nanos(rate.period()) + 1);
+    let touched = |rate: Rate| {
+        let window = |t: u64| u128::from(t) / nanos(rate.period());
+        u128::from(rate.count()) * (window(stretch.to) - window(stretch.from) + 1)
+    };
+    match spec {
+        Spec::TokenBucket { rate, burst, .. } => u128::from(burst) + flowed(rate) + 1,
+        Spec::LeakyBucket { rate, capacity, .. } => u128::from(capacity) + flowed(rate) + 1,
+        Spec::FixedWindow { rate, .. } | Spec::SlidingWindow { rate, subwindows: None, .. } => touched(rate),
+        Spec::SlidingWindow { rate, .. } | Spec::SlidingLog { rate, .. } => covering(rate),
+    }
+}
+
+fn nanos(period: Duration) -> u128 {
+    period.as_nanos().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn of(spec: &str, from: u64, to: u64) -> u128 {
+        bound(spec.parse().expect(spec), Stretch { from, to })
+    }
+
+    #[test]
+    fn every_algorithm_has_its_bound() {
+        assert_eq!(of("token-bucket:10/s,burst=3", 0, 2 * SECOND + SECOND / 20), 3 + 20 + 1);
+        assert_eq!(of("leaky-bucket:10/s,capacity=3", 7, 7), 4);
+        assert_eq!(of("fixed-window:10/s", SECOND - 1, SECOND), 20);
+        assert_eq!(of("sliding-window:10/s", SECOND, 2 * SECOND - 1), 10);
+        assert_eq!(of("sliding-window:10/s,subwindows=4", SECOND / 2, SECOND), 10);
+        assert_eq!(of("sliding-log:10/s", SECOND / 2, SECOND / 2 + SECOND), 20);
+    }
+}

@@ -1,0 +1,253 @@
+//! `tollgate stress`: how fast is it on this machine, and does the limit hold while many threads pull at it?
+
+mod bound;
+mod draws;
+mod hammer;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::columns::{Columns, Side, plain};
+use crate::failure::Failure;
+use crate::report::figures::{counted, grouped, percent};
+use crate::spec::Spec;
+use bound::bound;
+use hammer::{Hammered, Plan, SAMPLED, hammer};
+
+/// Hammer one limiter from many threads: how fast is it, and does it hold?
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER)]
+pub(crate) struct Args {
+    /// Threads [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Different keys
+    #[arg(long, value_name = "K", default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    keys: u32,
+
+    /// Zipf's exponent: 0 hits all keys alike, 1 is what the web looks like
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = skew)]
+    skew: f64,
+
+    /// How long
+    #[arg(long, value_name = "T", default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// The limit, as for `tollgate replay`
+    #[arg(long, value_name = "SPEC", default_value = "token-bucket:1000/s,burst=100")]
+    limit: Spec,
+
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER: &str = "\
+Keys are drawn beforehand; the figures include walking that list and counting
+what was admitted, key by key. One call in 64 is timed, and its latency includes
+one reading of the timer (shown).
+
+The limit held when no key was admitted more often than
+  burst + rate * D + 1             token bucket, leaky bucket (a token may come
+                                   one clock grain early)
+  limit * aligned windows touched  fixed window, sliding window
+  limit * (floor(D / period) + 1)  sliding window with subwindows, sliding log
+with D measured from before the first check until after the last, by the
+limiter's clock or the operating system's, whichever says more.
+
+Exit code: 0 when it held, 1 when it did not, 2 for a bad argument.
+
+Examples:
+  tollgate stress
+  tollgate stress --threads 8 --keys 1000000 --skew 0 --seconds 10
+  tollgate stress --keys 1 --limit sliding-log:100/s";
+
+fn skew(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 10.0)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 86_400.0)
+}
+
+fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("it must be from {least} to {most}"))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// A limit that the engine does not accept; a key that was admitted beyond its bound.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let threads =
+        args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let plan = Plan {
+        quota: args.limit.quota(),
+        threads,
+        keys: args.keys,
+        time: Duration::from_secs_f64(args.seconds),
+        draws: draws::draw(args.keys, args.skew, 1),
+    };
+    let hammered =
+        hammer(&plan).map_err(|error| Failure::Usage(format!("the limit {}: {error}", args.limit)))?;
+    let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted);
+    let outcome = Outcome { args, threads, hammered: &hammered, verdict: &verdict };
+    let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))?;
+    verdict.judge()
+}
+
+/// Whether the limit held.
+struct Verdict {
+    bound: u128,
+    /// The key that was admitted most often, and how often.
+    most: (usize, u64),
+    keys_beyond: usize,
+}
+
+impl Verdict {
+    /// Judges how often each key was admitted.
+    fn new(bound: u128, admitted: &[u64]) -> Self {
+        let keys = admitted.iter().copied().enumerate();
+        let most = keys.clone().rev().max_by_key(|&(_, admitted)| admitted).unwrap_or_default();
+        let keys_beyond = keys.filter(|&(_, admitted)| u128::from(admitted) > bound).count();
+        Self { bound, most, keys_beyond }
+    }
+
+    fn judge(&self) -> Result<(), Failure> {
+        if self.keys_beyond == 0 {
+            return Ok(());
+        }
+        let (key, admitted) = self.most;
+        Err(Failure::Broken(format!(
+            "the limit did not hold: key {key} was admitted {admitted} times, but at most {} were due \
+             ({} keys beyond it)",
+            self.bound, self.keys_beyond
+        )))
+    }
+}
+
+/// What is shown.
+struct Outcome<'a> {
+    args: &'a Args,
+    threads: usize,
+    hammered: &'a Hammered,
+    verdict: &'a Verdict,
+}
+
+/// The percentiles that are shown.
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
+
+impl Outcome<'_> {
+    fn allowed(&self) -> u64 {
+        self.hammered.admitted.iter().sum()
+    }
+
+    fn a_second(&self) -> f64 {
+        self.hammered.checks as f64 / self.hammered.busy.as_secs_f64()
+    }
+
+    fn latencies(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let latency = &self.hammered.latency;
+        PERCENTILES.into_iter().map(|(name, quantile)| (name, latency.value_at_quantile(quantile)))
+    }
+
+    /// How much faster the limiter's clock ran than the operating system's, in millionths.
+    fn drift(&self) -> f64 {
+        let Hammered { limiter_elapsed, elapsed, .. } = self.hammered;
+        (limiter_elapsed.as_secs_f64() / elapsed.as_secs_f64() - 1.0) * 1e6
+    }
+
+    fn json(&self) -> Value {
+        let stats = self.hammered.stats;
+        let latency: serde_json::Map<String, Value> =
+            self.latencies().map(|(name, nanos)| (name.to_owned(), nanos.into())).collect();
+        json!({
+            "limit": self.args.limit.to_string(),
+            "threads": self.threads,
+            "keys": self.args.keys,
+            "skew": self.args.skew,
+            "elapsed_s": self.hammered.busy.as_secs_f64(),
+            "decisions": self.hammered.checks,
+            "decisions_per_s": self.a_second().round(),
+            "allowed": self.allowed(),
+            "latency_ns": latency,
+            "timer_ns": hammer::timer_cost(),
+            "bound": self.verdict.bound as u64,
+            "most_admitted": {"key": self.verdict.most.0, "admitted": self.verdict.most.1},
+            "keys_beyond": self.verdict.keys_beyond,
+            "handed_over": stats.handed_over,
+            "shared": stats.shared,
+            "turned_away": stats.turned_away,
+        })
+    }
+}
+
+impl fmt::Display for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { args, hammered, verdict, .. } = self;
+        let (threads, keys) = (counted(self.threads as u64, "thread"), counted(args.keys.into(), "key"));
+        writeln!(f, "{} on {threads}, {keys}, skew {}\n", args.limit, args.skew)?;
+        let mut facts = Columns::new([Side::Left, Side::Right, Side::Left]);
+        let mut fact = |name: &str, value: String, note: String| facts.row([name.to_owned(), value, note]);
+        let seconds = hammered.busy.as_secs_f64();
+        fact(
+            "M decisions/s",
+            format!("{:.2}", self.a_second() / 1e6),
+            format!("{} in {seconds:.2} s", grouped(hammered.checks)),
+        );
+        fact("allowed", grouped(self.allowed()), plain(percent(self.allowed(), hammered.checks)));
+        for (name, nanos) in self.latencies() {
+            let note = match name {
+                "p50" => format!("one call in {SAMPLED}; {} ns of it for the timer", hammer::timer_cost()),
+                _ => String::new(),
+            };
+            fact(name, format!("{} ns", grouped(nanos)), note);
+        }
+        let (key, admitted) = verdict.most;
+        fact("most admitted", grouped(admitted), format!("key {key}, of at most {}", verdict.bound));
+        fact(
+            "keys beyond",
+            grouped(verdict.keys_beyond as u64),
+            "admitted more often than the limit allows".to_owned(),
+        );
+        let stats = hammered.stats;
+        if stats.handed_over + stats.shared + stats.turned_away > 0 {
+            let note = format!("{} shared, {} turned away", stats.shared, stats.turned_away);
+            fact("slots handed over", grouped(stats.handed_over), note);
+        }
+        fact(
+            "clock",
+            format!("{:+.1} ppm", self.drift()),
+            "the limiter's, against the operating system's".to_owned(),
+        );
+        facts.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_did_not_hold_is_named_with_its_numbers() {
+        assert!(Verdict::new(7, &[7, 0, 3]).judge().is_ok());
+        let failure = Verdict::new(7, &[8, 0, 9, 7]).judge().expect_err("two keys are beyond it");
+        assert!(matches!(failure, Failure::Broken(_)), "that is exit code 1");
+        let message = failure.to_string();
+        assert!(message.contains("key 2 was admitted 9 times, but at most 7 were due (2 keys"), "{message}");
+    }
+}

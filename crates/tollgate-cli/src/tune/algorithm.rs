@@ -1,0 +1,96 @@
+//! The algorithms at any limit: what is compared when a log is tuned.
+
+use std::time::Duration;
+
+use tollgate::{Count, Error, GlobalLimiter, ManualClock, Quota, Rate};
+
+use crate::spec::Spec;
+use crate::timelines::Ask;
+
+/// An algorithm whose one free number is its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    TokenBucket,
+    LeakyBucket,
+    FixedWindow,
+    SlidingWindow,
+    SlidingLog,
+}
+
+impl Algorithm {
+    pub(super) const ALL: [Self; 5] =
+        [Self::TokenBucket, Self::LeakyBucket, Self::FixedWindow, Self::SlidingWindow, Self::SlidingLog];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token-bucket",
+            Self::LeakyBucket => "leaky-bucket",
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingLog => "sliding-log",
+        }
+    }
+
+    /// The algorithm at a limit, which is also its burst or its capacity.
+    pub(super) fn at(self, limit: u64, period: Duration) -> Spec {
+        let (rate, count) = (Rate::new(limit, period), Count::Allowed);
+        match self {
+            Self::TokenBucket => Spec::TokenBucket { rate, burst: limit, initial: limit },
+            Self::LeakyBucket => Spec::LeakyBucket { rate, capacity: limit, queue: false },
+            Self::FixedWindow => Spec::FixedWindow { rate, count },
+            Self::SlidingWindow => Spec::SlidingWindow { rate, subwindows: None, count },
+            Self::SlidingLog => Spec::SlidingLog { rate, count },
+        }
+    }
+}
+
+/// Replays one key after the other under one algorithm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trial {
+    pub(super) algorithm: Algorithm,
+    pub(super) period: Duration,
+    /// Unix time of the first record.
+    pub(super) zero: u64,
+}
+
+impl Trial {
+    /// How many requests of a key are refused at `limit`.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not accept the limit.
+    pub(super) fn refused(self, limit: u64, asks: &[Ask]) -> Result<u64, Error> {
+        let limiter = self.limiter(limit)?;
+        Ok(asks.iter().map(|ask| u64::from(!limiter.check_n_at(ask.cost, ask.at).is_allowed())).sum())
+    }
+
+    /// Whether none of a key's requests is refused at `limit`, which the engine accepts.
+    pub(super) fn is_untouched(self, limit: u64, asks: &[Ask]) -> bool {
+        let limiter = self.limiter(limit);
+        limiter.is_ok_and(|limiter| asks.iter().all(|ask| limiter.check_n_at(ask.cost, ask.at).is_allowed()))
+    }
+
+    /// The largest limit that the engine accepts; an error when there is none.
+    pub(super) fn largest(self) -> Result<u64, Error> {
+        let mut limit = u64::MAX;
+        loop {
+            match self.limiter(limit) {
+                Ok(_) => return Ok(limit),
+                Err(Error::OutOfRange { field: "rate.count" | "burst" | "capacity", max, .. })
+                    if max > 0 && limit > 1 =>
+                {
+                    limit = u64::try_from(max).unwrap_or(u64::MAX).min(limit - 1);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, ManualClock>, Error> {
+        let clock = ManualClock::starting_at(Duration::from_nanos(self.zero));
+        GlobalLimiter::builder(self.algorithm.at(limit, self.period).quota())
+            .memory_budget(usize::MAX)
+            .clock(clock)
+            .build()
+    }
+}

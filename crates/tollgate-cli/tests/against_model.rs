@@ -1,0 +1,194 @@
+//! Replays decide as the reference model does: request by request, every number of the answer.
+
+#[path = "support/reference.rs"]
+mod reference;
+mod support;
+
+use reference::{Reference, line};
+use serde_json::{Value, json};
+use support::{LOG, MIDNIGHT, tollgate_reading};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// One of every kind.
+const SPECS: [&str; 14] = [
+    "token-bucket:5/10s",
+    "token-bucket:7/s,burst=3,initial=0",
+    "token-bucket:1_000_003/d,burst=4",
+    "leaky-bucket:5/10s,capacity=8",
+    "leaky-bucket:3/s,capacity=4,mode=queue",
+    "fixed-window:4/10s",
+    "fixed-window:4/10s,count=all",
+    "sliding-window:4/10s",
+    "sliding-window:6/7s,count=all",
+    "sliding-window:5/10s,subwindows=4",
+    "sliding-window:5/7s,subwindows=3,count=all",
+    "sliding-log:4/10s",
+    "sliding-log:4/10s,count=all",
+    "sliding-log:3/250ms",
+];
+
+/// A record of a trace, as it was generated.
+#[derive(Debug, Clone)]
+struct Record {
+    t_ns: u64,
+    key: String,
+    cost: u64,
+    op: &'static str,
+}
+
+/// Requests of a few keys in bursts and pauses, some of them earlier than the one before.
+fn records(seed: u64) -> Vec<Record> {
+    let mut state = seed;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut t = MIDNIGHT + draw(100) * SECOND;
+    let record = |_| {
+        t = match draw(12) {
+            0 => t + draw(25 * SECOND),
+            1 => t - draw(2 * SECOND),
+            2 => t,
+            _ => t + draw(SECOND),
+        };
+        let key = ["a", "a key of more than eight bytes", "ключ"][draw(3) as usize].to_owned();
+        let cost = if draw(4) == 0 { draw(10) } else { 1 };
+        let op = ["peek", "reset"].get(draw(30) as usize).copied().unwrap_or("check");
+        Record { t_ns: t, key, cost, op }
+    };
+    (0..1_500).map(record).collect()
+}
+
+fn trace(records: &[Record]) -> String {
+    let line = |Record { t_ns, key, cost, op }: &Record| {
+        json!({"t_ns": t_ns, "key": key, "cost": cost, "op": op}).to_string() + "\n"
+    };
+    records.iter().map(line).collect()
+}
+
+/// The records with their line numbers and the time at which they are decided.
+fn decided(records: &[Record]) -> impl Iterator<Item = (u64, u64, &Record)> {
+    (1..).zip(records).scan(0, |latest, (number, record)| {
+        *latest = record.t_ns.max(*latest);
+        Some((number, *latest, record))
+    })
+}
+
+#[test]
+fn every_algorithm_decides_as_the_model_does() {
+    for spec in SPECS {
+        for seed in 0..3 {
+            let records = records(seed);
+            let arguments = ["replay", "-", "--format", "trace", "--limit", spec, "--decisions", "-"];
+            let run = tollgate_reading(&arguments, trace(&records).as_bytes());
+            let mut reference = Reference::new(spec, records[0].t_ns);
+            let mut lines = run.lines().into_iter();
+            for (number, t_ns, Record { key, cost, op, .. }) in decided(&records) {
+                let answer = match *op {
+                    "reset" => {
+                        reference.reset(key);
+                        continue;
+                    }
+                    "peek" => reference.peek(key, t_ns, *cost),
+                    _ => reference.check(key, t_ns, *cost),
+                };
+                assert_eq!(lines.next(), Some(line(number, key, t_ns, answer)), "{spec}, cost {cost}");
+            }
+            assert_eq!(lines.next(), None);
+        }
+    }
+}
+
+#[test]
+fn several_limits_decide_as_their_models_do_together() {
+    let pairs = [
+        ["token-bucket:3/s", "fixed-window:10/min"],
+        ["sliding-log:2/s", "sliding-window:12/20s,count=all"],
+        ["leaky-bucket:2/s,mode=queue", "sliding-log:6/15s,count=all"],
+    ];
+    for specs in pairs {
+        let records = records(7);
+        let mut arguments = vec!["replay", "-", "--format", "trace", "--decisions", "-"];
+        specs.iter().for_each(|spec| arguments.extend(["--limit", spec]));
+        let run = tollgate_reading(&arguments, trace(&records).as_bytes());
+        let mut models = specs.map(|spec| (spec, Reference::new(spec, records[0].t_ns)));
+        let mut lines = run.lines().into_iter();
+        for (number, t_ns, Record { key, cost, op, .. }) in decided(&records) {
+            if *op == "reset" {
+                models.iter_mut().for_each(|(_, model)| model.reset(key));
+                continue;
+            }
+            let admits: Vec<bool> =
+                models.iter().map(|(_, model)| model.peek(key, t_ns, *cost).allowed).collect();
+            let allowed = admits.iter().all(|&admits| admits);
+            let mut answers = Vec::new();
+            for ((spec, model), admits) in models.iter_mut().zip(admits) {
+                let counts = allowed || spec.ends_with("count=all");
+                answers.push(match (counts, *op) {
+                    (true, "check") => model.check(key, t_ns, *cost),
+                    (true, _) => model.peek(key, t_ns, *cost),
+                    (false, _) => model.peek(key, t_ns, if admits { 0 } else { *cost }),
+                });
+            }
+            let got = lines.next().expect("a line for each request");
+            let tightest = answers.iter().min_by_key(|answer| answer.remaining).expect("there are two");
+            let never = answers.iter().any(|answer| answer.never);
+            let wait = answers.iter().filter_map(|answer| answer.retry_after_ns).max();
+            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| !answer.allowed);
+            let refused_by: Vec<Value> = refusing.map(|(spec, _)| json!(canonical(spec))).collect();
+            let expected = json!({
+                "line": number,
+                "key": key,
+                "t_ns": t_ns,
+                "allowed": allowed,
+                "limit": tightest.limit,
+                "remaining": tightest.remaining,
+                "retry_after_ns": if never { None } else { wait },
+                "reset_after_ns": answers.iter().map(|answer| answer.reset_after_ns).max(),
+                "delay_ns": answers.iter().map(|answer| answer.delay_ns).max(),
+                "never": never,
+                "refused_by": if allowed { Value::Null } else { refused_by.into() },
+            });
+            assert_eq!(got, expected, "{specs:?}, {op} of cost {cost}");
+        }
+        assert_eq!(lines.next(), None);
+    }
+}
+
+/// The limit as the binary prints it.
+fn canonical(spec: &str) -> String {
+    match spec {
+        "token-bucket:3/s" => "token-bucket:3/s,burst=3".to_owned(),
+        "leaky-bucket:2/s,mode=queue" => "leaky-bucket:2/s,capacity=2,mode=queue".to_owned(),
+        _ => spec.to_owned(),
+    }
+}
+
+#[test]
+fn an_access_log_is_decided_at_its_own_times() {
+    // Line, key and seconds after midnight; the fifth line's own time is a second earlier.
+    let requests = [
+        (1, "192.0.2.1", 0),
+        (2, "192.0.2.1", 0),
+        (3, "192.0.2.1", 1),
+        (4, "192.0.2.2", 2),
+        (5, "192.0.2.1", 2),
+        (8, "2001:db8::/64", 3),
+        (9, "2001:db8::/64", 3),
+        (10, "2001:db8::/64", 4),
+        (11, "192.0.2.1", 4),
+    ];
+    for spec in ["token-bucket:1/2s,burst=2", "fixed-window:2/3s", "sliding-log:2/2s"] {
+        let run = tollgate_reading(&["replay", "-", "--limit", spec, "--decisions", "-"], LOG.as_bytes());
+        let mut reference = Reference::new(spec, MIDNIGHT);
+        let expected: Vec<Value> = requests
+            .into_iter()
+            .map(|(number, key, second)| {
+                let t_ns = MIDNIGHT + second * SECOND;
+                line(number, key, t_ns, reference.check(key, t_ns, 1))
+            })
+            .collect();
+        assert_eq!(run.lines(), expected, "{spec}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `tollgate tune`, `accuracy` and `stress` from the outside.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{LOG, tollgate, tollgate_reading};
+
+/// Twenty keys; key `k` sends `k + 1` requests at once, and again three minutes later.
+fn staircase() -> String {
+    let line = |t: u64, key: u64| format!("{{\"t_ns\":{},\"key\":\"{key}\"}}\n", t * 1_000_000_000);
+    let stairs = |t: u64| (0..20).flat_map(move |key| (0..=key).map(move |_| line(t, key)));
+    stairs(0).chain(stairs(180)).collect()
+}
+
+#[test]
+fn tune_finds_the_smallest_limits() {
+    let arguments = ["tune", "-", "--keep", "90%", "--json"];
+    let object = tollgate_reading(&arguments, staircase().as_bytes()).json();
+    assert_eq!(
+        (&object["requests"], &object["keys"], &object["keys_to_keep"]),
+        (&json!(420), &json!(20), &json!(18))
+    );
+    let algorithms = object["algorithms"].as_array().expect("a list");
+    let names: Vec<&Value> = algorithms.iter().map(|each| &each["algorithm"]).collect();
+    assert_eq!(names, ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"]);
+    for each in algorithms {
+        let smallest = &each["smallest"];
+        assert_eq!(smallest["limit"], 18, "{each}");
+        assert_eq!(
+            (&smallest["keys_refused"], &smallest["requests_refused"]),
+            (&json!(2), &json!(6)),
+            "{each}"
+        );
+        let last = each["limits"].as_array().and_then(|limits| limits.last()).expect("there are limits");
+        assert_eq!((&last["limit"], &last["requests_refused"]), (&json!(20), &json!(0)));
+        // What it proposes is what replay refuses.
+        let spec = smallest["spec"].as_str().expect("a limit");
+        let replayed =
+            tollgate_reading(&["replay", "-", "--json", "--limit", spec], staircase().as_bytes()).json();
+        assert_eq!((&replayed["denied"], &replayed["keys_denied"]), (&json!(6), &json!(2)), "{spec}");
+    }
+}
+
+#[test]
+fn tune_prints_tables_and_the_answer() {
+    let run = tollgate_reading(&["tune", "-"], staircase().as_bytes());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for text in ["Requests refused", "Keys ever refused", "token-bucket:20/min,burst=20", "99.9%"] {
+        assert!(run.out.contains(text), "{text} is missing in\n{}", run.out);
+    }
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
+}
+
+#[test]
+fn accuracy_counts_what_the_estimate_gets_wrong() {
+    // Four late in one minute, one in the middle of the next: admitted on an estimate of 2, the truth is 4.
+    let seconds = [59, 59, 59, 59, 90];
+    let trace: String =
+        seconds.map(|t| format!("{{\"t_ns\":{},\"key\":\"a\"}}\n", t * 1_000_000_000_u64)).concat();
+    let object = tollgate_reading(&["accuracy", "-", "--limits", "4,100", "--json"], trace.as_bytes()).json();
+    let limits = object["limits"].as_array().expect("a list");
+    assert_eq!((&limits[0]["wrongly_allowed"], &limits[0]["wrongly_refused"]), (&json!(1), &json!(0)));
+    assert_eq!((&limits[0]["worst_excess"], &limits[0]["mean_difference"]), (&json!(0.25), &json!(0.125)));
+    assert_eq!((&limits[1]["wrongly_allowed"], &limits[1]["refused"]), (&json!(0), &json!(0)));
+    let run = tollgate_reading(&["accuracy", "-"], LOG.as_bytes());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
+}
+
+#[test]
+fn the_demo_can_be_tuned_and_compared() {
+    for command in ["tune", "accuracy"] {
+        let run = tollgate(&[command, "--demo"]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        assert!(run.out.starts_with("A made-up day of traffic"), "{}", run.out);
+    }
+}
+
+#[test]
+fn no_limit_breaks_under_stress() {
+    let limits = [
+        "token-bucket:1000/s,burst=10",
+        "leaky-bucket:500/s,capacity=3",
+        "fixed-window:20/100ms",
+        "sliding-window:20/100ms",
+        "sliding-window:20/s,subwindows=4",
+        "sliding-log:20/100ms",
+    ];
+    for limit in limits {
+        let arguments =
+            ["stress", "--threads", "3", "--keys", "50", "--seconds", "0.15", "--json", "--limit", limit];
+        let object = tollgate(&arguments).json();
+        assert_eq!(object["keys_beyond"], 0, "{object}");
+        let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
+        assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
+        assert!(object["decisions"].as_u64() > object["allowed"].as_u64(), "somebody is refused: {object}");
+    }
+    let run = tollgate(&["stress", "--seconds", "0.05"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for text in ["M decisions/s", "p99.99", "keys beyond"] {
+        assert!(run.out.contains(text), "{text} is missing in\n{}", run.out);
+    }
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
+}

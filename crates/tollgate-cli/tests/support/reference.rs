@@ -1,0 +1,109 @@
+//! What a replay must answer: the reference model, asked one request after the other.
+#![allow(dead_code, reason = "the example, which compares real logs, knows no peeks")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate::{Count, GlobalLimiter, ManualClock, Rate, Resolution};
+use tollgate_model::{Algorithm, Answer, Model};
+
+#[allow(dead_code, unused_imports, reason = "not everything of the binary's own module is needed here")]
+#[path = "../../src/spec/mod.rs"]
+mod spec;
+
+use spec::Spec;
+
+/// The model of one limit, which begins at the first record.
+pub(crate) struct Reference {
+    model: Model,
+    zero: u64,
+}
+
+impl Reference {
+    /// The model of a limit as the command line has it; `zero` is the first record's Unix time.
+    pub(crate) fn new(spec: &str, zero: u64) -> Self {
+        let spec: Spec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+        let clock = ManualClock::starting_at(Duration::from_nanos(zero));
+        let limiter = GlobalLimiter::builder(spec.quota()).memory_budget(usize::MAX).clock(clock).build();
+        let resolution = limiter.unwrap_or_else(|error| panic!("{spec}: {error}")).resolution();
+        Self { model: Model::new(algorithm(spec, zero, resolution)), zero }
+    }
+
+    /// Decides and charges.
+    pub(crate) fn check(&mut self, key: &str, t_ns: u64, cost: u64) -> Answer {
+        self.model.check(key, t_ns - self.zero, cost)
+    }
+
+    /// Decides.
+    pub(crate) fn peek(&self, key: &str, t_ns: u64, cost: u64) -> Answer {
+        self.model.peek(key, t_ns - self.zero, cost)
+    }
+
+    /// Forgets the key.
+    pub(crate) fn reset(&mut self, key: &str) {
+        self.model.reset(key);
+    }
+}
+
+/// A line of `--decisions` with this answer.
+pub(crate) fn line(number: u64, key: &str, t_ns: u64, answer: Answer) -> Value {
+    json!({
+        "line": number,
+        "key": key,
+        "t_ns": t_ns,
+        "allowed": answer.allowed,
+        "limit": answer.limit,
+        "remaining": answer.remaining,
+        "retry_after_ns": answer.retry_after_ns,
+        "reset_after_ns": answer.reset_after_ns,
+        "delay_ns": answer.delay_ns,
+        "never": answer.never,
+    })
+}
+
+fn algorithm(spec: Spec, zero: u64, resolution: Resolution) -> Algorithm {
+    let Resolution { grains, ceiling, granule, .. } = resolution;
+    let counted = |count| match count {
+        Count::Allowed => tollgate_model::Count::Allowed,
+        Count::All => tollgate_model::Count::All,
+    };
+    let period = |rate: Rate| u64::try_from(rate.period().as_nanos()).expect("periods are below 584 years");
+    match spec {
+        Spec::TokenBucket { rate, burst, initial } => {
+            Algorithm::TokenBucket { count: rate.count(), period_ns: period(rate), burst, initial, grains }
+        }
+        Spec::LeakyBucket { rate, capacity, queue: false } => {
+            Algorithm::LeakyMeter { count: rate.count(), period_ns: period(rate), capacity, grains }
+        }
+        Spec::LeakyBucket { rate, capacity, queue: true } => {
+            Algorithm::LeakyQueue { count: rate.count(), period_ns: period(rate), capacity, grains }
+        }
+        Spec::FixedWindow { rate, count } => Algorithm::FixedWindow {
+            limit: rate.count(),
+            window_ns: period(rate),
+            origin_ns: zero,
+            count: counted(count),
+            ceiling,
+        },
+        Spec::SlidingWindow { rate, subwindows: None, count } => Algorithm::SlidingWindow {
+            limit: rate.count(),
+            window_ns: period(rate),
+            origin_ns: zero,
+            count: counted(count),
+            ceiling,
+            granule,
+        },
+        Spec::SlidingWindow { rate, subwindows: Some(subwindows), count } => Algorithm::SubWindows {
+            limit: rate.count(),
+            window_ns: period(rate),
+            subwindows,
+            origin_ns: zero,
+            count: counted(count),
+            ceiling,
+            granule,
+        },
+        Spec::SlidingLog { rate, count } => {
+            Algorithm::SlidingLog { limit: rate.count(), window_ns: period(rate), count: counted(count) }
+        }
+    }
+}

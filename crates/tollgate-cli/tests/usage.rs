@@ -1,0 +1,71 @@
+//! What happens when the command line is wrong, and what it says about itself.
+
+mod support;
+
+use support::{LOG, Temporary, tollgate, tollgate_reading};
+
+#[test]
+fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
+    let log = Temporary::new("usage.log", LOG.as_bytes());
+    let cases: [(&[&str], &[&str]); 16] = [
+        (&[], &["Usage"]),
+        (&["replay"], &["tollgate replay", "--demo", "access.log"]),
+        (&["replay", log.text()], &["--limit token-bucket:60/min,burst=20"]),
+        (&["replay", "/no/such/file", "--limit", "fixed-window:1/s"], &["/no/such/file", "No such file"]),
+        (&["replay", log.text(), "--limit", "bucket:1/s"], &["\"bucket\"", "token-bucket", "sliding-log"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1"], &["COUNT/PERIOD"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option of fixed-window"]),
+        (&["replay", log.text(), "--limit", "fixed-window:0/s"], &["fixed-window:0/s", "between 1 and"]),
+        (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["max_keys is 0"]),
+        (&["replay", log.text(), "--demo"], &["cannot be used with"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s", "--key", "ip"], &["client, user, path"]),
+        (
+            &["replay", log.text(), "--limit", "fixed-window:1/s", "--decisions", "/no/such/dir/x"],
+            &["/no/such/dir/x"],
+        ),
+        (&["tune", log.text(), "--period", "0s"], &["longer than nothing"]),
+        (&["tune", log.text(), "--keep", "101%"], &["more than 100%"]),
+        (&["stress", "--threads", "0"], &["--threads"]),
+    ];
+    for (arguments, parts) in cases {
+        let run = tollgate(arguments);
+        assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.err);
+        assert_eq!(run.out, "", "{arguments:?}");
+        for part in parts {
+            assert!(run.err.contains(part), "{arguments:?}: {} lacks {part}", run.err);
+        }
+    }
+}
+
+#[test]
+fn what_was_read_of_a_damaged_file_is_shown_and_the_exit_code_tells() {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let log = LOG.repeat(20_000);
+    encoder.write_all(log.as_bytes()).expect("a vector takes it");
+    let zipped = encoder.finish().expect("a vector takes it");
+    let run = tollgate_reading(
+        &["replay", "-", "--limit", "fixed-window:1/s", "--json"],
+        &zipped[..zipped.len() / 2],
+    );
+    assert_eq!(run.code, Some(2));
+    let object: serde_json::Value = serde_json::from_str(&run.out).expect("what was read is shown");
+    assert!(object["requests"].as_u64().is_some_and(|requests| requests > 0));
+    assert!(run.err.contains("ends early"), "{}", run.err);
+}
+
+#[test]
+fn help_and_version_tell_the_way() {
+    for command in ["replay", "tune", "accuracy", "stress"] {
+        let run = tollgate(&[command, "--help"]);
+        assert_eq!(run.code, Some(0));
+        assert!(
+            run.out.contains("Examples:") && run.out.contains(&format!("tollgate {command}")),
+            "{command}"
+        );
+        assert!(tollgate(&["--help"]).out.contains(command));
+    }
+    let version = tollgate(&["--version"]);
+    assert_eq!((version.code, version.out), (Some(0), format!("tollgate {}\n", env!("CARGO_PKG_VERSION"))));
+}

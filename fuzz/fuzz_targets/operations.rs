@@ -1,0 +1,175 @@
+//! Any limit, any operations, at any times: the engine decides as its specification does.
+//!
+//! The bytes become a case of `tests/against_model`, which plays it through every door of the engine and compares
+//! every field of every answer. A crash prints the case as a script.
+
+#![no_main]
+
+#[path = "../../tests/against_model/contest.rs"]
+mod contest;
+#[path = "../../tests/against_model/limit.rs"]
+mod limit;
+#[path = "../../tests/against_model/script.rs"]
+mod script;
+
+use std::fmt;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+
+use limit::{Kind, Limit, Unit};
+use script::{Case, Cost, KEYS, Move, Op, Verb};
+
+#[derive(Arbitrary)]
+struct Input {
+    kind: AnyKind,
+    count: Number,
+    period: Number,
+    origin: u64,
+    ops: Vec<AnyOp>,
+}
+
+/// A number, small ones as likely as large ones.
+#[derive(Arbitrary)]
+struct Number {
+    digits: u64,
+    bits: u8,
+}
+
+#[derive(Arbitrary)]
+enum AnyKind {
+    TokenBucket { burst: Number, initial: Option<u8> },
+    Meter { capacity: Number },
+    Queue { capacity: Number },
+    Fixed { all: bool },
+    Sliding { all: bool },
+    SubWindows { k: u8, all: bool },
+    Log { all: bool },
+}
+
+#[derive(Arbitrary)]
+struct AnyOp {
+    go: AnyMove,
+    key: u8,
+    verb: AnyVerb,
+}
+
+#[derive(Arbitrary)]
+enum AnyMove {
+    Stay,
+    Ahead { unit: AnyUnit, eighths: u16, nudge: i8 },
+    Wait { nudge: i8 },
+    Years(u8),
+    Back { unit: AnyUnit, eighths: u8, nudge: i8 },
+}
+
+#[derive(Arbitrary)]
+enum AnyUnit {
+    Interval,
+    Window,
+    Recovery,
+}
+
+#[derive(Arbitrary)]
+enum AnyVerb {
+    Check(AnyCost),
+    Peek(AnyCost),
+    Reset,
+}
+
+#[derive(Arbitrary)]
+enum AnyCost {
+    Units(u8),
+    Eighths(u8),
+    Limit(i8),
+    Huge,
+}
+
+/// A log of more takes long to fill and shows nothing new.
+const LONGEST_LOG: u64 = 1 << 10;
+
+fuzz_target!(|input: Input| {
+    let case = case(&input);
+    if let Err(parted) = contest::contest(&case) {
+        panic!("{parted}\n{case:?}");
+    }
+});
+
+/// The script, which libFuzzer prints when the engine itself panics.
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        case(self).fmt(f)
+    }
+}
+
+fn case(input: &Input) -> Case {
+    let count = |all| if all { tollgate::Count::All } else { tollgate::Count::Allowed };
+    let mut limit = Limit {
+        kind: match input.kind {
+            AnyKind::TokenBucket { ref burst, initial } => {
+                let burst = burst.value();
+                let share = |share: u8| (u128::from(burst) * u128::from(share) / 255) as u64;
+                Kind::TokenBucket { burst, initial: initial.map(share) }
+            }
+            AnyKind::Meter { ref capacity } => Kind::Meter { capacity: capacity.value() },
+            AnyKind::Queue { ref capacity } => Kind::Queue { capacity: capacity.value() },
+            AnyKind::Fixed { all } => Kind::Fixed { count: count(all) },
+            AnyKind::Sliding { all } => Kind::Sliding { count: count(all) },
+            AnyKind::SubWindows { k, all } => Kind::SubWindows { k: u32::from(k % 26), count: count(all) },
+            AnyKind::Log { all } => Kind::Log { count: count(all) },
+        },
+        count: input.count.value(),
+        period: input.period.value(),
+    };
+    if let Kind::Log { .. } = limit.kind {
+        limit.count %= LONGEST_LOG;
+    }
+    let ops = input.ops.iter().take(100).map(op).collect();
+    Case { limit, origin: input.origin, ops }
+}
+
+fn op(op: &AnyOp) -> Op {
+    let key = usize::from(op.key) % KEYS.len();
+    let go = match op.go {
+        AnyMove::Stay => Move::Stay,
+        AnyMove::Ahead { ref unit, eighths, nudge } => Move::Ahead { unit: unit.value(), eighths, nudge },
+        AnyMove::Wait { nudge } => Move::Wait { nudge },
+        AnyMove::Years(eighths) => Move::Years(eighths % 16),
+        AnyMove::Back { ref unit, eighths, nudge } => {
+            Move::Back { unit: unit.value(), eighths: eighths.into(), nudge }
+        }
+    };
+    let verb = match op.verb {
+        AnyVerb::Check(ref cost) => Verb::Check(cost.value()),
+        AnyVerb::Peek(ref cost) => Verb::Peek(cost.value()),
+        AnyVerb::Reset => Verb::Reset,
+    };
+    Op { go, key, verb }
+}
+
+impl Number {
+    fn value(&self) -> u64 {
+        self.digits >> (self.bits % 64)
+    }
+}
+
+impl AnyUnit {
+    fn value(&self) -> Unit {
+        match self {
+            Self::Interval => Unit::Interval,
+            Self::Window => Unit::Window,
+            Self::Recovery => Unit::Recovery,
+        }
+    }
+}
+
+impl AnyCost {
+    fn value(&self) -> Cost {
+        match *self {
+            Self::Units(units) => Cost::Units(units.into()),
+            Self::Eighths(eighths) => Cost::Eighths(eighths),
+            Self::Limit(more) => Cost::Limit(more),
+            Self::Huge => Cost::Huge,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! One limit, in the words of both sides: the engine's quota and the model's algorithm.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::{
+    Count, FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket,
+};
+use tollgate_model::{Algorithm, Count as ModelCount, Model};
+
+/// `count` units in `period` nanoseconds, by one of the algorithms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) kind: Kind,
+    pub(crate) count: u64,
+    pub(crate) period: u64,
+}
+
+/// Which algorithm, and its own settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    TokenBucket { burst: u64, initial: Option<u64> },
+    Meter { capacity: u64 },
+    Queue { capacity: u64 },
+    Fixed { count: Count },
+    Sliding { count: Count },
+    SubWindows { k: u32, count: Count },
+    Log { count: Count },
+}
+
+/// A length of time that means something to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    /// Between two units at the limit's rate.
+    Interval,
+    /// The period; for sub-windows one of them.
+    Window,
+    /// Until an empty bucket is full again; for windows the whole window.
+    Recovery,
+}
+
+impl Limit {
+    pub(crate) fn rate(&self) -> Rate {
+        Rate::new(self.count, Duration::from_nanos(self.period))
+    }
+
+    /// The most that can be admitted at once.
+    pub(crate) fn most(&self) -> u64 {
+        match self.kind {
+            Kind::TokenBucket { burst, .. } => burst,
+            Kind::Meter { capacity } | Kind::Queue { capacity } => capacity,
+            _ => self.count,
+        }
+    }
+
+    pub(crate) fn nanos(&self, unit: Unit) -> u64 {
+        match (unit, self.kind) {
+            (Unit::Interval, _) => self.period / self.count.max(1),
+            (Unit::Window, Kind::SubWindows { k, .. }) => self.period.div_ceil(k.max(1).into()),
+            (Unit::Window, _) => self.period,
+            (Unit::Recovery, _) => {
+                let nanos = u128::from(self.most()) * u128::from(self.period) / u128::from(self.count.max(1));
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        let rate = self.rate();
+        match self.kind {
+            Kind::TokenBucket { burst, initial: None } => TokenBucket::new(rate).burst(burst).into(),
+            Kind::TokenBucket { burst, initial: Some(initial) } => {
+                TokenBucket::new(rate).burst(burst).initial(initial).into()
+            }
+            Kind::Meter { capacity } => LeakyBucket::meter(rate).capacity(capacity).into(),
+            Kind::Queue { capacity } => LeakyBucket::queue(rate).capacity(capacity).into(),
+            Kind::Fixed { count } => FixedWindow::new(rate).count(count).into(),
+            Kind::Sliding { count } => SlidingWindow::new(rate).count(count).into(),
+            Kind::SubWindows { k, count } => SlidingWindow::new(rate).subwindows(k).count(count).into(),
+            Kind::Log { count } => SlidingLog::new(rate).count(count).into(),
+        }
+    }
+
+    /// The same limit as the model understands it, at the engine's resolution.
+    pub(crate) fn model(&self, resolution: Resolution, origin_ns: u64) -> Model {
+        let Self { kind, count: units, period } = *self;
+        let Resolution { grains, ceiling, granule, .. } = resolution;
+        let (limit, window_ns) = (units, period);
+        Model::new(match kind {
+            Kind::TokenBucket { burst, initial } => Algorithm::TokenBucket {
+                count: units,
+                period_ns: period,
+                burst,
+                initial: initial.unwrap_or(burst),
+                grains,
+            },
+            Kind::Meter { capacity } => {
+                Algorithm::LeakyMeter { count: units, period_ns: period, capacity, grains }
+            }
+            Kind::Queue { capacity } => {
+                Algorithm::LeakyQueue { count: units, period_ns: period, capacity, grains }
+            }
+            Kind::Fixed { count } => {
+                Algorithm::FixedWindow { limit, window_ns, origin_ns, count: which(count), ceiling }
+            }
+            Kind::Sliding { count } => Algorithm::SlidingWindow {
+                limit,
+                window_ns,
+                origin_ns,
+                count: which(count),
+                ceiling,
+                granule,
+            },
+            Kind::SubWindows { k, count } => Algorithm::SubWindows {
+                limit,
+                window_ns,
+                subwindows: k,
+                origin_ns,
+                count: which(count),
+                ceiling,
+                granule,
+            },
+            Kind::Log { count } => Algorithm::SlidingLog { limit, window_ns, count: which(count) },
+        })
+    }
+}
+
+fn which(count: Count) -> ModelCount {
+    match count {
+        Count::Allowed => ModelCount::Allowed,
+        Count::All => ModelCount::All,
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.quota().fmt(f)
+    }
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask test`, and its loom step alone: everything that has to hold before a change goes in.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::root;
+use crate::step::{Step, works};
+
+/// Whether a step can run here.
+pub(crate) enum Plan {
+    Run(Step),
+    /// It cannot, and that is no failure.
+    Skip(&'static str, &'static str),
+    /// It cannot, and that is one.
+    Missing(&'static str, &'static str),
+}
+
+/// What has been done, for the summary.
+struct Done {
+    name: &'static str,
+    result: String,
+    took: Duration,
+}
+
+pub(crate) fn run(plans: Vec<Plan>) -> ExitCode {
+    let begun = Instant::now();
+    let mut done = Vec::new();
+    for plan in plans {
+        match plan {
+            Plan::Run(step) => {
+                let (result, took) = step.run();
+                let failed = result.err();
+                let verdict = if failed.is_some() { "FAILED" } else { "passed" };
+                done.push(Done { name: step.name, result: verdict.into(), took });
+                if let Some(reason) = failed {
+                    return failure(&done, &format!("{reason}. To repeat it:\n  {}", step.command()));
+                }
+            }
+            Plan::Skip(name, reason) => {
+                println!("\n=== {name}: skipped, {reason}");
+                done.push(Done { name, result: format!("skipped: {reason}"), took: Duration::ZERO });
+            }
+            Plan::Missing(name, reason) => {
+                done.push(Done { name, result: "FAILED".into(), took: Duration::ZERO });
+                return failure(&done, reason);
+            }
+        }
+    }
+    summary(&done);
+    println!("All tests ran and passed, in {:.0?}.", begun.elapsed());
+    ExitCode::SUCCESS
+}
+
+/// All steps, the quick ones first.
+pub(crate) fn everything() -> Vec<Plan> {
+    let run = |name, command| Plan::Run(Step::new(name, command));
+    vec![
+        run("format", "cargo fmt --all --check"),
+        run("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
+        run("tests", "cargo test --workspace"),
+        loom(),
+        Plan::Run(
+            Step::new("documentation", "cargo doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
+        ),
+        fuzz(),
+    ]
+}
+
+/// The models of the slot protocol: their own package, since `--cfg loom` changes every crate below it.
+pub(crate) fn loom() -> Plan {
+    if !root().join("loom-tests/Cargo.toml").exists() {
+        return Plan::Missing(
+            "loom",
+            "loom-tests/Cargo.toml does not exist: the loom tests must run, not be skipped",
+        );
+    }
+    let step = Step::new("loom", "cargo test --release --target-dir target").within("loom-tests");
+    Plan::Run(step.with("RUSTFLAGS", "--cfg loom"))
+}
+
+/// That the fuzz targets still build. Fuzzing itself needs nightly, which a fresh machine does not have.
+fn fuzz() -> Plan {
+    if !works("cargo +nightly --version") {
+        return Plan::Skip("fuzz targets", "no nightly toolchain (rustup toolchain install nightly)");
+    }
+    let step = Step::new("fuzz targets", "cargo +nightly check --target-dir target").within("fuzz");
+    Plan::Run(step)
+}
+
+fn failure(done: &[Done], reason: &str) -> ExitCode {
+    summary(done);
+    println!("Stopped: {reason}");
+    ExitCode::FAILURE
+}
+
+fn summary(done: &[Done]) {
+    println!("\n=== summary");
+    for Done { name, result, took } in done {
+        println!("  {name:14} {result:8} {took:>8.1?}");
+    }
+}
