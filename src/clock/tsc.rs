@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 pub struct TscClock {
     clock: quanta::Clock,
     zero: u64,
+    /// Nanoseconds in 2^64 ticks.
+    scale: u64,
     unix_at_zero: Duration,
 }
 
@@ -24,7 +26,8 @@ impl TscClock {
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         let zero = clock.raw();
-        Self { clock, zero, unix_at_zero: unix_now() }
+        let scale = clock.delta_as_nanos(0, 1 << 48) << 16;
+        Self { clock, zero, scale, unix_at_zero: unix_now() }
     }
 }
 
@@ -37,8 +40,8 @@ impl Default for TscClock {
 impl Clock for TscClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // `delta_as_nanos` is 0, not a wrap, when a core's counter lags behind the one that read `zero`.
-        Timestamp::from_nanos(self.clock.delta_as_nanos(self.zero, self.clock.raw()))
+        let ticks = self.clock.raw().saturating_sub(self.zero);
+        Timestamp::from_nanos(((u128::from(ticks) * u128::from(self.scale)) >> 64) as u64)
     }
 
     fn unix_at_zero(&self) -> Duration {
