@@ -34,12 +34,11 @@ use crate::table::word::Word;
 use crate::time::Timestamp;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Lines a bucket, and places a line. Under loom, which explores all interleavings, two slots and the header.
-const LINES: usize = if cfg!(loom) { 1 } else { 4 };
+/// Places a line of the cache.
 const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
 
-/// Places a bucket: its slots and, in place 0, its header.
-pub(crate) const PLACES: usize = LINES * WIDTH;
+/// Places a bucket: its slots and, in place 0, its header. Under loom, which explores all interleavings, two slots.
+pub(crate) const PLACES: usize = if cfg!(loom) { 3 } else { 16 };
 
 /// Slots a bucket.
 pub(crate) const SLOTS: usize = PLACES - 1;
@@ -49,7 +48,7 @@ pub(crate) const SLOTS: usize = PLACES - 1;
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// Place 0 is nobody's slot: its name is the bucket's header, its word the overflow word.
-    lines: [[Slot; WIDTH]; LINES],
+    places: [Slot; PLACES],
 }
 
 /// The overflow word: a payload, and a generation that every insertion moves so that a charge in flight fails.
@@ -101,7 +100,7 @@ fn probes(name: u64) -> impl Iterator<Item = usize> {
 impl Bucket {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { lines: std::array::from_fn(|_| std::array::from_fn(|_| Slot::new(VACANT))) }
+        Self { places: std::array::from_fn(|_| Slot::new(VACANT)) }
     }
 
     /// The address of the line where the key's probe sequence begins.
@@ -113,30 +112,32 @@ impl Bucket {
     /// The slot at a place.
     #[inline]
     fn slot(&self, place: usize) -> &Slot {
-        &self.lines[place / WIDTH % LINES][place % WIDTH]
+        &self.places[place % PLACES]
     }
 
     /// The place of a key that is not at home, at a glance. Which one it is cannot be predicted, so nothing branches
     /// on it.
     fn displaced(&self, name: u64) -> Option<usize> {
-        (0..LINES).map(|step| (home(name) / WIDTH) ^ step).find_map(|line| {
-            let hit = |nth: usize| u32::from(self.slot(line * WIDTH + nth).has_name(name)) << nth;
+        let home = home(name);
+        (0..PLACES.next_power_of_two() / WIDTH).find_map(|step| {
+            let line = ((home / WIDTH) ^ step) * WIDTH;
+            let hit = |nth: usize| u32::from(self.slot(line + nth).has_name(name)) << nth;
             // Place 0 is the header.
             let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
-            (hits != 0).then(|| line * WIDTH + hits.trailing_zeros() as usize)
+            (hits != 0).then(|| line + hits.trailing_zeros() as usize)
         })
     }
 
     fn overflow(&self) -> &AtomicU64 {
-        self.lines[0][0].overflow()
+        self.places[0].overflow()
     }
 
     fn header(&self) -> Header {
-        Header::from_bits(self.lines[0][0].header().load(Acquire)) // B1
+        Header::from_bits(self.places[0].header().load(Acquire)) // B1
     }
 
     fn advance(&self, from: Header, to: Header) -> bool {
-        self.lines[0][0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
+        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
     }
 }
 
