@@ -192,13 +192,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
         let (view, name) = self.locate(key);
-        // The line is on its way while the clock is read.
-        let now = time();
         if cost == 0 || cost > compiled.rule.limit() {
-            return self.look(compiled, key, cost, now);
+            return self.look(compiled, key, cost, time());
         }
         let ask = Ask { rule: &compiled.rule, name, cost };
-        let (ruling, now) = view.check(ask, now, time);
+        let (ruling, now) = view.check(ask, time);
         Decision::of(ruling, &compiled.any, now, cost)
     }
 

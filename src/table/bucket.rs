@@ -103,12 +103,6 @@ impl Bucket {
         Self { places: std::array::from_fn(|_| Slot::new(VACANT)) }
     }
 
-    /// The address of the line where the key's probe sequence begins.
-    #[inline]
-    pub(crate) fn home_line(&self, name: u64) -> *const Slot {
-        self.slot(home(name))
-    }
-
     /// The slot at a place.
     #[inline]
     fn slot(&self, place: usize) -> &Slot {
@@ -142,33 +136,29 @@ impl Bucket {
 }
 
 impl<'a> View<'a> {
-    /// Decides a request and charges it, and says at what time. `again` reads the clock once more, for an insertion.
+    /// Decides a request and charges it, and says at what time by `clock`, which an insertion reads once more.
+    ///
+    /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
+    /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
+    /// the line holds costs a third more on keys that are not in the cache.) The slot is read before the clock, so
+    /// that the line is on its way meanwhile.
     #[inline]
     pub(crate) fn check<R: Rule>(
         self,
         ask: Ask<'_, R>,
-        now: Timestamp,
-        again: impl Fn() -> Timestamp,
+        clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        match self.charge(home(ask.name), ask, ask.rule.moment(now)) {
-            Some(ruling) => (ruling, now),
-            None => self.check_displaced(ask.rule, ask.name, ask.cost, now, again),
+        let home = home(ask.name);
+        let (word, name) = self.bucket.slot(home).read();
+        let now = clock();
+        if name == ask.name
+            && !word.is_frozen()
+            && let Some(ruling) =
+                self.bucket.slot(home).charge(word, ask, self.ring::<R>(home), ask.rule.moment(now))
+        {
+            return (ruling, now);
         }
-    }
-
-    /// Charges the key at this place, if that is where it is.
-    ///
-    /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
-    /// address before its line has come, and can begin with the checks that follow. So this stands by itself: an
-    /// address that depends on what the line holds would cost a third more on keys that are not in the cache.
-    #[inline]
-    fn charge<R: Rule>(self, place: usize, ask: Ask<'_, R>, at: Moment) -> Option<Ruling<'a>> {
-        let slot = self.bucket.slot(place);
-        let word = slot.load();
-        if slot.name() != ask.name || word.is_frozen() {
-            return None;
-        }
-        slot.charge(word, ask, self.ring::<R>(place), at)
+        self.check_displaced(ask.rule, ask.name, ask.cost, now, clock)
     }
 
     /// Looks for the key in the other places.
@@ -180,13 +170,19 @@ impl<'a> View<'a> {
         name: u64,
         cost: u64,
         now: Timestamp,
-        again: impl Fn() -> Timestamp,
+        clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let charged = |place| self.charge(place, Ask { rule, name, cost }, rule.moment(now));
-        match self.bucket.displaced(name).and_then(charged) {
-            Some(ruling) => (ruling, now),
-            None => self.enter(rule, name, cost, now, again),
+        if let Some(place) = self.bucket.displaced(name)
+            && let (word, owner) = self.bucket.slot(place).read()
+            && owner == name
+            && !word.is_frozen()
+            && let ask = (Ask { rule, name, cost })
+            && let Some(ruling) =
+                self.bucket.slot(place).charge(word, ask, self.ring::<R>(place), rule.moment(now))
+        {
+            return (ruling, now);
         }
+        self.enter(rule, name, cost, now, clock)
     }
 
     /// Finds the key again with the header in hand, or inserts it.
@@ -198,7 +194,7 @@ impl<'a> View<'a> {
         name: u64,
         cost: u64,
         mut now: Timestamp,
-        again: impl Fn() -> Timestamp,
+        clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
@@ -217,7 +213,7 @@ impl<'a> View<'a> {
                 Found::Others(others) => others,
                 Found::Moved => continue,
             };
-            now = again();
+            now = clock();
             let at = rule.moment(now);
             let ruling = match self.place(ask, &others, at) {
                 Place::Vacant(index, word) => {
@@ -257,8 +253,7 @@ impl<'a> View<'a> {
         let mut others = [None; PLACES];
         for index in probes(name) {
             let slot = self.bucket.slot(index);
-            let word = slot.load();
-            let owner = slot.name();
+            let (word, owner) = slot.read();
             if owner != name {
                 others[index] = (!word.is_frozen()).then_some(Rest { word, name: owner });
             } else if !word.is_frozen() {

@@ -1,6 +1,6 @@
 //! Zeroed memory, reserved once and committed by the operating system page by page as it is touched.
 //!
-//! The one module, beside `prefetch`, with `unsafe`: an all-zero table is a valid empty one, and `calloc` hands out
+//! The one module with `unsafe`: an all-zero table is a valid empty one, and `calloc` hands out
 //! zero pages without writing them, which no safe constructor does.
 #![allow(unsafe_code)]
 

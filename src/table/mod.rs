@@ -9,7 +9,6 @@ mod full;
 mod header;
 #[cfg(not(loom))]
 mod memory;
-mod prefetch;
 pub(crate) mod slot;
 mod stats;
 mod word;
@@ -21,7 +20,6 @@ use bucket::{Bucket, SLOTS, View};
 
 #[cfg(not(loom))]
 pub(crate) use memory::Zeroed;
-pub(crate) use prefetch::prefetch;
 pub(crate) use stats::Events;
 
 pub use full::WhenFull;
@@ -89,11 +87,10 @@ impl Table {
         })
     }
 
-    /// The bucket of the key with this name, and the line that its probe sequence begins with on its way.
+    /// The bucket of the key with this name.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
         let bucket = self.buckets.masked(name as usize);
-        prefetch(bucket.home_line(name));
         View { bucket, table: self }
     }
 

@@ -101,6 +101,13 @@ impl Slot {
         self.name.load(Acquire) // S2
     }
 
+    /// Reads the word and then the name.
+    #[inline]
+    pub(crate) fn read(&self) -> (Word, u64) {
+        let word = self.load();
+        (word, self.name())
+    }
+
     /// Whether the name is this one at a glance: read the word and the name again before believing it.
     #[inline]
     pub(crate) fn has_name(&self, name: u64) -> bool {
