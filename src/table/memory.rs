@@ -61,18 +61,6 @@ impl<T: Zeroable> Zeroed<T> {
     }
 }
 
-impl<T: Zeroable> Zeroed<T> {
-    /// The value at `index & (len - 1)`, for a length that is a power of two.
-    #[inline]
-    pub(crate) fn masked(&self, index: usize) -> &T {
-        debug_assert!(self.len.is_power_of_two(), "only then does the mask leave an index below the length");
-        // SAFETY: `len` is a power of two, so the masked index is below it: still inside what `new` reserved.
-        let place = unsafe { self.start.add(index & (self.len - 1)) };
-        // SAFETY: `new` left a valid value there, which lives as long as `self`.
-        unsafe { place.as_ref() }
-    }
-}
-
 impl<T: Zeroable> Deref for Zeroed<T> {
     type Target = [T];
 

@@ -90,7 +90,7 @@ impl Table {
     /// The bucket of the key with this name.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let bucket = self.buckets.masked(name as usize);
+        let bucket = &self.buckets[name as usize & (self.buckets.len() - 1)];
         View { bucket, table: self }
     }
 

@@ -1,58 +1,37 @@
 //! How long does one check take, beside governor's keyed limiter in the same run?
 //!
-//! Each group asks both for the same keys in the same order, under limits that are never reached (`allow`) or always
-//! (`deny`). governor is used as its documentation advises: the default keyed store and clock.
+//! criterion measures one after the other; `cargo run --release -p tollgate-bench` lets them take turns, which is the
+//! fairer ratio on a machine that others use too.
 
 use std::hint::black_box;
-use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
-use tollgate::{Limiter, Rate, TokenBucket};
-use tollgate_bench::uniform;
-
-/// Tokens a second, and a burst that no bench spends.
-const RATE: u32 = 1_000;
-const PLENTY: u32 = 1_000_000_000;
-
-fn ours(quota: TokenBucket, keys: usize) -> Limiter<u64> {
-    Limiter::builder(quota).max_keys(keys).build().expect("the quota is valid")
-}
-
-fn theirs(quota: governor::Quota) -> DefaultKeyedRateLimiter<u64> {
-    RateLimiter::keyed(quota)
-}
-
-/// Calls `check` with one key after the other, around and around.
-fn run(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, keys: &[u64], check: impl Fn(&u64) -> bool) {
-    // Every key is known before the clock runs.
-    keys.iter().for_each(|key| {
-        black_box(check(key));
-    });
-    let mut order = keys.iter().cycle();
-    group.bench_function(name, |bencher| bencher.iter(|| check(black_box(order.next().expect("a cycle")))));
-}
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tollgate_bench::{Peer, Workload, workloads};
 
 fn compare(criterion: &mut Criterion) {
-    for (name, keys) in
-        [("hot key, allow", vec![7]), ("1M keys uniform, allow", uniform(1_000_000, 4_000_000))]
-    {
+    for Workload { name, keys, governor, tollgate } in workloads() {
         let mut group = criterion.benchmark_group(name);
-        let (rate, burst) =
-            (NonZeroU32::new(RATE).expect("not zero"), NonZeroU32::new(PLENTY).expect("not zero"));
-        let peer = theirs(governor::Quota::per_second(rate).allow_burst(burst));
-        let tollgate = ours(TokenBucket::new(Rate::per_second(RATE.into())).burst(PLENTY.into()), 1_000_000);
-        run(&mut group, "governor", &keys, |key| peer.check_key(key).is_ok());
-        run(&mut group, "tollgate", &keys, |key| tollgate.check(key).is_allowed());
+        group.throughput(Throughput::Elements(1));
+        for (name, check) in [("governor", governor), ("tollgate", tollgate)] {
+            // Every key is known before the clock runs.
+            black_box(check(&keys));
+            group.bench_function(name, |bencher| bencher.iter_custom(|checks| time(&check, &keys, checks)));
+        }
         group.finish();
     }
-    let mut group = criterion.benchmark_group("hot key, deny");
-    let hourly = governor::Quota::with_period(Duration::from_secs(3_600)).expect("not zero");
-    let (peer, tollgate) = (theirs(hourly), ours(TokenBucket::new(Rate::per_hour(1)), 1_000));
-    run(&mut group, "governor", &[7], |key| peer.check_key(key).is_ok());
-    run(&mut group, "tollgate", &[7], |key| tollgate.check(key).is_allowed());
-    group.finish();
+}
+
+/// How long so many checks take, around and around the keys.
+fn time(check: &Peer, keys: &[u64], checks: u64) -> Duration {
+    let mut left = usize::try_from(checks).expect("a bench makes fewer checks than there are addresses");
+    let begun = Instant::now();
+    while left > 0 {
+        let some = left.min(keys.len());
+        black_box(check(&keys[..some]));
+        left -= some;
+    }
+    begun.elapsed()
 }
 
 criterion_group! {

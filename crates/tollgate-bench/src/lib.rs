@@ -1,28 +1,96 @@
-//! What the comparisons share: the keys and the order in which they are asked for.
+//! The workloads of the comparison: the same keys in the same order for everybody, under limits that are never
+//! reached (`allow`) or always (`deny`).
+//!
+//! governor is used as its documentation advises: the default keyed store and clock.
 
-/// A small generator (splitmix64): the same keys in the same order for everybody.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
+use std::num::NonZeroU32;
+use std::time::Duration;
 
-impl Random {
-    /// Begins at `seed`.
-    #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use tollgate::{Limiter, Rate, TokenBucket};
 
-    /// The next number, uniform over all of `u64`.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
+/// Checks all keys in order and counts the admitted.
+pub type Peer = Box<dyn Fn(&[u64]) -> usize>;
+
+/// Keys to ask for, and both limiters to ask.
+pub struct Workload {
+    /// What it shows.
+    pub name: &'static str,
+    /// The keys, in order.
+    pub keys: Vec<u64>,
+    /// The peer.
+    pub governor: Peer,
+    /// Tollgate, default clock and hash.
+    pub tollgate: Peer,
 }
 
-/// `asks` keys out of `0..keys`, uniformly at random.
+/// Tokens a second, and a burst that nobody spends.
+const RATE: u32 = 1_000;
+const PLENTY: u32 = 1_000_000_000;
+
+/// All workloads.
+#[must_use]
+pub fn workloads() -> Vec<Workload> {
+    let million = uniform(1_000_000, 2_000_000);
+    vec![
+        Workload {
+            name: "hot key, allow",
+            keys: vec![7; 1_000_000],
+            governor: theirs(allowing()),
+            tollgate: ours(ALLOW),
+        },
+        Workload {
+            name: "hot key, deny",
+            keys: vec![7; 1_000_000],
+            governor: theirs(denying()),
+            tollgate: ours(DENY),
+        },
+        Workload {
+            name: "1M keys uniform, allow",
+            keys: million.clone(),
+            governor: theirs(allowing()),
+            tollgate: ours(ALLOW),
+        },
+        Workload {
+            name: "1M keys uniform, deny",
+            keys: million,
+            governor: theirs(denying()),
+            tollgate: ours(DENY),
+        },
+    ]
+}
+
+const ALLOW: TokenBucket = TokenBucket::new(Rate::per_second(RATE as u64)).burst(PLENTY as u64);
+const DENY: TokenBucket = TokenBucket::new(Rate::per_hour(1));
+
+fn ours(quota: TokenBucket) -> Peer {
+    let limiter = Limiter::<u64>::builder(quota).max_keys(1_000_000).build().expect("the quota is valid");
+    Box::new(move |keys| keys.iter().filter(|key| limiter.check(key).is_allowed()).count())
+}
+
+fn allowing() -> governor::Quota {
+    let number = |n| NonZeroU32::new(n).expect("not zero");
+    governor::Quota::per_second(number(RATE)).allow_burst(number(PLENTY))
+}
+
+fn denying() -> governor::Quota {
+    governor::Quota::with_period(Duration::from_secs(3_600)).expect("not zero")
+}
+
+fn theirs(quota: governor::Quota) -> Peer {
+    let limiter: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(quota);
+    Box::new(move |keys| keys.iter().filter(|key| limiter.check_key(key).is_ok()).count())
+}
+
+/// `asks` keys out of `0..keys`, uniformly at random, the same each time (splitmix64).
 #[must_use]
 pub fn uniform(keys: u64, asks: usize) -> Vec<u64> {
-    let mut random = Random::new(42);
-    (0..asks).map(|_| random.next() % keys).collect()
+    let mut state = 42_u64;
+    let mut draw = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    };
+    (0..asks).map(|_| draw() % keys).collect()
 }

@@ -38,6 +38,8 @@ pub(crate) struct Record<'a> {
     pub(crate) cost: u64,
     /// What it asks for.
     pub(crate) op: Op,
+    /// Whether it ends its block: of a live source, nothing behind it may have been written yet.
+    pub(crate) is_last: bool,
 }
 
 /// A record in a batch. Its key reaches from the end of the key before it to `key_end`.
@@ -109,12 +111,13 @@ impl Batch {
     /// The records in the order of their lines, when the line before the first is number `before`.
     pub(crate) fn records(&self, before: u64) -> impl Iterator<Item = Record<'_>> {
         let mut key_start = 0;
-        self.entries.iter().map(move |entry| {
+        self.entries.iter().enumerate().map(move |(index, entry)| {
             let key_end = entry.key_end as usize;
             let key = &self.keys[key_start..key_end];
             key_start = key_end;
             let line = before + 1 + u64::from(entry.line);
-            Record { file: self.file, line, t_ns: entry.t_ns, key, cost: entry.cost, op: entry.op }
+            let is_last = index + 1 == self.entries.len();
+            Record { file: self.file, line, t_ns: entry.t_ns, key, cost: entry.cost, op: entry.op, is_last }
         })
     }
 }

@@ -46,8 +46,15 @@ pub(super) fn read(
         if totals.lines % STEP == 0 {
             progress.add_lines(STEP);
         }
-        let record =
-            Record { file: 0, line: totals.lines, t_ns: request.t_ns, key: &key, cost: 1, op: Op::Check };
+        let record = Record {
+            file: 0,
+            line: totals.lines,
+            t_ns: request.t_ns,
+            key: &key,
+            cost: 1,
+            op: Op::Check,
+            is_last: false,
+        };
         if each(record).is_break() {
             break;
         }

@@ -56,7 +56,7 @@ impl Decisions {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::writing(&self.what))
     }
 

@@ -48,7 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Replay { limits: &limits, gate: None, counts: Counts::new(args.report.is_some()), decisions };
 
     let mut failure = None;
-    let read = args.reading.each(|record| match replay.decide(&record) {
+    let mut step = |record: Record<'_>| {
+        replay.decide(&record)?;
+        // Whoever follows a log wants its decisions now, not when a buffer is full.
+        if record.is_last { replay.flush() } else { Ok(()) }
+    };
+    let read = args.reading.each(|record| match step(record) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             failure = Some(error);
@@ -58,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(failure) = failure {
         return Err(failure);
     }
-    replay.decisions.map_or(Ok(()), Decisions::finish)?;
+    replay.flush()?;
 
     let overflows = replay.gate.as_ref().map(Gate::overflows).unwrap_or_default();
     let outcome = Outcome { counts: replay.counts, read, limits: specs, overflows };
@@ -149,5 +154,10 @@ impl Replay<'_> {
             self.counts.add(record.key, t_ns, allowed);
         }
         Ok(())
+    }
+
+    /// Writes out the decisions that are held back.
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.decisions.as_mut().map_or(Ok(()), Decisions::flush)
     }
 }
