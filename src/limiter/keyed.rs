@@ -192,7 +192,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
         let (view, name) = self.locate(key);
-        if cost == 0 || cost > compiled.rule.limit() {
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) {
             return self.look(compiled, key, cost, time());
         }
         let ask = Ask { rule: &compiled.rule, name, cost };
