@@ -3,6 +3,10 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -152,6 +156,28 @@ fn several_files_are_told_apart() {
     let (one, two) = (Temporary::new("one.log", LOG.as_bytes()), Temporary::new("two.log", LOG.as_bytes()));
     let lines = tollgate(&["replay", one.text(), two.text(), "--limit", LIMIT, "--decisions", "-"]).lines();
     assert_eq!((&lines[0]["file"], &lines[17]["file"]), (&json!(one.text()), &json!(two.text())));
+}
+
+#[test]
+fn who_follows_a_log_gets_each_decision_before_the_next_line_is_written() {
+    let mut child = command(&["replay", "-", "--limit", LIMIT, "--decisions", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let (mut log, out) =
+        (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+    let (seen, lines) = mpsc::channel();
+    let reader = thread::spawn(move || BufReader::new(out).lines().try_for_each(|line| seen.send(line)));
+    for (number, line) in LOG.lines().take(3).enumerate() {
+        writeln!(log, "{line}").expect("it reads on");
+        // Generous: it only ends a test that fails.
+        let decision = lines.recv_timeout(Duration::from_secs(60)).expect("it does not wait for more");
+        let decision: Value = serde_json::from_str(&decision.expect("text")).expect("an object");
+        assert_eq!(decision["line"], number + 1);
+    }
+    drop(log);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(reader.join().expect("the reader does not panic").is_ok());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use support::{LOG, Temporary, tollgate, tollgate_reading};
 #[test]
 fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
     let log = Temporary::new("usage.log", LOG.as_bytes());
-    let cases: [(&[&str], &[&str]); 16] = [
+    let cases: [(&[&str], &[&str]); 18] = [
         (&[], &["Usage"]),
         (&["replay"], &["tollgate replay", "--demo", "access.log"]),
         (&["replay", log.text()], &["--limit token-bucket:60/min,burst=20"]),
@@ -17,7 +17,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option of fixed-window"]),
         (&["replay", log.text(), "--limit", "fixed-window:0/s"], &["fixed-window:0/s", "between 1 and"]),
         (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
-        (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["max_keys is 0"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["--max-keys is 0"]),
         (&["replay", log.text(), "--demo"], &["cannot be used with"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--key", "ip"], &["client, user, path"]),
         (
@@ -26,7 +26,12 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         ),
         (&["tune", log.text(), "--period", "0s"], &["longer than nothing"]),
         (&["tune", log.text(), "--keep", "101%"], &["more than 100%"]),
+        (
+            &["replay", log.text(), "--limit", "sliding-window:5000/min,subwindows=12"],
+            &["sliding-window:5000/min,subwindows=12", "with fewer", "sliding-window:5000/min  the estimate"],
+        ),
         (&["stress", "--threads", "0"], &["--threads"]),
+        (&["stress", "--limit", "sliding-window:5000/min,subwindows=12"], &["the estimate"]),
     ];
     for (arguments, parts) in cases {
         let run = tollgate(arguments);
@@ -52,7 +57,7 @@ fn what_was_read_of_a_damaged_file_is_shown_and_the_exit_code_tells() {
     assert_eq!(run.code, Some(2));
     let object: serde_json::Value = serde_json::from_str(&run.out).expect("what was read is shown");
     assert!(object["requests"].as_u64().is_some_and(|requests| requests > 0));
-    assert!(run.err.contains("ends early"), "{}", run.err);
+    assert_eq!(run.err.matches("ends early").count(), 1, "said once: {}", run.err);
 }
 
 #[test]

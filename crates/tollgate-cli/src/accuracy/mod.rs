@@ -51,8 +51,12 @@ previous * overlap + current, and the truth, the exact number in the window
   near the limit    the same, where the truth is at least half of the limit
   most over         the most by which the truth went over the limit
 
-Published (Cloudflare, 2017, 400 million requests of 270,000 sources): 0.003 %
-wrongly allowed or limited, 6 % mean difference, nobody more than 15 % over.
+Published, of 400 million requests from 270,000 sources (Cloudflare, 2017,
+blog.cloudflare.com/counting-things-a-lot-of-different-things): 0.003 % of the
+requests wrongly allowed or limited, 6 % mean difference between the real and
+the approximate rate; 3 sources were let through slightly above the threshold,
+by less than 15 %, and no source was limited below it. How the means were taken
+is not said there, so compare the magnitudes only.
 
 The log is kept in memory: about 40 bytes a request, and its keys. Peeks and
 resets of a trace are passed over.
@@ -163,8 +167,8 @@ impl fmt::Display for Comparison<'_> {
         write!(
             f,
             "{}: {} of {} in {}\nsliding-window:LIMIT per {} against the exact count\n\n{columns}\n\
-             Published for comparison: 0.003 % wrongly allowed or refused, 6 % mean\n\
-             difference, most over 15 %. The columns: tollgate accuracy --help\n",
+             Published (Cloudflare, 2017): 0.003 % wrongly allowed or refused, 6 % mean\n\
+             difference, most over less than 15 %. More: tollgate accuracy --help\n",
             self.args.reading.title(),
             counted(requests, "request"),
             counted(self.timelines.keys() as u64, "key"),

@@ -10,7 +10,8 @@
 //! - one file per kind of line: [`clf`], [`delimited`], [`json`], then [`trace`], which is JSON too;
 //! - [`detect`]: which of them a file needs;
 //! - [`source`] (files, standard input, gzip) and [`blocks`] (whole lines, about 256 KiB at a time);
-//! - [`pipeline`]: parser threads on one side, the caller on the other, records in input order.
+//! - [`in_order`] (batches by their numbers) and [`pipeline`]: parser threads on one side, the caller on the
+//!   other, records in input order.
 //!
 //! Whatever the bytes are, a line is a record, ignored (blank, comment, header), or counted as malformed
 //! with its number and a reason. Nothing here panics because of what a file holds.
@@ -22,6 +23,7 @@ mod delimited;
 mod detect;
 mod error;
 mod fields;
+mod in_order;
 mod json;
 mod key;
 mod lines;

@@ -21,7 +21,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::batch::{Batch, Record};
 use super::blocks::{Block, Blocks, Content, LINE_LIMIT};
-use super::error::IngestError;
+use super::in_order::{Alarm, InOrder, Message};
 use super::lines;
 use super::options::Options;
 use super::source::{self, Progress, Source};
@@ -81,8 +81,7 @@ fn read_with(
     drop((full, empties));
 
     let mut place = Place { file: 0, lines_before: 0 };
-    let in_order = InOrder { fulls, waiting: Vec::new(), next: 0 };
-    for outcome in in_order {
+    for outcome in InOrder::new(fulls) {
         let batch = match outcome {
             Ok(batch) => batch,
             Err(error) => return Err(Box::new(Stopped { totals, error })),
@@ -101,7 +100,7 @@ fn read_with(
 
 /// What a parser thread does, until the sources end or nobody listens.
 fn parse(blocks: &Mutex<Blocks>, empties: &Receiver<Batch>, full: &Sender<Message>) {
-    let _alarm = Alarm(full.clone());
+    let _alarm = Alarm::new(full.clone());
     let mut block = Block::new();
     for mut batch in empties {
         let next = blocks.lock().expect("a parser that panics ends the reading").next(&mut block);
@@ -121,51 +120,6 @@ fn parse(blocks: &Mutex<Blocks>, empties: &Receiver<Batch>, full: &Sender<Messag
         });
         if full.send(Message::Block(number, outcome)).is_err() {
             return;
-        }
-    }
-}
-
-/// What parsers say to the caller.
-enum Message {
-    /// The block of this number is parsed, or there was none to be had.
-    Block(u64, Result<Batch, IngestError>),
-    /// The sender's thread is gone, and its block with it.
-    Panicked,
-}
-
-/// Tells the caller when its thread panics: he waits for a block that will never come.
-struct Alarm(Sender<Message>);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let _ = self.0.send(Message::Panicked);
-        }
-    }
-}
-
-/// Batches in the order of their numbers.
-struct InOrder {
-    fulls: Receiver<Message>,
-    /// Those that came too early; at most as many as there are batches.
-    waiting: Vec<(u64, Result<Batch, IngestError>)>,
-    next: u64,
-}
-
-impl Iterator for InOrder {
-    type Item = Result<Batch, IngestError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(at) = self.waiting.iter().position(|(number, _)| *number == self.next) {
-                self.next += 1;
-                return Some(self.waiting.swap_remove(at).1);
-            }
-            match self.fulls.recv() {
-                Ok(Message::Block(number, outcome)) => self.waiting.push((number, outcome)),
-                Ok(Message::Panicked) => panic!("a parser thread panicked; its message stands above"),
-                Err(_) => return None,
-            }
         }
     }
 }
@@ -302,19 +256,5 @@ mod tests {
         assert!(read.is_ok());
         let size = text.len() as u64;
         assert_eq!((progress.bytes(), progress.total(), progress.lines()), (size, Some(size), 20_000));
-    }
-
-    #[test]
-    #[should_panic(expected = "a parser thread panicked")]
-    fn a_parser_that_panics_does_not_leave_the_caller_waiting() {
-        let (full, fulls) = bounded(1);
-        let kept = full.clone();
-        let parser = thread::spawn(move || {
-            let _alarm = Alarm(full);
-            panic!("on purpose");
-        });
-        assert!(parser.join().is_err());
-        InOrder { fulls, waiting: Vec::new(), next: 0 }.for_each(drop);
-        drop(kept);
     }
 }

@@ -143,12 +143,15 @@ impl Reading {
 }
 
 impl Read {
-    /// Lines that could not be read, for people: how many, why the first of them, and why reading stopped.
+    /// Lines that could not be read, for people: how many, and why the first of them.
     pub(crate) fn troubles(&self, names: &[String]) -> Vec<String> {
         let Totals { malformed, records, without_key, .. } = self.totals;
         let mut troubles = Vec::new();
         if malformed > 0 {
             troubles.push(match malformed {
+                _ if records == 0 => {
+                    format!("none of {malformed} lines could be read: is --format right? The first of them:")
+                }
                 1 => "1 line could not be read:".to_owned(),
                 _ => format!("{malformed} lines could not be read; the first of them:"),
             });
@@ -162,7 +165,6 @@ impl Read {
                 "{without_key} of {records} records lack what --key asks for; they share the key \"-\""
             ));
         }
-        troubles.extend(self.stopped.iter().map(|why| format!("stopped early: {why}")));
         troubles
     }
 }

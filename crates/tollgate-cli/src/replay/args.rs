@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::limit::Limit;
 use crate::failure::{Failure, say};
 use crate::reading::Reading;
-use crate::report::figures::grouped;
-use crate::spec::Spec;
+use crate::report::figures::counted;
+use crate::spec::{Spec, refusal};
 
 /// What `--demo` is limited to when nothing is said.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
@@ -28,7 +28,8 @@ pub(crate) struct Args {
     ///   token-bucket    burst=N (default COUNT), initial=N (default burst)
     ///   leaky-bucket    capacity=N (default COUNT), mode=meter|queue
     ///   fixed-window    count=allowed|all
-    ///   sliding-window  count=allowed|all, subwindows=K
+    ///   sliding-window  count=allowed|all, subwindows=K (never above COUNT in
+    ///                   any window; the more of them, the smaller COUNT must be)
     ///   sliding-log     count=allowed|all
     ///
     /// With several limits a request is admitted when all admit it; a refused
@@ -101,12 +102,11 @@ impl Args {
         }
         let limit = |spec: &Spec| {
             let limit = Limit::new(*spec, self.max_keys, specs.len())
-                .map_err(|error| Failure::Usage(format!("the limit {spec}: {error}")))?;
+                .map_err(|error| Failure::Usage(refusal(*spec, &error)))?;
             if limit.is_cramped {
                 say(&format!(
-                    "{limit}: room for {} keys that owe something at once, to stay within 1 GiB; \
-                     --max-keys changes that",
-                    grouped(limit.max_keys() as u64)
+                    "{limit}: room for {} in debt at once, to stay within 1 GiB; --max-keys changes that",
+                    counted(limit.max_keys() as u64, "key")
                 ));
             }
             Ok(limit)

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     show(args, &outcome, &names)?;
     match &outcome.read.stopped {
         None => Ok(()),
-        Some(why) => Err(Failure::Usage(why.clone())),
+        Some(why) => Err(Failure::Usage(format!("stopped early: {why}"))),
     }
 }
 

@@ -4,28 +4,27 @@ use std::fmt;
 
 use super::ALGORITHMS;
 
-/// A text that is no limit.
+/// A text that is no limit. Whoever reports it has the text, and shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadSpec {
-    text: String,
     problem: String,
     example: &'static str,
 }
 
 impl BadSpec {
-    pub(super) fn new(text: &str, problem: String, example: &'static str) -> Self {
-        Self { text: text.to_owned(), problem, example }
+    pub(super) fn new(problem: String, example: &'static str) -> Self {
+        Self { problem, example }
     }
 
-    pub(super) fn algorithm(text: &str, found: &str) -> Self {
+    pub(super) fn algorithm(found: &str) -> Self {
         let names = ALGORITHMS.map(|(name, _)| name).join(", ");
-        Self::new(text, format!("{found:?} is none of the algorithms {names}"), ALGORITHMS[0].1)
+        Self::new(format!("{found:?} is none of the algorithms {names}"), ALGORITHMS[0].1)
     }
 }
 
 impl fmt::Display for BadSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the limit {:?}: {} (e.g. {})", self.text, self.problem, self.example)
+        write!(f, "{} (e.g. {})", self.problem, self.example)
     }
 }
 

@@ -13,6 +13,7 @@ mod limit;
 mod number;
 mod options;
 mod period;
+mod refusal;
 
 use std::str::FromStr;
 
@@ -21,6 +22,7 @@ use tollgate::{Count, Rate};
 pub(crate) use error::BadSpec;
 pub(crate) use limit::Spec;
 pub(crate) use period::period;
+pub(crate) use refusal::refusal;
 
 use options::Options;
 
@@ -40,9 +42,9 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Self, BadSpec> {
         let (algorithm, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some((algorithm, example)) = ALGORITHMS.into_iter().find(|(name, _)| *name == algorithm) else {
-            return Err(BadSpec::algorithm(text, algorithm));
+            return Err(BadSpec::algorithm(algorithm));
         };
-        let bad = |problem: String| BadSpec::new(text, problem, example);
+        let bad = |problem: String| BadSpec::new(problem, example);
         let mut parts = rest.split(',');
         let rate = rate(parts.next().unwrap_or_default()).map_err(bad)?;
         let options = Options::read(algorithm, parts).map_err(bad)?;

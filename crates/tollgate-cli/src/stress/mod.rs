@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::columns::{Columns, Side, plain};
 use crate::failure::Failure;
 use crate::report::figures::{counted, grouped, percent};
-use crate::spec::Spec;
+use crate::spec::{Spec, refusal};
 use bound::bound;
 use hammer::{Hammered, Plan, SAMPLED, hammer};
 
@@ -99,8 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         time: Duration::from_secs_f64(args.seconds),
         draws: draws::draw(args.keys, args.skew, 1),
     };
-    let hammered =
-        hammer(&plan).map_err(|error| Failure::Usage(format!("the limit {}: {error}", args.limit)))?;
+    let hammered = hammer(&plan).map_err(|error| Failure::Usage(refusal(args.limit, &error)))?;
     let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted);
     let outcome = Outcome { args, threads, hammered: &hammered, verdict: &verdict };
     let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };

@@ -1,0 +1,99 @@
+//! What parser threads send, back in the order of the input; and an alarm for the one who waits for it.
+
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::batch::Batch;
+use super::error::IngestError;
+
+/// What parsers say to the caller.
+pub(super) enum Message {
+    /// The block of this number is parsed, or there was none to be had.
+    Block(u64, Result<Batch, IngestError>),
+    /// The sender's thread is gone, and its block with it.
+    Panicked,
+}
+
+/// Tells the caller when its thread panics: he waits for a block that will never come.
+pub(super) struct Alarm(Sender<Message>);
+
+impl Alarm {
+    pub(super) fn new(caller: Sender<Message>) -> Self {
+        Self(caller)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.0.send(Message::Panicked);
+        }
+    }
+}
+
+/// Batches in the order of their numbers.
+pub(super) struct InOrder {
+    fulls: Receiver<Message>,
+    /// Those that came too early; at most as many as there are batches.
+    waiting: Vec<(u64, Result<Batch, IngestError>)>,
+    next: u64,
+}
+
+impl InOrder {
+    pub(super) fn new(fulls: Receiver<Message>) -> Self {
+        Self { fulls, waiting: Vec::new(), next: 0 }
+    }
+}
+
+impl Iterator for InOrder {
+    type Item = Result<Batch, IngestError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(at) = self.waiting.iter().position(|(number, _)| *number == self.next) {
+                self.next += 1;
+                return Some(self.waiting.swap_remove(at).1);
+            }
+            match self.fulls.recv() {
+                Ok(Message::Block(number, outcome)) => self.waiting.push((number, outcome)),
+                Ok(Message::Panicked) => panic!("a parser thread panicked; its message stands above"),
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    #[test]
+    fn batches_come_in_the_order_of_their_numbers() {
+        let (full, fulls) = bounded(4);
+        for number in [2, 0, 3, 1] {
+            let mut batch = Batch::default();
+            batch.lines = number;
+            assert!(full.send(Message::Block(number, Ok(batch))).is_ok());
+        }
+        drop(full);
+        let lines: Vec<_> = InOrder::new(fulls).map(|batch| batch.expect("no errors").lines).collect();
+        assert_eq!(lines, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a parser thread panicked")]
+    fn a_parser_that_panics_does_not_leave_the_caller_waiting() {
+        let (full, fulls) = bounded(1);
+        let kept = full.clone();
+        let parser = thread::spawn(move || {
+            let _alarm = Alarm::new(full);
+            panic!("on purpose");
+        });
+        assert!(parser.join().is_err());
+        InOrder::new(fulls).for_each(drop);
+        drop(kept);
+    }
+}

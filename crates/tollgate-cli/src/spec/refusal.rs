@@ -1,0 +1,95 @@
+//! What the engine does not accept, in the words of the command line, and what to give instead.
+
+use tollgate::{Error, Limiter, Quota};
+
+use super::Spec;
+
+/// Says which limit is refused, why, and where there is one, the way out.
+pub(crate) fn refusal(spec: Spec, error: &Error) -> String {
+    let problem = match *error {
+        Error::OutOfRange { field, value, min, max } => {
+            let (name, unit) = match field {
+                "rate.count" => ("the count", ""),
+                "rate.period" => ("the period", " ns"),
+                "max_keys" => ("--max-keys", ""),
+                other => (other, ""),
+            };
+            format!("{name} is {value}{unit}, but must be between {min} and {max}{unit}")
+        }
+        _ => error.to_string(),
+    };
+    let advice = match (spec, error) {
+        (
+            Spec::SlidingWindow { subwindows: Some(given), .. },
+            Error::OutOfRange { field: "rate.count", value: 1.., .. },
+        ) => roomier(spec, given),
+        _ => String::new(),
+    };
+    format!("the limit {spec}: {problem}{advice}")
+}
+
+/// A sub-window takes its bits from the count: what fits the same count, with fewer of them or with none.
+fn roomier(spec: Spec, given: u32) -> String {
+    let with = |k| with_subwindows(spec, k);
+    let fewer = (2..given).rev().map(|k| with(Some(k))).find(|spec| is_accepted(*spec));
+    let fewer = fewer.map_or(String::new(), |spec| format!("\n  {spec}  with fewer sub-windows"));
+    let plain = with(None);
+    let plain = if is_accepted(plain) { format!("\n  {plain}  the estimate") } else { String::new() };
+    if fewer.is_empty() && plain.is_empty() {
+        return String::new();
+    }
+    format!(" with {given} sub-windows. There is room for it in:{fewer}{plain}")
+}
+
+fn with_subwindows(spec: Spec, k: Option<u32>) -> Spec {
+    match spec {
+        Spec::SlidingWindow { rate, count, .. } => Spec::SlidingWindow { rate, subwindows: k, count },
+        other => other,
+    }
+}
+
+fn is_accepted(spec: Spec) -> bool {
+    Limiter::<[u8], Quota>::builder(spec.quota()).memory().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let spec: Spec = text.parse().expect(text);
+        let error = Limiter::<[u8], Quota>::builder(spec.quota()).memory().expect_err(text);
+        refusal(spec, &error)
+    }
+
+    /// The limits that an advice offers.
+    fn offered(advice: &str) -> Vec<Spec> {
+        let limits = advice.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        limits.map(|limit| limit.parse().expect(limit)).collect()
+    }
+
+    #[test]
+    fn a_count_too_large_for_its_sub_windows_is_offered_what_has_room() {
+        let advice = refused("sliding-window:5000/min,subwindows=12,count=all");
+        assert!(advice.contains("the count is 5000, but must be between 1 and"), "{advice}");
+        assert!(advice.contains("with 12 sub-windows"), "{advice}");
+        let offered = offered(&advice);
+        assert_eq!(offered.len(), 2, "{advice}");
+        assert!(offered.into_iter().all(|spec| spec.counts_all() && is_accepted(spec)), "{advice}");
+    }
+
+    #[test]
+    fn only_what_has_room_is_offered() {
+        let advice = refused("sliding-window:1_000_000_000/min,subwindows=2");
+        assert_eq!(offered(&advice).len(), 1, "{advice}");
+        assert_eq!(offered(&refused("sliding-window:0/s,subwindows=2")), []);
+        assert_eq!(offered(&refused("sliding-window:5/s,subwindows=99")), []);
+    }
+
+    #[test]
+    fn settings_are_called_what_the_command_line_calls_them() {
+        let advice = refused("fixed-window:0/s");
+        assert!(advice.starts_with("the limit fixed-window:0/s: the count is 0, but must be"), "{advice}");
+        assert!(refused("token-bucket:1/s,burst=0").contains("burst is 0"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Threads that work together, and a watch over them.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a crew may go without finishing a single operation.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A thread of a crew.
+pub(crate) struct Hand<'a> {
+    /// From 0.
+    pub(crate) number: usize,
+    barrier: &'a Barrier,
+    done: &'a AtomicU64,
+}
+
+impl Hand<'_> {
+    /// Waits until all have come here.
+    pub(crate) fn meet(&self) {
+        self.barrier.wait();
+    }
+
+    /// An operation has returned.
+    pub(crate) fn did(&self) {
+        self.done.fetch_add(1, Relaxed);
+    }
+}
+
+/// Runs `work` on `hands` threads that start together. Ends the process when they stop getting on: a check that
+/// hangs would otherwise hang the test.
+pub(crate) fn crew<T: Send>(hands: usize, work: impl Fn(Hand<'_>) -> T + Sync) -> Vec<T> {
+    let (barrier, done) = (&Barrier::new(hands), &AtomicU64::new(0));
+    let (work, (finished, watch)) = (&work, channel::<()>());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut before = 0;
+            while watch.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let now = done.load(Relaxed);
+                if now == before {
+                    eprintln!("no operation returned for {PATIENCE:?}, after {now} that did");
+                    std::process::abort();
+                }
+                before = now;
+            }
+        });
+        let hand = |number| {
+            scope.spawn(move || {
+                barrier.wait();
+                work(Hand { number, barrier, done })
+            })
+        };
+        let working: Vec<_> = (0..hands).map(hand).collect();
+        let results: Vec<_> = working.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        drop(finished);
+        results
+            .into_iter()
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// A small generator of numbers that look random: splitmix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
