@@ -4,15 +4,16 @@
 //! slot's word says which position comes next. A position's *lap* is `p / len`.
 //!
 //! ```text
-//!   63    62                                       0
-//!  +-----+------------------------------------------+
-//!  | lap |  when, in ns since clock zero, plus 1      |  lap: the low bit of the position's lap; 0: never
-//!  +-----+------------------------------------------+
+//!   63    62     61                                0
+//!  +-----+------+-----------------------------------+
+//!  | lap | live |  when, in ns since zero, plus 1   |   lap: the low bit of the position's lap
+//!  +-----+------+-----------------------------------+   live: what this overwrote was still inside; 0: never
 //! ```
 //!
 //! An admission first *proposes* its time at the positions it wants (`propose`), then wins them by moving the head
 //! with one compare-exchange on the slot's word. A proposal that lost, or whose thread was stopped, is harmless: it
-//! overwrote an entry that had left the window, and the next admission raises it to its own time. So an entry behind
+//! overwrote an entry that had left the window (or says that it had not, for refused requests that count), and the
+//! next admission raises it to its own time. So an entry behind
 //! the head always carries a time no earlier than its admission, and nobody ever waits for anybody.
 //!
 //! | edge | release | acquire | carries |
@@ -24,8 +25,9 @@ use crate::bits::Field;
 use crate::sync::{AtomicU64, Ordering};
 use Ordering::{Acquire, Release};
 
-const WHEN: Field = Field::lowest(63);
-const LAP: Field = WHEN.above(1);
+const WHEN: Field = Field::lowest(62);
+const LIVE: Field = WHEN.above(1);
+const LAP: Field = LIVE.above(1);
 const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 
 /// One slot's ring. Empty for every algorithm but the log.
@@ -49,7 +51,12 @@ impl Entry {
         WHEN.get(self.bits).checked_sub(1)
     }
 
-    /// Whether the entry already carries a time proposed for the position, the one before it having left the window.
+    /// Whether the proposal lies over an entry that had not left the window.
+    pub(crate) fn is_over_live(self) -> bool {
+        self.proposed && LIVE.get(self.bits) == 1
+    }
+
+    /// Whether the entry already carries a time proposed for the position.
     pub(crate) fn is_proposed(self) -> bool {
         self.proposed
     }
@@ -101,22 +108,31 @@ impl<'a> Ring<'a> {
         Entry { bits, proposed: LAP.get(bits) == lap }
     }
 
-    /// Forgets all times. Whatever is admitted meanwhile may be forgotten with them.
-    pub(crate) fn erase(self) {
-        self.entries.iter().for_each(|cell| cell.store(0, Release)); // R2
+    /// Forgets all times, while the slot is still the one that `unmoved` looks at. `false` when it is not.
+    pub(crate) fn erase(self, unmoved: impl Fn() -> bool) -> bool {
+        self.entries.iter().all(|cell| {
+            let seen = cell.load(Acquire); // R2
+            // Entries never repeat: what was there while the slot was the key's is what is erased. A time that the
+            // key itself has written since stays.
+            let erased = unmoved();
+            if erased {
+                let _ = cell.compare_exchange(seen, 0, Release, Ordering::Relaxed); // R2
+            }
+            erased
+        })
     }
 
-    /// Makes `position` carry at least `now`. `false` when `seen` is no longer there: decide again.
+    /// Makes `position` carry at least `now`; `live` when what it overwrites is still inside the window. `false` when `seen` is no longer there: decide again.
     ///
     /// The caller has made sure that the head had not moved after it read `seen`: otherwise `seen` might be the
     /// committed entry of a later lap.
     #[inline]
-    pub(crate) fn propose(self, position: u64, seen: Entry, now: u64) -> bool {
+    pub(crate) fn propose(self, position: u64, seen: Entry, now: u64, live: bool) -> bool {
         if seen.proposed && seen.when() >= Some(now) {
             return true;
         }
         let (cell, lap) = self.place(position);
-        let bits = LAP.of(lap) | WHEN.of(now.min(Self::END) + 1);
+        let bits = LAP.of(lap) | LIVE.of(live.into()) | WHEN.of(now.min(Self::END) + 1);
         cell.compare_exchange(seen.bits, bits, Release, Ordering::Relaxed).is_ok() // R2
     }
 }

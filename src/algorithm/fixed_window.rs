@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// **Formula.** `window = floor(unix_time / period)`; admitted iff `count + cost <= limit`.
 ///
 /// **Memory.** One word a key: the window's number for twenty years, and the count in what is left (a million a
-/// second fits with three bits to spare). **Source.** folklore; windows aligned to the Unix epoch as in Redis'
+/// second fits with twelve bits to spare). **Source.** folklore; windows aligned to the Unix epoch as in Redis'
 /// `INCR` pattern.
 ///
 /// # Examples
@@ -77,10 +77,11 @@ impl Algorithm for FixedWindow {
         let index = Windows::index_field(period);
         let field = Field::lowest(index.start());
         let windows = Windows::new(period, origin);
+        let half = tiers.iter().map(|tier| tier.rate.count() / 2).min().unwrap_or(0).min(field.max());
         let rule = |tier: &Self| {
             let limit = tier.rate.count();
             within("rate.count", limit, 1_u64, field.max())?;
-            Ok(FixedRule { windows, index, field, limit, count })
+            Ok(FixedRule { windows, index, field, limit, half, count })
         };
         tiers.iter().map(rule).collect()
     }
@@ -100,6 +101,8 @@ pub struct FixedRule {
     index: Field,
     field: Field,
     limit: u64,
+    /// Half of the smallest limit of the table.
+    half: u64,
     count: Count,
 }
 
@@ -147,12 +150,8 @@ impl Rule for FixedRule {
         self.seen(payload, at).1 == 0
     }
 
-    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
-        let (index, mine) = self.seen(payload, at);
-        let (other_index, theirs) = self.seen(other, at);
-        let theirs = if other_index < index { 0 } else { theirs };
-        let mine = if index < other_index { 0 } else { mine };
-        self.index.of(index.max(other_index)) | (mine + theirs).min(self.ceiling())
+    fn half(&self, at: Moment) -> Option<u64> {
+        Some(self.index.of(at.tick) | self.half)
     }
 
     fn forgive(&self, payload: u64, at: Moment) -> u64 {

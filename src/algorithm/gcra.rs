@@ -23,6 +23,8 @@ pub struct Gcra {
     pub(crate) price: u64,
     /// Grains in a full bucket.
     pub(crate) full: u64,
+    /// Grains in half of the smallest bucket of the table.
+    pub(crate) half: u64,
     /// The TAT that every bucket has at the clock's zero: above 0 when buckets do not start full.
     pub(crate) start: u64,
     /// Tokens in a full bucket.
@@ -57,11 +59,11 @@ impl Rule for Gcra {
 
     #[inline]
     fn expired(&self, payload: u64, at: Moment) -> bool {
-        payload <= at.tick.max(self.start)
+        payload <= at.tick
     }
 
-    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
-        payload.max(at.tick) + other.saturating_sub(at.tick).min(self.full)
+    fn half(&self, at: Moment) -> Option<u64> {
+        Some(at.tick + self.half)
     }
 
     fn forgive(&self, _: u64, at: Moment) -> u64 {

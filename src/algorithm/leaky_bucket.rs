@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::refill::{Bucket, Refill};
+use crate::algorithm::refill::{Bucket, Refill, half};
 use crate::algorithm::{Algorithm, sealed};
 use crate::error::Error;
 use crate::rate::Rate;
@@ -95,10 +95,12 @@ impl Algorithm for LeakyBucket {
             .map(|tier| Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity" })
             .collect();
         let (refill, prices) = Refill::fit(&buckets)?;
+        let half = half(&buckets, &prices);
         let rule = |(tier, price): (&Self, u64)| Gcra {
             refill,
             price,
             full: tier.capacity * price,
+            half,
             start: 0,
             burst: tier.capacity,
             queue: tier.mode == Mode::Queue,

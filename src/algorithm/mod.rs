@@ -8,8 +8,9 @@
 //! rests on them:
 //!
 //! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
-//! * a charge makes the payload larger, so a compare-exchange on an old word cannot succeed by accident;
-//! * among the payloads of one table a smaller one owes no more than a larger one (for the sliding counters: roughly).
+//! * a charge changes the payload to one that it has not been (for all but the log: to a larger one), so a
+//!   compare-exchange on an old word cannot succeed by accident;
+//! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
 
 mod fixed_window;
 mod gcra;
@@ -60,7 +61,8 @@ pub enum Count {
 #[non_exhaustive]
 pub struct Resolution {
     /// Buckets: `Some(s)` when tokens drip in grains of `1/s` token, because the rate's exact grain does not fit a
-    /// word for ten years. A grain is worth less than a nanosecond. `None`: every decision is exact.
+    /// word for ten years: a token may come up to one grain early. A grain is worth less than a nanosecond, or, when a
+    /// full bucket takes more than 73 years to refill, less than a millionth of a token. `None`: every decision is exact.
     pub grains: Option<u64>,
     /// Windows: counts stop here. Only [`Count::All`] gets that far.
     pub ceiling: u64,
@@ -125,8 +127,9 @@ pub trait Rule: Copy + Send + Sync + 'static {
     /// Whether the key is worth exactly as much as one that was never seen.
     fn expired(&self, payload: u64, at: Moment) -> bool;
 
-    /// `payload` with the debt of `other` on top.
-    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64;
+    /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
+    /// cannot be compared: a larger one must owe more at every later time.
+    fn half(&self, at: Moment) -> Option<u64>;
 
     /// `payload` with its debt forgiven; a ring is forgiven by [`erase`](Self::erase).
     fn forgive(&self, payload: u64, at: Moment) -> u64;
@@ -141,8 +144,10 @@ pub trait Rule: Copy + Send + Sync + 'static {
         0
     }
 
-    /// Empties the ring.
-    fn erase(&self, _ring: Ring<'_>) {}
+    /// Empties the ring of the key whose word `unmoved` looks at. `false`: it moved.
+    fn erase(&self, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
+        true
+    }
 
     /// Writes the request's time into the ring ahead of the head. `false`: the ring moved, decide again.
     /// `unmoved` says whether the slot's word is still the one decided on.

@@ -143,19 +143,6 @@ impl Packing {
         })
     }
 
-    /// The counts of both, window by window, from window `index` on.
-    pub(crate) fn sum(&self, mine: u64, theirs: u64, index: u64) -> u64 {
-        let index = index.max(self.index.get(mine)).max(self.index.get(theirs));
-        let (mine, theirs) = (self.rotated(mine, index), self.rotated(theirs, index));
-        let add = |field: Field, most: u64| field.of((field.get(mine) + field.get(theirs)).min(most));
-        let mut sum = self.index.of(index.min(self.index.max())) | add(self.current, self.ceiling);
-        for age in 1..=self.closed {
-            let field = self.closed_field(age);
-            sum |= add(field, field.max());
-        }
-        sum
-    }
-
     /// What becomes of a refused request.
     #[inline]
     pub(crate) fn refuse(&self, count: Count, payload: u64, cost: u64) -> Verdict {

@@ -160,8 +160,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.expired(payload, at))
     }
 
-    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
-        for_rule!(self, rule => rule.absorb(payload, other, at))
+    fn half(&self, at: Moment) -> Option<u64> {
+        for_rule!(self, rule => rule.half(at))
     }
 
     fn forgive(&self, payload: u64, at: Moment) -> u64 {
@@ -172,8 +172,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.bump(payload))
     }
 
-    fn erase(&self, ring: Ring<'_>) {
-        for_rule!(self, rule => rule.erase(ring))
+    fn erase(&self, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        for_rule!(self, rule => rule.erase(ring, unmoved))
     }
 
     fn ring_len(&self) -> u64 {

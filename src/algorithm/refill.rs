@@ -3,7 +3,7 @@
 //! A token is `price` grains, and `a/b` grains drip each nanosecond: `grains(t) = floor(t * a / b)`, exactly. Nothing
 //! is rounded call by call, so the long-run rate is the configured one, not one near it.
 //!
-//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) with `p` up to about 14, a grain is `1/q` of a
+//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) with `p` up to 7 (up to 14 when the bucket refills within months), a grain is `1/q` of a
 //! token and `b` is 1: a grain boundary falls on every nanosecond and every decision is exact. Larger `p` would need more bits
 //! than a word has for ten years, so grains are then as fine as fit (about 0.14 ns each; for buckets that take more than 73 years to refill, a
 //! millionth of a token at most) and a token may come up to one grain early, never more and never accumulating.
@@ -155,6 +155,11 @@ impl Ratio {
         let error = (price * drained).checked_sub(dripped)?;
         if error > dripped / 1_000_000_000 { None } else { u64::try_from(price).ok() }
     }
+}
+
+/// Grains in half of the smallest bucket.
+pub(crate) fn half(buckets: &[Bucket], prices: &[u64]) -> u64 {
+    buckets.iter().zip(prices).map(|(bucket, price)| bucket.burst / 2 * price).min().unwrap_or(0)
 }
 
 fn grains(now: u64, a: u64, b: u64) -> u128 {

@@ -86,8 +86,9 @@ impl Algorithm for SlidingLog {
         let step = bits(2 * UPTIME / (newest.max() - 1));
         // The word must not come back to a value within a window: two laps of the ring take at least two periods.
         within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
+        let end = ((newest.max() - 1) << step).min(Ring::END);
         let rule =
-            |tier: &Self| LogRule { limit: tier.rate.count(), period, ring, head, newest, step, count };
+            |tier: &Self| LogRule { limit: tier.rate.count(), period, ring, head, newest, step, end, count };
         Ok(tiers.iter().map(rule).collect())
     }
 }
@@ -110,6 +111,8 @@ pub struct LogRule {
     head: Field,
     newest: Field,
     step: u32,
+    /// The last nanosecond of the log's time.
+    end: u64,
     count: Count,
 }
 
@@ -131,13 +134,13 @@ impl LogRule {
     }
 
     /// When the unit admitted `back` positions before the head leaves the window; `None` when it has left. An entry
-    /// that already carries a proposal for the lap to come had left.
+    /// that already carries a proposal for the lap to come had left, unless the proposal says otherwise.
     fn leaves(&self, ring: Ring<'_>, seen: &Seen, back: u64) -> Option<u64> {
         if back <= ring.unstaged() {
             return Some(seen.now.saturating_add(self.period));
         }
         let entry = ring.entry(seen.head + self.ring - back);
-        if entry.is_proposed() {
+        if entry.is_proposed() && !entry.is_over_live() {
             return None;
         }
         let leaves = entry.when()?.saturating_add(self.period);
@@ -169,8 +172,8 @@ impl Rule for LogRule {
     }
 
     fn moment(&self, now: Timestamp) -> Moment {
-        // Time ends with the ring's entries: from there on nothing leaves the window, so logs fail closed.
-        Moment { tick: now.as_nanos().min(Ring::END), elapsed: 0 }
+        // Time ends with the word's and the ring's fields: from there on nothing leaves the window, so logs fail closed.
+        Moment { tick: now.as_nanos().min(self.end), elapsed: 0 }
     }
 
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
@@ -190,8 +193,9 @@ impl Rule for LogRule {
         newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
     }
 
-    fn absorb(&self, payload: u64, _: u64, _: Moment) -> u64 {
-        payload
+    /// A log's payload says when it last moved, not what it owes.
+    fn half(&self, _: Moment) -> Option<u64> {
+        None
     }
 
     fn forgive(&self, payload: u64, _: Moment) -> u64 {
@@ -202,8 +206,8 @@ impl Rule for LogRule {
         self.newest.set(payload, (self.newest.get(payload) + 1).min(self.newest.max()))
     }
 
-    fn erase(&self, ring: Ring<'_>) {
-        ring.erase();
+    fn erase(&self, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        ring.erase(unmoved)
     }
 
     fn ring_len(&self) -> u64 {
@@ -214,7 +218,10 @@ impl Rule for LogRule {
         let seen = self.seen(payload, ring, at.tick);
         (0..cost).all(|next| {
             let entry = ring.entry(seen.head + next);
-            unmoved() && ring.propose(seen.head + next, entry, seen.now)
+            // A refused request that counts is logged over an entry that is still inside.
+            let inside = !entry.is_proposed() || entry.is_over_live();
+            let live = inside && entry.when().is_some_and(|when| when.saturating_add(self.period) > seen.now);
+            unmoved() && ring.propose(seen.head + next, entry, seen.now, live)
         })
     }
 

@@ -158,8 +158,9 @@ impl Rule for SlidingRule {
         either!(self, rule => rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
     }
 
-    fn absorb(&self, payload: u64, other: u64, at: Moment) -> u64 {
-        either!(self, rule => rule.packing.sum(payload, other, at.tick))
+    /// Two counts run out at different speeds.
+    fn half(&self, _: Moment) -> Option<u64> {
+        None
     }
 
     fn forgive(&self, payload: u64, at: Moment) -> u64 {

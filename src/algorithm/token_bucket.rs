@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::refill::{Bucket, Refill};
+use crate::algorithm::refill::{Bucket, Refill, half};
 use crate::algorithm::{Algorithm, sealed};
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -12,8 +12,8 @@ use crate::rate::Rate;
 ///
 /// **Guarantee.** What is admitted in any interval of length `D` is at most `burst + rate * D`, and the long-run rate
 /// is the configured one without rounding. Both are exact when the rate in lowest terms (tokens in nanoseconds) has a
-/// numerator of at most 14 (so `100/s`, `60/min`, `7/s`, `1e10/s`); for other rates a token may come up to one
-/// nanosecond early, without accumulating. A full bucket and the refill together admit up to `2 * burst` in the first
+/// numerator of at most 7 (so `100/s`, `60/min`, `7/s`), and up to 14 for a bucket that refills within months; for
+/// other rates a token may come up to one [grain](crate::Resolution::grains) early, without accumulating. A full bucket and the refill together admit up to `2 * burst` in the first
 /// period; see [`initial`](Self::initial) or use a window algorithm where that matters.
 ///
 /// **Formula.** GCRA: with `TAT` the moment at which the bucket is full again and `I = period / count`,
@@ -83,11 +83,12 @@ impl Algorithm for TokenBucket {
             .map(|tier| Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst" })
             .collect();
         let (refill, prices) = Refill::fit(&buckets)?;
+        let half = half(&buckets, &prices);
         let rule = |(tier, price): (&Self, u64)| {
             let initial = tier.initial.unwrap_or(tier.burst);
             within("initial", initial, 0_u64, tier.burst)?;
             let start = (tier.burst - initial) * price;
-            Ok(Gcra { refill, price, full: tier.burst * price, start, burst: tier.burst, queue: false })
+            Ok(Gcra { refill, price, full: tier.burst * price, half, start, burst: tier.burst, queue: false })
         };
         tiers.iter().zip(prices).map(rule).collect()
     }

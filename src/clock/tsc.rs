@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 pub struct TscClock {
     clock: quanta::Clock,
     zero: u64,
-    /// Nanoseconds in 2^64 ticks.
+    /// Nanoseconds in `2^POINT` ticks.
     scale: u64,
     unix_at_zero: Duration,
 }
@@ -26,9 +26,18 @@ impl TscClock {
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         let zero = clock.raw();
-        let scale = clock.delta_as_nanos(0, 1 << 48) << 16;
+        let scale = clock.delta_as_nanos(0, 1 << POINT);
         Self { clock, zero, scale, unix_at_zero: unix_now() }
     }
+}
+
+/// Ticks that calibrate the scale: more makes it finer, less leaves room for slow counters (down to 16 kHz).
+const POINT: u32 = 48;
+
+/// `ticks` in nanoseconds, for a counter that takes `scale` nanoseconds for `2^POINT`.
+#[inline]
+fn scaled(ticks: u64, scale: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(scale)) >> POINT) as u64
 }
 
 impl Default for TscClock {
@@ -41,10 +50,36 @@ impl Clock for TscClock {
     #[inline]
     fn now(&self) -> Timestamp {
         let ticks = self.clock.raw().saturating_sub(self.zero);
-        Timestamp::from_nanos(((u128::from(ticks) * u128::from(self.scale)) >> 64) as u64)
+        Timestamp::from_nanos(scaled(ticks, self.scale))
     }
 
     fn unix_at_zero(&self) -> Duration {
         self.unix_at_zero
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_and_fast_counters_are_scaled_to_nanoseconds() {
+        const YEAR: u64 = 31_557_600;
+        for (hertz, nanos_a_tick) in
+            [(24_000_000, 1_000.0 / 24.0), (1_000_000_000, 1.0), (3_000_000_000, 1.0 / 3.0)]
+        {
+            let scale = ((1_u64 << POINT) as f64 * nanos_a_tick) as u64;
+            let year = scaled(YEAR * hertz, scale) as f64;
+            assert!((year / (YEAR as f64 * 1e9) - 1.0).abs() < 1e-9, "{hertz} Hz: {year} ns");
+        }
+    }
+
+    #[test]
+    fn it_moves() {
+        let clock = TscClock::new();
+        let begun = clock.now();
+        while clock.now() <= begun {
+            std::hint::spin_loop();
+        }
     }
 }

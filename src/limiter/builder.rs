@@ -40,7 +40,7 @@ pub struct Builder<K: ?Sized, A, C> {
     key: PhantomData<fn(&K)>,
 }
 
-/// Keys a table is made for unless told otherwise: 4 MiB of address space, touched as keys come.
+/// Keys a table is made for unless told otherwise: 2 MiB of address space, touched as keys come.
 const DEFAULT_KEYS: usize = 1 << 16;
 
 /// Bytes a limiter may reserve unless told otherwise.
@@ -64,7 +64,7 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// How many keys that owe something the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     ///
-    /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key (it has room for nearly twice as many,
+    /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key, and at least 512 bytes (it has room for nearly twice as many,
     /// rounded up to a power of two), reserved at once and committed by the operating system as it is touched.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys;
@@ -136,7 +136,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         self
     }
 
-    /// The bytes that [`build`](Self::build) would reserve, whatever the budget.
+    /// The bytes of the table that [`build`](Self::build) would reserve, whatever the budget.
     ///
     /// # Errors
     ///

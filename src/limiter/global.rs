@@ -110,8 +110,9 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         let at = self.compiled.rule.moment(self.clock.now());
         loop {
             let seen = self.slot.load();
-            self.compiled.rule.erase(self.ring());
-            if self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at)) {
+            if self.compiled.rule.erase(self.ring(), || self.slot.is_still(seen))
+                && self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at))
+            {
                 return;
             }
         }

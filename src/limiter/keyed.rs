@@ -21,8 +21,8 @@ use crate::time::Timestamp;
 /// [`WhenFull`](crate::WhenFull).
 ///
 /// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
-/// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal
-/// writes nothing. A key's first check takes three compare-exchanges and a second look at the clock. No check ever
+/// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal of
+/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the clock. No check ever
 /// blocks, allocates or frees, or enters the operating system (but to have a page of the table committed the first
 /// time that it is touched).
 ///
@@ -119,7 +119,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
     ///
-    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A request
+    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
+    /// took over another's slot is forgiven what it took over, too. A request
     /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
     pub fn reset(&self, key: &K) -> bool {
         let (view, name) = self.locate(key);
@@ -234,10 +235,23 @@ impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
 }
 
 /// A [`Limiter`] under one of its quotas: see [`Limiter::tier`].
-#[derive(Debug)]
 pub struct Tier<'l, K: ?Sized, A: Algorithm, C> {
     limiter: &'l Limiter<K, A, C>,
     rule: &'l Compiled<A::Rule>,
+}
+
+impl<K: ?Sized, A: Algorithm, C> Clone for Tier<'_, K, A, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: ?Sized, A: Algorithm, C> Copy for Tier<'_, K, A, C> {}
+
+impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Tier<'_, K, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tier").field("rule", &self.rule.any).finish_non_exhaustive()
+    }
 }
 
 impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
@@ -253,10 +267,21 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
         self.limiter.charge(self.rule, key, cost, || self.limiter.clock.now())
     }
 
+    /// [`Limiter::check_at`] under this tier's quota.
+    #[inline]
+    pub fn check_at(&self, key: &K, now: Timestamp) -> Decision<'l> {
+        self.check_n_at(key, 1, now)
+    }
+
     /// [`Limiter::check_n_at`] under this tier's quota.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
         self.limiter.charge(self.rule, key, cost, || now)
+    }
+
+    /// [`Limiter::peek`] under this tier's quota.
+    pub fn peek(&self, key: &K) -> Decision<'l> {
+        self.peek_n_at(key, 1, self.limiter.clock.now())
     }
 
     /// [`Limiter::peek_n_at`] under this tier's quota.

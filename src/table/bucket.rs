@@ -227,7 +227,7 @@ impl<'a> View<'a> {
                     shares += 1;
                     self.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
-                Place::Shared => Some(self.turned_away(SHARED_PAYLOAD.get(overflow), events)),
+                Place::Shared => Some(self.turned_away(shared_debt(rule, overflow, at), events)),
                 Place::TurnedAway(payload, index) => {
                     let ring = self.ring::<R>(index);
                     Some(Ruling { ring, ..self.turned_away(payload, events) })
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
         if ask.rule.expired(word.payload(), at) {
             return Place::Vacant(index, word);
         }
-        full.place(ask, index, word, self.ring::<R>(index), at)
+        full.place(ask, index, word, at)
     }
 
     /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket
@@ -312,13 +312,18 @@ impl<'a> View<'a> {
             let overflow = SHARED_PAYLOAD.get(overflow);
             shared = !rule.expired(overflow, at);
             if shared {
-                owed = rule.absorb(owed, overflow, at);
+                owed = owed.max(overflow);
             }
         }
         let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
             Verdict::Allow(payload) => (true, payload),
             Verdict::DenyAndCount(payload) => (false, payload),
-            Verdict::Deny => return Some(Ruling { allowed: false, payload: owed, ring }),
+            Verdict::Deny => {
+                if left == OWED {
+                    self.table.events(ask.name).turned_away();
+                }
+                return Some(Ruling { allowed: false, payload: owed, ring });
+            }
         };
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
@@ -348,7 +353,11 @@ impl<'a> View<'a> {
         at: Moment,
     ) -> Option<Ruling<'a>> {
         let Some(payload) = shared_allowance(ask, overflow, at) else {
-            return Some(Ruling { allowed: false, payload: SHARED_PAYLOAD.get(overflow), ring: Ring::NONE });
+            return Some(Ruling {
+                allowed: false,
+                payload: shared_debt(ask.rule, overflow, at),
+                ring: Ring::NONE,
+            });
         };
         let sharing = header.sharing();
         if !self.bucket.advance(header, sharing) {
@@ -390,11 +399,7 @@ impl<'a> View<'a> {
             let (index, word, left) = match self.place(ask, &others, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
                 Place::HandedOver(index, word) => (index, word, OWED),
-                Place::Shared => {
-                    let owed = SHARED_PAYLOAD.get(overflow);
-                    let open = shared_allowance(ask, overflow, at).is_some();
-                    return if open { Ok((owed, Ring::NONE)) } else { denied(owed, Ring::NONE) };
-                }
+                Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
                 Place::TurnedAway(payload, index) => return denied(payload, self.ring::<R>(index)),
                 Place::WavedThrough(payload) => {
                     let ring = Ring::NONE.with_unstaged(ask.cost);
@@ -404,7 +409,7 @@ impl<'a> View<'a> {
             let overflow = SHARED_PAYLOAD.get(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let owed = self.owed(ask.rule, word, left, at);
-            let owed = if shared { ask.rule.absorb(owed, overflow, at) } else { owed };
+            let owed = if shared { owed.max(overflow) } else { owed };
             return Ok((owed, self.ring::<R>(index)));
         }
     }
@@ -415,8 +420,10 @@ impl<'a> View<'a> {
         loop {
             match self.scan(name) {
                 Found::Mine(index, word) => {
-                    rule.erase(self.ring::<R>(index));
-                    if self.bucket.slot(index).settle(word, rule.forgive(word.payload(), at)) {
+                    let slot = self.bucket.slot(index);
+                    if rule.erase(self.ring::<R>(index), || slot.is_still(word))
+                        && slot.settle(word, rule.forgive(word.payload(), at))
+                    {
                         return true;
                     }
                 }
@@ -441,19 +448,16 @@ impl<'a> View<'a> {
     }
 }
 
+/// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
+/// So the overflow word owes as much as any key that is not in the bucket.
+fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
+    SHARED_PAYLOAD.get(overflow).max(rule.half(at).unwrap_or(0))
+}
+
 /// What the overflow word becomes when it admits the request.
-///
-/// A key may come here owing what it owed when its slot was handed over, up to half of its limit: so the word grants
-/// the other half, and the two together never exceed the limit.
 fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Option<u64> {
-    let owed = SHARED_PAYLOAD.get(overflow);
-    let with_half = ask.cost + ask.rule.limit() / 2;
-    if with_half > ask.rule.limit() {
-        return None;
-    }
-    match (ask.rule.decide(owed, Ring::NONE, at, with_half), ask.rule.decide(owed, Ring::NONE, at, ask.cost))
-    {
-        (Verdict::Allow(_), Verdict::Allow(payload)) => Some(payload),
+    match ask.rule.decide(shared_debt(ask.rule, overflow, at), Ring::NONE, at, ask.cost) {
+        Verdict::Allow(payload) => Some(payload),
         _ => None,
     }
 }

@@ -10,15 +10,15 @@ use crate::table::word::Word;
 /// A table sized by `max_keys` keeps buckets at most 55 % full, so this concerns two keys in a thousand at capacity, and
 /// floods of new keys. Each such event is counted in [`Stats`](crate::Stats).
 ///
-/// No choice but `Allow` admits more than a key's limit.
+/// No choice but `Allow` admits more than a key's limit, or forgives a debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenFull {
-    /// The slot of the least debt is handed over together with its debt, if that is at most half of the limit: a
-    /// flood of new keys displaces its own. Otherwise the new keys of the bucket share one allowance of half the
-    /// limit. (The sliding log, which has no word to share, refuses then.)
+    /// The slot of the least debt is handed over *together with its debt*, if that is at most half of the smallest
+    /// limit: a flood of new keys displaces its own. Otherwise the new keys of the bucket share one allowance, which
+    /// starts at half of the limit.
     ///
-    /// No debt is ever forgiven: a key whose slot was handed over comes back to at least what it owed. For the
-    /// sliding window counters, whose debts do not all run out at one speed, that holds but for what rotation changes.
+    /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding window and the
+    /// sliding log refuse, as [`Deny`](Self::Deny) does.
     #[default]
     Share,
     /// A new key is refused until a slot runs empty.
@@ -43,24 +43,14 @@ pub(crate) enum Place {
 
 impl WhenFull {
     /// Where a new key goes when slot `index`, with its `word`, owes the least.
-    pub(crate) fn place<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        index: usize,
-        word: Word,
-        ring: Ring<'_>,
-        at: Moment,
-    ) -> Place {
+    pub(crate) fn place<R: Rule>(self, ask: Ask<'_, R>, index: usize, word: Word, at: Moment) -> Place {
         let (rule, payload) = (ask.rule, word.payload());
         match self {
-            Self::Share => {
-                let half_is_free = rule.decide(payload, ring, at, rule.limit() - rule.limit() / 2);
-                match half_is_free {
-                    Verdict::Allow(_) => Place::HandedOver(index, word),
-                    _ if rule.ring_len() > 0 => Place::TurnedAway(payload, index),
-                    _ => Place::Shared,
-                }
-            }
+            Self::Share => match rule.half(at) {
+                Some(half) if payload <= half => Place::HandedOver(index, word),
+                Some(_) => Place::Shared,
+                None => Place::TurnedAway(payload, index),
+            },
             Self::Deny => Place::TurnedAway(payload, index),
             Self::Allow => {
                 let fresh = rule.forgive(payload, at);

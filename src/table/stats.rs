@@ -10,9 +10,9 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Keys inserted into a slot that was never used.
+    /// Keys inserted into a slot that still read zero.
     pub inserted: u64,
-    /// Keys inserted into a slot whose last owner's debt had run out.
+    /// Keys inserted into a slot that had been used and owed nothing.
     pub recycled: u64,
     /// Keys that took over a slot with its debt, because their bucket was full.
     pub handed_over: u64,
