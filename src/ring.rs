@@ -13,8 +13,8 @@
 //! An admission first *proposes* its time at the positions it wants (`propose`), then wins them by moving the head
 //! with one compare-exchange on the slot's word. A proposal that lost, or whose thread was stopped, is harmless: it
 //! overwrote an entry that had left the window (or says that it had not, for refused requests that count), and the
-//! next admission raises it to its own time. So an entry behind
-//! the head always carries a time no earlier than its admission, and nobody ever waits for anybody.
+//! next admission raises it to its own time. So an entry behind the head always carries a time no earlier than its
+//! admission, and nobody ever waits for anybody.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
