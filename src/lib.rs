@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("tollgate packs its words for 64-bit targets");
+
 mod algorithm;
 mod bits;
 mod clock;

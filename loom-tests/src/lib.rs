@@ -46,6 +46,28 @@ pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, Manua
     (Arc::new(builder.build().expect("the model's quota is valid")), clock)
 }
 
+/// A thread of a model.
+pub type Run = Box<dyn FnOnce() -> u64 + Send>;
+
+/// Asks for each of `asks` in turn, and adds up what `counted` was admitted.
+pub fn take<A: Algorithm>(limiter: &Shared<A>, asks: &'static [(Named, u64)], counted: Named) -> Run {
+    let limiter = limiter.clone();
+    let admitted = move |&(key, cost): &(Named, u64)| {
+        let allowed = limiter.check_n(&key, cost).is_allowed();
+        if allowed && key == counted { cost } else { 0 }
+    };
+    Box::new(move || asks.iter().map(admitted).sum())
+}
+
+/// Moves the clock to each of `seconds` in turn.
+pub fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Run {
+    let clock = clock.clone();
+    Box::new(move || {
+        seconds.iter().for_each(|&second| clock.set(at(second)));
+        0
+    })
+}
+
 /// The moment `seconds` after the clock's zero.
 #[must_use]
 pub fn at(seconds: u64) -> Timestamp {
@@ -61,7 +83,7 @@ pub fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'sta
 }
 
 /// Runs `each` of the threads to its end and adds up what they admitted.
-pub fn admitted<const N: usize>(each: [Box<dyn FnOnce() -> u64 + Send>; N]) -> u64 {
+pub fn admitted<const N: usize>(each: [Run; N]) -> u64 {
     let mut each = each.map(Some);
     let first = each[0].take().expect("a model has a thread");
     let others: Vec<_> =

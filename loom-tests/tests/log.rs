@@ -1,35 +1,11 @@
 //! The sliding log's ring: propose, then win the head.
 #![cfg(loom)]
 
-use loom_tests::{Named, Shared, X, Y, Z, admitted, at, explore, limiter};
-use tollgate::{ManualClock, Rate, SlidingLog, WhenFull};
+use loom_tests::{X, Y, Z, admitted, at, explore, limiter, take, tick};
+use tollgate::{Rate, SlidingLog, WhenFull};
 
 /// Two in any second.
 const TWO: SlidingLog = SlidingLog::new(Rate::per_second(2));
-
-fn take(
-    limiter: &Shared<SlidingLog>,
-    asks: &'static [(Named, u64)],
-    counted: Named,
-) -> Box<dyn FnOnce() -> u64 + Send> {
-    let limiter = limiter.clone();
-    Box::new(move || {
-        let mut sum = 0;
-        for (key, cost) in asks {
-            let allowed = limiter.check_n(key, *cost).is_allowed();
-            sum += if allowed && *key == counted { *cost } else { 0 };
-        }
-        sum
-    })
-}
-
-fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Box<dyn FnOnce() -> u64 + Send> {
-    let clock = clock.clone();
-    Box::new(move || {
-        seconds.iter().for_each(|&second| clock.set(at(second)));
-        0
-    })
-}
 
 /// L12.
 #[test]

@@ -1,8 +1,8 @@
 //! The slot protocol: charge, insert, recycle, publish, deny, in every interleaving.
 #![cfg(loom)]
 
-use loom_tests::{Named, Shared, X, Y, Z, admitted, at, explore, limiter};
-use tollgate::{ManualClock, Rate, TokenBucket, WhenFull};
+use loom_tests::{Named, Run, Shared, X, Y, Z, admitted, at, explore, limiter, tick};
+use tollgate::{Rate, TokenBucket, WhenFull};
 
 /// One token a second, two at most.
 const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
@@ -10,23 +10,10 @@ const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
 const ONE: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(1);
 
 /// Checks `keys` in order, and counts those of `counted` that were admitted.
-fn check(
-    limiter: &Shared<TokenBucket>,
-    keys: &'static [Named],
-    counted: Named,
-) -> Box<dyn FnOnce() -> u64 + Send> {
+fn check(limiter: &Shared<TokenBucket>, keys: &'static [Named], counted: Named) -> Run {
     let limiter = limiter.clone();
     let count = move |key: &Named| u64::from(limiter.check(key).is_allowed() && *key == counted);
     Box::new(move || keys.iter().map(count).sum())
-}
-
-/// Moves the clock to each of `seconds` in turn.
-fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Box<dyn FnOnce() -> u64 + Send> {
-    let clock = clock.clone();
-    Box::new(move || {
-        seconds.iter().for_each(|&second| clock.set(at(second)));
-        0
-    })
 }
 
 /// L1. Also V2.1: refill and take are one step.
@@ -163,7 +150,7 @@ fn a_reset_forgives_once() {
         let (limiter, _) = limiter(ONE, WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());
         let reset = limiter.clone();
-        let forgive: Box<dyn FnOnce() -> u64 + Send> = Box::new(move || {
+        let forgive: Run = Box::new(move || {
             assert!(reset.reset(&X));
             0
         });

@@ -68,6 +68,17 @@ impl<C: Clock + ?Sized> Clock for &C {
     }
 }
 
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn unix_at_zero(&self) -> Duration {
+        (**self).unix_at_zero()
+    }
+}
+
 /// The Unix time now; zero when the system's clock is set before 1970.
 #[cfg(not(loom))]
 fn unix_now() -> Duration {
