@@ -18,7 +18,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | R1 | the head's compare-exchange in `Bucket`/`Word` (Release for a rule with a ring) | load of the slot's word | the times behind the head |
+//! | S3 | the charge of the slot's word, which holds the head: see `table/slot.rs` | load of that word | the times behind the head |
 //! | R2 | `propose` | `entry` | nothing but the entry itself; Acquire keeps a decision's reads in order |
 
 use crate::bits::Field;

@@ -7,8 +7,8 @@
 //!  line 3 | ...
 //! ```
 //!
-//! A key's probe sequence is its bucket's slots, beginning with one of the four lines. A hit touches that line. An
-//! insertion is four steps and three read-modify-writes: *claim* a slot at rest, *name* it, *commit* by a
+//! A key's probe sequence is its bucket's slots: its home slot, the rest of that line, the other lines. Most hits touch
+//! one line. An insertion is four steps and three read-modify-writes: *claim* a slot at rest, *name* it, *commit* by a
 //! compare-exchange of the header from the one that the scan began with, *publish*. Two insertions of one key cannot
 //! both commit, since the second's header has changed; a failed commit means that another succeeded, so inserters
 //! cannot abort each other forever. The clock of an insertion is read after its scan, so that it cannot miss a charge
@@ -172,11 +172,11 @@ impl<'a> View<'a> {
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
+        let ask = Ask { rule, name, cost };
         if let Some(place) = self.bucket.displaced(name)
             && let (word, owner) = self.bucket.slot(place).read()
             && owner == name
             && !word.is_frozen()
-            && let ask = (Ask { rule, name, cost })
             && let Some(ruling) =
                 self.bucket.slot(place).charge(word, ask, self.ring::<R>(place), rule.moment(now))
         {

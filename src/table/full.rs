@@ -10,7 +10,8 @@ use crate::table::word::Word;
 /// A table sized by `max_keys` keeps buckets at most 55 % full, so this concerns two keys in a thousand at capacity, and
 /// floods of new keys. Each such event is counted in [`Stats`](crate::Stats).
 ///
-/// No choice but `Allow` admits more than a key's limit, or forgives a debt.
+/// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does not step back: a key
+/// that lost its slot and comes back at an earlier time may get as much as the step refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenFull {
     /// The slot of the least debt is handed over *together with its debt*, if that is at most half of the smallest

@@ -17,7 +17,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon` | `load`, a failed charge | the slot's name, and that the header had committed |
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `settle` | `load`, a failed charge | the slot's name, and that the header had committed |
 //! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
 //!
