@@ -53,7 +53,9 @@ impl Rule for Gcra {
     #[inline]
     fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let now = at.tick;
-        let tat = self.tat(payload).max(now) + cost * self.price;
+        // Once `start` has passed it is no later than now.
+        let base = if now >= self.start { payload.max(now) } else { self.tat(payload).max(now) };
+        let tat = base + cost * self.price;
         if tat - now <= self.full { Verdict::Allow(tat) } else { Verdict::Deny }
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Refill {
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
+    /// Up to here a nanosecond is `a` whole grains: `last` when `b` is 1, else 0.
+    whole_until: u64,
     /// The last nanosecond at which the clock moves; it stands still from there on, so buckets fail closed.
     last: u64,
 }
@@ -77,16 +79,17 @@ impl Refill {
         let scale = ((u128::from(a) << POINT) / u128::from(b)) as u64;
         let last = ((u128::from(TOP - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
         let last = last.min((1 << POINT) - 1) as u64;
-        Ok((Self { a, b, scale, last }, prices))
+        let whole_until = if b == 1 { last } else { 0 };
+        Ok((Self { a, b, scale, whole_until, last }, prices))
     }
 
     /// `floor(now * a / b)`.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        let now = now.min(self.last);
-        if self.b == 1 {
+        if now <= self.whole_until {
             return now * self.a;
         }
+        let now = now.min(self.last);
         // `scale` is at most one unit of its last place too small and `now < 2^POINT`, so the estimate is at most one
         // grain short, which the remainder (small, so right even in wrapping arithmetic) shows.
         let estimate = ((u128::from(now) * u128::from(self.scale)) >> POINT) as u64;

@@ -15,8 +15,7 @@ use crate::time::Timestamp;
 pub struct TscClock {
     clock: quanta::Clock,
     zero: u64,
-    /// Nanoseconds in `2^POINT` ticks.
-    scale: u64,
+    scale: Scale,
     unix_at_zero: Duration,
 }
 
@@ -26,18 +25,34 @@ impl TscClock {
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         let zero = clock.raw();
-        let scale = clock.delta_as_nanos(0, 1 << POINT);
+        let scale = Scale::new(clock.delta_as_nanos(0, CALIBRATION));
         Self { clock, zero, scale, unix_at_zero: unix_now() }
     }
 }
 
 /// Ticks that calibrate the scale: more makes it finer, less leaves room for slow counters (down to 16 kHz).
-const POINT: u32 = 48;
+const CALIBRATION: u64 = 1 << 48;
 
-/// `ticks` in nanoseconds, for a counter that takes `scale` nanoseconds for `2^POINT`.
-#[inline]
-fn scaled(ticks: u64, scale: u64) -> u64 {
-    ((u128::from(ticks) * u128::from(scale)) >> POINT) as u64
+/// Nanoseconds a tick.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// 0 for counters of more than 1 GHz.
+    whole: u64,
+    /// In units of `2^-64`.
+    fraction: u64,
+}
+
+impl Scale {
+    /// The scale of a counter that takes `nanos` for `CALIBRATION` ticks.
+    fn new(nanos: u64) -> Self {
+        Self { whole: nanos / CALIBRATION, fraction: nanos % CALIBRATION * (u64::MAX / CALIBRATION + 1) }
+    }
+
+    #[inline]
+    fn nanos(&self, ticks: u64) -> u64 {
+        let part = ((u128::from(ticks) * u128::from(self.fraction)) >> 64) as u64;
+        if self.whole == 0 { part } else { part.saturating_add(ticks.saturating_mul(self.whole)) }
+    }
 }
 
 impl Default for TscClock {
@@ -49,13 +64,22 @@ impl Default for TscClock {
 impl Clock for TscClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let ticks = self.clock.raw().saturating_sub(self.zero);
-        Timestamp::from_nanos(scaled(ticks, self.scale))
+        // A branch that is never taken, where `saturating_sub` would be two more registers on every check.
+        match self.clock.raw().checked_sub(self.zero) {
+            Some(ticks) => Timestamp::from_nanos(self.scale.nanos(ticks)),
+            None => before_zero(),
+        }
     }
 
     fn unix_at_zero(&self) -> Duration {
         self.unix_at_zero
     }
+}
+
+/// The counter stepped back behind the clock's zero.
+#[cold]
+fn before_zero() -> Timestamp {
+    Timestamp::ZERO
 }
 
 #[cfg(test)]
@@ -68,8 +92,8 @@ mod tests {
         for (hertz, nanos_a_tick) in
             [(24_000_000, 1_000.0 / 24.0), (1_000_000_000, 1.0), (3_000_000_000, 1.0 / 3.0)]
         {
-            let scale = ((1_u64 << POINT) as f64 * nanos_a_tick) as u64;
-            let year = scaled(YEAR * hertz, scale) as f64;
+            let scale = Scale::new((CALIBRATION as f64 * nanos_a_tick) as u64);
+            let year = scale.nanos(YEAR * hertz) as f64;
             assert!((year / (YEAR as f64 * 1e9) - 1.0).abs() < 1e-9, "{hertz} Hz: {year} ns");
         }
     }

@@ -39,6 +39,8 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Table {
     buckets: Zeroed<Bucket>,
+    /// Of a bucket's number in a name: one less than their count.
+    mask: usize,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -80,6 +82,7 @@ impl Table {
             buckets: Zeroed::new(size.buckets)?,
             #[cfg(loom)]
             buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
+            mask: size.buckets - 1,
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
@@ -90,7 +93,7 @@ impl Table {
     /// The bucket of the key with this name.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let bucket = &self.buckets[name as usize & (self.buckets.len() - 1)];
+        let bucket = &self.buckets[name as usize & self.mask];
         View { bucket, table: self }
     }
 

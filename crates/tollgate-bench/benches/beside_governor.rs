@@ -10,10 +10,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tollgate_bench::{Peer, Workload, workloads};
 
 fn compare(criterion: &mut Criterion) {
-    for Workload { name, keys, governor, tollgate } in workloads() {
+    for Workload { name, keys, governor, tollgate, floor } in workloads() {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Elements(1));
-        for (name, check) in [("governor", governor), ("tollgate", tollgate)] {
+        for (name, check) in [("governor", governor), ("tollgate", tollgate), ("floor", floor)] {
             // Every key is known before the clock runs.
             black_box(check(&keys));
             group.bench_function(name, |bencher| bencher.iter_custom(|checks| time(&check, &keys, checks)));

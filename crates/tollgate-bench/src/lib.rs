@@ -1,9 +1,11 @@
 //! The workloads of the comparison: the same keys in the same order for everybody, under limits that are never
 //! reached (`allow`) or always (`deny`).
 //!
-//! governor is used as its documentation advises: the default keyed store and clock.
+//! governor is used as its documentation advises: the default keyed store and clock. The floor is no limiter: it mixes
+//! the key, reads the clock, and swaps one word by compare-exchange in a table of the size that the limiter would have.
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
@@ -22,6 +24,8 @@ pub struct Workload {
     pub governor: Peer,
     /// Tollgate, default clock and hash.
     pub tollgate: Peer,
+    /// What no limiter can beat.
+    pub floor: Peer,
 }
 
 /// Tokens a second, and a burst that nobody spends.
@@ -31,31 +35,36 @@ const PLENTY: u32 = 1_000_000_000;
 /// All workloads.
 #[must_use]
 pub fn workloads() -> Vec<Workload> {
-    let million = uniform(1_000_000, 2_000_000);
+    let hot = || vec![7; 1_000_000];
+    let million = || uniform(1_000_000, 2_000_000);
     vec![
         Workload {
             name: "hot key, allow",
-            keys: vec![7; 1_000_000],
+            keys: hot(),
             governor: theirs(allowing()),
             tollgate: ours(ALLOW),
+            floor: floor(),
         },
         Workload {
             name: "hot key, deny",
-            keys: vec![7; 1_000_000],
+            keys: hot(),
             governor: theirs(denying()),
             tollgate: ours(DENY),
+            floor: floor(),
         },
         Workload {
             name: "1M keys uniform, allow",
-            keys: million.clone(),
+            keys: million(),
             governor: theirs(allowing()),
             tollgate: ours(ALLOW),
+            floor: floor(),
         },
         Workload {
             name: "1M keys uniform, deny",
-            keys: million,
+            keys: million(),
             governor: theirs(denying()),
             tollgate: ours(DENY),
+            floor: floor(),
         },
     ]
 }
@@ -80,6 +89,26 @@ fn denying() -> governor::Quota {
 fn theirs(quota: governor::Quota) -> Peer {
     let limiter: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(quota);
     Box::new(move |keys| keys.iter().filter(|key| limiter.check_key(key).is_ok()).count())
+}
+
+/// Lines of 64 bytes in a table of a million keys: 32 MiB.
+const LINES: usize = 1 << 19;
+
+/// A word on a cache line of its own.
+#[repr(align(64))]
+struct Line(AtomicU64);
+
+fn floor() -> Peer {
+    let lines: Vec<Line> = (0..LINES).map(|_| Line(AtomicU64::new(0))).collect();
+    let clock = quanta::Clock::new();
+    Box::new(move |keys| {
+        let swap = |key: &&u64| {
+            let word = &lines[(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 45) as usize].0;
+            let (seen, now) = (word.load(Relaxed), clock.raw());
+            word.compare_exchange(seen, seen.max(now) + 1, Relaxed, Relaxed).is_ok()
+        };
+        keys.iter().filter(swap).count()
+    })
 }
 
 /// `asks` keys out of `0..keys`, uniformly at random, the same each time (splitmix64).
