@@ -32,8 +32,8 @@ use crate::time::Timestamp;
 /// assert!(limiter.check_n("alice", 4).is_never());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
+/// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::Limiter::refund) once only.
 #[must_use = "a decision that nobody looks at limits nothing"]
-#[derive(Clone, Copy)]
 pub struct Decision<'l> {
     pub(crate) verdict: Outcome,
     pub(crate) payload: u64,
@@ -41,6 +41,8 @@ pub struct Decision<'l> {
     pub(crate) now: Timestamp,
     pub(crate) rule: &'l AnyRule,
     pub(crate) ring: Ring<'l>,
+    /// The name of the key that was asked for.
+    pub(crate) name: u64,
 }
 
 /// What a request was told.
@@ -55,15 +57,20 @@ pub enum Outcome {
 }
 
 impl<'l> Decision<'l> {
-    pub(crate) fn of(ruling: Ruling<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64) -> Self {
+    pub(crate) fn of(ruling: Ruling<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64, name: u64) -> Self {
         let verdict = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
-        Self { verdict, payload: ruling.payload, cost, now, rule, ring: ruling.ring }
+        Self { verdict, payload: ruling.payload, cost, now, rule, ring: ruling.ring, name }
     }
 
     /// The answer to a request that changes nothing whatever is owed: of cost 0, or of more than the limit.
     pub(crate) fn trivial(owed: u64, ring: Ring<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64) -> Self {
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-        Self { verdict, payload: owed, cost, now, rule, ring }
+        Self { verdict, payload: owed, cost, now, rule, ring, name: 0 }
+    }
+
+    /// Whether the request took anything: it was admitted, neither for nothing, nor only looked at, nor uncounted.
+    pub(crate) fn took(&self) -> bool {
+        self.is_allowed() && self.cost > 0 && self.ring.unstaged() == 0
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.

@@ -59,6 +59,15 @@ pub fn take<A: Algorithm>(limiter: &Shared<A>, asks: &'static [(Named, u64)], co
     Box::new(move || asks.iter().map(admitted).sum())
 }
 
+/// Asks for `cost`, gives it back when it was admitted, and says how much of it stays taken.
+pub fn take_and_return<A: Algorithm>(limiter: &Shared<A>, key: Named, cost: u64) -> Run {
+    let limiter = limiter.clone();
+    Box::new(move || {
+        let decision = limiter.check_n(&key, cost);
+        if decision.is_allowed() { cost - limiter.refund(decision) } else { 0 }
+    })
+}
+
 /// Moves the clock to each of `seconds` in turn.
 pub fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Run {
     let clock = clock.clone();

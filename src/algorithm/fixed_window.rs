@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Rule, Verdict, sealed};
+use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Refund, Rule, Verdict, sealed};
 use crate::bits::Field;
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -147,7 +147,17 @@ impl Rule for FixedRule {
 
     #[inline]
     fn expired(&self, payload: u64, at: Moment) -> bool {
-        self.seen(payload, at).1 == 0
+        payload == 0 || self.index.get(payload) < at.tick
+    }
+
+    fn owes(&self, payload: u64, at: Moment) -> bool {
+        self.seen(payload, at).1 > 0
+    }
+
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+        let (index, count) = self.seen(payload, at);
+        let units = if index == self.index.get(charged) { cost.min(count) } else { 0 };
+        (units > 0).then(|| Refund { payload: payload - units, units })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

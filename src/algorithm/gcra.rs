@@ -8,10 +8,20 @@
 //!   admitted  iff  base + cost * price - now <= burst * price      then TAT = base + cost * price
 //! ```
 //!
+//! A request that left the TAT `charged` and is given back later lowers the TAT by what it certainly still owes:
+//!
+//! ```text
+//!   back = min(cost * price, charged - now)
+//! ```
+//!
+//! not by all of its cost: without the request the bucket might have been full at `charged - cost * price`, and its
+//! tokens since would have been lost. While somebody is booked into the future (`TAT - now > burst * price`), what was
+//! booked after the request rests on it: `back` is less by `TAT - charged`, as in Go's x/time/rate.
+//!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
 use crate::algorithm::refill::Refill;
-use crate::algorithm::{AnyRule, Moment, Rule, Verdict};
+use crate::algorithm::{AnyRule, Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
@@ -62,6 +72,14 @@ impl Rule for Gcra {
     #[inline]
     fn expired(&self, payload: u64, at: Moment) -> bool {
         payload <= at.tick
+    }
+
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+        let now = at.tick;
+        let owed = charged.saturating_sub(now).min(cost * self.price);
+        let booked = if payload > now + self.full { payload.saturating_sub(charged) } else { 0 };
+        let back = owed.saturating_sub(booked).min(payload.saturating_sub(now));
+        (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

@@ -8,8 +8,9 @@
 //! rests on them:
 //!
 //! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
-//! * a charge changes the payload to one that it has not been (for all but the log: to a larger one), so a
-//!   compare-exchange on an old word cannot succeed by accident;
+//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund and a reset
+//!   move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
+//!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells;
 //! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
 
 mod fixed_window;
@@ -101,6 +102,15 @@ pub enum Verdict {
     DenyAndCount(u64),
 }
 
+/// What a refund comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refund {
+    /// The payload afterwards.
+    pub(crate) payload: u64,
+    /// Units given back, a begun one as a whole.
+    pub(crate) units: u64,
+}
+
 /// A moment as a rule reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -124,8 +134,18 @@ pub trait Rule: Copy + Send + Sync + 'static {
     /// Decides one request.
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
 
-    /// Whether the key is worth exactly as much as one that was never seen.
+    /// Whether the key is worth exactly as much as one that was never seen, and its payload is one that no charge
+    /// still in flight can expect once another key has started from there.
     fn expired(&self, payload: u64, at: Moment) -> bool;
+
+    /// Whether the key owes anything.
+    fn owes(&self, payload: u64, at: Moment) -> bool {
+        !self.expired(payload, at)
+    }
+
+    /// What giving back the request of `cost` that left `charged` makes of the key's `payload`, without minting: no
+    /// more than is certainly still owed because of it. `None`: nothing.
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund>;
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.

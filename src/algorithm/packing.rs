@@ -10,8 +10,8 @@
 //! The current count is always exact. Closed windows are too, while the limit lets them fit; a very large limit on a
 //! very short window keeps them in *granules*, rounded up: a little is refused early, nothing is admitted too much.
 
-use crate::algorithm::Count;
 use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
+use crate::algorithm::{Count, Refund};
 use crate::bits::{Field, bits};
 use crate::error::Error;
 
@@ -141,6 +141,20 @@ impl Packing {
         (0..=self.closed).find(|&age| {
             if age == 0 { self.current(payload) != 0 } else { self.closed_field(age).get(payload) != 0 }
         })
+    }
+
+    /// Gives back `cost` units that window `index` counted, as far as it still has them. A closed count was rounded up
+    /// to a granule, so whole granules leave it: what it says never falls below what it holds.
+    pub(crate) fn refund(&self, payload: u64, index: u64, cost: u64) -> Option<Refund> {
+        let age = u32::try_from(self.index.get(payload).checked_sub(index)?).ok()?;
+        let (field, granule) = match age {
+            0 => (self.current, 1),
+            age if age <= self.closed => (self.closed_field(age), self.granule),
+            _ => return None,
+        };
+        let back = (cost / granule).min(field.get(payload));
+        (back > 0)
+            .then(|| Refund { payload: field.set(payload, field.get(payload) - back), units: back * granule })
     }
 
     /// What becomes of a refused request.

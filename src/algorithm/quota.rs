@@ -7,8 +7,8 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, FixedWindow, LeakyBucket, Moment, Resolution, Rule, SlidingLog, SlidingWindow, TokenBucket,
-    Verdict, sealed,
+    Algorithm, FixedWindow, LeakyBucket, Moment, Refund, Resolution, Rule, SlidingLog, SlidingWindow,
+    TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
 use crate::ring::Ring;
@@ -158,6 +158,14 @@ impl Rule for AnyRule {
 
     fn expired(&self, payload: u64, at: Moment) -> bool {
         for_rule!(self, rule => rule.expired(payload, at))
+    }
+
+    fn owes(&self, payload: u64, at: Moment) -> bool {
+        for_rule!(self, rule => rule.owes(payload, at))
+    }
+
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+        for_rule!(self, rule => rule.refund(payload, charged, at, cost))
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::algorithm::windows::{shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, PAYLOAD_BITS, Rule, UPTIME, Verdict, sealed};
+use crate::algorithm::{
+    Algorithm, AnyRule, Count, Moment, PAYLOAD_BITS, Refund, Rule, UPTIME, Verdict, sealed,
+};
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -191,6 +193,16 @@ impl Rule for LogRule {
     fn expired(&self, payload: u64, at: Moment) -> bool {
         let newest = self.newest.get(payload);
         newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
+    }
+
+    /// Only the newest admission can leave: the times behind it must stay in order, and each must stay as long as the
+    /// request that it stands for. The head moves back over its entries, which are proposals again.
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+        if payload != charged || self.expired(payload, at) {
+            return None;
+        }
+        let head = (self.head.get(payload) + 2 * self.ring - cost) % (2 * self.ring);
+        Some(Refund { payload: self.head.set(payload, head), units: cost })
     }
 
     /// A log's payload says when it last moved, not what it owes.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Rule, Verdict, sealed};
+use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Refund, Rule, Verdict, sealed};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
@@ -155,7 +155,21 @@ impl Rule for SlidingRule {
     }
 
     fn expired(&self, payload: u64, at: Moment) -> bool {
-        either!(self, rule => rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
+        either!(self, rule => {
+            let age = at.tick.saturating_sub(rule.packing.index.get(payload));
+            payload == 0 || age > u64::from(rule.closed())
+        })
+    }
+
+    fn owes(&self, payload: u64, at: Moment) -> bool {
+        either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
+    }
+
+    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+        either!(self, rule => {
+            let payload = rule.packing.rotated(payload, at.tick);
+            rule.packing.refund(payload, rule.packing.index.get(charged), cost)
+        })
     }
 
     /// Two counts run out at different speeds.

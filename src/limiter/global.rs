@@ -12,7 +12,7 @@ use crate::limiter::Compiled;
 use crate::limiter::builder::DEFAULT_BUDGET;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
-use crate::table::bucket::foresee;
+use crate::table::account::foresee;
 use crate::table::slot::{Ask, Slot};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::{Timestamp, nanos};
@@ -84,7 +84,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         loop {
             let ask = Ask { rule, name: NAME, cost };
             if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring(), at) {
-                return Decision::of(ruling, &self.compiled.any, now, cost);
+                return Decision::of(ruling, &self.compiled.any, now, cost, NAME);
             }
         }
     }
@@ -102,7 +102,26 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
             return Decision::trivial(owed, self.ring(), &self.compiled.any, now, cost);
         }
         let ruling = foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now));
-        Decision::of(ruling, &self.compiled.any, now, cost)
+        Decision::of(ruling, &self.compiled.any, now, cost, NAME)
+    }
+
+    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
+    pub fn refund(&self, decision: Decision<'_>) -> u64 {
+        self.refund_at(decision, self.clock.now())
+    }
+
+    /// [`refund`](Self::refund) at a time that the caller already has.
+    pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        if !decision.took() {
+            return 0;
+        }
+        let at = decision.rule.moment(now);
+        loop {
+            let less = |payload| decision.rule.refund(payload, decision.payload, at, decision.cost);
+            if let Some(units) = self.slot.refund(self.slot.load(), decision.name, less) {
+                return units;
+            }
+        }
     }
 
     /// Forgives what is owed, as if nothing had ever been admitted.

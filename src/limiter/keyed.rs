@@ -9,7 +9,6 @@ use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::{Builder, Compiled};
-use crate::table::bucket::View;
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
 use crate::time::Timestamp;
@@ -93,7 +92,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.look(self.rule_of(key), key, cost, now)
+        self.look(self.rule_of(key), key.name(&self.identity), cost, now)
     }
 
     /// Another of the limiter's quotas, for the next call only: tier 0 is the builder's own. `None` for a number that
@@ -117,14 +116,55 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         Some(Tier { limiter: self, rule })
     }
 
+    /// Gives back what an admitted request took, because it was not served: how many units, from 0 to its cost, a begun one
+    /// counting as a whole.
+    ///
+    /// **Guarantee.** Never mints. A bucket gets back what is certainly still owed because of the request: all of its
+    /// cost at once, less and less as the bucket refills, nothing after it would have been refilled without the
+    /// request, and nothing that a later [reservation](Self::reserve) or queued departure rests on. Windows get back
+    /// what they still count: the fixed window until it ends, the sliding window as long as it remembers (closed
+    /// windows in whole [granules](crate::Resolution::granule)). The sliding log gives back its newest admission
+    /// only: once somebody else was admitted under the key, nothing.
+    ///
+    /// A refusal, a [peek](Self::peek), and what was admitted uncounted took nothing, and give nothing back. Do not
+    /// refund what a later [`reset`](Self::reset) has forgiven: it would be given back twice.
+    ///
+    /// **Cost.** Two compare-exchanges when nobody interferes. A decision of another limiter gives nothing back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_minute(5))).build()?;
+    /// let decision = limiter.check_n("alice", 3);
+    /// assert_eq!(decision.remaining(), 2);
+    /// // The server had no time for it:
+    /// assert_eq!(limiter.refund(decision), 3);
+    /// assert_eq!(limiter.peek("alice").remaining(), 4); // of five: what a request of 1 would leave
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund(&self, decision: Decision<'_>) -> u64 {
+        self.refund_at(decision, self.clock.now())
+    }
+
+    /// [`refund`](Self::refund) at a time that the caller already has.
+    pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        if !decision.took() {
+            return 0;
+        }
+        let Decision { name, rule, cost, payload, .. } = decision;
+        self.table.view(name).refund(Ask { rule, name: kept(name), cost }, payload, now)
+    }
+
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
     /// took over another's slot is forgiven what it took over, too. A request
     /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
     pub fn reset(&self, key: &K) -> bool {
-        let (view, name) = self.locate(key);
-        view.reset(&self.default.rule, name, self.clock.now())
+        let name = key.name(&self.identity);
+        self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now())
     }
 
     /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.
@@ -176,14 +216,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         }
     }
 
-    /// The key's bucket, and what its slot there stores of its name: the lowest bit is known from the bucket, and
-    /// set, so that no name is 0.
-    #[inline]
-    fn locate(&self, key: &K) -> (View<'_>, u64) {
-        let name = key.name(&self.identity);
-        (self.table.view(name), name | 1)
-    }
-
     #[inline]
     fn charge<'l>(
         &'l self,
@@ -192,14 +224,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         cost: u64,
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        let (view, name) = self.locate(key);
+        let name = key.name(&self.identity);
         // Every limit is at least 1: a check of cost 1 compares nothing here.
         if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) {
-            return self.look(compiled, key, cost, time());
+            return self.look(compiled, name, cost, time());
         }
-        let ask = Ask { rule: &compiled.rule, name, cost };
-        let (ruling, now) = view.check(ask, time);
-        Decision::of(ruling, &compiled.any, now, cost)
+        let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
+        let (ruling, now) = self.table.view(name).check(ask, time);
+        Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
     #[cold]
@@ -207,21 +239,26 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     fn look<'l>(
         &'l self,
         compiled: &'l Compiled<A::Rule>,
-        key: &K,
+        name: u64,
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let (view, name) = self.locate(key);
-        let rule = &compiled.rule;
+        let (view, rule) = (self.table.view(name), &compiled.rule);
         if cost > 0 && cost <= rule.limit() {
-            let ruling = view.peek(Ask { rule, name, cost }, now);
-            return Decision::of(ruling, &compiled.any, now, cost);
+            let ruling = view.peek(Ask { rule, name: kept(name), cost }, now);
+            return Decision::of(ruling, &compiled.any, now, cost, name);
         }
         // Nothing to decide: only the numbers, as they stand.
-        let standing = view.standing(Ask { rule, name, cost: 1 }, rule.moment(now));
+        let standing = view.standing(Ask { rule, name: kept(name), cost: 1 }, rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         Decision::trivial(owed, ring, &compiled.any, now, cost)
     }
+}
+
+/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
+#[inline]
+fn kept(name: u64) -> u64 {
+    name | 1
 }
 
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
@@ -286,6 +323,6 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
 
     /// [`Limiter::peek_n_at`] under this tier's quota.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.look(self.rule, key, cost, now)
+        self.limiter.look(self.rule, key.name(&self.limiter.identity), cost, now)
     }
 }

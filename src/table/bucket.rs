@@ -20,6 +20,9 @@
 //! |------|---------|---------|---------|
 //! | B1 | the header's commit | every header load | the committed slot's name and word |
 //! | B2 | overflow's compare-exchange and fetch-add | overflow load | nothing but the word; kept for the order of the loads |
+//!
+//! A key that is handed out of the bucket with a debt leaves that debt in the overflow word, too, before it goes: so
+//! the overflow word owes at least as much as any key that is not in the bucket, whatever is refunded in it later.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::bits::Field;
@@ -52,7 +55,7 @@ pub(crate) struct Bucket {
 }
 
 /// The overflow word: a payload, and a generation that every insertion moves so that a charge in flight fails.
-const SHARED_PAYLOAD: Field = Field::lowest(crate::algorithm::PAYLOAD_BITS);
+pub(super) const SHARED_PAYLOAD: Field = Field::lowest(crate::algorithm::PAYLOAD_BITS);
 const GENERATION: Field = SHARED_PAYLOAD.above(2);
 const _: () = assert!(GENERATION.end() == u64::BITS, "the fields must fill the word");
 
@@ -69,14 +72,14 @@ pub(crate) struct View<'a> {
 
 /// A slot at rest that is not the key's.
 #[derive(Clone, Copy)]
-struct Rest {
+pub(super) struct Rest {
     word: Word,
     name: u64,
 }
 
 /// What a scan of the bucket found.
 #[expect(clippy::large_enum_variant, reason = "it lives in registers and on one cold path's stack")]
-enum Found {
+pub(super) enum Found {
     /// The key's slot, and the word by which it is the key's.
     Mine(usize, Word),
     /// Not the key: the slots at rest.
@@ -105,7 +108,7 @@ impl Bucket {
 
     /// The slot at a place.
     #[inline]
-    fn slot(&self, place: usize) -> &Slot {
+    pub(super) fn slot(&self, place: usize) -> &Slot {
         &self.places[place % PLACES]
     }
 
@@ -122,11 +125,11 @@ impl Bucket {
         })
     }
 
-    fn overflow(&self) -> &AtomicU64 {
+    pub(super) fn overflow(&self) -> &AtomicU64 {
         self.places[0].overflow()
     }
 
-    fn header(&self) -> Header {
+    pub(super) fn header(&self) -> Header {
         Header::from_bits(self.places[0].header().load(Acquire)) // B1
     }
 
@@ -249,7 +252,7 @@ impl<'a> View<'a> {
     }
 
     /// Looks for the key in all slots.
-    fn scan(self, name: u64) -> Found {
+    pub(super) fn scan(self, name: u64) -> Found {
         let mut others = [None; PLACES];
         for index in probes(name) {
             let slot = self.bucket.slot(index);
@@ -268,7 +271,12 @@ impl<'a> View<'a> {
     }
 
     /// Where a key that the bucket does not hold would go.
-    fn place<R: Rule>(self, ask: Ask<'_, R>, others: &[Option<Rest>; PLACES], at: Moment) -> Place {
+    pub(super) fn place<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        others: &[Option<Rest>; PLACES],
+        at: Moment,
+    ) -> Place {
         let full = self.table.when_full;
         let mut least: Option<(usize, Word)> = None;
         for index in probes(ask.name) {
@@ -328,6 +336,8 @@ impl<'a> View<'a> {
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
+        let header = if left == OWED { self.part_with(header, word.payload())? } else { header };
+        let shared = shared || left == OWED;
         let claim = slot.claim(word, payload)?;
         claim.rename(ask.name);
         if !self.bucket.advance(header, header.committing(index, shared)) {
@@ -339,8 +349,20 @@ impl<'a> View<'a> {
         Some(Ruling { allowed, payload, ring })
     }
 
+    /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
+    /// it then enters. `None` when the bucket changed.
+    fn part_with(self, header: Header, payload: u64) -> Option<Header> {
+        let raised = |overflow: u64| {
+            let moved = overflow.wrapping_add(GENERATION.of(1));
+            Some(SHARED_PAYLOAD.set(moved, SHARED_PAYLOAD.get(overflow).max(payload)))
+        };
+        let _ = self.bucket.overflow().fetch_update(AcqRel, Acquire, raised); // B2
+        let parting = header.sharing();
+        self.bucket.advance(header, parting).then_some(parting)
+    }
+
     /// What a new key starts from in a slot with this `word`.
-    fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
+    pub(super) fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
         if left == VACANT { rule.forgive(word.payload(), at) } else { word.payload() }
     }
 
@@ -370,87 +392,15 @@ impl<'a> View<'a> {
         self.bucket.header().has_the_members_of(sharing).then_some(ruling)
     }
 
-    /// What `check` would answer. Writes nothing.
-    pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
-        let at = ask.rule.moment(now);
-        match self.standing(ask, at) {
-            Ok((owed, ring)) => foresee(ask, owed, ring, at),
-            Err(full) => full,
-        }
-    }
-
-    /// What the key owes before the request; or the request's answer, when there is no room for the key.
-    pub(crate) fn standing<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        at: Moment,
-    ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
-        loop {
-            let header = self.bucket.header();
-            let others = match self.scan(ask.name) {
-                Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
-                    return Ok((word.payload(), self.ring::<R>(index)));
-                }
-                Found::Mine(..) | Found::Moved => continue,
-                Found::Others(others) => others,
-            };
-            let overflow = self.bucket.overflow().load(Acquire); // B2
-            let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
-            let (index, word, left) = match self.place(ask, &others, at) {
-                Place::Vacant(index, word) => (index, word, VACANT),
-                Place::HandedOver(index, word) => (index, word, OWED),
-                Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
-                Place::TurnedAway(payload, index) => return denied(payload, self.ring::<R>(index)),
-                Place::WavedThrough(payload) => {
-                    let ring = Ring::NONE.with_unstaged(ask.cost);
-                    return Err(Ruling { allowed: true, payload, ring });
-                }
-            };
-            let overflow = SHARED_PAYLOAD.get(overflow);
-            let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-            let owed = self.owed(ask.rule, word, left, at);
-            let owed = if shared { owed.max(overflow) } else { owed };
-            return Ok((owed, self.ring::<R>(index)));
-        }
-    }
-
-    /// Forgives the key what it owes. `false` when the bucket does not hold it.
-    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
-        let at = rule.moment(now);
-        loop {
-            match self.scan(name) {
-                Found::Mine(index, word) => {
-                    let slot = self.bucket.slot(index);
-                    if rule.erase(self.ring::<R>(index), || slot.is_still(word))
-                        && slot.settle(word, rule.forgive(word.payload(), at))
-                    {
-                        return true;
-                    }
-                }
-                Found::Moved => {}
-                Found::Others(_) => return false,
-            }
-        }
-    }
-
-    /// How many slots belong to a key that is worth remembering.
-    pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        let live = |place: &usize| {
-            let slot = self.bucket.slot(*place);
-            !rule.expired(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED)
-        };
-        (1..PLACES).filter(live).count()
-    }
-
     #[inline]
-    fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
+    pub(super) fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
         if R::RINGED { self.table.ring(self.bucket, index - 1) } else { Ring::NONE }
     }
 }
 
 /// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
 /// So the overflow word owes as much as any key that is not in the bucket.
-fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
+pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
     SHARED_PAYLOAD.get(overflow).max(rule.half(at).unwrap_or(0))
 }
 
@@ -460,14 +410,4 @@ fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Opti
         Verdict::Allow(payload) => Some(payload),
         _ => None,
     }
-}
-
-/// The answer to a request on top of `owed`, without charging it.
-pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, owed: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
-    let (allowed, payload) = match ask.rule.decide(owed, ring, at, ask.cost) {
-        Verdict::Allow(payload) => (true, payload),
-        Verdict::DenyAndCount(payload) => (false, payload),
-        Verdict::Deny => return Ruling { allowed: false, payload: owed, ring },
-    };
-    Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
 }

@@ -4,6 +4,7 @@
 //! follow, nothing is allocated or freed later, and nothing waits. `word` and `header` are values, `slot` and
 //! `bucket` the only places that change memory.
 
+pub(crate) mod account;
 pub(crate) mod bucket;
 mod full;
 mod header;

@@ -8,6 +8,8 @@
 //!      +-----------------------------------+                        +---------------+    +-- (again)
 //! ```
 //!
+//! A refund takes the slot from rest to committed and back: whoever comes meanwhile may charge it, nobody may take it.
+//!
 //! A slot at rest belongs to the key in its name, or to nobody. `claim` is a compare-exchange from the very
 //! word that a scan saw and carries the new key's first charge; it kills every charge of the old owner that is still
 //! in flight. Between `claim` and the header's commit only the claimer writes the slot. After the commit the first to
@@ -17,19 +19,20 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `settle` | `load`, a failed charge | the slot's name, and that the header had committed |
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `settle`, `refund` | `load`, a charge, `refund` | the slot's name, and that the header had committed |
 //! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
 //!
-//! A charge of a live word is Relaxed when there is no ring: it moves nothing but the word, and as a
-//! read-modify-write it stays in the release sequence that `publish` began. A denial's second look is Relaxed too: it
+//! A charge of a live word releases nothing when there is no ring: it moves nothing but the word, and as a
+//! read-modify-write it stays in the release sequence that `publish` began. It looks at the name once more: after
+//! refunds and resets a word can come back under another owner, and then the charge was that one's. A denial's second look is Relaxed too: it
 //! asks for the same word, which never comes back once it has changed, because payloads only grow.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::word::Word;
-use Ordering::{Acquire, Relaxed, Release};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The name of a slot that belongs to nobody. Its word is worth nothing, whatever it says.
 pub(crate) const VACANT: u64 = 0;
@@ -146,10 +149,12 @@ impl Slot {
                 seen = self.reload(ask.name)?;
                 continue;
             }
-            let order = if R::RINGED || seen.is_frozen() { Release } else { Relaxed }; // S3, S1
+            let order = if R::RINGED || seen.is_frozen() { AcqRel } else { Acquire }; // S3, S1
             let charged = seen.charged(payload);
             match self.word.compare_exchange(seen.bits(), charged.bits(), order, Acquire) {
-                Ok(_) => return Some(Ruling { allowed, payload, ring }),
+                Ok(_) if self.name() == ask.name => return Some(Ruling { allowed, payload, ring }),
+                // The slot has had another owner since, whose word came to be the same. That one paid.
+                Ok(_) => return None,
                 Err(_) => seen = self.reload(ask.name)?,
             }
         }
@@ -165,6 +170,25 @@ impl Slot {
     pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
         let settled = seen.charged(payload);
         self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S1
+    }
+
+    /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot is
+    /// somebody else's by now.
+    ///
+    /// The slot is held before it is lowered, so that the name read in between is that of the word which is lowered.
+    pub(crate) fn refund(&self, seen: Word, name: u64, less: impl Fn(u64) -> Option<Refund>) -> Option<u64> {
+        let Some(refund) = less(seen.payload()) else { return Some(0) };
+        let held = seen.held();
+        if !seen.is_frozen() {
+            self.word.compare_exchange(seen.bits(), held.bits(), AcqRel, Relaxed).ok()?; // S1
+        }
+        let (word, given) = if self.name() == name {
+            (seen.charged(refund.payload), Some(refund.units))
+        } else {
+            (seen, None)
+        };
+        self.word.compare_exchange(held.bits(), word.bits(), Release, Relaxed).ok()?; // S1
+        given
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.

@@ -7,7 +7,7 @@
 //!  +--------+--------+---------------------------------------------------+
 //! ```
 //!
-//! *Frozen*: an insertion has taken the slot and not published it yet. *Parity*: flips with every insertion; the
+//! *Frozen*: an insertion has taken the slot and not published it yet, or a refund holds it. *Parity*: flips with every insertion; the
 //! bucket's header holds the parity that counts, so a frozen word is *committed* once the two agree.
 
 use std::fmt;
@@ -54,6 +54,12 @@ impl Word {
     #[inline]
     pub(crate) fn charged(self, payload: u64) -> Self {
         Self(PARITY.of(self.parity()) | PAYLOAD.of(payload))
+    }
+
+    /// The same word, held: committed and not published, so that no key can take the slot, and any charge of its own
+    /// key still can go through.
+    pub(crate) fn held(self) -> Self {
+        Self(self.0 | FROZEN.of(1))
     }
 
     /// The word of a new key in this slot, not yet committed.

@@ -1,0 +1,62 @@
+//! Refunds against charges, insertions and recycling.
+#![cfg(loom)]
+
+use loom_tests::{X, Y, Z, admitted, explore, limiter, take, take_and_return, tick};
+use tollgate::{FixedWindow, Rate, SlidingLog, TokenBucket, WhenFull};
+
+/// One token a second, two at most.
+const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
+
+#[test]
+fn a_refund_beside_a_charge_gives_back_what_it_took() {
+    explore(None, || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
+        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 1 - kept);
+    });
+}
+
+#[test]
+fn a_refund_beside_the_keys_insertion_gives_back_what_it_took() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
+        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - kept);
+    });
+}
+
+/// X's request has run out, and its slot goes to Y, while X is given it back.
+#[test]
+fn a_refund_of_a_recycled_slot_gives_its_new_owner_nothing() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check_n(&Z, 2).is_allowed());
+        let threads =
+            [take_and_return(&limiter, X, 1), tick(&clock, &[1]), take(&limiter, &[(Y, 2), (Y, 1)], Y)];
+        // X owes until second 1, Z until second 2; whoever takes a slot has two tokens and one more a second.
+        assert!(admitted(threads) <= 1 + 3);
+        assert!(limiter.peek_n_at(&Y, 0, limiter.now()).remaining() <= 2);
+    });
+}
+
+/// In a window, counts that come back are alike: only the window's number tells two owners apart.
+#[test]
+fn a_window_refunded_to_nothing_is_not_recycled_before_it_ends() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(FixedWindow::new(Rate::per_second(1)), WhenFull::Deny);
+        assert!(limiter.check(&Z).is_allowed());
+        let threads = [take_and_return(&limiter, X, 1), take(&limiter, &[(Y, 1), (Y, 1)], Y)];
+        assert!(admitted(threads) <= 1);
+        assert!(limiter.len() <= 2);
+    });
+}
+
+#[test]
+fn a_logs_refund_beside_a_charge_keeps_every_time_that_was_admitted() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)), WhenFull::Deny);
+        let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
+        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - kept);
+    });
+}

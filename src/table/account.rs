@@ -1,0 +1,110 @@
+//! A key's account: what it owes, what it is given back, and who owes anything.
+
+use crate::algorithm::{Moment, Rule, Verdict};
+use crate::ring::Ring;
+use crate::sync::Ordering::Acquire;
+use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
+use crate::table::full::Place;
+use crate::table::slot::{Ask, OWED, Ruling, VACANT};
+use crate::time::Timestamp;
+
+impl<'a> View<'a> {
+    /// What `check` would answer. Writes nothing.
+    pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
+        let at = ask.rule.moment(now);
+        match self.standing(ask, at) {
+            Ok((owed, ring)) => foresee(ask, owed, ring, at),
+            Err(full) => full,
+        }
+    }
+
+    /// What the key owes before the request; or the request's answer, when there is no room for the key.
+    pub(crate) fn standing<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        at: Moment,
+    ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
+        loop {
+            let header = self.bucket.header();
+            let others = match self.scan(ask.name) {
+                Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
+                    return Ok((word.payload(), self.ring::<R>(index)));
+                }
+                Found::Mine(..) | Found::Moved => continue,
+                Found::Others(others) => others,
+            };
+            let overflow = self.bucket.overflow().load(Acquire); // B2
+            let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
+            let (index, word, left) = match self.place(ask, &others, at) {
+                Place::Vacant(index, word) => (index, word, VACANT),
+                Place::HandedOver(index, word) => (index, word, OWED),
+                Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
+                Place::TurnedAway(payload, index) => return denied(payload, self.ring::<R>(index)),
+                Place::WavedThrough(payload) => {
+                    let ring = Ring::NONE.with_unstaged(ask.cost);
+                    return Err(Ruling { allowed: true, payload, ring });
+                }
+            };
+            let overflow = SHARED_PAYLOAD.get(overflow);
+            let shared = header.is_shared() && !ask.rule.expired(overflow, at);
+            let owed = self.owed(ask.rule, word, left, at);
+            let owed = if shared { owed.max(overflow) } else { owed };
+            return Ok((owed, self.ring::<R>(index)));
+        }
+    }
+
+    /// Forgives the key what it owes. `false` when the bucket does not hold it.
+    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
+        let at = rule.moment(now);
+        loop {
+            match self.scan(name) {
+                Found::Mine(index, word) => {
+                    let slot = self.bucket.slot(index);
+                    if rule.erase(self.ring::<R>(index), || slot.is_still(word))
+                        && slot.settle(word, rule.forgive(word.payload(), at))
+                    {
+                        return true;
+                    }
+                }
+                Found::Moved => {}
+                Found::Others(_) => return false,
+            }
+        }
+    }
+
+    /// Gives back a request of `ask.cost` that left `charged`: how many units, 0 when the bucket does not hold the key.
+    pub(crate) fn refund<R: Rule>(self, ask: Ask<'_, R>, charged: u64, now: Timestamp) -> u64 {
+        let at = ask.rule.moment(now);
+        loop {
+            match self.scan(ask.name) {
+                Found::Mine(index, word) => {
+                    let less = |payload| ask.rule.refund(payload, charged, at, ask.cost);
+                    if let Some(units) = self.bucket.slot(index).refund(word, ask.name, less) {
+                        return units;
+                    }
+                }
+                Found::Moved => {}
+                Found::Others(_) => return 0,
+            }
+        }
+    }
+
+    /// How many slots belong to a key that owes something.
+    pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
+        let live = |place: &usize| {
+            let slot = self.bucket.slot(*place);
+            rule.owes(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED)
+        };
+        (1..PLACES).filter(live).count()
+    }
+}
+
+/// The answer to a request on top of `owed`, without charging it.
+pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, owed: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+    let (allowed, payload) = match ask.rule.decide(owed, ring, at, ask.cost) {
+        Verdict::Allow(payload) => (true, payload),
+        Verdict::DenyAndCount(payload) => (false, payload),
+        Verdict::Deny => return Ruling { allowed: false, payload: owed, ring },
+    };
+    Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
+}
