@@ -124,7 +124,7 @@ impl<'l> Decision<'l> {
     }
 
     /// How long an admitted request is to wait before it acts: its departure time in a
-    /// [`LeakyBucket::queue`](crate::LeakyBucket::queue), zero for everything else.
+    /// [`LeakyBucket::queue`](crate::LeakyBucket::queue), zero for every other check.
     #[must_use]
     pub fn delay(&self) -> Duration {
         let delay = || self.rule.delay(self.payload, self.now, self.cost);

@@ -15,6 +15,7 @@ mod ring;
 mod sync;
 mod table;
 mod time;
+mod timer;
 
 pub use algorithm::{
     Algorithm, Count, FixedWindow, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
@@ -26,7 +27,10 @@ pub use clock::{CoarseClock, SystemClock};
 pub use decision::{Decision, Outcome};
 pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
-pub use limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter, Tier};
+pub use limiter::{Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Reservation, ReserveError, Tier};
 pub use rate::Rate;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
+#[cfg(not(loom))]
+pub use timer::ThreadTimer;
+pub use timer::Timer;

@@ -38,6 +38,12 @@ impl Timestamp {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+
+    /// How long after `earlier` this is; zero when it is not.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
 }
 
 impl Add<Duration> for Timestamp {

@@ -30,7 +30,7 @@ const LADDER: &[&[&str]] = &[
     &["table::full"],
     // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
     &["table", "table::account", "table::bucket", "table::header", "table::memory"],
-    &["decision"],
+    &["decision", "timer"],
     &["limiter"],
     &["lib"],
 ];

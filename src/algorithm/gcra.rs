@@ -15,8 +15,12 @@
 //! ```
 //!
 //! not by all of its cost: without the request the bucket might have been full at `charged - cost * price`, and its
-//! tokens since would have been lost. While somebody is booked into the future (`TAT - now > burst * price`), what was
-//! booked after the request rests on it: `back` is less by `TAT - charged`, as in Go's x/time/rate.
+//! tokens since would have been lost. While somebody is booked into the future (`TAT - now > burst * price`, and in a
+//! queue always), what was booked after the request rests on it: `back` is less by `TAT - charged`, as in Go's
+//! x/time/rate.
+//!
+//! A *reservation* that may wait for `w` is a request of a bucket that is larger by what drips in `w`; it departs when
+//! the bucket of the true size would admit it, at `TAT - burst * price`.
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
@@ -77,7 +81,9 @@ impl Rule for Gcra {
     fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
         let now = at.tick;
         let owed = charged.saturating_sub(now).min(cost * self.price);
-        let booked = if payload > now + self.full { payload.saturating_sub(charged) } else { 0 };
+        // In a queue, whoever came later leaves later; elsewhere, only who could not be served at once.
+        let served = if self.queue { now } else { now + self.full };
+        let booked = if payload > served { payload.saturating_sub(charged) } else { 0 };
         let back = owed.saturating_sub(booked).min(payload.saturating_sub(now));
         (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
     }
@@ -105,8 +111,20 @@ impl Rule for Gcra {
     }
 
     fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
-        let departure = payload.saturating_sub(cost * self.price);
-        if self.queue && cost > 0 { self.refill.until(departure, now.as_nanos()) } else { 0 }
+        let behind = if self.queue { cost * self.price } else { self.full };
+        if cost > 0 { self.refill.until(payload.saturating_sub(behind), now.as_nanos()) } else { 0 }
+    }
+
+    fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
+        let now = now.as_nanos();
+        let drips = self.refill.at(now.saturating_add(max_wait)) - self.refill.at(now);
+        let full = if self.queue { self.full.min(drips + cost * self.price) } else { self.full + drips };
+        Some(Self { full, ..*self })
+    }
+
+    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+        let tat = self.tat(payload).max(self.moment(now).tick) + cost * self.price;
+        self.delay(tat, now, cost).max(self.retry_after(payload, Ring::NONE, now, cost))
     }
 
     fn any(self) -> AnyRule {

@@ -197,6 +197,17 @@ pub trait Rule: Copy + Send + Sync + 'static {
         0
     }
 
+    /// The rule for a request of `cost` that may wait for its turn, up to `max_wait` nanoseconds after `now`. `None` for
+    /// algorithms that cannot tell when a turn will be.
+    fn patient(&self, _now: Timestamp, _max_wait: u64, _cost: u64) -> Option<Self> {
+        None
+    }
+
+    /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn.
+    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+        self.retry_after(payload, Ring::NONE, now, cost)
+    }
+
     /// The rule as one of the five.
     fn any(self) -> AnyRule;
 }

@@ -208,6 +208,14 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.delay(payload, now, cost))
     }
 
+    fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
+        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Rule::any))
+    }
+
+    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.wait(payload, now, cost))
+    }
+
     fn any(self) -> AnyRule {
         self
     }

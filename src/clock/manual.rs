@@ -66,6 +66,13 @@ impl Clock for ManualClock {
         Timestamp::from_nanos(self.now.load(Relaxed))
     }
 
+    /// Looks every millisecond whether somebody has moved the clock there.
+    fn sleep_until(&self, when: Timestamp) {
+        while self.now() < when {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn unix_at_zero(&self) -> Duration {
         self.unix_at_zero
     }

@@ -49,6 +49,19 @@ pub trait Clock {
     /// The current time. Called once a check, and once more for a key that is new.
     fn now(&self) -> Timestamp;
 
+    /// Blocks the thread until the clock shows `when`.
+    ///
+    /// Unless the clock says otherwise, it sleeps for what is missing in real time and looks again.
+    fn sleep_until(&self, when: Timestamp) {
+        loop {
+            let missing = when.saturating_since(self.now());
+            if missing.is_zero() {
+                return;
+            }
+            std::thread::sleep(missing);
+        }
+    }
+
     /// The Unix time at [`Timestamp::ZERO`]: aligned windows begin at multiples of their period of Unix time.
     ///
     /// Read once, when a limiter is built. Zero unless the clock says otherwise: then windows align to its own zero.
@@ -63,6 +76,10 @@ impl<C: Clock + ?Sized> Clock for &C {
         (**self).now()
     }
 
+    fn sleep_until(&self, when: Timestamp) {
+        (**self).sleep_until(when);
+    }
+
     fn unix_at_zero(&self) -> Duration {
         (**self).unix_at_zero()
     }
@@ -72,6 +89,10 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     #[inline]
     fn now(&self) -> Timestamp {
         (**self).now()
+    }
+
+    fn sleep_until(&self, when: Timestamp) {
+        (**self).sleep_until(when);
     }
 
     fn unix_at_zero(&self) -> Duration {

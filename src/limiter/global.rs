@@ -37,7 +37,7 @@ pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     compiled: Compiled<A::Rule>,
     slot: CachePadded<Slot>,
     ring: Zeroed<AtomicU64>,
-    clock: C,
+    pub(super) clock: C,
 }
 
 /// The one key of a global limiter.
@@ -76,7 +76,12 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
-        let rule = &self.compiled.rule;
+        self.charge_by(&self.compiled.rule, cost, now)
+    }
+
+    /// Decides by `rule`, the limiter's own or another on the same word.
+    #[inline]
+    pub(super) fn charge_by(&self, rule: &A::Rule, cost: u64, now: Timestamp) -> Decision<'_> {
         if cost == 0 || cost > rule.limit() {
             return self.peek_n_at(cost, now);
         }
@@ -87,6 +92,10 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
                 return Decision::of(ruling, &self.compiled.any, now, cost, NAME);
             }
         }
+    }
+
+    pub(super) fn compiled(&self) -> &Compiled<A::Rule> {
+        &self.compiled
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.

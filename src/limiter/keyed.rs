@@ -209,7 +209,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     #[inline]
-    fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
+    pub(super) fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
         match &self.tier_of {
             None => &self.default,
             Some(tier_of) => self.numbered(tier_of(key)).unwrap_or(&self.default),
@@ -231,6 +231,23 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
         let (ruling, now) = self.table.view(name).check(ask, time);
+        Decision::of(ruling, &compiled.any, now, cost, name)
+    }
+
+    /// The same by another `rule` on the same words, for a reservation.
+    pub(super) fn charge_by<'l>(
+        &'l self,
+        compiled: &'l Compiled<A::Rule>,
+        rule: &A::Rule,
+        key: &K,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision<'l> {
+        let name = key.name(&self.identity);
+        if cost == 0 {
+            return self.look(compiled, name, cost, now);
+        }
+        let (ruling, now) = self.table.view(name).check(Ask { rule, name: kept(name), cost }, || now);
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 

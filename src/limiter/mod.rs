@@ -3,10 +3,13 @@
 mod builder;
 mod global;
 mod keyed;
+mod reserve;
+mod wait;
 
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
 pub use keyed::{Limiter, Tier};
+pub use reserve::{Books, Reservation, ReserveError};
 
 use crate::algorithm::{AnyRule, Rule};
 

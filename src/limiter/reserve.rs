@@ -1,0 +1,320 @@
+//! Taking now to act later.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::algorithm::{Algorithm, Rule};
+use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::key::Key;
+use crate::limiter::{Compiled, GlobalLimiter, Limiter};
+use crate::time::{Timestamp, nanos};
+use crate::timer::Timer;
+
+/// A place in a key's line: what it takes is charged already, and the request may act at its departure.
+///
+/// Reservations of one key depart in the order in which they were made, spaced by the rate. One that is kept needs
+/// nothing more: act at [`departure`](Self::departure), or let [`wait`](Self::wait) or [`ready`](Self::ready) tell
+/// when. Dropped, it stays taken; [`cancel`](Self::cancel) gives it back.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+///
+/// let quota = TokenBucket::new(Rate::per_second(10)).burst(1);
+/// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+/// let patience = Duration::from_millis(150);
+/// let first = limiter.reserve("alice", patience)?;
+/// let second = limiter.reserve("alice", patience)?;
+/// assert_eq!(first.delay(), Duration::ZERO);
+/// assert_eq!(second.delay(), Duration::from_millis(100));
+/// assert!(limiter.reserve("alice", patience).is_err()); // 200 ms: nothing is charged
+/// second.cancel();
+/// assert!(limiter.reserve("alice", patience).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a reservation is charged whether or not anybody acts on it"]
+pub struct Reservation<'l, L> {
+    limiter: &'l L,
+    decision: Decision<'l>,
+    departure: Timestamp,
+}
+
+/// Why nothing was reserved. Nothing was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReserveError {
+    /// The turn would come only after this, which is more than the caller would wait (or more than the queue holds).
+    TooLong {
+        /// How long the request would have to wait.
+        wait: Duration,
+    },
+    /// The cost is above the limit: no wait will help.
+    Never {
+        /// What was asked for.
+        cost: u64,
+        /// The most that can be admitted at once.
+        limit: u64,
+    },
+    /// The limiter counts in windows, which cannot tell when a turn will be: only the buckets can.
+    NoTurns,
+}
+
+impl fmt::Display for ReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { wait } => {
+                write!(f, "the request's turn would come in {wait:?}, which is too long")
+            }
+            Self::Never { cost, limit } => {
+                write!(f, "the cost is {cost}, but must be at most {limit}: no wait will help")
+            }
+            Self::NoTurns => write!(
+                f,
+                "a window algorithm cannot tell when a turn will be: reserve and wait need a token bucket or a leaky bucket"
+            ),
+        }
+    }
+}
+
+impl Error for ReserveError {}
+
+/// What a reservation needs of its limiter.
+pub trait Books: sealed::Sealed {
+    /// The limiter's time.
+    #[doc(hidden)]
+    fn time(&self) -> Timestamp;
+
+    /// Blocks until then.
+    #[doc(hidden)]
+    fn sleep_until(&self, when: Timestamp);
+
+    /// Refunds.
+    #[doc(hidden)]
+    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<'l, L: Books> Reservation<'l, L> {
+    fn new(limiter: &'l L, decision: Decision<'l>) -> Self {
+        let departure = decision.now + decision.delay();
+        Self { limiter, decision, departure }
+    }
+
+    /// When the request may act, on the limiter's clock.
+    #[must_use]
+    pub fn departure(&self) -> Timestamp {
+        self.departure
+    }
+
+    /// How long after the reservation was made it departs; zero when it may act at once.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.decision.delay()
+    }
+
+    /// The decision behind the reservation: its limit, and what was left.
+    pub fn decision(&self) -> &Decision<'l> {
+        &self.decision
+    }
+
+    /// Gives the place back, and what it took as far as that mints nothing: how many units, as
+    /// [`Limiter::refund`] counts them.
+    ///
+    /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
+    /// departures.
+    pub fn cancel(self) -> u64 {
+        let now = self.limiter.time();
+        self.cancel_at(now)
+    }
+
+    /// [`cancel`](Self::cancel) at a time that the caller already has.
+    pub fn cancel_at(self, now: Timestamp) -> u64 {
+        if now >= self.departure { 0 } else { self.limiter.give_back(self.decision, now) }
+    }
+
+    /// Blocks the thread until the departure.
+    pub fn wait(self) {
+        self.limiter.sleep_until(self.departure);
+    }
+
+    /// Completes at the departure. Dropped before, it cancels the reservation.
+    ///
+    /// Sleeps by `timer`: see [`Timer`]. Nothing is woken before its own departure.
+    pub async fn ready<T: Timer>(self, timer: T) {
+        let mut place = Place(Some(self));
+        while let Some(reservation) = &place.0 {
+            let missing = reservation.departure.saturating_since(reservation.limiter.time());
+            if missing.is_zero() {
+                place.0 = None;
+            } else {
+                timer.sleep(missing).await;
+            }
+        }
+    }
+}
+
+/// A reservation that is cancelled when it is dropped before its departure.
+struct Place<'l, L: Books>(Option<Reservation<'l, L>>);
+
+impl<L: Books> Drop for Place<'_, L> {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.0.take() {
+            reservation.cancel();
+        }
+    }
+}
+
+impl<L> fmt::Debug for Reservation<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("departure", &self.departure)
+            .field("decision", &self.decision)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> sealed::Sealed for Limiter<K, A, C> {}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
+    fn time(&self) -> Timestamp {
+        self.now()
+    }
+
+    fn sleep_until(&self, when: Timestamp) {
+        self.clock.sleep_until(when);
+    }
+
+    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.refund_at(decision, now)
+    }
+}
+
+impl<A: Algorithm, C: Clock> sealed::Sealed for GlobalLimiter<A, C> {}
+
+impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
+    fn time(&self) -> Timestamp {
+        self.now()
+    }
+
+    fn sleep_until(&self, when: Timestamp) {
+        self.clock.sleep_until(when);
+    }
+
+    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.refund_at(decision, now)
+    }
+}
+
+/// The same rule for a request that may wait.
+fn patient<R: Rule>(
+    compiled: &Compiled<R>,
+    cost: u64,
+    max_wait: Duration,
+    now: Timestamp,
+) -> Result<R, ReserveError> {
+    let rule = compiled.rule.patient(now, nanos(max_wait), cost).ok_or(ReserveError::NoTurns)?;
+    let limit = rule.limit();
+    if cost > limit { Err(ReserveError::Never { cost, limit }) } else { Ok(rule) }
+}
+
+fn reserved<'l, L: Books>(
+    limiter: &'l L,
+    decision: Decision<'l>,
+) -> Result<Reservation<'l, L>, ReserveError> {
+    if decision.is_allowed() {
+        return Ok(Reservation::new(limiter, decision));
+    }
+    let wait = decision.rule.wait(decision.payload, decision.now, decision.cost);
+    Err(ReserveError::TooLong { wait: Duration::from_nanos(wait) })
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
+    /// Charges a request of cost 1 that may act later, at most `max_wait` from now.
+    ///
+    /// **Guarantee.** What departs keeps the algorithm's promise: for a bucket, what acts in any interval of length `D`
+    /// is at most `burst + rate * D`, whether it was checked or reserved; in a
+    /// [queue](crate::LeakyBucket::queue), departures keep their distance and the capacity bounds who waits. Checks
+    /// are refused while the line is longer than the burst. Reservations of one key never overtake each other.
+    ///
+    /// **Cost.** That of a check.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is charged then.
+    pub fn reserve(&self, key: &K, max_wait: Duration) -> Result<Reservation<'_, Self>, ReserveError> {
+        self.reserve_n(key, 1, max_wait)
+    }
+
+    /// [`reserve`](Self::reserve) for a request of any cost, all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_n(
+        &self,
+        key: &K,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Result<Reservation<'_, Self>, ReserveError> {
+        self.reserve_n_at(key, cost, max_wait, self.now())
+    }
+
+    /// [`reserve_n`](Self::reserve_n) at a time that the caller already has.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_n_at(
+        &self,
+        key: &K,
+        cost: u64,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> Result<Reservation<'_, Self>, ReserveError> {
+        let compiled = self.rule_of(key);
+        let rule = patient(compiled, cost, max_wait, now)?;
+        reserved(self, self.charge_by(compiled, &rule, key, cost, now))
+    }
+}
+
+impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
+    /// Charges a request of cost 1 that may act later: see [`Limiter::reserve`].
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is charged then.
+    pub fn reserve(&self, max_wait: Duration) -> Result<Reservation<'_, Self>, ReserveError> {
+        self.reserve_n(1, max_wait)
+    }
+
+    /// [`reserve`](Self::reserve) for a request of any cost, all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Reservation<'_, Self>, ReserveError> {
+        self.reserve_n_at(cost, max_wait, self.now())
+    }
+
+    /// [`reserve_n`](Self::reserve_n) at a time that the caller already has.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_n_at(
+        &self,
+        cost: u64,
+        max_wait: Duration,
+        now: Timestamp,
+    ) -> Result<Reservation<'_, Self>, ReserveError> {
+        let rule = patient(self.compiled(), cost, max_wait, now)?;
+        reserved(self, self.charge_by(&rule, cost, now))
+    }
+}
