@@ -26,7 +26,7 @@ pub use clock::{CoarseClock, SystemClock};
 pub use decision::{Decision, Outcome};
 pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
-pub use limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter, Tier};
+pub use limiter::{Batch, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Tier};
 pub use rate::Rate;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;

@@ -8,6 +8,7 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
+use crate::limiter::prepared::Named;
 use crate::limiter::{Builder, Compiled};
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
@@ -68,7 +69,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// nothing.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'_> {
-        self.charge(self.rule_of(key), key, cost, || self.clock.now())
+        self.charge(self.named(key), cost, || self.clock.now())
     }
 
     /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now).
@@ -83,7 +84,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.charge(self.rule_of(key), key, cost, || now)
+        self.charge(self.named(key), cost, || now)
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
@@ -93,7 +94,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.look(self.rule_of(key), key, cost, now)
+        self.look(self.named(key), cost, now)
     }
 
     /// Another of the limiter's quotas, for the next call only: tier 0 is the builder's own. `None` for a number that
@@ -123,7 +124,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// took over another's slot is forgiven what it took over, too. A request
     /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
     pub fn reset(&self, key: &K) -> bool {
-        let (view, name) = self.locate(key);
+        let (view, name) = self.locate(key.name(&self.identity));
         view.reset(&self.default.rule, name, self.clock.now())
     }
 
@@ -176,42 +177,49 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         }
     }
 
-    /// The key's bucket, and what its slot there stores of its name: the lowest bit is known from the bucket, and
+    /// The key as a check takes it, under the rule of its tier.
+    #[inline]
+    pub(super) fn named(&self, key: &K) -> Named<'_, A::Rule> {
+        Named { name: key.name(&self.identity), compiled: self.rule_of(key) }
+    }
+
+    /// The name's bucket, and what its slot there stores of the name: the lowest bit is known from the bucket, and
     /// set, so that no name is 0.
     #[inline]
-    fn locate(&self, key: &K) -> (View<'_>, u64) {
-        let name = key.name(&self.identity);
+    fn locate(&self, name: u64) -> (View<'_>, u64) {
         (self.table.view(name), name | 1)
     }
 
-    #[inline]
-    fn charge<'l>(
+    /// Decides and charges: the one way of every check, whoever named the key and when.
+    // Always inline: what a program with several checks shares behind a call is then a whole public check.
+    #[inline(always)]
+    pub(super) fn charge<'l>(
         &'l self,
-        compiled: &'l Compiled<A::Rule>,
-        key: &K,
+        named: Named<'l, A::Rule>,
         cost: u64,
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        let (view, name) = self.locate(key);
+        let Named { name, compiled } = named;
+        let (view, stored) = self.locate(name);
         // Every limit is at least 1: a check of cost 1 compares nothing here.
         if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) {
-            return self.look(compiled, key, cost, time());
+            return self.look(named, cost, time());
         }
-        let ask = Ask { rule: &compiled.rule, name, cost };
+        let ask = Ask { rule: &compiled.rule, name: stored, cost };
         let (ruling, now) = view.check(ask, time);
         Decision::of(ruling, &compiled.any, now, cost)
     }
 
+    /// Decides and writes nothing.
     #[cold]
     #[inline(never)]
-    fn look<'l>(
+    pub(super) fn look<'l>(
         &'l self,
-        compiled: &'l Compiled<A::Rule>,
-        key: &K,
+        Named { name, compiled }: Named<'l, A::Rule>,
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let (view, name) = self.locate(key);
+        let (view, name) = self.locate(name);
         let rule = &compiled.rule;
         if cost > 0 && cost <= rule.limit() {
             let ruling = view.peek(Ask { rule, name, cost }, now);
@@ -221,6 +229,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         let standing = view.standing(Ask { rule, name, cost: 1 }, rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         Decision::trivial(owed, ring, &compiled.any, now, cost)
+    }
+
+    /// Asks for the cache line that a check of this name looks at first.
+    #[inline]
+    pub(super) fn prefetch(&self, name: u64) {
+        self.table.view(name).prefetch(name);
     }
 }
 
@@ -236,7 +250,7 @@ impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
 
 /// A [`Limiter`] under one of its quotas: see [`Limiter::tier`].
 pub struct Tier<'l, K: ?Sized, A: Algorithm, C> {
-    limiter: &'l Limiter<K, A, C>,
+    pub(super) limiter: &'l Limiter<K, A, C>,
     rule: &'l Compiled<A::Rule>,
 }
 
@@ -264,7 +278,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n`] under this tier's quota.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'l> {
-        self.limiter.charge(self.rule, key, cost, || self.limiter.clock.now())
+        self.limiter.charge(self.named(key), cost, || self.limiter.clock.now())
     }
 
     /// [`Limiter::check_at`] under this tier's quota.
@@ -276,7 +290,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n_at`] under this tier's quota.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.charge(self.rule, key, cost, || now)
+        self.limiter.charge(self.named(key), cost, || now)
     }
 
     /// [`Limiter::peek`] under this tier's quota.
@@ -286,6 +300,12 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
 
     /// [`Limiter::peek_n_at`] under this tier's quota.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.look(self.rule, key, cost, now)
+        self.limiter.look(self.named(key), cost, now)
+    }
+
+    /// The key as a check takes it, under this tier's rule whatever the key's own is.
+    #[inline]
+    pub(super) fn named(&self, key: &K) -> Named<'l, A::Rule> {
+        Named { name: key.name(&self.limiter.identity), compiled: self.rule }
     }
 }

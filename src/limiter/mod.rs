@@ -1,12 +1,16 @@
 //! The two limiters: one for many keys, one for a single limit.
 
+mod batch;
 mod builder;
 mod global;
 mod keyed;
+mod prepared;
 
+pub use batch::Batch;
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
 pub use keyed::{Limiter, Tier};
+pub use prepared::Prepared;
 
 use crate::algorithm::{AnyRule, Rule};
 
