@@ -180,7 +180,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// The key as a check takes it, under the rule of its tier.
     #[inline]
     pub(super) fn named(&self, key: &K) -> Named<'_, A::Rule> {
-        Named { name: key.name(&self.identity), compiled: self.rule_of(key) }
+        // The rule first: a name across the call that finds the tier is a secret in registers, six more values.
+        let compiled = self.rule_of(key);
+        Named { name: key.name(&self.identity), compiled }
     }
 
     /// The name's bucket, and what its slot there stores of the name: the lowest bit is known from the bucket, and
@@ -191,8 +193,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     /// Decides and charges: the one way of every check, whoever named the key and when.
-    // Always inline: what a program with several checks shares behind a call is then a whole public check.
-    #[inline(always)]
+    #[inline]
     pub(super) fn charge<'l>(
         &'l self,
         named: Named<'l, A::Rule>,

@@ -148,8 +148,7 @@ impl<'a> View<'a> {
     /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
     /// the line holds costs a third more on keys that are not in the cache.) What bounds the checks in flight is the
     /// processor's registers, not their latency: a value less on this path is half a nanosecond.
-    // Always inline: a call in the middle of a check would pass the question and the answer through the stack.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn check<R: Rule>(
         self,
         ask: Ask<'_, R>,
