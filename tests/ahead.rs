@@ -17,9 +17,12 @@ use tollgate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Three tiers of every algorithm: 3, 1 and 7 a second.
+/// The limits of the three tiers, a second.
+const LIMITS: [u64; 3] = [3, 1, 7];
+
+/// Three tiers of every algorithm.
 fn every() -> Vec<[Quota; 3]> {
-    let tiers = |quota: fn(Rate) -> Quota| [3, 1, 7].map(|limit| quota(Rate::per_second(limit)));
+    let tiers = |quota: fn(Rate) -> Quota| LIMITS.map(|limit| quota(Rate::per_second(limit)));
     vec![
         tiers(|rate| TokenBucket::new(rate).into()),
         tiers(|rate| LeakyBucket::meter(rate).into()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Limiter, Rate, Timestamp, TokenBucket};
 
-use crate::{Counting, all_of, every, limiter};
+use crate::{Counting, LIMITS, all_of, every, limiter};
 
 /// Longer than two windows.
 const MANY: u64 = 40;
@@ -31,6 +31,16 @@ proptest! {
                 prop_assert_eq!(batch, singly, "{:?}", tiers[0]);
             }
         }
+    }
+}
+
+#[test]
+fn every_key_of_a_batch_has_its_own_tier() {
+    for tiers in every() {
+        let limiter = limiter(tiers);
+        let limits: Vec<u64> = limiter.check_many(0..MANY).map(|decision| decision.limit()).collect();
+        let own: Vec<u64> = (0..MANY as usize).map(|key| LIMITS[key % 3]).collect();
+        assert_eq!(limits, own);
     }
 }
 

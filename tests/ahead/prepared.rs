@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Limiter, ManualClock, Prepared, Rate, Timestamp, TokenBucket, WhenFull};
 
-use crate::{Counting, SECOND, all_of, every, limiter};
+use crate::{Counting, LIMITS, SECOND, all_of, every, limiter};
 
 #[test]
 fn a_prepared_key_decides_as_its_limiter_does() {
