@@ -70,7 +70,7 @@ fn prepared(criterion: &mut Criterion) {
     });
 }
 
-/// A million keys, as many as the third level of a cache holds.
+/// So many keys take a table of 32 MiB.
 const MILLION: u64 = 1_000_000;
 
 /// How long does a batch of keys that are not in the cache take, by size? One key is the price of being a batch at all.
@@ -82,7 +82,7 @@ fn batches(criterion: &mut Criterion) {
     );
     let mut group = criterion.benchmark_group("batch, a million keys");
     for size in [1, 8, 32, 256] {
-        // Steps of a large prime go around all keys in no order that a prefetcher sees.
+        // Steps that share no factor with a million go around all keys.
         let mut keys = (0_u64..).map(|nth| nth * 611_953 % MILLION);
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(size.to_string(), |bencher| {

@@ -180,7 +180,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// The key as a check takes it, under the rule of its tier.
     #[inline]
     pub(super) fn named(&self, key: &K) -> Named<'_, A::Rule> {
-        // The rule first: a name across the call that finds the tier is a secret in registers, six more values.
+        // The rule first: named before a call that may find the tier, a key has the identity's six words loaded ahead
+        // of it, into a register each, on every check.
         let compiled = self.rule_of(key);
         Named { name: key.name(&self.identity), compiled }
     }
