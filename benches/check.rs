@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{
     Algorithm, Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, SlidingLog,
     SlidingWindow, TokenBucket, TscClock,
@@ -60,9 +60,43 @@ fn keys(criterion: &mut Criterion) {
     }
 }
 
+/// What does it save not to hash a key again, and to have its line when it is checked?
+fn prepared(criterion: &mut Criterion) {
+    let limiter = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
+    let key = "2001:db8:85a3:8d3:1319:8a2e:370:7348";
+    criterion.bench_function("prepared string of 36", |bencher| {
+        let key = limiter.prepare(key);
+        bencher.iter(|| black_box(&key).check().is_allowed());
+    });
+}
+
+/// So many keys take a table of 32 MiB.
+const MILLION: u64 = 1_000_000;
+
+/// How long does a batch of keys that are not in the cache take, by size? One key is the price of being a batch at all.
+fn batches(criterion: &mut Criterion) {
+    let limiter = limiter(TokenBucket::new(RATE), MILLION as usize);
+    assert!(
+        limiter.check_many(0..MILLION).all(|decision| decision.is_allowed()),
+        "every key is known before"
+    );
+    let mut group = criterion.benchmark_group("batch, a million keys");
+    for size in [1, 8, 32, 256] {
+        // Steps that share no factor with a million go around all keys.
+        let mut keys = (0_u64..).map(|nth| nth * 611_953 % MILLION);
+        group.throughput(Throughput::Elements(size as u64));
+        group.bench_function(size.to_string(), |bencher| {
+            bencher.iter(|| {
+                limiter.check_many(keys.by_ref().take(size)).filter(|decision| decision.is_allowed()).count()
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
-    targets = algorithms, keys
+    targets = algorithms, keys, prepared, batches
 }
 criterion_main!(benches);

@@ -27,7 +27,9 @@ pub use clock::{CoarseClock, SystemClock};
 pub use decision::{Decision, Outcome};
 pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
-pub use limiter::{Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Reservation, ReserveError, Tier};
+pub use limiter::{
+    Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
+};
 pub use rate::Rate;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;

@@ -46,7 +46,8 @@ pub use manual::ManualClock as TscClock;
 /// }
 /// ```
 pub trait Clock {
-    /// The current time. Called once a check, and once more for a key that is new.
+    /// The current time. Called once a check, and once more for a key that is new; once a
+    /// [batch](crate::Limiter::check_many), whatever its keys.
     fn now(&self) -> Timestamp;
 
     /// Blocks the thread until the clock shows `when`.

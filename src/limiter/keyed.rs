@@ -8,6 +8,7 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
+use crate::limiter::prepared::Named;
 use crate::limiter::{Builder, Compiled};
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
@@ -67,7 +68,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// nothing.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'_> {
-        self.charge(self.rule_of(key), key, cost, || self.clock.now())
+        self.charge(self.named(key), cost, || self.clock.now())
     }
 
     /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now).
@@ -82,7 +83,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.charge(self.rule_of(key), key, cost, || now)
+        self.charge(self.named(key), cost, || now)
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
@@ -92,7 +93,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.look(self.rule_of(key), key.name(&self.identity), cost, now)
+        self.look(self.named(key), cost, now)
     }
 
     /// Another of the limiter's quotas, for the next call only: tier 0 is the builder's own. `None` for a number that
@@ -209,25 +210,34 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     #[inline]
-    pub(super) fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
+    fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
         match &self.tier_of {
             None => &self.default,
             Some(tier_of) => self.numbered(tier_of(key)).unwrap_or(&self.default),
         }
     }
 
+    /// The key as a check takes it, under the rule of its tier.
     #[inline]
-    fn charge<'l>(
+    pub(super) fn named(&self, key: &K) -> Named<'_, A::Rule> {
+        // The rule first: named before a call that may find the tier, a key has the identity's six words loaded ahead
+        // of it, into a register each, on every check.
+        let compiled = self.rule_of(key);
+        Named { name: key.name(&self.identity), compiled }
+    }
+
+    /// Decides and charges: the one way of every check, whoever named the key and when.
+    #[inline]
+    pub(super) fn charge<'l>(
         &'l self,
-        compiled: &'l Compiled<A::Rule>,
-        key: &K,
+        named: Named<'l, A::Rule>,
         cost: u64,
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        let name = key.name(&self.identity);
+        let Named { name, compiled } = named;
         // Every limit is at least 1: a check of cost 1 compares nothing here.
         if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) {
-            return self.look(compiled, name, cost, time());
+            return self.look(named, cost, time());
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
         let (ruling, now) = self.table.view(name).check(ask, time);
@@ -237,26 +247,25 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// The same by another `rule` on the same words, for a reservation.
     pub(super) fn charge_by<'l>(
         &'l self,
-        compiled: &'l Compiled<A::Rule>,
+        named: Named<'l, A::Rule>,
         rule: &A::Rule,
-        key: &K,
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let name = key.name(&self.identity);
         if cost == 0 {
-            return self.look(compiled, name, cost, now);
+            return self.look(named, cost, now);
         }
+        let Named { name, compiled } = named;
         let (ruling, now) = self.table.view(name).check(Ask { rule, name: kept(name), cost }, || now);
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
+    /// Decides and writes nothing.
     #[cold]
     #[inline(never)]
-    fn look<'l>(
+    pub(super) fn look<'l>(
         &'l self,
-        compiled: &'l Compiled<A::Rule>,
-        name: u64,
+        Named { name, compiled }: Named<'l, A::Rule>,
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
@@ -269,6 +278,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         let standing = view.standing(Ask { rule, name: kept(name), cost: 1 }, rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         Decision::trivial(owed, ring, &compiled.any, now, cost)
+    }
+
+    /// Asks for the cache line that a check of this name looks at first.
+    #[inline]
+    pub(super) fn prefetch(&self, name: u64) {
+        self.table.view(name).prefetch(name);
     }
 }
 
@@ -290,7 +305,7 @@ impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
 
 /// A [`Limiter`] under one of its quotas: see [`Limiter::tier`].
 pub struct Tier<'l, K: ?Sized, A: Algorithm, C> {
-    limiter: &'l Limiter<K, A, C>,
+    pub(super) limiter: &'l Limiter<K, A, C>,
     rule: &'l Compiled<A::Rule>,
 }
 
@@ -318,7 +333,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n`] under this tier's quota.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'l> {
-        self.limiter.charge(self.rule, key, cost, || self.limiter.clock.now())
+        self.limiter.charge(self.named(key), cost, || self.limiter.clock.now())
     }
 
     /// [`Limiter::check_at`] under this tier's quota.
@@ -330,7 +345,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n_at`] under this tier's quota.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.charge(self.rule, key, cost, || now)
+        self.limiter.charge(self.named(key), cost, || now)
     }
 
     /// [`Limiter::peek`] under this tier's quota.
@@ -340,6 +355,12 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
 
     /// [`Limiter::peek_n_at`] under this tier's quota.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.look(self.rule, key.name(&self.limiter.identity), cost, now)
+        self.limiter.look(self.named(key), cost, now)
+    }
+
+    /// The key as a check takes it, under this tier's rule whatever the key's own is.
+    #[inline]
+    pub(super) fn named(&self, key: &K) -> Named<'l, A::Rule> {
+        Named { name: key.name(&self.limiter.identity), compiled: self.rule }
     }
 }

@@ -1,14 +1,18 @@
 //! The two limiters: one for many keys, one for a single limit.
 
+mod batch;
 mod builder;
 mod global;
 mod keyed;
+mod prepared;
 mod reserve;
 mod wait;
 
+pub use batch::Batch;
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
 pub use keyed::{Limiter, Tier};
+pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
 
 use crate::algorithm::{AnyRule, Rule};

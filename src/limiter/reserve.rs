@@ -278,9 +278,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let compiled = self.rule_of(key);
-        let rule = patient(compiled, cost, max_wait, now)?;
-        reserved(self, self.charge_by(compiled, &rule, key, cost, now))
+        let named = self.named(key);
+        let rule = patient(named.compiled, cost, max_wait, now)?;
+        reserved(self, self.charge_by(named, &rule, cost, now))
     }
 }
 

@@ -28,12 +28,12 @@ use crate::algorithm::{Moment, Rule, Verdict};
 use crate::bits::Field;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::Table;
 use crate::table::full::{Place, WhenFull};
 use crate::table::header::Header;
 use crate::table::slot::{Ask, OWED, Ruling, Slot, VACANT};
 use crate::table::stats::Events;
 use crate::table::word::Word;
+use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -139,6 +139,12 @@ impl Bucket {
 }
 
 impl<'a> View<'a> {
+    /// Asks for the line that `check` looks at first. It is found by the name's home alone, so nothing is read here.
+    #[inline]
+    pub(crate) fn prefetch(self, name: u64) {
+        prefetch(self.bucket.slot(home(name)));
+    }
+
     /// Decides a request and charges it, and says at what time by `clock`, which an insertion reads once more.
     ///
     /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's

@@ -20,7 +20,7 @@ use crate::sync::AtomicU64;
 use bucket::{Bucket, SLOTS, View};
 
 #[cfg(not(loom))]
-pub(crate) use memory::Zeroed;
+pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use stats::Events;
 
 pub use full::WhenFull;
@@ -29,6 +29,10 @@ pub use stats::Stats;
 /// Loom's atomics are not words of memory: under it the table is built one by one.
 #[cfg(loom)]
 pub(crate) type Zeroed<T> = Vec<T>;
+
+/// Loom has no cache.
+#[cfg(loom)]
+pub(crate) fn prefetch<T>(_place: &T) {}
 
 /// The most keys a table can be asked for.
 const MOST_KEYS: usize = 1 << 36;

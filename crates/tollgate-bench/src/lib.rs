@@ -3,13 +3,14 @@
 //!
 //! governor is used as its documentation advises: the default keyed store and clock. The floor is no limiter: it mixes
 //! the key, reads the clock, and swaps one word by compare-exchange in a table of the size that the limiter would have.
+//! Both are asked one key at a time, also where Tollgate is asked for a batch or by a prepared key.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
-use tollgate::{Limiter, Rate, TokenBucket};
+use tollgate::{Decision, Limiter, Rate, TokenBucket};
 
 /// Checks all keys in order and counts the admitted.
 pub type Peer = Box<dyn Fn(&[u64]) -> usize>;
@@ -66,15 +67,51 @@ pub fn workloads() -> Vec<Workload> {
             tollgate: ours(DENY),
             floor: floor(),
         },
+        Workload {
+            name: "1M keys, batches of 32",
+            keys: million(),
+            governor: theirs(allowing()),
+            tollgate: in_batches(ALLOW),
+            floor: floor(),
+        },
+        Workload {
+            name: "hot key, prepared",
+            keys: hot(),
+            governor: theirs(allowing()),
+            tollgate: prepared(ALLOW),
+            floor: floor(),
+        },
     ]
 }
 
 const ALLOW: TokenBucket = TokenBucket::new(Rate::per_second(RATE as u64)).burst(PLENTY as u64);
 const DENY: TokenBucket = TokenBucket::new(Rate::per_hour(1));
 
+/// Keys a batch.
+const BATCH: usize = 32;
+
+fn limiter(quota: TokenBucket) -> Limiter<u64> {
+    Limiter::builder(quota).max_keys(1_000_000).build().expect("the quota is valid")
+}
+
 fn ours(quota: TokenBucket) -> Peer {
-    let limiter = Limiter::<u64>::builder(quota).max_keys(1_000_000).build().expect("the quota is valid");
+    let limiter = limiter(quota);
     Box::new(move |keys| keys.iter().filter(|key| limiter.check(key).is_allowed()).count())
+}
+
+fn in_batches(quota: TokenBucket) -> Peer {
+    let limiter = limiter(quota);
+    let allowed = move |keys: &[u64]| limiter.check_many(keys).filter(Decision::is_allowed).count();
+    Box::new(move |keys| keys.chunks(BATCH).map(&allowed).sum())
+}
+
+/// Asks for the first key, prepared once, whatever the others are.
+fn prepared(quota: TokenBucket) -> Peer {
+    let limiter = limiter(quota);
+    Box::new(move |keys| {
+        let key = limiter.prepare(&keys[0]);
+        keys.iter().filter(|_| key.check().is_allowed()).count()
+    })
 }
 
 fn allowing() -> governor::Quota {

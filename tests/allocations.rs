@@ -1,0 +1,67 @@
+//! What allocates nothing: every way to check a key, new or known.
+//!
+//! The counter replaces the allocator of the whole process and counts for the thread that asks, so it has this file for
+//! itself.
+
+use std::hint::black_box;
+
+use tollgate::{
+    FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
+
+/// Every algorithm, at 5 a second.
+fn quotas() -> [Quota; 5] {
+    let rate = Rate::per_second(5);
+    [
+        TokenBucket::new(rate).into(),
+        LeakyBucket::queue(rate).into(),
+        FixedWindow::new(rate).into(),
+        SlidingWindow::new(rate).into(),
+        SlidingLog::new(rate).into(),
+    ]
+}
+
+/// Allocations of `check` on a limiter of each quota that has seen nothing, so that keys are inserted too.
+fn counted(check: impl Fn(&Limiter<str, Quota, ManualClock>, &[String])) {
+    let keys: Vec<String> = (0..200).map(|key| format!("client number {}", key % 90)).collect();
+    for quota in quotas() {
+        let limiter = Limiter::builder(quota).clock(ManualClock::new()).max_keys(60).build().unwrap();
+        let seen = allocation_counter::measure(|| check(&limiter, &keys));
+        assert_eq!(seen.count_total, 0, "{quota}");
+        assert!(limiter.len() > 50, "{quota}: the keys were checked");
+    }
+}
+
+#[test]
+fn a_check_allocates_nothing() {
+    counted(|limiter, keys| {
+        for key in keys {
+            black_box(limiter.check(key).retry_after());
+            black_box(limiter.check_n(key, 9).is_never());
+        }
+    });
+}
+
+#[test]
+fn a_batch_allocates_nothing() {
+    counted(|limiter, keys| {
+        let batch = limiter.check_many(keys.iter().map(String::as_str));
+        assert_eq!(black_box(batch.map(|decision| decision.retry_after())).count(), keys.len());
+    });
+}
+
+#[test]
+fn a_prepared_key_allocates_nothing() {
+    counted(|limiter, keys| {
+        for key in keys {
+            let key = limiter.prepare(key);
+            black_box(key.check().retry_after());
+            black_box(key.peek().remaining());
+        }
+    });
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocation_counter::measure(|| drop(black_box(Box::new(7)))).count_total, 1);
+}
