@@ -70,8 +70,8 @@ impl Model {
 
     /// Gives back an admission that was not used: how many whole units the key got.
     ///
-    /// How much that can be is the algorithm's to say; it never lets more be admitted than without the request.
-    /// The time counts as the admission's if it is earlier.
+    /// How much that can be is the algorithm's to say, and a refused refund is no error: the time may have paid
+    /// it back already. The time counts as the admission's if it is earlier.
     ///
     /// # Panics
     ///

@@ -13,6 +13,9 @@
 //! `charged - c`, so at most `charged - now` of it is still owed. Who is booked ahead got a departure that
 //! counts on everything charged before; what they count on is not given back. (That is the rule of Go's
 //! `x/time/rate`.)
+//!
+//! The argument holds for one refund. `charged` is no longer true once others gave back what they had charged
+//! before, and the TAT does not show everybody who is booked: `tests/known_holes.rs`.
 
 use crate::arrival::Arrivals;
 use crate::rule::clamp;
