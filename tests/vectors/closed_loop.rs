@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::scenario::{Scenario, number, text};
-use crate::subject::{Build, Subject};
+use crate::subject::{self, Build, Limit, Subject};
 use crate::vocabulary;
 
 struct Worker {
@@ -28,8 +28,9 @@ pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
         if worker.acts_at > end {
             break;
         }
-        let limiter = limiters.get_mut(&worker.chain[worker.place]).expect("the chain names limiters");
-        let taken = limiter.check("k", worker.acts_at, 1);
+        let (limit, limiter) =
+            limiters.get_mut(&worker.chain[worker.place]).expect("the chain names limiters");
+        let taken = subject::take(&mut **limiter, *limit, "k", worker.acts_at);
         assert!(taken.allowed, "{}: the queue is too short: {taken:?}", scenario.id());
         worker.acts_at += taken.delay;
         worker.place += 1;
@@ -39,20 +40,26 @@ pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
         }
     }
 
-    let mut failures = Vec::new();
-    for point in asserted {
-        let (at, want) = (number(&point["t_ns"]), number(&point["count"]));
-        let count = came_round.iter().filter(|&&time| time < at).count() as u64;
-        if count != want {
-            failures.push(format!("before {at} ns the count should be {want}, is {count}"));
-        }
-    }
-    failures
+    miscounted(scenario, &came_round)
 }
 
-fn limiters(scenario: &Scenario, build: Build) -> HashMap<String, Box<dyn Subject>> {
+/// Where the number of departures before an asserted moment is another one, in words.
+pub(crate) fn miscounted(scenario: &Scenario, departures: &[u64]) -> Vec<String> {
+    let judge = |point: &serde_json::Value| {
+        let (at, want) = (number(&point["t_ns"]), number(&point["count"]));
+        let count = departures.iter().filter(|&&time| time < at).count() as u64;
+        (count != want).then(|| format!("before {at} ns the count should be {want}, is {count}"))
+    };
+    scenario.list("assert_count_at").iter().filter_map(judge).collect()
+}
+
+fn limiters(scenario: &Scenario, build: Build) -> HashMap<String, (Limit, Box<dyn Subject>)> {
     let configs = scenario.config()["limiters"].as_object().expect("limiters by name");
-    configs.iter().map(|(name, config)| (name.clone(), build(vocabulary::pacing(config)))).collect()
+    let limiter = |config| {
+        let limit = vocabulary::pacing(config);
+        (limit, build(limit))
+    };
+    configs.iter().map(|(name, config)| (name.clone(), limiter(config))).collect()
 }
 
 fn worker(value: &serde_json::Value) -> Worker {

@@ -32,10 +32,11 @@ pub(crate) fn judge(step: Step<'_>, field: &str, want: &Value, observed: &Observ
     let Observed { before, seen, next, .. } = observed;
     let granted = if seen.allowed { step.cost() } else { 0 };
     let met = match field {
-        "allowed" => *want == seen.allowed,
+        "allowed" | "ok" => *want == seen.allowed,
         "limit" | "max_cost" => number(want) == seen.limit,
         "remaining" => number(want) == seen.remaining,
-        "tokens_before" => number(want) == before.remaining,
+        // A peer whose tokens are booked ahead counts below zero; nothing remains either way.
+        "tokens_before" => want.as_i64().expect("a whole number").max(0) == before.remaining as i64,
         "allowed_count" | "consumed" => number(want) == granted,
         "error" => *want == "insufficient_capacity" && seen.never,
         "retry_after_ns" => match (want.as_u64(), seen.retry_after) {
@@ -47,10 +48,12 @@ pub(crate) fn judge(step: Step<'_>, field: &str, want: &Value, observed: &Observ
         "reset_ns" => seen.reset_after.abs_diff(number(want)) <= tolerance(step, "reset_tol_ns"),
         "window_start_s" => window_start(step, observed) == Some(number(want) * SECOND),
         "granted_at_ns" => number(want) == step.at() + seen.delay,
+        "act_at_ns" => (step.at() + seen.delay).abs_diff(number(want)) <= tolerance(step, "act_tol_ns"),
+        "wait_ns" => seen.delay.abs_diff(number(want)) <= tolerance(step, "wait_tol_ns"),
         "curr" => used(observed) == estimate(step, observed).ceil() as u64,
         "estimate" => used(observed) == want.as_f64().expect("a number").ceil() as u64,
-        // Read together with `curr`, `retry_after_ns` and `reset_ns`.
-        "prev" | "retry_tol_ns" | "reset_tol_ns" => return Outcome::NotOurs,
+        // Read together with `curr`, `retry_after_ns`, `reset_ns`, `act_at_ns` and `wait_ns`.
+        "prev" | "retry_tol_ns" | "reset_tol_ns" | "act_tol_ns" | "wait_tol_ns" => return Outcome::NotOurs,
         // HTTP and statistics; and any answer at all is no error.
         "status" | "stats_total" | "no_error" => return Outcome::NotOurs,
         unknown => panic!("no word of ours for {unknown}; judge it or leave the scenario out"),

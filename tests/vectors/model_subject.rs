@@ -1,12 +1,14 @@
 //! The reference model as a subject.
 
-use tollgate_model::{Algorithm, Answer, Count, Model};
+use std::collections::HashMap;
+
+use tollgate_model::{Algorithm, Answer, Booking, Count, Model, Reservation};
 
 use crate::subject::{Limit, Seen, Subject};
 
 /// The exact model of `limit`.
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
-    Box::new(Model::new(algorithm(limit)))
+    Box::new(Reference { model: Model::new(algorithm(limit)), booked: HashMap::new() })
 }
 
 fn algorithm(limit: Limit) -> Algorithm {
@@ -31,17 +33,45 @@ fn algorithm(limit: Limit) -> Algorithm {
     }
 }
 
-impl Subject for Model {
+struct Reference {
+    model: Model,
+    /// The reservations that have a name.
+    booked: HashMap<String, Reservation>,
+}
+
+impl Subject for Reference {
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(Model::check(self, key, at, cost))
+        seen(self.model.check(key, at, cost))
     }
 
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(Model::peek(self, key, at, cost))
+        seen(self.model.peek(key, at, cost))
     }
 
     fn reset(&mut self, key: &str) {
-        Model::reset(self, key);
+        self.model.reset(key);
+    }
+
+    fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {
+        let booking = self.model.reserve(key, at, cost, max_wait).expect("only buckets are reserved");
+        let after = seen(self.model.peek(key, at, 0));
+        match booking {
+            Booking::Booked(reservation) => {
+                let delay = reservation.departs_at_ns() - at;
+                if let Some(name) = name {
+                    self.booked.insert(name.to_owned(), reservation);
+                }
+                Seen { delay, ..after }
+            }
+            Booking::Refused { wait_ns } => Seen { allowed: false, retry_after: Some(wait_ns), ..after },
+            Booking::Never => Seen { allowed: false, never: true, ..after },
+        }
+    }
+
+    fn cancel(&mut self, name: &str, at: u64) {
+        if let Some(reservation) = self.booked.remove(name) {
+            self.model.cancel(reservation, at);
+        }
     }
 }
 

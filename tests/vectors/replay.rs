@@ -3,7 +3,7 @@
 use crate::expect::{self, Observed, Outcome};
 use crate::readme::{self, Contradicted};
 use crate::scenario::{self, Scenario, Step, number};
-use crate::subject::{Build, Limit, Seen, Subject};
+use crate::subject::{self, Build, Limit, Seen, Subject};
 use crate::{SUBJECTS, closed_loop, procedure, vocabulary};
 
 /// Replays all scenarios of a file that the README does not leave out; fails with all differences at once.
@@ -12,7 +12,8 @@ pub(crate) fn file(name: &str) {
     let replayed = |scenario: &Scenario| !left_out.iter().any(|id| id == scenario.id());
     let mut failures = Vec::new();
     for scenario in scenario::load(name).into_iter().filter(replayed) {
-        for &(subject, build) in SUBJECTS {
+        let model_only = readme::model_only().iter().any(|id| id == scenario.id());
+        for &(subject, build) in SUBJECTS.iter().filter(|(subject, _)| !model_only || *subject == "model") {
             let said = |failure| format!("{subject}: {}: {failure}", scenario.id());
             failures.extend(replay(&scenario, build).into_iter().map(said));
         }
@@ -32,11 +33,13 @@ fn replay(scenario: &Scenario, build: Build) -> Vec<String> {
 
 fn steps(scenario: &Scenario, build: Build) -> Vec<String> {
     let contradicted = readme::contradicted();
-    let mut met = 0;
+    let mut met = scenario.list("assert_count_at").len();
     let mut failures = Vec::new();
+    let mut departures = Vec::new();
     let mut perform = performer(scenario, build);
     for (number, step) in (1..).zip(scenario.steps()) {
         let observed = perform(step);
+        departures.push(step.at() + observed.seen.delay);
         for (field, want) in step.expect() {
             let row = Contradicted { id: scenario.id().to_owned(), step: number, field: field.clone() };
             let seen = observed.seen;
@@ -52,6 +55,7 @@ fn steps(scenario: &Scenario, build: Build) -> Vec<String> {
             }
         }
     }
+    failures.extend(closed_loop::miscounted(scenario, &departures));
     assert!(met > 0 || !failures.is_empty(), "{} expects nothing that we can see", scenario.id());
     failures
 }
@@ -82,16 +86,26 @@ fn count_up(subject: &mut dyn Subject, step: Step<'_>) {
 fn observe(subject: &mut dyn Subject, limit: Limit, step: Step<'_>) -> Observed {
     let (key, at) = (step.key(), step.at());
     let before = subject.peek(key, at, 0);
-    let seen = operate(subject, step);
+    let seen = operate(subject, limit, step);
     let next = subject.peek(key, at, 1);
     Observed { limit, before, seen, next }
 }
 
 /// Does what the step says; operations that decide nothing show a peek at cost 0.
-fn operate(subject: &mut dyn Subject, step: Step<'_>) -> Seen {
+fn operate(subject: &mut dyn Subject, limit: Limit, step: Step<'_>) -> Seen {
     let (key, at, cost) = (step.key(), step.at(), step.cost());
     match step.op() {
-        "check" | "check_n" | "consume" | "take" | "observe" => subject.check(key, at, cost),
+        "check" | "check_n" | "consume" | "observe" => subject.check(key, at, cost),
+        "take" => subject::take(subject, limit, key, at),
+        "reserve" => {
+            let max_wait = step.args().get("max_wait_ns").map_or(u64::MAX, number);
+            subject.reserve(step.name(), key, at, cost, max_wait)
+        }
+        "wait" => subject.reserve(None, key, at, cost, u64::MAX),
+        "cancel" => {
+            subject.cancel(step.name().expect("a cancellation names its reservation"), at);
+            subject.peek(key, at, 0)
+        }
         "rate_estimate" => subject.peek(key, at, 0),
         "reset" => {
             subject.reset(key);

@@ -79,6 +79,11 @@ impl<'a> Step<'a> {
         number(&self.0["cost"])
     }
 
+    /// What a later step calls this one by.
+    pub(crate) fn name(self) -> Option<&'a str> {
+        self.0.get("ref").map(text)
+    }
+
     /// What belongs to the operation, in the peer's own words.
     pub(crate) fn args(self) -> &'a Value {
         &self.0["args"]

@@ -10,6 +10,24 @@ pub(crate) trait Subject {
 
     /// Forgets the key.
     fn reset(&mut self, key: &str);
+
+    /// Books a departure at most `max_wait` away; remembers it under `name`, if it has one.
+    fn reserve(&mut self, _name: Option<&str>, _key: &str, _at: u64, _cost: u64, _max_wait: u64) -> Seen {
+        panic!("no reservations here: name the scenario under \"On the model only\"")
+    }
+
+    /// Cancels what was booked under `name`; what was refused has nothing to cancel.
+    fn cancel(&mut self, _name: &str, _at: u64) {
+        panic!("no reservations here: name the scenario under \"On the model only\"")
+    }
+}
+
+/// Takes one, whenever its turn comes: a queue says when by itself, a bucket has to be booked ahead.
+pub(crate) fn take(subject: &mut dyn Subject, limit: Limit, key: &str, at: u64) -> Seen {
+    match limit {
+        Limit::LeakyQueue { .. } => subject.check(key, at, 1),
+        _ => subject.reserve(None, key, at, 1, u64::MAX),
+    }
 }
 
 /// Makes a limiter that has seen no key.

@@ -32,7 +32,7 @@ pub(crate) fn limit(scenario: &Scenario) -> Limit {
             let (burst, initial) = (field("max_tokens"), field("initial_tokens"));
             Limit::TokenBucket { count: 1, period: interval, burst, initial }
         }
-        "token_bucket" => {
+        "token_bucket" | "token_bucket_reserve" => {
             let interval = interval(config["rate_per_s"].as_f64().expect("a rate"));
             let (burst, initial) = (field("burst"), field("initial_tokens"));
             Limit::TokenBucket { count: 1, period: interval, burst, initial }
@@ -58,9 +58,14 @@ pub(crate) fn limit(scenario: &Scenario) -> Limit {
     }
 }
 
-/// A queue without slack. The peer rounds its interval down, and so do we here, to compare like with like.
+/// A queue; with slack, which saves up unused departures, a bucket that is booked ahead and begins with one token.
+/// The peer rounds its interval down, and so do we here, to compare like with like.
 pub(crate) fn pacing(config: &Value) -> Limit {
-    Limit::LeakyQueue { count: 1, period: number(&config["per_request_ns"]), capacity: ENDLESS }
+    let period = number(&config["per_request_ns"]);
+    match number(&config["slack"]) {
+        0 => Limit::LeakyQueue { count: 1, period, capacity: ENDLESS },
+        slack => Limit::TokenBucket { count: 1, period, burst: slack + 1, initial: 1 },
+    }
 }
 
 /// The limit of one step, where each brings its own.

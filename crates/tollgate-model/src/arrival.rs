@@ -23,6 +23,7 @@
 //! With S = period the division leaves no remainder, one grain is 1/count of a nanosecond, and everything is
 //! exact. A smaller S describes an engine that keeps coarser time.
 
+use crate::reservation::Place;
 use crate::rule::clamp;
 
 /// A rate, and the grains in which its time is counted.
@@ -54,7 +55,7 @@ impl Arrivals {
 
     /// C(t), without a product of more than 128 bits: whole tokens and the rest are converted apart.
     /// Saturates only when more than 2^64 tokens have flowed since the clock's zero.
-    fn clock(&self, t: u64) -> u128 {
+    pub(crate) fn clock(&self, t: u64) -> u128 {
         let flowed = u128::from(t) * self.count;
         let (tokens, rest) = (flowed / self.period, flowed % self.period);
         tokens.saturating_mul(self.grains).saturating_add(rest * self.grains / self.period)
@@ -72,6 +73,24 @@ impl Arrivals {
     /// The wait from `now` until the clock shows at least `reading`; zero if it already does.
     fn wait_until(&self, now: u64, reading: u128) -> u64 {
         clamp(self.first_instant(reading).saturating_sub(now.into()))
+    }
+
+    /// Where a reservation of `cost`, which is at most the capacity, finds its place: it departs when the clock
+    /// shows `base + cost * S - capacity * S`, which is when a check of the same cost would pass.
+    pub(crate) fn reserved(&self, tat: u128, now: u64, cost: u64) -> Place<u128> {
+        let charged = tat.max(self.clock(now)).saturating_add(self.grains(cost));
+        let departure = self.first_instant(charged.saturating_sub(self.grains(self.capacity)));
+        Place::After { wait: departure.saturating_sub(now.into()), charged }
+    }
+
+    /// The same in a queue: it departs when the clock shows the TAT before it, if it fits at all.
+    pub(crate) fn queued(&self, tat: u128, now: u64, cost: u64) -> Place<u128> {
+        match self.admitted(tat, now, cost) {
+            Some(charged) => {
+                Place::After { wait: self.first_instant(tat).saturating_sub(now.into()), charged }
+            }
+            None => Place::Full { wait: self.retry_after(tat, now, cost) },
+        }
     }
 
     /// How far the TAT is ahead of the clock.

@@ -75,6 +75,13 @@ impl Rule for FixedWindow {
             Window { index, .. } => self.grid.wait_for(now, index + 1),
         }
     }
+
+    /// What was charged in a window that is over is gone anyway.
+    fn refunded(&self, window: &Window, charged: &Window, now: u64, cost: u64) -> (Window, u64) {
+        let Window { index, count } = self.at(window, now);
+        let back = if index == charged.index { cost.min(count) } else { 0 };
+        (Window { index, count: count - back }, back)
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +127,28 @@ mod tests {
         assert!(model.check("k", 0, 3).allowed);
         assert_eq!(model.check("k", 0, 3).remaining, 2);
         assert!(model.check("k", 0, 2).allowed);
+    }
+
+    #[test]
+    fn a_refund_belongs_to_the_window_that_was_charged() {
+        let mut model = five_a_second(Count::Allowed);
+        let receipts = [3, 1, 1].map(|cost| model.admit("k", 0, cost).1.unwrap());
+        let [three, one, late] = receipts;
+        assert_eq!(model.refund(three, 999 * MS), 3);
+        assert_eq!(model.refund(one, 0), 1);
+        assert_eq!(model.peek("k", 999 * MS, 0).remaining, 4);
+        assert!(model.check("k", SECOND, 2).allowed);
+        assert_eq!(model.refund(late, SECOND), 0);
+        assert_eq!(model.peek("k", SECOND, 0).remaining, 3);
+    }
+
+    #[test]
+    fn a_refund_takes_no_refusal_off_the_count() {
+        let mut model = five_a_second(Count::All);
+        let receipt = model.admit("k", 0, 3).1.unwrap();
+        assert!(!model.check("k", 0, 5).allowed); // 8, of which 7 are kept
+        assert_eq!(model.refund(receipt, 0), 3);
+        assert_eq!(model.peek("k", 0, 0).remaining, 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! everything before it is gone, which is the TAT before the request.
 
 use crate::arrival::Arrivals;
+use crate::reservation::Place;
 use crate::rule::Rule;
 
 pub(crate) struct LeakyBucket {
@@ -54,6 +55,15 @@ impl Rule for LeakyBucket {
 
     fn reset_after(&self, tat: &u128, now: u64) -> u64 {
         self.arrivals.paid_after(*tat, now)
+    }
+
+    fn refunded(&self, tat: &u128, charged: &u128, now: u64, cost: u64) -> (u128, u64) {
+        self.arrivals.refunded(self.unseen(), *tat, *charged, now, cost)
+    }
+
+    fn reserved(&self, tat: &u128, now: u64, cost: u64) -> Option<Place<u128>> {
+        let Self { arrivals, queued } = self;
+        Some(if *queued { arrivals.queued(*tat, now, cost) } else { arrivals.reserved(*tat, now, cost) })
     }
 
     /// A queued request departs when all that was admitted before it is gone.

@@ -26,8 +26,12 @@
 //! | `algorithm.rs`      | [`Algorithm`] and [`Count`]: what can be asked for                      |
 //! | `answer.rs`         | [`Answer`]: what a check says                                           |
 //! | `model.rs`          | [`Model`]: one state for each key                                       |
+//! | `receipt.rs`        | [`Receipt`]: the right to give an admission back                        |
+//! | `reservation.rs`    | [`Reservation`] and [`Booking`]: a place in the future of a bucket      |
+//! | `several.rs`        | [`Several`]: several limits on one key, all or nothing                  |
 //! | `rule.rs`           | what is the same for all: cost 0, cost above the limit, the order of it |
 //! | `arrival.rs`        | the arithmetic of GCRA, shared by the token bucket and the leaky bucket |
+//! | `refund.rs`         | what a bucket gives back                                                |
 //! | `token_bucket.rs`   | the token bucket                                                        |
 //! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                             |
 //! | `grid.rs`           | aligned windows                                                         |
@@ -49,7 +53,11 @@ mod fixed_window;
 mod grid;
 mod leaky_bucket;
 mod model;
+mod receipt;
+mod refund;
+mod reservation;
 mod rule;
+mod several;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
@@ -58,3 +66,6 @@ mod token_bucket;
 pub use algorithm::{Algorithm, Count};
 pub use answer::Answer;
 pub use model::Model;
+pub use receipt::Receipt;
+pub use reservation::{Booking, NoMeaning, Reservation};
+pub use several::{Joint, Refusal, Several};

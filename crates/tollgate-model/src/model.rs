@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use crate::fixed_window::FixedWindow;
 use crate::leaky_bucket::LeakyBucket;
-use crate::rule::{self, Rule};
+use crate::rule::{self, Reserved, Rule};
 use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
 use crate::sub_windows::SubWindows;
 use crate::token_bucket::TokenBucket;
-use crate::{Algorithm, Answer};
+use crate::{Algorithm, Answer, Booking, NoMeaning, Receipt, Reservation};
 
 /// A keyed limiter that is always right and never fast.
 pub struct Model {
@@ -63,6 +63,49 @@ impl Model {
         self.keys.peek(key, now_ns, cost)
     }
 
+    /// Like [`Model::check`], with a receipt for what was charged, if the request was allowed.
+    pub fn admit(&mut self, key: &str, now_ns: u64, cost: u64) -> (Answer, Option<Receipt>) {
+        self.keys.admit(key, now_ns, cost)
+    }
+
+    /// Gives back an admission that was not used: how many whole units the key got.
+    ///
+    /// How much that can be is the algorithm's to say, and a refused refund is no error: the time may have paid
+    /// it back already. The time counts as the admission's if it is earlier.
+    ///
+    /// # Panics
+    ///
+    /// When another algorithm's model gave the receipt.
+    pub fn refund(&mut self, receipt: Receipt, now_ns: u64) -> u64 {
+        self.keys.refund(&receipt, now_ns)
+    }
+
+    /// Charges `key` for a request that acts later, if it need not wait longer than `max_wait_ns`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoMeaning`] when the algorithm counts in windows.
+    pub fn reserve(
+        &mut self,
+        key: &str,
+        now_ns: u64,
+        cost: u64,
+        max_wait_ns: u64,
+    ) -> Result<Booking, NoMeaning> {
+        self.keys.reserve(key, now_ns, cost, max_wait_ns)
+    }
+
+    /// Gives back a reservation that has not departed yet: how many whole units the key got. Too late, it
+    /// gives back nothing.
+    ///
+    /// # Panics
+    ///
+    /// When another algorithm's model booked the reservation.
+    pub fn cancel(&mut self, reservation: Reservation, now_ns: u64) -> u64 {
+        let Reservation { receipt, departs_at } = reservation;
+        if now_ns >= departs_at { 0 } else { self.refund(receipt, now_ns) }
+    }
+
     /// Forgets `key`.
     pub fn reset(&mut self, key: &str) {
         self.keys.reset(key);
@@ -73,6 +116,9 @@ impl Model {
 trait Keys {
     fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer;
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
+    fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
+    fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
+    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NoMeaning>;
     fn reset(&mut self, key: &str);
 }
 
@@ -87,9 +133,12 @@ impl<R: Rule> States<R> {
         Box::new(Self { rule, states: HashMap::new() })
     }
 
+    fn state(&self, key: &str) -> R::State {
+        self.states.get(key).cloned().unwrap_or_else(|| self.rule.unseen())
+    }
+
     fn decide(&self, key: &str, now: u64, cost: u64) -> (R::State, Answer) {
-        let unseen = self.rule.unseen();
-        rule::check(&self.rule, self.states.get(key).unwrap_or(&unseen), now, cost)
+        rule::check(&self.rule, &self.state(key), now, cost)
     }
 }
 
@@ -103,6 +152,31 @@ impl<R: Rule> Keys for States<R> {
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer {
         let (_, answer) = self.decide(key, now, cost);
         answer
+    }
+
+    fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>) {
+        let answer = self.check(key, now, cost);
+        let receipt = answer.allowed.then(|| Receipt::new(key, now, cost, self.state(key)));
+        (answer, receipt)
+    }
+
+    fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {
+        let (state, now) = (self.state(&receipt.key), now.max(receipt.at));
+        let (next, back) = rule::refund(&self.rule, &state, receipt.charged(), now, receipt.cost);
+        self.states.insert(receipt.key.clone(), next);
+        back
+    }
+
+    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NoMeaning> {
+        Ok(match rule::reserve(&self.rule, &self.state(key), now, cost, max_wait)? {
+            Reserved::Booked { wait, charged } => {
+                self.states.insert(key.to_owned(), charged.clone());
+                let receipt = Receipt::new(key, now, cost, charged);
+                Booking::Booked(Reservation { receipt, departs_at: now.saturating_add(wait) })
+            }
+            Reserved::Refused { wait } => Booking::Refused { wait_ns: wait },
+            Reserved::Never => Booking::Never,
+        })
     }
 
     fn reset(&mut self, key: &str) {

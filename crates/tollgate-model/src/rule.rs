@@ -11,14 +11,15 @@
 //!
 //! Remaining and reset always describe the state *after* the request, and so does the wait.
 
-use crate::Answer;
+use crate::reservation::Place;
+use crate::{Answer, NoMeaning};
 
 /// One algorithm with its parameters: pure functions of a key's state, the time and the cost.
 ///
-/// `admitted`, `refused` and `retry_after` are only ever asked about costs from 1 to the limit.
+/// `admitted`, `refused`, `retry_after`, `refunded` and `reserved` are only ever asked about costs from 1 to the limit.
 pub(crate) trait Rule {
     /// What is remembered of a key.
-    type State: Clone;
+    type State: Clone + Send + Sync + 'static;
 
     /// The most that can ever be admitted at once.
     fn limit(&self) -> u64;
@@ -40,6 +41,15 @@ pub(crate) trait Rule {
 
     /// The wait until the state is worth the same as [`Rule::unseen`].
     fn reset_after(&self, state: &Self::State, now: u64) -> u64;
+
+    /// Gives back `cost`, whose admission left `charged` behind: the state then, and how many units that was.
+    fn refunded(&self, state: &Self::State, charged: &Self::State, now: u64, cost: u64)
+    -> (Self::State, u64);
+
+    /// Where a reservation finds its place; `None` when the algorithm books nothing ahead.
+    fn reserved(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Place<Self::State>> {
+        None
+    }
 
     /// How long a request that is admitted in this state waits for its departure.
     fn delay(&self, _state: &Self::State, _now: u64) -> u64 {
@@ -68,6 +78,45 @@ pub(crate) fn check<R: Rule>(rule: &R, state: &R::State, now: u64, cost: u64) ->
             (next, answer)
         }
     }
+}
+
+/// Gives an admission back; a cost of nothing changes nothing.
+pub(crate) fn refund<R: Rule>(
+    rule: &R,
+    state: &R::State,
+    charged: &R::State,
+    now: u64,
+    cost: u64,
+) -> (R::State, u64) {
+    if cost == 0 { (state.clone(), 0) } else { rule.refunded(state, charged, now, cost) }
+}
+
+/// What became of a reservation.
+pub(crate) enum Reserved<S> {
+    Booked { wait: u64, charged: S },
+    Refused { wait: u64 },
+    Never,
+}
+
+/// Books `cost` if it departs at most `max_wait` from now.
+pub(crate) fn reserve<R: Rule>(
+    rule: &R,
+    state: &R::State,
+    now: u64,
+    cost: u64,
+    max_wait: u64,
+) -> Result<Reserved<R::State>, NoMeaning> {
+    // Whether there are departures does not depend on the cost.
+    let place = rule.reserved(state, now, cost.min(rule.limit())).ok_or(NoMeaning)?;
+    Ok(match place {
+        _ if cost == 0 => Reserved::Booked { wait: 0, charged: state.clone() },
+        _ if cost > rule.limit() => Reserved::Never,
+        Place::Full { wait } => Reserved::Refused { wait },
+        Place::After { wait, charged } => match u64::try_from(wait) {
+            Ok(wait) if wait <= max_wait => Reserved::Booked { wait, charged },
+            _ => Reserved::Refused { wait: clamp(wait) },
+        },
+    })
 }
 
 /// What was decided, before the key's numbers are added.

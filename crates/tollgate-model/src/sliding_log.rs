@@ -22,8 +22,16 @@ pub(crate) struct Entry {
     units: u64,
 }
 
-/// What is remembered, oldest first.
-pub(crate) type Log = VecDeque<Entry>;
+/// What is remembered of a key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    /// Oldest first.
+    entries: VecDeque<Entry>,
+    /// When the newest unit was logged, whether or not it was given back since: the clock never goes behind.
+    reached: u64,
+    /// How many units were ever logged and not given back. Tells whether the newest are somebody's own.
+    height: u128,
+}
 
 impl SlidingLog {
     pub(crate) fn new(limit: u64, window_ns: u64, count: Count) -> Self {
@@ -40,7 +48,7 @@ impl SlidingLog {
     /// the newest entry.
     fn inside<'log>(&self, log: &'log Log, now: u64) -> impl Iterator<Item = &'log Entry> {
         let now = effective(log, now);
-        log.iter().filter(move |entry| self.leaves(entry) > u128::from(now))
+        log.entries.iter().filter(move |entry| self.leaves(entry) > u128::from(now))
     }
 
     fn units_inside(&self, log: &Log, now: u64) -> u128 {
@@ -50,25 +58,27 @@ impl SlidingLog {
     /// The log with `cost` more units in it, and no more than the latest `limit`.
     fn logged(&self, log: &Log, now: u64, cost: u64) -> Log {
         let mut log = log.clone();
-        log.push_back(Entry { at: effective(&log, now), units: cost });
-        let units: u128 = log.iter().map(|entry| u128::from(entry.units)).sum();
+        log.reached = effective(&log, now);
+        log.height += u128::from(cost);
+        log.entries.push_back(Entry { at: log.reached, units: cost });
+        let units: u128 = log.entries.iter().map(|entry| u128::from(entry.units)).sum();
         let mut surplus = clamp(units.saturating_sub(self.limit.into()));
         while surplus > 0 {
-            let oldest = &mut log[0];
+            let oldest = &mut log.entries[0];
             let dropped = surplus.min(oldest.units);
             oldest.units -= dropped;
             surplus -= dropped;
             if oldest.units == 0 {
-                log.pop_front();
+                log.entries.pop_front();
             }
         }
         log
     }
 }
 
-/// The time that counts: `now`, but never before the newest entry.
+/// The time that counts: `now`, but never before the newest unit was logged.
 fn effective(log: &Log, now: u64) -> u64 {
-    log.back().map_or(now, |newest| newest.at.max(now))
+    log.reached.max(now)
 }
 
 impl Rule for SlidingLog {
@@ -79,7 +89,7 @@ impl Rule for SlidingLog {
     }
 
     fn unseen(&self) -> Log {
-        Log::new()
+        Log::default()
     }
 
     fn admitted(&self, log: &Log, now: u64, cost: u64) -> Option<Log> {
@@ -116,6 +126,17 @@ impl Rule for SlidingLog {
             None => 0,
             Some(newest) => clamp(self.leaves(newest) - u128::from(now)),
         }
+    }
+
+    /// Last in, first out: if the newest units are this admission's, its entry is the last one. What its
+    /// admission pushed out of the log had left the window and need not come back.
+    fn refunded(&self, log: &Log, charged: &Log, _now: u64, cost: u64) -> (Log, u64) {
+        let mut log = log.clone();
+        if log.height != charged.height || log.entries.pop_back().is_none() {
+            return (log, 0);
+        }
+        log.height -= u128::from(cost);
+        (log, cost)
     }
 }
 
@@ -166,6 +187,36 @@ mod tests {
             assert!(model.check("k", now, cost).allowed);
         }
         assert_eq!([1, 2, 4, 5].map(|cost| model.peek("k", 5, cost).retry_after_ns.unwrap()), [5, 7, 7, 9]);
+    }
+
+    #[test]
+    fn the_newest_admission_can_be_given_back() {
+        let mut model = log(3, 10, Count::Allowed);
+        let [first, second] = [1, 2].map(|cost| model.admit("k", 4, cost).1.unwrap());
+        assert_eq!(model.refund(second, 5), 2);
+        assert_eq!(model.refund(first, 6), 1);
+        assert_eq!(model.peek("k", 6, 0).remaining, 3);
+    }
+
+    #[test]
+    fn what_was_logged_before_somebody_else_cannot() {
+        for (tally, cost) in [(Count::Allowed, 1), (Count::All, 3)] {
+            let mut model = log(3, 10, tally);
+            let receipt = model.admit("k", 4, 1).1.unwrap();
+            assert_eq!(model.check("k", 4, cost).allowed, cost == 1);
+            let before = model.peek("k", 5, 0);
+            assert_eq!(model.refund(receipt, 5), 0);
+            assert_eq!(model.peek("k", 5, 0), before);
+        }
+    }
+
+    #[test]
+    fn a_refund_takes_the_clock_no_further_back() {
+        let mut model = log(2, 10, Count::Allowed);
+        assert!(model.check("k", 0, 1).allowed);
+        let receipt = model.admit("k", 20, 2).1.unwrap();
+        assert_eq!(model.refund(receipt, 20), 2);
+        assert_eq!(model.check("k", 5, 1).reset_after_ns, 30 - 5);
     }
 
     #[test]

@@ -78,6 +78,18 @@ pub(crate) fn closed(count: u64, granule: u64, ceiling: u64) -> u64 {
     clamp(u128::from(count.div_ceil(granule)) * u128::from(granule)).min(ceiling)
 }
 
+/// What may be taken off a finished window's count, which was rounded up: whole granules, rounded down.
+pub(crate) fn whole_granules(cost: u64, granule: u64) -> u64 {
+    cost - cost % granule
+}
+
+/// Takes `cost` off the count, as far as there is that much; says how much it was.
+pub(crate) fn taken_off(count: &mut u64, cost: u64) -> u64 {
+    let back = cost.min(*count);
+    *count -= back;
+    back
+}
+
 impl Rule for SlidingWindow {
     type State = Windows;
 
@@ -132,6 +144,17 @@ impl Rule for SlidingWindow {
             Windows { current: 0, index, .. } => self.grid.wait_for(now, index + 1),
             Windows { index, .. } => self.grid.wait_for(now, index + 2),
         }
+    }
+
+    /// Taken off the window that was charged, as long as it counts: the current one or the previous one.
+    fn refunded(&self, windows: &Windows, charged: &Windows, now: u64, cost: u64) -> (Windows, u64) {
+        let mut windows = self.at(windows, now);
+        let back = match windows.index.checked_sub(charged.index) {
+            Some(0) => taken_off(&mut windows.current, cost),
+            Some(1) => taken_off(&mut windows.previous, whole_granules(cost, self.granule)),
+            _ => 0,
+        };
+        (windows, back)
     }
 }
 
@@ -197,6 +220,41 @@ mod tests {
         let (five, _) = check(&rule, &rule.unseen(), 0, 5);
         assert_eq!(rule.remaining(&five, 0), 5);
         assert_eq!(rule.remaining(&five, SECOND), 2);
+    }
+
+    /// V9.5
+    #[test]
+    fn a_refund_follows_its_window_into_the_past() {
+        let rule = window(10, SECOND);
+        let (charged, _) = check(&rule, &rule.unseen(), SECOND - SECOND / 10, 3);
+        let late = SECOND + SECOND / 10;
+        let (state, answer) = check(&rule, &charged, late, 4);
+        assert!(answer.allowed);
+        assert_eq!((state.previous, state.current), (3, 4));
+        let (state, back) = rule.refunded(&state, &charged, late, 3);
+        assert_eq!((back, state.previous, state.current), (3, 0, 4));
+        // However often: never below zero.
+        let (state, back) = rule.refunded(&state, &charged, late, 3);
+        assert_eq!((back, state.previous, state.current), (0, 0, 4));
+    }
+
+    #[test]
+    fn a_refund_is_too_late_two_windows_on() {
+        let rule = window(10, SECOND);
+        let (charged, _) = check(&rule, &rule.unseen(), 0, 3);
+        let (state, _) = check(&rule, &charged, 2 * SECOND, 4);
+        let (state, back) = rule.refunded(&state, &charged, 2 * SECOND, 3);
+        assert_eq!((back, state.previous, state.current), (0, 0, 4));
+    }
+
+    #[test]
+    fn a_finished_window_gives_back_whole_granules() {
+        let rule = SlidingWindow::new(20, SECOND, 0, Count::Allowed, 32, 4);
+        let (charged, _) = check(&rule, &rule.unseen(), 0, 7);
+        let (now, _) = rule.refunded(&charged, &charged, SECOND - 1, 7);
+        assert_eq!(now.current, 0);
+        let (later, back) = rule.refunded(&charged, &charged, SECOND, 7);
+        assert_eq!((back, later.previous), (4, 4)); // 7 was kept as 8
     }
 
     #[test]

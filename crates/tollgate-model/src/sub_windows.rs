@@ -13,7 +13,7 @@
 use crate::Count;
 use crate::grid::Grid;
 use crate::rule::{Rule, clamp};
-use crate::sliding_window::closed;
+use crate::sliding_window::{closed, taken_off, whole_granules};
 
 pub(crate) struct SubWindows {
     limit: u64,
@@ -136,6 +136,16 @@ impl Rule for SubWindows {
             }
         }
     }
+
+    /// Taken off the sub-window that was charged, as long as it counts.
+    fn refunded(&self, counts: &Counts, charged: &Counts, now: u64, cost: u64) -> (Counts, u64) {
+        let mut counts = self.at(counts, now);
+        let age = counts.index.checked_sub(charged.index).and_then(|age| usize::try_from(age).ok());
+        let cost = if age == Some(0) { cost } else { whole_granules(cost, self.granule) };
+        let holder = age.and_then(|age| counts.counts.get_mut(age));
+        let back = holder.map_or(0, |count| taken_off(count, cost));
+        (counts, back)
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +182,26 @@ mod tests {
         let mut model = ten_in_sixty(Count::Allowed, 4);
         assert_eq!(model.check("k", 0, 5).remaining, 5);
         assert_eq!(model.peek("k", 10, 0).remaining, 2);
+    }
+
+    #[test]
+    fn a_refund_is_taken_off_the_sub_window_that_was_charged() {
+        let mut model = ten_in_sixty(Count::Allowed, 1);
+        let [soon, late, too_late] = [4, 1, 1].map(|cost| model.admit("k", 9, cost).1.unwrap());
+        assert!(model.check("k", 25, 4).allowed);
+        assert_eq!(model.refund(soon, 9), 4);
+        assert_eq!(model.refund(late, 69), 1);
+        assert_eq!([69, 70].map(|now| model.peek("k", now, 0).remaining), [5, 6]);
+        assert_eq!(model.refund(too_late, 70), 0);
+        assert_eq!(model.peek("k", 70, 0).remaining, 6);
+    }
+
+    #[test]
+    fn a_closed_sub_window_gives_back_whole_granules() {
+        let mut model = ten_in_sixty(Count::Allowed, 4);
+        let receipt = model.admit("k", 0, 7).1.unwrap();
+        assert_eq!(model.refund(receipt, 10), 4);
+        assert_eq!(model.peek("k", 10, 0).remaining, 6);
     }
 
     #[test]

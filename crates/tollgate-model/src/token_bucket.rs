@@ -8,6 +8,7 @@
 //! filling since, whether its key was seen or not.
 
 use crate::arrival::Arrivals;
+use crate::reservation::Place;
 use crate::rule::Rule;
 
 pub(crate) struct TokenBucket {
@@ -53,6 +54,14 @@ impl Rule for TokenBucket {
 
     fn reset_after(&self, tat: &u128, now: u64) -> u64 {
         self.arrivals.paid_after(*tat, now)
+    }
+
+    fn refunded(&self, tat: &u128, charged: &u128, now: u64, cost: u64) -> (u128, u64) {
+        self.arrivals.refunded(self.first_full, *tat, *charged, now, cost)
+    }
+
+    fn reserved(&self, tat: &u128, now: u64, cost: u64) -> Option<Place<u128>> {
+        Some(self.arrivals.reserved(*tat, now, cost))
     }
 }
 

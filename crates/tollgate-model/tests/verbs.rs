@@ -1,0 +1,270 @@
+//! Refunds, reservations and several limits against brute force, like `properties.rs` the checks.
+
+mod random;
+
+use random::Random;
+use tollgate_model::{Algorithm, Answer, Booking, Count, Model, Receipt, Refusal, Reservation, Several};
+
+const SEQUENCES: u64 = 300;
+const STEPS: usize = 120;
+
+/// What acted when, and with it the right to undo it.
+struct Act {
+    at: u64,
+    cost: u64,
+    right: Right,
+}
+
+enum Right {
+    Refund(Receipt),
+    Cancel(Reservation),
+}
+
+/// The most that acts within any `length`, the first instant included and the last not.
+fn most_within(acts: &[(u64, u64)], length: u64) -> u64 {
+    let from = |start: u64| {
+        let inside = acts.iter().filter(|(at, _)| (start..start + length).contains(at));
+        inside.map(|(_, cost)| cost).sum()
+    };
+    acts.iter().map(|&(start, _)| from(start)).max().unwrap_or(0)
+}
+
+/// A bucket that is not a queue, and what it promises: count, period, burst, grains.
+fn bucket(random: &mut Random) -> (Algorithm, u64, u64, u64, Option<u64>) {
+    let algorithm = random::token_bucket(random);
+    let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else { unreachable!() };
+    let meter = Algorithm::LeakyMeter { count, period_ns, capacity: burst, grains };
+    (if random.one_in(3) { meter } else { algorithm }, count, period_ns, burst, grains)
+}
+
+/// What acts when the newest is given back now and then.
+fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
+    let mut model = Model::new(algorithm);
+    let mut now = random.below(50);
+    let mut newest: Vec<Act> = Vec::new();
+    let mut settled = Vec::new();
+    for _ in 0..STEPS {
+        now += random.below(7);
+        let cost = 1 + random.below(5);
+        match random.below(3) {
+            0 => {
+                if let (_, Some(receipt)) = model.admit("k", now, cost) {
+                    newest.push(Act { at: now, cost, right: Right::Refund(receipt) });
+                }
+            }
+            1 => {
+                if let Ok(Booking::Booked(reservation)) = model.reserve("k", now, cost, 40) {
+                    let at = reservation.departs_at_ns();
+                    newest.push(Act { at, cost, right: Right::Cancel(reservation) });
+                }
+            }
+            _ => match newest.pop() {
+                Some(Act { right: Right::Refund(receipt), .. }) => {
+                    model.refund(receipt, now);
+                }
+                Some(Act { at, right: Right::Cancel(reservation), .. }) if now < at => {
+                    model.cancel(reservation, now);
+                }
+                // Departed, so it stays, and with it all that was charged before.
+                Some(departed) => {
+                    settled.push((departed.at, departed.cost));
+                    settled.extend(newest.drain(..).map(|act| (act.at, act.cost)));
+                }
+                None => {}
+            },
+        }
+    }
+    settled.extend(newest.into_iter().map(|act| (act.at, act.cost)));
+    settled
+}
+
+#[test]
+fn a_bucket_that_gives_back_the_newest_admits_at_most_its_burst_and_its_rate() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        let (algorithm, count, period_ns, burst, grains) = bucket(&mut random);
+        let acts = acts_of_a_bucket(algorithm, &mut random);
+        for interval in 0..100 {
+            let most = most_within(&acts, interval + 1);
+            // At the first end a coarse clock may show up to one grain too little.
+            let (grains, slack) = grains.map_or((1, 0), |grains| (grains, period_ns));
+            // A departure is rounded up to a nanosecond: what acts first may act that much nearer to the last.
+            let bound = grains * (burst * period_ns + (interval + 1) * count) + slack;
+            assert!(most * period_ns * grains <= bound, "seed {seed}: {algorithm:?}, {interval}: {most}");
+        }
+    }
+}
+
+/// Pairs of time and cost of what was admitted and not given back: refunds in any order.
+fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
+    let mut model = Model::new(algorithm);
+    let mut now = random.below(50);
+    let mut admitted: Vec<(u64, Receipt)> = Vec::new();
+    let mut kept = Vec::new();
+    for _ in 0..STEPS {
+        now += random.below(7);
+        if random.one_in(3) && !admitted.is_empty() {
+            let (_, receipt) = admitted.swap_remove(random.below(admitted.len() as u64) as usize);
+            let cost = receipt.cost();
+            assert!(model.refund(receipt, now) <= cost);
+        } else if let (_, Some(receipt)) = model.admit("k", now, random.below(5)) {
+            admitted.push((now, receipt));
+        }
+    }
+    kept.extend(admitted.into_iter().map(|(at, receipt)| (at, receipt.cost())));
+    kept
+}
+
+#[test]
+fn no_window_ever_keeps_more_than_the_limit_whatever_is_refunded() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
+            let (Algorithm::SlidingLog { limit, window_ns, .. }
+            | Algorithm::SubWindows { limit, window_ns, .. }) = algorithm
+            else {
+                unreachable!()
+            };
+            let most = most_within(&kept(algorithm, &mut random), window_ns);
+            assert!(most <= limit, "seed {seed}: {algorithm:?} kept {most}");
+        }
+    }
+}
+
+#[test]
+fn no_aligned_window_keeps_more_than_the_limit_whatever_is_refunded() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        let (limit, window_ns, origin_ns) = (1 + random.below(8), 1 + random.below(30), random.below(100));
+        let (count, ceiling) =
+            ([Count::Allowed, Count::All][random.below(2) as usize], limit + random.below(9));
+        let granule = 1 + random.below(4);
+        for algorithm in [
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule },
+        ] {
+            let kept = kept(algorithm, &mut random);
+            let window = |at: u64| (at + origin_ns) / window_ns;
+            for &(at, _) in &kept {
+                let same = kept.iter().filter(|(other, _)| window(*other) == window(at));
+                assert!(same.map(|(_, cost)| cost).sum::<u64>() <= limit, "seed {seed}: {algorithm:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refund_at_once_leaves_the_key_as_it_was() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        let algorithm = random::algorithm(&mut random);
+        let mut model = Model::new(algorithm);
+        let mut now = random.below(50);
+        for _ in 0..STEPS {
+            now += random.below(9);
+            let (before, cost) = (model.peek("k", now, 0), random.below(5));
+            if let (_, Some(receipt)) = model.admit("k", now, cost)
+                && random.one_in(2)
+            {
+                assert_eq!(model.refund(receipt, now), cost, "seed {seed}: {algorithm:?}");
+                assert_eq!(model.peek("k", now, 0), before, "seed {seed}: {algorithm:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reservation_departs_when_the_same_check_would_pass_and_a_refused_one_changes_nothing() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        let (algorithm, ..) = bucket(&mut random);
+        let mut model = Model::new(algorithm);
+        let mut now = random.below(50);
+        for _ in 0..STEPS {
+            now = if random.one_in(8) { now.saturating_sub(9) } else { now + random.below(9) };
+            let (cost, patience) = (random.below(9), random.below(30));
+            let before = model.peek("k", now, cost);
+            let wait = before.retry_after_ns.unwrap_or(0);
+            match model.reserve("k", now, cost, patience).expect("a bucket") {
+                Booking::Never => assert!(before.never),
+                Booking::Booked(reservation) => {
+                    assert!(!before.never && wait <= patience);
+                    assert_eq!(reservation.departs_at_ns(), now + wait);
+                    continue;
+                }
+                Booking::Refused { wait_ns } => {
+                    assert!(wait_ns > patience);
+                    assert_eq!(wait_ns, wait);
+                }
+            }
+            assert_eq!(model.peek("k", now, cost), before);
+        }
+    }
+}
+
+#[test]
+fn several_limits_are_charged_all_or_none() {
+    for seed in 1..=SEQUENCES {
+        let mut random = Random::new(seed);
+        let limits: Vec<_> = (0..3).map(|_| random::algorithm(&mut random)).collect();
+        let mut several = Several::new(&limits);
+        // Each limit alone is asked the same where the rule says that it is asked.
+        let mut alone: Vec<_> = limits.iter().copied().map(Model::new).collect();
+        let mut now = random.below(50);
+        for _ in 0..STEPS {
+            now += random.below(9);
+            let cost = random.below(5);
+            let would: Vec<_> = alone.iter().map(|limit| limit.peek("k", now, cost)).collect();
+            let joint = several.check("k", now, cost);
+            assert_eq!(joint.allowed(), would.iter().all(|answer| answer.allowed));
+            for (limit, answer) in alone.iter_mut().zip(&would) {
+                if joint.allowed() || !answer.allowed {
+                    assert_eq!(limit.check("k", now, cost), *answer);
+                }
+            }
+            let remaining = |limit: &Model| limit.peek("k", now, 0).remaining;
+            assert_eq!(Some(joint.remaining), alone.iter().map(remaining).min());
+            assert_eq!(joint.refusal, expected_refusal(&would));
+        }
+    }
+}
+
+fn expected_refusal(answers: &[Answer]) -> Option<Refusal> {
+    if let Some(limit) = answers.iter().position(|answer| answer.never) {
+        return Some(Refusal { limit, retry_after_ns: None });
+    }
+    let longest = answers.iter().filter_map(|answer| answer.retry_after_ns).max()?;
+    let limit = answers.iter().position(|answer| answer.retry_after_ns == Some(longest))?;
+    Some(Refusal { limit, retry_after_ns: Some(longest) })
+}
+
+#[test]
+fn no_number_is_too_large() {
+    let extremes = [1, 2, 1 << 32, u64::MAX - 1, u64::MAX];
+    let mut random = Random::new(1);
+    for _ in 0..20_000 {
+        let mut pick = || extremes[random.below(5) as usize];
+        let (count, period_ns, capacity, initial, granule) = (pick(), pick(), pick(), pick(), pick());
+        let (limit, window_ns, origin_ns, ceiling) = (pick(), pick(), pick(), u64::MAX);
+        let grains = [None, Some(pick())][(pick() % 2) as usize];
+        let tally = [Count::Allowed, Count::All][(pick() % 2) as usize];
+        for algorithm in [
+            Algorithm::TokenBucket { count, period_ns, burst: capacity, initial, grains },
+            Algorithm::LeakyQueue { count, period_ns, capacity, grains },
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: tally, ceiling },
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count: tally, ceiling, granule },
+            Algorithm::SlidingLog { limit, window_ns, count: tally },
+        ] {
+            let mut model = Model::new(algorithm);
+            let receipts = [(); 2].map(|()| model.admit("k", pick(), pick()).1);
+            let booking = model.reserve("k", pick(), pick(), pick());
+            for receipt in receipts.into_iter().flatten() {
+                let cost = receipt.cost();
+                assert!(model.refund(receipt, pick()) <= cost);
+            }
+            if let Ok(Booking::Booked(reservation)) = booking {
+                model.cancel(reservation, pick());
+            }
+        }
+    }
+}
