@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Rule, Taken};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
 use crate::time::Timestamp;
@@ -68,9 +68,10 @@ impl<'l> Decision<'l> {
         Self { verdict, payload: owed, cost, now, rule, ring, name: 0 }
     }
 
-    /// Whether the request took anything: it was admitted, neither for nothing, nor only looked at, nor uncounted.
-    pub(crate) fn took(&self) -> bool {
-        self.is_allowed() && self.cost > 0 && self.ring.unstaged() == 0
+    /// What the request took; `None` when that is nothing: it was refused, only looked at, of cost 0, or uncounted.
+    pub(crate) fn taken(&self) -> Option<Taken> {
+        let took = self.is_allowed() && self.cost > 0 && self.ring.unstaged() == 0;
+        took.then(|| Taken { charged: self.payload, since: self.rule.moment(self.now), cost: self.cost })
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.

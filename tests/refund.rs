@@ -83,6 +83,42 @@ fn a_bucket_gets_back_no_more_than_is_still_owed() {
     assert_eq!(left(&limiter, 1), 8);
 }
 
+/// Once the first was given back, the second is where the first was: at one second it owes nothing any more.
+#[test]
+fn refunds_out_of_order_mint_nothing() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(2));
+    let (first, second) = (limiter.check(&1), limiter.check(&1));
+    assert_eq!(limiter.refund(first), 1);
+    clock.advance(seconds(1));
+    assert!(limiter.check(&1).is_allowed());
+    assert_eq!(limiter.refund(second), 0);
+    assert!(!limiter.check_n(&1, 2).is_allowed());
+}
+
+#[test]
+fn requests_in_flight_together_are_all_given_back_at_once() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_minute(6)).burst(6));
+    let taken: Vec<Decision<'_>> = (0..6).map(|_| limiter.check(&1)).collect();
+    clock.advance(Duration::from_millis(50));
+    assert_eq!(taken.into_iter().map(|decision| limiter.refund(decision)).sum::<u64>(), 6);
+    // Out of order, each costs what dripped meanwhile: less than a token together.
+    assert_eq!(left(&limiter, 1), 5);
+    clock.advance(Duration::from_millis(6 * 50));
+    assert_eq!(left(&limiter, 1), 6);
+}
+
+#[test]
+fn another_keys_refunds_do_not_give_a_key_more() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(4));
+    for key in 0..50 {
+        let (first, second) = (limiter.check(&key), limiter.check(&key));
+        limiter.refund(first);
+        limiter.refund(second);
+        assert_eq!(left(&limiter, key), 4, "key {key}");
+    }
+    clock.advance(seconds(1));
+}
+
 /// V9.5: three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
 #[test]
 fn a_refund_never_reaches_into_a_later_window() {

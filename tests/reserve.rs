@@ -42,6 +42,20 @@ fn what_later_reservations_rest_on_is_not_given_back() {
     assert_eq!(reserve(3).departure(), tick(5));
 }
 
+/// x/time/rate gives the second cancellation one back, and then four depart at 5 where three may.
+#[test]
+fn cancellations_out_of_order_let_nobody_depart_together() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(3));
+    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    assert!(limiter.check(&1).is_allowed());
+    let (x, y) = (reserve(3), reserve(3));
+    assert_eq!((x.departure(), y.departure()), (tick(1), tick(4)));
+    assert_eq!(reserve(1).departure(), tick(5));
+    assert_eq!(y.cancel(), 2);
+    assert_eq!(x.cancel(), 0);
+    assert_eq!(reserve(3).departure(), tick(6));
+}
+
 #[test]
 fn a_cancelled_reservation_gives_its_place_to_the_next() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));

@@ -29,7 +29,7 @@ const LADDER: &[&[&str]] = &[
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
-    &["table", "table::account", "table::bucket", "table::header", "table::memory"],
+    &["table", "table::account", "table::bucket", "table::header", "table::refunds", "table::memory"],
     &["decision", "timer"],
     &["limiter"],
     &["lib"],

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Refund, Rule, Verdict, sealed};
+use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Order, Refund, Rule, Taken, Verdict, sealed};
 use crate::bits::Field;
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -154,9 +154,9 @@ impl Rule for FixedRule {
         self.seen(payload, at).1 > 0
     }
 
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         let (index, count) = self.seen(payload, at);
-        let units = if index == self.index.get(charged) { cost.min(count) } else { 0 };
+        let units = if index == self.index.get(taken.charged) { taken.cost.min(count) } else { 0 };
         (units > 0).then(|| Refund { payload: payload - units, units })
     }
 

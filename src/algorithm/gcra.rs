@@ -8,16 +8,22 @@
 //!   admitted  iff  base + cost * price - now <= burst * price      then TAT = base + cost * price
 //! ```
 //!
-//! A request that left the TAT `charged` and is given back later lowers the TAT by what it certainly still owes:
+//! # Refunds
+//!
+//! A request that left the TAT `charged` and is given back later lowers the TAT by what is certainly still owed because
+//! of it, which is not always its cost: without it the bucket might have been full in between, and its refill lost.
 //!
 //! ```text
-//!   back = min(cost * price, charged - now)
+//!   nobody but the newest was    back = min(cost * price, charged - now), less TAT - charged while
+//!     given back since:            somebody is booked ahead (TAT - now > burst * price)
+//!   otherwise:                   back = cost * price - (now - since), or nothing if anybody ever booked ahead
 //! ```
 //!
-//! not by all of its cost: without the request the bucket might have been full at `charged - cost * price`, and its
-//! tokens since would have been lost. While somebody is booked into the future (`TAT - now > burst * price`, and in a
-//! queue always), what was booked after the request rests on it: `back` is less by `TAT - charged`, as in Go's
-//! x/time/rate.
+//! Until `charged` the bucket was never full, so `charged - now` of the request is still to be refilled. Who is booked
+//! ahead counts on what was charged before. Once another request than the newest was given back, `charged` is too
+//! late a moment and the TAT no longer shows who is booked; what remains true is that the bucket cannot have
+//! stood idle for longer than `now - since`. The rule was put to every short sequence of checks, reservations,
+//! refunds and cancellations: `crates/tollgate-model/tests/refund_search.rs`. In a queue only the newest leaves.
 //!
 //! A *reservation* that may wait for `w` is a request of a bucket that is larger by what drips in `w`; it departs when
 //! the bucket of the true size would admit it, at `TAT - burst * price`.
@@ -25,7 +31,7 @@
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
 use crate::algorithm::refill::Refill;
-use crate::algorithm::{AnyRule, Moment, Refund, Rule, Verdict};
+use crate::algorithm::{AnyRule, Moment, Order, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
@@ -78,14 +84,26 @@ impl Rule for Gcra {
         payload <= at.tick
     }
 
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
-        let now = at.tick;
-        let owed = charged.saturating_sub(now).min(cost * self.price);
-        // In a queue, whoever came later leaves later; elsewhere, only who could not be served at once.
-        let served = if self.queue { now } else { now + self.full };
-        let booked = if payload > served { payload.saturating_sub(charged) } else { 0 };
-        let back = owed.saturating_sub(booked).min(payload.saturating_sub(now));
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+        let Taken { charged, since, cost } = taken;
+        let (now, cost) = (at.tick.max(since.tick), cost * self.price);
+        let owed = charged.saturating_sub(now).min(cost);
+        let back = match order {
+            Order::Kept if payload == charged => owed,
+            _ if self.queue => 0,
+            // Forgiven meanwhile.
+            Order::Kept if payload < charged => 0,
+            Order::Kept if payload > now + self.full => owed.saturating_sub(payload - charged),
+            Order::Kept => owed,
+            Order::Lost => (since.tick + cost).saturating_sub(now),
+            Order::LostAndBooked => 0,
+        };
+        let back = back.min(payload.saturating_sub(now.max(self.start)));
         (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
+    }
+
+    fn reorders(&self, payload: u64, taken: Taken) -> bool {
+        !self.queue && payload != taken.charged
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

@@ -111,6 +111,27 @@ pub struct Refund {
     pub(crate) units: u64,
 }
 
+/// An admitted request that is to be given back.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// The payload right after it was charged.
+    pub(crate) charged: u64,
+    /// When it was charged.
+    pub(crate) since: Moment,
+    pub(crate) cost: u64,
+}
+
+/// What is known of the key's other refunds since the request was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// None was but of the newest request.
+    Kept,
+    /// There may have been one of another.
+    Lost,
+    /// There may have been one of another, and somebody may be booked ahead.
+    LostAndBooked,
+}
+
 /// A moment as a rule reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -143,9 +164,14 @@ pub trait Rule: Copy + Send + Sync + 'static {
         !self.expired(payload, at)
     }
 
-    /// What giving back the request of `cost` that left `charged` makes of the key's `payload`, without minting: no
-    /// more than is certainly still owed because of it. `None`: nothing.
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund>;
+    /// What giving back `taken` makes of the key's `payload`, without minting: no more than is certainly still owed
+    /// because of it. `None`: nothing.
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+
+    /// Whether giving back `taken` from `payload` needs to know the order, and loses it for the requests before.
+    fn reorders(&self, _payload: u64, _taken: Taken) -> bool {
+        false
+    }
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.

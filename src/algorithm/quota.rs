@@ -7,8 +7,8 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, FixedWindow, LeakyBucket, Moment, Refund, Resolution, Rule, SlidingLog, SlidingWindow,
-    TokenBucket, Verdict, sealed,
+    Algorithm, FixedWindow, LeakyBucket, Moment, Order, Refund, Resolution, Rule, SlidingLog, SlidingWindow,
+    Taken, TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
 use crate::ring::Ring;
@@ -164,8 +164,12 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.owes(payload, at))
     }
 
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
-        for_rule!(self, rule => rule.refund(payload, charged, at, cost))
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+        for_rule!(self, rule => rule.refund(payload, taken, at, order))
+    }
+
+    fn reorders(&self, payload: u64, taken: Taken) -> bool {
+        for_rule!(self, rule => rule.reorders(payload, taken))
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::windows::{shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Count, Moment, PAYLOAD_BITS, Refund, Rule, UPTIME, Verdict, sealed,
+    Algorithm, AnyRule, Count, Moment, Order, PAYLOAD_BITS, Refund, Rule, Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
@@ -197,12 +197,12 @@ impl Rule for LogRule {
 
     /// Only the newest admission can leave: the times behind it must stay in order, and each must stay as long as the
     /// request that it stands for. The head moves back over its entries, which are proposals again.
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
-        if payload != charged || self.expired(payload, at) {
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+        if payload != taken.charged || self.expired(payload, at) {
             return None;
         }
-        let head = (self.head.get(payload) + 2 * self.ring - cost) % (2 * self.ring);
-        Some(Refund { payload: self.head.set(payload, head), units: cost })
+        let head = (self.head.get(payload) + 2 * self.ring - taken.cost) % (2 * self.ring);
+        Some(Refund { payload: self.head.set(payload, head), units: taken.cost })
     }
 
     /// A log's payload says when it last moved, not what it owes.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Refund, Rule, Verdict, sealed};
+use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Order, Refund, Rule, Taken, Verdict, sealed};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
@@ -165,10 +165,10 @@ impl Rule for SlidingRule {
         either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
     }
 
-    fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund> {
+    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         either!(self, rule => {
             let payload = rule.packing.rotated(payload, at.tick);
-            rule.packing.refund(payload, rule.packing.index.get(charged), cost)
+            rule.packing.refund(payload, rule.packing.index.get(taken.charged), taken.cost)
         })
     }
 

@@ -13,6 +13,7 @@ use crate::limiter::builder::DEFAULT_BUDGET;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::account::foresee;
+use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Slot};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::{Timestamp, nanos};
@@ -37,6 +38,7 @@ pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     compiled: Compiled<A::Rule>,
     slot: CachePadded<Slot>,
     ring: Zeroed<AtomicU64>,
+    pub(super) refunds: Refunds,
     pub(super) clock: C,
 }
 
@@ -121,13 +123,12 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        if !decision.took() {
-            return 0;
-        }
-        let at = decision.rule.moment(now);
+        let Some(taken) = decision.taken() else { return 0 };
+        let (rule, at) = (decision.rule, decision.rule.moment(now));
+        let mut refunding = Refunding::new(&self.refunds, NAME, taken, at);
         loop {
-            let less = |payload| decision.rule.refund(payload, decision.payload, at, decision.cost);
-            if let Some(units) = self.slot.refund(self.slot.load(), decision.name, less) {
+            let less = |payload| refunding.less(rule, payload);
+            if let Some(units) = self.slot.refund(self.slot.load(), NAME, less) {
                 return units;
             }
         }
@@ -216,7 +217,7 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
         let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
         let slot = CachePadded::new(Slot::new(NAME));
-        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, clock })
+        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, refunds: Refunds::new(1)?, clock })
     }
 }
 

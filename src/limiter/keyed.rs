@@ -120,17 +120,25 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// Gives back what an admitted request took, because it was not served: how many units, from 0 to its cost, a begun one
     /// counting as a whole.
     ///
-    /// **Guarantee.** Never mints. A bucket gets back what is certainly still owed because of the request: all of its
-    /// cost at once, less and less as the bucket refills, nothing after it would have been refilled without the
-    /// request, and nothing that a later [reservation](Self::reserve) or queued departure rests on. Windows get back
-    /// what they still count: the fixed window until it ends, the sliding window as long as it remembers (closed
-    /// windows in whole [granules](crate::Resolution::granule)). The sliding log gives back its newest admission
-    /// only: once somebody else was admitted under the key, nothing.
+    /// **Guarantee.** Never mints: what is admitted and not given back keeps the algorithm's promise.
+    ///
+    /// * *Buckets* get back what is certainly still owed because of the request: all of its cost at once, and less as
+    ///   the bucket refills. The newest request, and any other while no request but the newest was given back since,
+    ///   counts as owed until the bucket has refilled all that was charged up to it; after that, only until its own
+    ///   cost has been refilled. Nothing comes back that a later [reservation](Self::reserve) or queued departure
+    ///   rests on: in a queue, the newest only.
+    /// * *Windows* get back what they still count: the fixed window until it ends, the sliding window as long as it
+    ///   remembers (closed windows in whole [granules](crate::Resolution::granule)).
+    /// * *The sliding log* gives back its newest admission only: once somebody else was admitted under the key,
+    ///   nothing.
+    ///
+    /// At a time earlier than the key's latest charge a bucket may give back what dripped in between.
     ///
     /// A refusal, a [peek](Self::peek), and what was admitted uncounted took nothing, and give nothing back. Do not
     /// refund what a later [`reset`](Self::reset) has forgiven: it would be given back twice.
     ///
-    /// **Cost.** Two compare-exchanges when nobody interferes. A decision of another limiter gives nothing back.
+    /// **Cost.** Two compare-exchanges when nobody interferes, and one more atomic when the request is not the newest. A
+    /// decision of another limiter gives nothing back.
     ///
     /// # Examples
     ///
@@ -151,11 +159,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        if !decision.took() {
-            return 0;
-        }
-        let Decision { name, rule, cost, payload, .. } = decision;
-        self.table.view(name).refund(Ask { rule, name: kept(name), cost }, payload, now)
+        let Some(taken) = decision.taken() else { return 0 };
+        let Decision { name, rule, .. } = decision;
+        self.table.view(name).refund(rule, kept(name), taken, rule.moment(now))
     }
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.

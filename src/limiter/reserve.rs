@@ -280,6 +280,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ) -> Result<Reservation<'_, Self>, ReserveError> {
         let named = self.named(key);
         let rule = patient(named.compiled, cost, max_wait, now)?;
+        self.table.refunds.book();
         reserved(self, self.charge_by(named, &rule, cost, now))
     }
 }
@@ -315,6 +316,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
         let rule = patient(self.compiled(), cost, max_wait, now)?;
+        self.refunds.book();
         reserved(self, self.charge_by(&rule, cost, now))
     }
 }

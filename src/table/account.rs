@@ -1,10 +1,11 @@
 //! A key's account: what it owes, what it is given back, and who owes anything.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Rule, Taken, Verdict};
 use crate::ring::Ring;
 use crate::sync::Ordering::Acquire;
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
 use crate::table::full::Place;
+use crate::table::refunds::Refunding;
 use crate::table::slot::{Ask, OWED, Ruling, VACANT};
 use crate::time::Timestamp;
 
@@ -72,14 +73,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back a request of `ask.cost` that left `charged`: how many units, 0 when the bucket does not hold the key.
-    pub(crate) fn refund<R: Rule>(self, ask: Ask<'_, R>, charged: u64, now: Timestamp) -> u64 {
-        let at = ask.rule.moment(now);
+    /// Gives back what was `taken` under `name`: how many units, 0 when the bucket does not hold the key.
+    pub(crate) fn refund<R: Rule>(self, rule: &R, name: u64, taken: Taken, at: Moment) -> u64 {
+        let mut refunding = Refunding::new(&self.table.refunds, name, taken, at);
         loop {
-            match self.scan(ask.name) {
+            match self.scan(name) {
                 Found::Mine(index, word) => {
-                    let less = |payload| ask.rule.refund(payload, charged, at, ask.cost);
-                    if let Some(units) = self.bucket.slot(index).refund(word, ask.name, less) {
+                    let less = |payload| refunding.less(rule, payload);
+                    if let Some(units) = self.bucket.slot(index).refund(word, name, less) {
                         return units;
                     }
                 }

@@ -10,6 +10,7 @@ mod full;
 mod header;
 #[cfg(not(loom))]
 mod memory;
+pub(crate) mod refunds;
 pub(crate) mod slot;
 mod stats;
 mod word;
@@ -18,6 +19,7 @@ use crate::error::{Error, within};
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use bucket::{Bucket, SLOTS, View};
+use refunds::Refunds;
 
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
@@ -37,6 +39,9 @@ pub(crate) fn prefetch<T>(_place: &T) {}
 /// The most keys a table can be asked for.
 const MOST_KEYS: usize = 1 << 36;
 
+/// How many marks of refunds the keys share.
+const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
+
 /// How many buckets share their counters of rare events: one in so many.
 const SHARDS: usize = 16;
 
@@ -49,6 +54,7 @@ pub(crate) struct Table {
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
+    pub(crate) refunds: Refunds,
     shards: [Events; SHARDS],
 }
 
@@ -91,6 +97,7 @@ impl Table {
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
+            refunds: Refunds::new(MARKS)?,
             shards: std::array::from_fn(|_| Events::new()),
         })
     }

@@ -22,11 +22,10 @@
 //! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `settle`, `refund` | `load`, a charge, `refund` | the slot's name, and that the header had committed |
 //! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
+//! | S4 | a charge that books ahead | `load` | that somebody has booked: see `refunds` |
 //!
-//! A charge of a live word releases nothing when there is no ring: it moves nothing but the word, and as a
-//! read-modify-write it stays in the release sequence that `publish` began. It looks at the name once more: after
-//! refunds and resets a word can come back under another owner, and then the charge was that one's. A denial's second look is Relaxed too: it
-//! asks for the same word, which never comes back once it has changed, because payloads only grow.
+//! A charge looks at the name once more: after refunds and resets a word can come back under another owner, and then
+//! the charge was that one's. A denial's second look is Relaxed: it asks for the same word.
 
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
@@ -149,9 +148,9 @@ impl Slot {
                 seen = self.reload(ask.name)?;
                 continue;
             }
-            let order = if R::RINGED || seen.is_frozen() { AcqRel } else { Acquire }; // S3, S1
             let charged = seen.charged(payload);
-            match self.word.compare_exchange(seen.bits(), charged.bits(), order, Acquire) {
+            match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
+                // S1, S3, S4
                 Ok(_) if self.name() == ask.name => return Some(Ruling { allowed, payload, ring }),
                 // The slot has had another owner since, whose word came to be the same. That one paid.
                 Ok(_) => return None,
@@ -172,23 +171,27 @@ impl Slot {
         self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S1
     }
 
-    /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot is
-    /// somebody else's by now.
+    /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot has
+    /// changed: look again.
     ///
-    /// The slot is held before it is lowered, so that the name read in between is that of the word which is lowered.
-    pub(crate) fn refund(&self, seen: Word, name: u64, less: impl Fn(u64) -> Option<Refund>) -> Option<u64> {
-        let Some(refund) = less(seen.payload()) else { return Some(0) };
+    /// The slot is held while it is decided, so that the name read in between is that of the word which is lowered, and
+    /// so that what `less` knows of other refunds is no older than the word.
+    pub(crate) fn refund(
+        &self,
+        seen: Word,
+        name: u64,
+        less: impl FnOnce(u64) -> Option<Refund>,
+    ) -> Option<u64> {
         let held = seen.held();
         if !seen.is_frozen() {
             self.word.compare_exchange(seen.bits(), held.bits(), AcqRel, Relaxed).ok()?; // S1
         }
-        let (word, given) = if self.name() == name {
-            (seen.charged(refund.payload), Some(refund.units))
-        } else {
-            (seen, None)
-        };
-        self.word.compare_exchange(held.bits(), word.bits(), Release, Relaxed).ok()?; // S1
-        given
+        let mine = self.name() == name;
+        let nothing = Refund { payload: seen.payload(), units: 0 };
+        let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
+        let lowered = seen.charged(refund.payload);
+        self.word.compare_exchange(held.bits(), lowered.bits(), AcqRel, Relaxed).ok()?; // S1
+        mine.then_some(refund.units)
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.
