@@ -10,6 +10,7 @@ mod decision;
 mod error;
 mod key;
 mod limiter;
+mod observe;
 mod rate;
 mod ring;
 mod sync;
@@ -30,6 +31,7 @@ pub use key::{Identity, Ipv6Prefix, Key};
 pub use limiter::{
     Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
 };
+pub use observe::{Counters, Counts};
 pub use rate::Rate;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;

@@ -31,6 +31,7 @@ const LADDER: &[&[&str]] = &[
     // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
     &["table", "table::account", "table::bucket", "table::header", "table::refunds", "table::memory"],
     &["decision", "timer"],
+    &["observe"],
     &["limiter"],
     &["lib"],
 ];

@@ -5,9 +5,11 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, Rule};
 use crate::clock::{Clock, TscClock};
+use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Identity, Key};
 use crate::limiter::{Compiled, Limiter};
+use crate::observe::OnDecision;
 use crate::table::{Size, Table, WhenFull};
 use crate::time::nanos;
 
@@ -37,6 +39,7 @@ pub struct Builder<K: ?Sized, A, C> {
     when_full: WhenFull,
     trusted_keys: bool,
     clock: Box<dyn FnOnce() -> C>,
+    on_decision: Option<OnDecision>,
     key: PhantomData<fn(&K)>,
 }
 
@@ -56,6 +59,7 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
             when_full: WhenFull::default(),
             trusted_keys: false,
             clock: Box::new(TscClock::new),
+            on_decision: None,
             key: PhantomData,
         }
     }
@@ -102,8 +106,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             when_full: self.when_full,
             trusted_keys: self.trusted_keys,
             clock: Box::new(move || clock),
+            on_decision: self.on_decision,
             key: PhantomData,
         }
+    }
+
+    /// Calls `on_decision` with every decision: exactly once for each check or reservation, after it was charged, on the
+    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing.
+    ///
+    /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a
+    /// count of the outcomes there are [`Counters`](crate::Counters).
+    pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
+        self.on_decision = Some(Box::new(on_decision));
+        self
     }
 
     /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's own quota is tier 0.
@@ -169,6 +184,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             table: Table::new(size, self.when_full)?,
             clock,
             max_keys: self.max_keys,
+            on_decision: self.on_decision,
             key: PhantomData,
         })
     }

@@ -10,6 +10,7 @@ use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
 use crate::limiter::{Builder, Compiled};
+use crate::observe::OnDecision;
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
 use crate::time::Timestamp;
@@ -45,6 +46,7 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) table: Table,
     pub(super) clock: C,
     pub(super) max_keys: usize,
+    pub(super) on_decision: Option<OnDecision>,
     pub(super) key: PhantomData<fn(&K)>,
 }
 
@@ -232,7 +234,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         Named { name: key.name(&self.identity), compiled }
     }
 
-    /// Decides and charges: the one way of every check, whoever named the key and when.
+    /// Decides and charges: the way of every check, whoever named the key and when.
     #[inline]
     pub(super) fn charge<'l>(
         &'l self,
@@ -242,28 +244,40 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ) -> Decision<'l> {
         let Named { name, compiled } = named;
         // Every limit is at least 1: a check of cost 1 compares nothing here.
-        if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) {
-            return self.look(named, cost, time());
+        if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) || self.on_decision.is_some() {
+            // Field by field: returned as it is, the decision would live in memory on every check.
+            let Decision { verdict, payload, cost, now, rule, ring, name } =
+                self.charge_by(named, &compiled.rule, cost, time);
+            return Decision { verdict, payload, cost, now, rule, ring, name };
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
         let (ruling, now) = self.table.view(name).check(ask, time);
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
-    /// The same by another `rule` on the same words, for a reservation.
+    /// The same for any cost and by any `rule` on the same words; tells whom it concerns.
+    #[cold]
+    #[inline(never)]
     pub(super) fn charge_by<'l>(
         &'l self,
         named: Named<'l, A::Rule>,
         rule: &A::Rule,
         cost: u64,
-        now: Timestamp,
+        time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        if cost == 0 {
-            return self.look(named, cost, now);
-        }
         let Named { name, compiled } = named;
-        let (ruling, now) = self.table.view(name).check(Ask { rule, name: kept(name), cost }, || now);
-        Decision::of(ruling, &compiled.any, now, cost, name)
+        let decision = if cost == 0 || cost > rule.limit() {
+            self.look(named, cost, time())
+        } else {
+            // Checked by another way: a function that is called from two places is inlined into neither.
+            let ask = Ask { rule, name: kept(name), cost };
+            let (ruling, now) = self.table.view(name).check_anywhere(ask, time);
+            Decision::of(ruling, &compiled.any, now, cost, name)
+        };
+        if let Some(on_decision) = &self.on_decision {
+            on_decision(&decision);
+        }
+        decision
     }
 
     /// Decides and writes nothing.

@@ -170,6 +170,15 @@ impl<'a> View<'a> {
         self.check_displaced(ask.rule, ask.name, ask.cost, now, clock)
     }
 
+    /// The same without a look at the key's home first, and never inlined: for requests that are in no hurry.
+    pub(crate) fn check_anywhere<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'a>, Timestamp) {
+        self.check_displaced(ask.rule, ask.name, ask.cost, clock(), clock)
+    }
+
     /// Looks for the key in the other places.
     // The arguments one by one: a struct of them would be written to the stack on every hit.
     #[inline(never)]
