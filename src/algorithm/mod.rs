@@ -124,7 +124,7 @@ pub struct Taken {
 /// What is known of the key's other refunds since the request was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// None was but of the newest request.
+    /// None, or only of the newest request.
     Kept,
     /// There may have been one of another.
     Lost,

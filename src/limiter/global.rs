@@ -118,16 +118,19 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.refund_at(decision, self.clock.now())
+        self.give_back(&decision, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.give_back(&decision, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
         let Some(taken) = decision.taken() else { return 0 };
-        let (rule, at) = (decision.rule, decision.rule.moment(now));
-        let mut refunding = Refunding::new(&self.refunds, NAME, taken, at);
+        let mut refunding = Refunding::new(&self.refunds, NAME, taken, clock);
         loop {
-            let less = |payload| refunding.less(rule, payload);
+            let less = |payload| refunding.less(decision.rule, payload);
             if let Some(units) = self.slot.refund(self.slot.load(), NAME, less) {
                 return units;
             }

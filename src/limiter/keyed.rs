@@ -134,7 +134,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// * *The sliding log* gives back its newest admission only: once somebody else was admitted under the key,
     ///   nothing.
     ///
-    /// At a time earlier than the key's latest charge a bucket may give back what dripped in between.
+    /// The time must not be earlier than that of the key's latest charge: after a clock's step back, or at a caller's
+    /// own late time, a bucket may give back up to the cost of the requests refunded too much.
     ///
     /// A refusal, a [peek](Self::peek), and what was admitted uncounted took nothing, and give nothing back. Do not
     /// refund what a later [`reset`](Self::reset) has forgiven: it would be given back twice.
@@ -156,14 +157,17 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.refund_at(decision, self.clock.now())
+        self.give_back(&decision, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.give_back(&decision, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
         let Some(taken) = decision.taken() else { return 0 };
-        let Decision { name, rule, .. } = decision;
-        self.table.view(name).refund(rule, kept(name), taken, rule.moment(now))
+        self.table.view(decision.name).refund(decision.rule, kept(decision.name), taken, clock)
     }
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.

@@ -94,7 +94,11 @@ pub trait Books: sealed::Sealed {
 
     /// Refunds.
     #[doc(hidden)]
-    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64;
+    fn give_back(&self, decision: Decision<'_>) -> u64;
+
+    /// Refunds at a given time.
+    #[doc(hidden)]
+    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64;
 }
 
 mod sealed {
@@ -130,13 +134,13 @@ impl<'l, L: Books> Reservation<'l, L> {
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
     /// departures.
     pub fn cancel(self) -> u64 {
-        let now = self.limiter.time();
-        self.cancel_at(now)
+        let departed = self.limiter.time() >= self.departure;
+        if departed { 0 } else { self.limiter.give_back(self.decision) }
     }
 
     /// [`cancel`](Self::cancel) at a time that the caller already has.
     pub fn cancel_at(self, now: Timestamp) -> u64 {
-        if now >= self.departure { 0 } else { self.limiter.give_back(self.decision, now) }
+        if now >= self.departure { 0 } else { self.limiter.give_back_at(self.decision, now) }
     }
 
     /// Blocks the thread until the departure.
@@ -191,7 +195,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
         self.clock.sleep_until(when);
     }
 
-    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+    fn give_back(&self, decision: Decision<'_>) -> u64 {
+        self.refund(decision)
+    }
+
+    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
         self.refund_at(decision, now)
     }
 }
@@ -207,7 +215,11 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
         self.clock.sleep_until(when);
     }
 
-    fn give_back(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+    fn give_back(&self, decision: Decision<'_>) -> u64 {
+        self.refund(decision)
+    }
+
+    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
         self.refund_at(decision, now)
     }
 }

@@ -74,8 +74,14 @@ impl<'a> View<'a> {
     }
 
     /// Gives back what was `taken` under `name`: how many units, 0 when the bucket does not hold the key.
-    pub(crate) fn refund<R: Rule>(self, rule: &R, name: u64, taken: Taken, at: Moment) -> u64 {
-        let mut refunding = Refunding::new(&self.table.refunds, name, taken, at);
+    pub(crate) fn refund<R: Rule>(
+        self,
+        rule: &R,
+        name: u64,
+        taken: Taken,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
+        let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
         loop {
             match self.scan(name) {
                 Found::Mine(index, word) => {

@@ -3,10 +3,11 @@
 //! Keys share marks by their names, so a key may be thought to have lost its order when another one did: it then gets
 //! back less, never more. Checks do not come here.
 
-use crate::algorithm::{Moment, Order, Refund, Rule, Taken};
+use crate::algorithm::{Order, Refund, Rule, Taken};
 use crate::error::Error;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Zeroed, zeroed_words};
+use crate::time::Timestamp;
 use Ordering::{AcqRel, Acquire, Relaxed};
 
 /// The marks of a limiter.
@@ -33,48 +34,41 @@ impl Refunds {
     }
 }
 
-/// A refund on its way: it marks its key once, before it first lowers the word.
-pub(crate) struct Refunding<'r> {
+/// A refund on its way.
+pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
     name: u64,
     taken: Taken,
-    at: Moment,
-    kept: Option<bool>,
+    clock: T,
+    marked: bool,
 }
 
-impl<'r> Refunding<'r> {
-    pub(crate) fn new(refunds: &'r Refunds, name: u64, taken: Taken, at: Moment) -> Self {
-        Self { refunds, name, taken, at, kept: None }
+impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
+    pub(crate) fn new(refunds: &'r Refunds, name: u64, taken: Taken, clock: T) -> Self {
+        Self { refunds, name, taken, clock, marked: false }
     }
 
     /// What comes back to a word that is held with this `payload`.
+    ///
+    /// The clock is read here, when the word can no longer be charged unseen: what was refilled by a charge's time
+    /// is not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
-        let kept = match self.kept {
-            Some(kept) => kept,
-            None if rule.reorders(payload, self.taken) => {
-                // Of two refunds the second finds the mark of the first.
-                let now = self.at.tick.max(self.taken.since.tick);
-                let kept = self.is_before(self.mark().fetch_max(now + 1, AcqRel));
-                self.kept = Some(kept);
-                kept
-            }
-            None => self.is_before(self.mark().load(Acquire)),
-        };
+        let at = rule.moment((self.clock)());
+        let marks = &self.refunds.marks;
+        let mark = &marks[(self.name >> 1) as usize % marks.len()];
+        let is_before = |mark: u64| mark <= self.taken.since.tick;
+        // After a mark of its own it cannot tell others' any more.
+        let mut kept = !self.marked && is_before(mark.load(Acquire));
+        if !kept || rule.reorders(payload, self.taken) {
+            // Of two refunds the second finds the mark of the first.
+            kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, AcqRel));
+            self.marked = true;
+        }
         let order = match kept {
             true => Order::Kept,
             false if self.refunds.booked.load(Relaxed) == 0 => Order::Lost,
             false => Order::LostAndBooked,
         };
-        rule.refund(payload, self.taken, self.at, order)
-    }
-
-    fn mark(&self) -> &'r AtomicU64 {
-        let marks = &self.refunds.marks;
-        &marks[(self.name >> 1) as usize % marks.len()]
-    }
-
-    /// Whether a mark is older than the request.
-    fn is_before(&self, mark: u64) -> bool {
-        mark <= self.taken.since.tick
+        rule.refund(payload, self.taken, at, order)
     }
 }
