@@ -4,7 +4,7 @@
 
 use crate::Count;
 use crate::grid::Grid;
-use crate::rule::Rule;
+use crate::rule::{Charge, Rule};
 
 pub(crate) struct FixedWindow {
     limit: u64,
@@ -77,9 +77,9 @@ impl Rule for FixedWindow {
     }
 
     /// What was charged in a window that is over is gone anyway.
-    fn refunded(&self, window: &Window, charged: &Window, now: u64, cost: u64) -> (Window, u64) {
+    fn refunded(&self, window: &Window, charge: &Charge<'_, Window>, now: u64) -> (Window, u64) {
         let Window { index, count } = self.at(window, now);
-        let back = if index == charged.index { cost.min(count) } else { 0 };
+        let back = if index == charge.after.index { charge.cost.min(count) } else { 0 };
         (Window { index, count: count - back }, back)
     }
 }

@@ -6,8 +6,9 @@
 //! everything before it is gone, which is the TAT before the request.
 
 use crate::arrival::Arrivals;
+use crate::refund::Owed;
 use crate::reservation::Place;
-use crate::rule::Rule;
+use crate::rule::{Charge, Rule};
 
 pub(crate) struct LeakyBucket {
     arrivals: Arrivals,
@@ -26,49 +27,57 @@ impl LeakyBucket {
 }
 
 impl Rule for LeakyBucket {
-    /// The TAT, in grains.
-    type State = u128;
+    type State = Owed;
 
     fn limit(&self) -> u64 {
         self.arrivals.capacity()
     }
 
-    fn unseen(&self) -> u128 {
-        0
+    fn unseen(&self) -> Owed {
+        Owed::new(0)
     }
 
-    fn admitted(&self, tat: &u128, now: u64, cost: u64) -> Option<u128> {
-        self.arrivals.admitted(*tat, now, cost)
+    fn admitted(&self, owed: &Owed, now: u64, cost: u64) -> Option<Owed> {
+        self.arrivals.admitted(owed.tat, now, cost).map(|tat| owed.charged(tat))
     }
 
-    fn refused(&self, tat: &u128, _now: u64, _cost: u64) -> u128 {
-        *tat
+    fn refused(&self, owed: &Owed, _now: u64, _cost: u64) -> Owed {
+        owed.clone()
     }
 
-    fn remaining(&self, tat: &u128, now: u64) -> u64 {
-        self.arrivals.remaining(*tat, now)
+    fn remaining(&self, owed: &Owed, now: u64) -> u64 {
+        self.arrivals.remaining(owed.tat, now)
     }
 
-    fn retry_after(&self, tat: &u128, now: u64, cost: u64) -> u64 {
-        self.arrivals.retry_after(*tat, now, cost)
+    fn retry_after(&self, owed: &Owed, now: u64, cost: u64) -> u64 {
+        self.arrivals.retry_after(owed.tat, now, cost)
     }
 
-    fn reset_after(&self, tat: &u128, now: u64) -> u64 {
-        self.arrivals.paid_after(*tat, now)
+    fn reset_after(&self, owed: &Owed, now: u64) -> u64 {
+        self.arrivals.paid_after(owed.tat, now)
     }
 
-    fn refunded(&self, tat: &u128, charged: &u128, now: u64, cost: u64) -> (u128, u64) {
-        self.arrivals.refunded(self.unseen(), *tat, *charged, now, cost)
+    fn refunded(&self, owed: &Owed, charge: &Charge<'_, Owed>, now: u64) -> (Owed, u64) {
+        if self.queued {
+            self.arrivals.refunded_in_a_queue(owed, charge, now)
+        } else {
+            self.arrivals.refunded(0, owed, charge, now)
+        }
     }
 
-    fn reserved(&self, tat: &u128, now: u64, cost: u64) -> Option<Place<u128>> {
+    fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {
         let Self { arrivals, queued } = self;
-        Some(if *queued { arrivals.queued(*tat, now, cost) } else { arrivals.reserved(*tat, now, cost) })
+        let place = if *queued {
+            arrivals.queued(owed.tat, now, cost)
+        } else {
+            arrivals.reserved(owed.tat, now, cost)
+        };
+        Some(owed.booked(place))
     }
 
     /// A queued request departs when all that was admitted before it is gone.
-    fn delay(&self, tat: &u128, now: u64) -> u64 {
-        if self.queued { self.arrivals.paid_after(*tat, now) } else { 0 }
+    fn delay(&self, owed: &Owed, now: u64) -> u64 {
+        if self.queued { self.arrivals.paid_after(owed.tat, now) } else { 0 }
     }
 }
 

@@ -68,7 +68,7 @@ impl Model {
         self.keys.admit(key, now_ns, cost)
     }
 
-    /// Gives back an admission that was not used: how many whole units the key got.
+    /// Gives back an admission that was not used: how many units the key got. A bucket counts a begun one as whole.
     ///
     /// How much that can be is the algorithm's to say, and a refused refund is no error: the time may have paid
     /// it back already. The time counts as the admission's if it is earlier.
@@ -95,8 +95,8 @@ impl Model {
         self.keys.reserve(key, now_ns, cost, max_wait_ns)
     }
 
-    /// Gives back a reservation that has not departed yet: how many whole units the key got. Too late, it
-    /// gives back nothing.
+    /// Gives back a reservation that has not departed yet: how many units the key got, as a refund
+    /// counts them. Too late, it gives back nothing.
     ///
     /// # Panics
     ///
@@ -161,8 +161,7 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {
-        let (state, now) = (self.state(&receipt.key), now.max(receipt.at));
-        let (next, back) = rule::refund(&self.rule, &state, receipt.charged(), now, receipt.cost);
+        let (next, back) = rule::refund(&self.rule, &self.state(&receipt.key), &receipt.charge(), now);
         self.states.insert(receipt.key.clone(), next);
         back
     }

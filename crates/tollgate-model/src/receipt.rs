@@ -3,14 +3,16 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::rule::Charge;
+
 /// What was charged for one admitted request, so that it can be given back: once, because
 /// [`Model::refund`](crate::Model::refund) takes it away.
 #[must_use = "a receipt that nobody keeps cannot be refunded"]
 pub struct Receipt {
     pub(crate) key: String,
     /// When the request was admitted: no refund is earlier.
-    pub(crate) at: u64,
-    pub(crate) cost: u64,
+    at: u64,
+    cost: u64,
     /// The key's state right after the admission; its type is the algorithm's.
     charged: Box<dyn Any + Send + Sync>,
 }
@@ -20,8 +22,9 @@ impl Receipt {
         Self { key: key.to_owned(), at, cost, charged: Box::new(charged) }
     }
 
-    pub(crate) fn charged<S: 'static>(&self) -> &S {
-        self.charged.downcast_ref().expect("a receipt belongs to the model that gave it")
+    pub(crate) fn charge<S: 'static>(&self) -> Charge<'_, S> {
+        let after = self.charged.downcast_ref().expect("a receipt belongs to the model that gave it");
+        Charge { at: self.at, cost: self.cost, after }
     }
 
     /// What the request cost.

@@ -42,8 +42,8 @@ pub(crate) trait Rule {
     /// The wait until the state is worth the same as [`Rule::unseen`].
     fn reset_after(&self, state: &Self::State, now: u64) -> u64;
 
-    /// Gives back `cost`, whose admission left `charged` behind: the state then, and how many units that was.
-    fn refunded(&self, state: &Self::State, charged: &Self::State, now: u64, cost: u64)
+    /// Gives a charge back, not before it was made: the state then, and how many units that was.
+    fn refunded(&self, state: &Self::State, charge: &Charge<'_, Self::State>, now: u64)
     -> (Self::State, u64);
 
     /// Where a reservation finds its place; `None` when the algorithm books nothing ahead.
@@ -55,6 +55,15 @@ pub(crate) trait Rule {
     fn delay(&self, _state: &Self::State, _now: u64) -> u64 {
         0
     }
+}
+
+/// What was charged for one request.
+pub(crate) struct Charge<'a, S> {
+    /// When it was asked.
+    pub(crate) at: u64,
+    pub(crate) cost: u64,
+    /// The key's state right after.
+    pub(crate) after: &'a S,
 }
 
 /// Decides one check and gives the state it leaves behind.
@@ -84,11 +93,10 @@ pub(crate) fn check<R: Rule>(rule: &R, state: &R::State, now: u64, cost: u64) ->
 pub(crate) fn refund<R: Rule>(
     rule: &R,
     state: &R::State,
-    charged: &R::State,
+    charge: &Charge<'_, R::State>,
     now: u64,
-    cost: u64,
 ) -> (R::State, u64) {
-    if cost == 0 { (state.clone(), 0) } else { rule.refunded(state, charged, now, cost) }
+    if charge.cost == 0 { (state.clone(), 0) } else { rule.refunded(state, charge, now.max(charge.at)) }
 }
 
 /// What became of a reservation.

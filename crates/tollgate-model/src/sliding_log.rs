@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::Count;
-use crate::rule::{Rule, clamp};
+use crate::rule::{Charge, Rule, clamp};
 
 pub(crate) struct SlidingLog {
     limit: u64,
@@ -130,13 +130,13 @@ impl Rule for SlidingLog {
 
     /// Last in, first out: if the newest units are this admission's, its entry is the last one. What its
     /// admission pushed out of the log had left the window and need not come back.
-    fn refunded(&self, log: &Log, charged: &Log, _now: u64, cost: u64) -> (Log, u64) {
+    fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, _now: u64) -> (Log, u64) {
         let mut log = log.clone();
-        if log.height != charged.height || log.entries.pop_back().is_none() {
+        if log.height != charge.after.height || log.entries.pop_back().is_none() {
             return (log, 0);
         }
-        log.height -= u128::from(cost);
-        (log, cost)
+        log.height -= u128::from(charge.cost);
+        (log, charge.cost)
     }
 }
 

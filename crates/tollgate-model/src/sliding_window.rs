@@ -14,7 +14,7 @@
 
 use crate::Count;
 use crate::grid::Grid;
-use crate::rule::{Rule, clamp};
+use crate::rule::{Charge, Rule, clamp};
 
 pub(crate) struct SlidingWindow {
     limit: u64,
@@ -147,11 +147,11 @@ impl Rule for SlidingWindow {
     }
 
     /// Taken off the window that was charged, as long as it counts: the current one or the previous one.
-    fn refunded(&self, windows: &Windows, charged: &Windows, now: u64, cost: u64) -> (Windows, u64) {
+    fn refunded(&self, windows: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
         let mut windows = self.at(windows, now);
-        let back = match windows.index.checked_sub(charged.index) {
-            Some(0) => taken_off(&mut windows.current, cost),
-            Some(1) => taken_off(&mut windows.previous, whole_granules(cost, self.granule)),
+        let back = match windows.index.checked_sub(charge.after.index) {
+            Some(0) => taken_off(&mut windows.current, charge.cost),
+            Some(1) => taken_off(&mut windows.previous, whole_granules(charge.cost, self.granule)),
             _ => 0,
         };
         (windows, back)
@@ -169,6 +169,11 @@ mod tests {
 
     fn window(limit: u64, window_ns: u64) -> SlidingWindow {
         SlidingWindow::new(limit, window_ns, 0, Count::Allowed, u64::MAX, 1)
+    }
+
+    /// Asked at zero.
+    fn charge(after: &Windows, cost: u64) -> Charge<'_, Windows> {
+        Charge { at: 0, cost, after }
     }
 
     #[test]
@@ -231,10 +236,10 @@ mod tests {
         let (state, answer) = check(&rule, &charged, late, 4);
         assert!(answer.allowed);
         assert_eq!((state.previous, state.current), (3, 4));
-        let (state, back) = rule.refunded(&state, &charged, late, 3);
+        let (state, back) = rule.refunded(&state, &charge(&charged, 3), late);
         assert_eq!((back, state.previous, state.current), (3, 0, 4));
         // However often: never below zero.
-        let (state, back) = rule.refunded(&state, &charged, late, 3);
+        let (state, back) = rule.refunded(&state, &charge(&charged, 3), late);
         assert_eq!((back, state.previous, state.current), (0, 0, 4));
     }
 
@@ -243,7 +248,7 @@ mod tests {
         let rule = window(10, SECOND);
         let (charged, _) = check(&rule, &rule.unseen(), 0, 3);
         let (state, _) = check(&rule, &charged, 2 * SECOND, 4);
-        let (state, back) = rule.refunded(&state, &charged, 2 * SECOND, 3);
+        let (state, back) = rule.refunded(&state, &charge(&charged, 3), 2 * SECOND);
         assert_eq!((back, state.previous, state.current), (0, 0, 4));
     }
 
@@ -251,9 +256,9 @@ mod tests {
     fn a_finished_window_gives_back_whole_granules() {
         let rule = SlidingWindow::new(20, SECOND, 0, Count::Allowed, 32, 4);
         let (charged, _) = check(&rule, &rule.unseen(), 0, 7);
-        let (now, _) = rule.refunded(&charged, &charged, SECOND - 1, 7);
+        let (now, _) = rule.refunded(&charged, &charge(&charged, 7), SECOND - 1);
         assert_eq!(now.current, 0);
-        let (later, back) = rule.refunded(&charged, &charged, SECOND, 7);
+        let (later, back) = rule.refunded(&charged, &charge(&charged, 7), SECOND);
         assert_eq!((back, later.previous), (4, 4)); // 7 was kept as 8
     }
 

@@ -12,7 +12,7 @@
 
 use crate::Count;
 use crate::grid::Grid;
-use crate::rule::{Rule, clamp};
+use crate::rule::{Charge, Rule, clamp};
 use crate::sliding_window::{closed, taken_off, whole_granules};
 
 pub(crate) struct SubWindows {
@@ -138,10 +138,10 @@ impl Rule for SubWindows {
     }
 
     /// Taken off the sub-window that was charged, as long as it counts.
-    fn refunded(&self, counts: &Counts, charged: &Counts, now: u64, cost: u64) -> (Counts, u64) {
+    fn refunded(&self, counts: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
         let mut counts = self.at(counts, now);
-        let age = counts.index.checked_sub(charged.index).and_then(|age| usize::try_from(age).ok());
-        let cost = if age == Some(0) { cost } else { whole_granules(cost, self.granule) };
+        let age = counts.index.checked_sub(charge.after.index).and_then(|age| usize::try_from(age).ok());
+        let cost = if age == Some(0) { charge.cost } else { whole_granules(charge.cost, self.granule) };
         let holder = age.and_then(|age| counts.counts.get_mut(age));
         let back = holder.map_or(0, |count| taken_off(count, cost));
         (counts, back)

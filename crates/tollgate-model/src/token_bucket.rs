@@ -8,8 +8,9 @@
 //! filling since, whether its key was seen or not.
 
 use crate::arrival::Arrivals;
+use crate::refund::Owed;
 use crate::reservation::Place;
-use crate::rule::Rule;
+use crate::rule::{Charge, Rule};
 
 pub(crate) struct TokenBucket {
     arrivals: Arrivals,
@@ -25,43 +26,42 @@ impl TokenBucket {
 }
 
 impl Rule for TokenBucket {
-    /// The TAT, in grains.
-    type State = u128;
+    type State = Owed;
 
     fn limit(&self) -> u64 {
         self.arrivals.capacity()
     }
 
-    fn unseen(&self) -> u128 {
-        self.first_full
+    fn unseen(&self) -> Owed {
+        Owed::new(self.first_full)
     }
 
-    fn admitted(&self, tat: &u128, now: u64, cost: u64) -> Option<u128> {
-        self.arrivals.admitted(*tat, now, cost)
+    fn admitted(&self, owed: &Owed, now: u64, cost: u64) -> Option<Owed> {
+        self.arrivals.admitted(owed.tat, now, cost).map(|tat| owed.charged(tat))
     }
 
-    fn refused(&self, tat: &u128, _now: u64, _cost: u64) -> u128 {
-        *tat
+    fn refused(&self, owed: &Owed, _now: u64, _cost: u64) -> Owed {
+        owed.clone()
     }
 
-    fn remaining(&self, tat: &u128, now: u64) -> u64 {
-        self.arrivals.remaining(*tat, now)
+    fn remaining(&self, owed: &Owed, now: u64) -> u64 {
+        self.arrivals.remaining(owed.tat, now)
     }
 
-    fn retry_after(&self, tat: &u128, now: u64, cost: u64) -> u64 {
-        self.arrivals.retry_after(*tat, now, cost)
+    fn retry_after(&self, owed: &Owed, now: u64, cost: u64) -> u64 {
+        self.arrivals.retry_after(owed.tat, now, cost)
     }
 
-    fn reset_after(&self, tat: &u128, now: u64) -> u64 {
-        self.arrivals.paid_after(*tat, now)
+    fn reset_after(&self, owed: &Owed, now: u64) -> u64 {
+        self.arrivals.paid_after(owed.tat, now)
     }
 
-    fn refunded(&self, tat: &u128, charged: &u128, now: u64, cost: u64) -> (u128, u64) {
-        self.arrivals.refunded(self.first_full, *tat, *charged, now, cost)
+    fn refunded(&self, owed: &Owed, charge: &Charge<'_, Owed>, now: u64) -> (Owed, u64) {
+        self.arrivals.refunded(self.first_full, owed, charge, now)
     }
 
-    fn reserved(&self, tat: &u128, now: u64, cost: u64) -> Option<Place<u128>> {
-        Some(self.arrivals.reserved(*tat, now, cost))
+    fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {
+        Some(owed.booked(self.arrivals.reserved(owed.tat, now, cost)))
     }
 }
 
