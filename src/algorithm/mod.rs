@@ -78,7 +78,7 @@ pub struct Resolution {
 pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
-    type Rule: Rule;
+    type Rule: Numbers;
 
     /// Judges the settings of all the tiers that share one table. The first is the default.
     ///
@@ -141,7 +141,7 @@ pub struct Moment {
     pub(crate) elapsed: u64,
 }
 
-/// An algorithm in the integers of one table. Costs are between 1 and the limit.
+/// An algorithm in the integers of one table: what the table asks of it. Costs are between 1 and the limit.
 pub trait Rule: Copy + Send + Sync + 'static {
     /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
     const RINGED: bool = false;
@@ -208,7 +208,10 @@ pub trait Rule: Copy + Send + Sync + 'static {
     ) -> bool {
         true
     }
+}
 
+/// What a decision says beside yes and no. Only rules that know the time have an answer.
+pub trait Numbers: Rule {
     /// What can be admitted at `now` on top of `payload`.
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 

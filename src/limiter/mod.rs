@@ -15,7 +15,7 @@ pub use keyed::{Limiter, Tier};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Numbers};
 
 /// A rule, and the same as one of the five for the numbers of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Compiled<R> {
     pub(crate) any: AnyRule,
 }
 
-impl<R: Rule> Compiled<R> {
+impl<R: Numbers> Compiled<R> {
     pub(crate) fn new(rule: R) -> Self {
         Self { rule, any: rule.any() }
     }
