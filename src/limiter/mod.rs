@@ -1,8 +1,9 @@
-//! The two limiters: one for many keys, one for a single limit.
+//! The limiters: one for many keys, one for a single limit, and one for what is in flight.
 
 mod batch;
 mod builder;
 mod global;
+mod in_flight;
 mod keyed;
 mod prepared;
 mod reserve;
@@ -12,6 +13,7 @@ mod wait;
 pub use batch::Batch;
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
+pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
 pub use keyed::{Limiter, Tier};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
