@@ -8,8 +8,8 @@
 //! rests on them:
 //!
 //! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
-//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund and a reset
-//!   move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
+//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund, a reset and a
+//!   guard move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
 //!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells; what is
 //!   in flight counts its charges;
 //! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
