@@ -114,15 +114,16 @@ mod tests {
         let returned = charged(before, 2) - InFlightRule::weight(2);
         assert_eq!(InFlightRule::count(returned), 6);
         assert_ne!(returned, before);
-        let emptied = returned - InFlightRule::weight(6);
-        assert!(InFlightRule::new(1).unwrap().expired(emptied, NOW));
-        assert_ne!(charged(emptied, 1), charged(0, 1), "the next owner goes on from the sequence");
+        let (emptied, rule) = (returned - InFlightRule::weight(6), InFlightRule::new(1).unwrap());
+        assert!(rule.expired(emptied, NOW));
+        assert_eq!(rule.forgive(emptied, NOW), emptied, "the next owner goes on from the sequence");
     }
 
     #[test]
     fn a_sequence_that_comes_around_leaves_the_count_alone() {
         let last = COUNT.of(7) | SEQUENCE.of(SEQUENCE.max());
         assert_eq!(charged(last, 1), COUNT.of(8));
+        assert_eq!(InFlightRule::new(1).unwrap().bump(last), COUNT.of(7));
     }
 
     /// The table hands over the slot of the smallest payload.
