@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Rule, Taken};
+use crate::algorithm::{AnyRule, Numbers, Rule, Taken};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
 use crate::time::Timestamp;

@@ -29,7 +29,8 @@ pub use decision::{Decision, Outcome};
 pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
 pub use limiter::{
-    Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
+    AcquireError, Batch, Books, Builder, GlobalBuilder, GlobalLimiter, InFlight, InFlightBuilder,
+    InFlightLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Order, Refund, Rule, Taken, Verdict, sealed};
+use crate::algorithm::{
+    Algorithm, AnyRule, Count, Moment, Numbers, Order, Refund, Rule, Taken, Verdict, sealed,
+};
 use crate::bits::Field;
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -167,7 +169,9 @@ impl Rule for FixedRule {
     fn forgive(&self, payload: u64, at: Moment) -> u64 {
         self.index.of(self.seen(payload, at).0)
     }
+}
 
+impl Numbers for FixedRule {
     fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
         self.limit.saturating_sub(self.seen(payload, self.moment(now)).1)
     }

@@ -31,7 +31,7 @@
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
 use crate::algorithm::refill::Refill;
-use crate::algorithm::{AnyRule, Moment, Order, Refund, Rule, Taken, Verdict};
+use crate::algorithm::{AnyRule, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
@@ -113,7 +113,9 @@ impl Rule for Gcra {
     fn forgive(&self, _: u64, at: Moment) -> u64 {
         at.tick
     }
+}
 
+impl Numbers for Gcra {
     fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
         let now = self.moment(now).tick;
         (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price

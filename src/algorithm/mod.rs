@@ -1,4 +1,4 @@
-//! The five algorithms, each a pure function on one packed word.
+//! The five algorithms, and the limit on what is in flight: each a pure function on one packed word.
 //!
 //! What a user writes down (`TokenBucket`, ...) is an [`Algorithm`]; `compile` judges it and turns it into a [`Rule`],
 //! the same thing in the integers of one table. A rule reads no clock; it touches no memory but, for the log, the
@@ -8,13 +8,15 @@
 //! rests on them:
 //!
 //! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
-//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund and a reset
-//!   move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
-//!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells;
+//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund, a reset and a
+//!   guard move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
+//!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells; what is
+//!   in flight counts its charges;
 //! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
 
 mod fixed_window;
 mod gcra;
+mod in_flight;
 mod leaky_bucket;
 mod packing;
 mod quota;
@@ -30,6 +32,7 @@ use crate::ring::Ring;
 use crate::time::Timestamp;
 
 pub use fixed_window::FixedWindow;
+pub(crate) use in_flight::InFlightRule;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub(crate) use quota::AnyRule;
 pub use quota::Quota;
@@ -78,7 +81,7 @@ pub struct Resolution {
 pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
-    type Rule: Rule;
+    type Rule: Numbers;
 
     /// Judges the settings of all the tiers that share one table. The first is the default.
     ///
@@ -141,7 +144,7 @@ pub struct Moment {
     pub(crate) elapsed: u64,
 }
 
-/// An algorithm in the integers of one table. Costs are between 1 and the limit.
+/// An algorithm in the integers of one table: what the table asks of it. Costs are between 1 and the limit.
 pub trait Rule: Copy + Send + Sync + 'static {
     /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
     const RINGED: bool = false;
@@ -208,7 +211,10 @@ pub trait Rule: Copy + Send + Sync + 'static {
     ) -> bool {
         true
     }
+}
 
+/// What a decision says beside yes and no. Only rules that know the time have an answer.
+pub trait Numbers: Rule {
     /// What can be admitted at `now` on top of `payload`.
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 

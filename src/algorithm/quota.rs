@@ -7,8 +7,8 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, FixedWindow, LeakyBucket, Moment, Order, Refund, Resolution, Rule, SlidingLog, SlidingWindow,
-    Taken, TokenBucket, Verdict, sealed,
+    Algorithm, FixedWindow, LeakyBucket, Moment, Numbers, Order, Refund, Resolution, Rule, SlidingLog,
+    SlidingWindow, Taken, TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
 use crate::ring::Ring;
@@ -84,7 +84,7 @@ impl Algorithm for Quota {
         ) -> Result<Vec<AnyRule>, Error> {
             let same: Option<Vec<A>> = tiers.iter().map(pick).collect();
             let rules = A::compile(&same.ok_or(Error::TiersDiffer { field: "algorithm" })?, origin)?;
-            Ok(rules.into_iter().map(Rule::any).collect())
+            Ok(rules.into_iter().map(Numbers::any).collect())
         }
         macro_rules! compile {
             ($($algorithm:ident),*) => {
@@ -195,7 +195,9 @@ impl Rule for AnyRule {
     fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
         for_rule!(self, rule => rule.stage(payload, ring, at, cost, unmoved))
     }
+}
 
+impl Numbers for AnyRule {
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
         for_rule!(self, rule => rule.remaining(payload, ring, now))
     }
@@ -213,7 +215,7 @@ impl Rule for AnyRule {
     }
 
     fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
-        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Rule::any))
+        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Numbers::any))
     }
 
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {

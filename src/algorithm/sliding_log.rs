@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Count, Moment, Order, PAYLOAD_BITS, Refund, Rule, Taken, UPTIME, Verdict, sealed,
+    Algorithm, AnyRule, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Taken, UPTIME, Verdict,
+    sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
@@ -236,7 +237,9 @@ impl Rule for LogRule {
             unmoved() && ring.propose(seen.head + next, entry, seen.now, live)
         })
     }
+}
 
+impl Numbers for LogRule {
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
         let seen = self.seen(payload, ring, self.moment(now).tick);
         self.limit - self.inside(ring, &seen)

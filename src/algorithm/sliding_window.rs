@@ -5,7 +5,9 @@ use std::fmt;
 use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Order, Refund, Rule, Taken, Verdict, sealed};
+use crate::algorithm::{
+    Algorithm, AnyRule, Count, Moment, Numbers, Order, Refund, Rule, Taken, Verdict, sealed,
+};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
@@ -180,7 +182,9 @@ impl Rule for SlidingRule {
     fn forgive(&self, payload: u64, at: Moment) -> u64 {
         either!(self, rule => rule.packing.index.of(at.tick.max(rule.packing.index.get(payload))))
     }
+}
 
+impl Numbers for SlidingRule {
     fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
         either!(self, rule => rule.remaining(payload, rule.windows.locate(now)))
     }

@@ -313,7 +313,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
 /// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
 #[inline]
-fn kept(name: u64) -> u64 {
+pub(super) fn kept(name: u64) -> u64 {
     name | 1
 }
 

@@ -1,21 +1,24 @@
-//! The two limiters: one for many keys, one for a single limit.
+//! The limiters: one for many keys, one for a single limit, and one for what is in flight.
 
 mod batch;
 mod builder;
 mod global;
+mod in_flight;
 mod keyed;
 mod prepared;
 mod reserve;
+mod space;
 mod wait;
 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
+pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
 pub use keyed::{Limiter, Tier};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Numbers};
 
 /// A rule, and the same as one of the five for the numbers of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +27,7 @@ pub(crate) struct Compiled<R> {
     pub(crate) any: AnyRule,
 }
 
-impl<R: Rule> Compiled<R> {
+impl<R: Numbers> Compiled<R> {
     pub(crate) fn new(rule: R) -> Self {
         Self { rule, any: rule.any() }
     }

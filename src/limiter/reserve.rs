@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Algorithm, Rule};
+use crate::algorithm::{Algorithm, Numbers};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;
@@ -225,7 +225,7 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
 }
 
 /// The same rule for a request that may wait.
-fn patient<R: Rule>(
+fn patient<R: Numbers>(
     compiled: &Compiled<R>,
     cost: u64,
     max_wait: Duration,

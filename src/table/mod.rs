@@ -8,6 +8,7 @@ pub(crate) mod account;
 pub(crate) mod bucket;
 mod full;
 mod header;
+mod hold;
 #[cfg(not(loom))]
 mod memory;
 pub(crate) mod refunds;

@@ -23,6 +23,7 @@
 //! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load` | that somebody has booked: see `refunds` |
+//! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
 //!
 //! A charge looks at the name once more: after refunds and resets a word can come back under another owner, and then
 //! the charge was that one's. A denial's second look is Relaxed: it asks for the same word.
@@ -94,7 +95,7 @@ impl Slot {
     /// Reads the word. Read it before the name: a name that is newer than the word is the one that counts.
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        Word::from_bits(self.word.load(Acquire)) // S1, S3
+        Word::from_bits(self.word.load(Acquire)) // S1, S3, S5
     }
 
     /// Reads the name.
@@ -150,7 +151,7 @@ impl Slot {
             }
             let charged = seen.charged(payload);
             match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
-                // S1, S3, S4
+                // S1, S3, S4, S5
                 Ok(_) if self.name() == ask.name => return Some(Ruling { allowed, payload, ring }),
                 // The slot has had another owner since, whose word came to be the same. That one paid.
                 Ok(_) => return None,
@@ -194,6 +195,14 @@ impl Slot {
         mine.then_some(refund.units)
     }
 
+    /// at rest -> at rest: lowers the payload by `less`, what the caller has charged and not given back: so the slot is
+    /// still the key's, and the payload does not fall below zero. Cannot fail.
+    #[inline]
+    pub(crate) fn give_back(&self, less: u64) {
+        let before = Word::from_bits(self.word.fetch_sub(Word::payload_of(less), Release)); // S5
+        debug_assert!(before.payload() >= less, "what is given back must have been in flight: {before:?}");
+    }
+
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.
     pub(crate) fn claim(&self, seen: Word, payload: u64) -> Option<Claim<'_>> {
         let new = seen.claimed(payload);
@@ -217,7 +226,7 @@ impl Claim<'_> {
     /// named -> at rest, nobody's: the header did not commit. The word is one that no charge in flight can expect.
     /// `name` says what it means: [`VACANT`], or [`OWED`] when the old owner still owed something.
     pub(crate) fn abandon(self, name: u64, bump: impl Fn(u64) -> u64) {
-        self.slot.name.store(name, Relaxed); // published by the store below
+        self.slot.name.store(name, Release); // S2, for S5; what the slot says is published by the store below
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
     }
 }

@@ -40,6 +40,12 @@ impl Word {
         PAYLOAD.get(self.0)
     }
 
+    /// What a word differs by when its payload does by this.
+    #[inline]
+    pub(crate) fn payload_of(payload: u64) -> u64 {
+        PAYLOAD.of(payload)
+    }
+
     #[inline]
     pub(crate) fn parity(self) -> u64 {
         PARITY.get(self.0)

@@ -1,0 +1,171 @@
+//! Guards of the in-flight limit: acquired and dropped, beside insertions and recycling.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64 as Counter, Ordering::Relaxed};
+
+use loom::sync::atomic::AtomicU64;
+use loom_tests::{Named, Run, X, Y, Z, admitted, explore};
+use tollgate::{InFlight, InFlightLimiter};
+
+/// A fourth key, for slots that have had many owners.
+const V: Named = Named::new(3);
+
+/// A limiter of two slots a bucket, and what its users know without it.
+struct Model {
+    limiter: InFlightLimiter<Named>,
+    /// What is held of each key. Not loom's: seen by all in the order in which things happen.
+    held: [Counter; 4],
+    /// How often X was held: read and written in two steps, as only its one holder may.
+    turns: AtomicU64,
+}
+
+fn model(limit: u64) -> Arc<Model> {
+    let limiter = InFlightLimiter::builder(limit).max_keys(1).build().expect("the model's limit is valid");
+    Arc::new(Model { limiter, held: [const { Counter::new(0) }; 4], turns: AtomicU64::new(0) })
+}
+
+impl Model {
+    fn held(&self, key: Named) -> &Counter {
+        let place = [X, Y, Z, V].iter().position(|&known| known == key).expect("there are four keys");
+        &self.held[place]
+    }
+
+    fn acquire(&self, key: Named) -> Option<InFlight<'_>> {
+        let guard = self.limiter.try_acquire(&key).ok()?;
+        assert!(self.held(key).fetch_add(1, Relaxed) < self.limiter.limit(), "more than the limit at once");
+        Some(guard)
+    }
+
+    fn give_back(&self, key: Named, guard: InFlight<'_>) {
+        self.held(key).fetch_sub(1, Relaxed);
+        drop(guard);
+    }
+
+    fn is_as_new(&self) {
+        assert_eq!([X, Y, Z, V].map(|key| self.limiter.in_flight(&key)), [0; 4]);
+        assert!(self.limiter.is_empty());
+    }
+}
+
+/// Acquires and gives back each of `keys` in turn, and says how often it could.
+fn pass(model: &Arc<Model>, keys: &'static [Named]) -> Run {
+    let model = model.clone();
+    let each = move |key: &Named| {
+        let guard = model.acquire(*key)?;
+        model.give_back(*key, guard);
+        Some(())
+    };
+    Box::new(move || keys.iter().filter_map(each).count() as u64)
+}
+
+/// The same for X alone where one at a time is allowed: what a holder wrote, the next one reads.
+fn pass_alone(model: &Arc<Model>, times: usize) -> Run {
+    let model = model.clone();
+    let each = move |_: usize| {
+        let guard = model.acquire(X)?;
+        let turns = model.turns.load(loom::sync::atomic::Ordering::Relaxed);
+        model.turns.store(turns + 1, loom::sync::atomic::Ordering::Relaxed);
+        model.give_back(X, guard);
+        Some(())
+    };
+    Box::new(move || (0..times).filter_map(each).count() as u64)
+}
+
+fn turns(model: &Model) -> u64 {
+    model.turns.load(loom::sync::atomic::Ordering::Relaxed)
+}
+
+#[test]
+fn one_at_a_time_of_a_known_key_sees_what_the_last_one_did() {
+    explore(Some(4), || {
+        let model = model(1);
+        assert_eq!(pass_alone(&model, 1)(), 1);
+        let granted = 1 + admitted([pass_alone(&model, 2), pass_alone(&model, 1)]);
+        assert!(granted >= 2, "who finds nobody in flight is served");
+        assert_eq!(turns(&model), granted);
+        model.is_as_new();
+    });
+}
+
+/// Both insert the key: one gives back while the other has claimed a slot, or has not published.
+#[test]
+fn a_guard_dropped_beside_the_keys_insertion_gives_back_once() {
+    for limit in [1, 2] {
+        explore(Some(3), move || {
+            let model = model(limit);
+            let granted = admitted([pass(&model, &[X]), pass(&model, &[X])]);
+            assert!(granted == 2 || limit == 1 && granted == 1);
+            model.is_as_new();
+        });
+    }
+}
+
+/// The same where one at a time is allowed.
+#[test]
+fn one_at_a_time_of_a_new_key_sees_what_the_last_one_did() {
+    explore(Some(2), || {
+        let model = model(1);
+        let granted = admitted([pass_alone(&model, 1), pass_alone(&model, 1)]);
+        assert_eq!(turns(&model), granted);
+        model.is_as_new();
+    });
+}
+
+/// Two slots: Z stays in one, X comes and goes in the other, and Y wants it.
+#[test]
+fn a_slot_is_recycled_only_when_all_of_it_came_back() {
+    explore(Some(4), || {
+        let model = model(1);
+        let stays = model.acquire(Z).expect("nobody else is there");
+        assert_eq!(pass(&model, &[X])(), 1);
+        admitted([pass(&model, &[X, X]), pass(&model, &[Y])]);
+        assert_eq!([X, Y, Z].map(|key| model.limiter.in_flight(&key)), [0, 0, 1]);
+        assert_eq!(model.limiter.len(), 1);
+        model.give_back(Z, stays);
+        model.is_as_new();
+    });
+}
+
+/// X's slot goes to Y and to V and is empty again, as it was, while X is about to charge what it saw.
+#[test]
+fn a_slot_that_looks_as_before_takes_no_charge_of_an_earlier_owner() {
+    explore(Some(2), || {
+        let model = model(1);
+        let stays = model.acquire(Z).expect("nobody else is there");
+        assert_eq!(pass(&model, &[X])(), 1);
+        admitted([pass(&model, &[Y, V]), pass(&model, &[X])]);
+        model.give_back(Z, stays);
+        model.is_as_new();
+    });
+}
+
+/// A guard that was there before is dropped while its key is acquired and another key looks for room.
+#[test]
+fn a_guard_dropped_beside_a_recycler_and_its_own_key_gives_back_once() {
+    explore(Some(2), || {
+        let model = model(2);
+        let stays = model.acquire(Z).expect("nobody else is there");
+        assert_eq!(pass(&model, &[X])(), 1);
+        admitted([pass(&model, &[X]), pass(&model, &[Y]), pass(&model, &[X])]);
+        model.give_back(Z, stays);
+        model.is_as_new();
+    });
+}
+
+/// X loses its slot to Y and comes back in another one: its next holder still comes after its last.
+#[test]
+fn one_at_a_time_holds_across_owners_of_the_slot() {
+    explore(Some(2), || {
+        let model = model(1);
+        assert_eq!(pass_alone(&model, 1)(), 1);
+        let (others, back) = (pass(&model, &[Z, Y]), pass_alone(&model, 1));
+        let after_others: Run = Box::new(move || {
+            others();
+            back()
+        });
+        let granted = 1 + admitted([pass_alone(&model, 1), after_others]);
+        assert_eq!(turns(&model), granted);
+        model.is_as_new();
+    });
+}

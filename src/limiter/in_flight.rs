@@ -1,0 +1,321 @@
+//! How much of each key is in flight at once.
+
+use std::error;
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::algorithm::{InFlightRule, Rule};
+use crate::error::Error;
+use crate::key::{Identity, Key};
+use crate::limiter::keyed::kept;
+use crate::limiter::space::Space;
+use crate::table::slot::{Ask, Slot};
+use crate::table::{Stats, Table, WhenFull};
+use crate::time::Timestamp;
+
+/// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a key at once, however
+/// fast they come and go. Also known as a bulkhead, or a semaphore for each key.
+///
+/// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it holds. There is no
+/// clock: a request that hangs keeps its place until it ends, so give requests a deadline of their own.
+///
+/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of threads; and what a
+/// holder did before it gave back is visible to whoever comes in its place. What cannot be counted is refused: a key
+/// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
+/// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
+/// or handed over would be given back by a guard of another key. It concerns two keys in a thousand when `max_keys` keys
+/// have something in flight, and is counted in [`Stats::turned_away`].
+///
+/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when nobody interferes, retried when
+/// another thread took or gave back units of the same key meanwhile; three compare-exchanges for a key with nothing in
+/// flight that has lost its slot to others. A refusal of a key that the table knows writes nothing. To give back: one
+/// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or enters the
+/// operating system (but to have a page of the table committed the first time that it is touched). A key takes memory
+/// only while something of it is in flight.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{AcquireError, InFlightLimiter};
+///
+/// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+///
+/// let first = limiter.try_acquire("alice")?;
+/// let second = limiter.try_acquire("alice")?;
+/// assert_eq!(limiter.try_acquire("alice").unwrap_err(), AcquireError::Busy);
+/// assert!(limiter.try_acquire("bob").is_ok());
+///
+/// drop(first);
+/// assert!(limiter.try_acquire("alice").is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A guard borrows the limiter. One that outlives the function that took it, as in a task, borrows a limiter that is
+/// there for ever:
+///
+/// ```
+/// use std::sync::LazyLock;
+/// use tollgate::InFlightLimiter;
+///
+/// static UPLOADS: LazyLock<InFlightLimiter<u64>> =
+///     LazyLock::new(|| InFlightLimiter::builder(4).build().expect("four is a limit"));
+///
+/// let guard = UPLOADS.try_acquire(&7).expect("nobody else is uploading");
+/// let task = std::thread::spawn(move || drop(guard));
+/// task.join().expect("the upload does not panic");
+/// assert_eq!(UPLOADS.in_flight(&7), 0);
+/// ```
+pub struct InFlightLimiter<K: ?Sized> {
+    rule: InFlightRule,
+    identity: Identity,
+    table: Table,
+    max_keys: usize,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized> InFlightLimiter<K> {
+    /// Begins to describe a limiter that lets each key have `limit` units in flight: from 1 to 1,048,575.
+    pub fn builder(limit: u64) -> InFlightBuilder<K> {
+        InFlightBuilder { limit, space: Space::default(), key: PhantomData }
+    }
+
+    /// Takes one unit of the key.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Busy`]; nothing is taken then.
+    #[inline]
+    pub fn try_acquire(&self, key: &K) -> Result<InFlight<'_>, AcquireError> {
+        self.try_acquire_n(key, 1)
+    }
+
+    /// Takes any number of units of the key at once, all or nothing: for requests that weigh more than others.
+    ///
+    /// None at all is always granted, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`]; nothing is taken then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, InFlightLimiter};
+    ///
+    /// let limiter = InFlightLimiter::<str>::builder(10).build()?;
+    /// let export = limiter.try_acquire_n("alice", 8)?;
+    /// assert_eq!(limiter.try_acquire_n("alice", 3).unwrap_err(), AcquireError::Busy);
+    /// assert_eq!(limiter.try_acquire_n("alice", 11).unwrap_err(), AcquireError::Never { units: 11, limit: 10 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_n(&self, key: &K, units: u64) -> Result<InFlight<'_>, AcquireError> {
+        if units > self.rule.limit() {
+            return Err(AcquireError::Never { units, limit: self.rule.limit() });
+        }
+        if units == 0 {
+            return Ok(InFlight { slot: None, units });
+        }
+        let name = key.name(&self.identity);
+        let slot = self.table.view(name).hold(self.ask(name, units)).ok_or(AcquireError::Busy)?;
+        Ok(InFlight { slot: Some(slot), units })
+    }
+
+    /// How many units of the key are in flight. Writes nothing.
+    #[must_use]
+    pub fn in_flight(&self, key: &K) -> u64 {
+        let name = key.name(&self.identity);
+        let at = self.rule.moment(Timestamp::ZERO);
+        // A key for which there is no room has nothing in flight.
+        let standing = self.table.view(name).standing(self.ask(name, 1), at);
+        standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
+    }
+
+    /// The most units that a key may have in flight.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.rule.limit()
+    }
+
+    /// About how many keys have something in flight: exact when nobody takes or gives back meanwhile. Reads the whole
+    /// table.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let at = self.rule.moment(Timestamp::ZERO);
+        self.table.views().map(|view| view.live(&self.rule, at)).sum()
+    }
+
+    /// Whether nothing is in flight. Reads the whole table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys with something in flight the limiter was made for: see [`InFlightBuilder::max_keys`].
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.max_keys
+    }
+
+    /// How often keys came, went, and found no room.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.table.stats()
+    }
+
+    #[inline]
+    fn ask(&self, name: u64, units: u64) -> Ask<'_, InFlightRule> {
+        Ask { rule: &self.rule, name: kept(name), cost: units }
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlightLimiter")
+            .field("limit", &self.rule.limit())
+            .field("max_keys", &self.max_keys)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Units of a key that are in flight: dropping it gives them back, also while a panic unwinds.
+///
+/// It may be sent to another thread and dropped there. Not dropping it, as by [`std::mem::forget`], keeps its units taken
+/// for as long as the limiter lives, and nothing takes them back: the key's limit is that much lower from then on, and
+/// its slot in the table is never free again.
+#[must_use = "what is in flight is given back as soon as its guard is dropped"]
+pub struct InFlight<'l> {
+    /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
+    slot: Option<&'l Slot>,
+    units: u64,
+}
+
+impl InFlight<'_> {
+    /// How many units are held.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+}
+
+impl Drop for InFlight<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.give_back(InFlightRule::weight(self.units));
+        }
+    }
+}
+
+impl fmt::Debug for InFlight<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlight").field("units", &self.units).finish_non_exhaustive()
+    }
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Not now: as much of the key is in flight as leaves no room for the request, or other keys have something in
+    /// flight in every slot that the key could have (counted in [`Stats::turned_away`]).
+    Busy,
+    /// More was asked for than the limit: waiting will not help.
+    Never {
+        /// What was asked for.
+        units: u64,
+        /// The most that can be in flight at once.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => write!(f, "too much is in flight: try again when something has come back"),
+            Self::Never { units, limit } => {
+                write!(f, "{units} units were asked for, but must be at most {limit}: no wait will help")
+            }
+        }
+    }
+}
+
+impl error::Error for AcquireError {}
+
+/// The settings of an [`InFlightLimiter`]. Nothing is judged or reserved before [`build`](Self::build).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::InFlightLimiter;
+///
+/// let builder = InFlightLimiter::<u64>::builder(8).max_keys(100_000);
+/// assert_eq!(builder.memory()?, 4 << 20);
+/// assert_eq!(builder.build()?.capacity(), 100_000);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct InFlightBuilder<K: ?Sized> {
+    limit: u64,
+    space: Space,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized> InFlightBuilder<K> {
+    /// How many keys may have something in flight at once: see [`Builder::max_keys`](crate::Builder::max_keys). Keys with
+    /// nothing in flight take no room.
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.space.max_keys = keys;
+        self
+    }
+
+    /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By default 1 GiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.space.memory_budget = bytes;
+        self
+    }
+
+    /// Declares that no stranger chooses the keys: see [`Builder::trusted_keys`](crate::Builder::trusted_keys).
+    pub fn trusted_keys(mut self) -> Self {
+        self.space.trusted_keys = true;
+        self
+    }
+
+    /// The bytes of the table that [`build`](Self::build) would reserve, whatever the budget.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would say of the limit and of `max_keys`.
+    pub fn memory(&self) -> Result<usize, Error> {
+        let rule = InFlightRule::new(self.limit)?;
+        Ok(self.space.size(rule.ring_len())?.bytes())
+    }
+
+    /// Judges the settings and reserves the table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<InFlightLimiter<K>, Error> {
+        let rule = InFlightRule::new(self.limit)?;
+        let space = Space { when_full: WhenFull::Deny, ..self.space };
+        Ok(InFlightLimiter {
+            rule,
+            identity: space.identity(),
+            table: space.table(rule.ring_len())?,
+            max_keys: space.max_keys,
+            key: PhantomData,
+        })
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for InFlightBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlightBuilder")
+            .field("limit", &self.limit)
+            .field("max_keys", &self.space.max_keys)
+            .field("memory_budget", &self.space.memory_budget)
+            .field("trusted_keys", &self.space.trusted_keys)
+            .finish_non_exhaustive()
+    }
+}

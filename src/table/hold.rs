@@ -1,0 +1,46 @@
+//! Charges that keep the key's slot: of a rule that does not expire while anything is owed.
+//!
+//! Such a slot has no other owner before all of it is given back. So whoever holds a charge holds the slot, and gives
+//! back without looking for the key.
+
+use crate::algorithm::Rule;
+use crate::table::bucket::{Found, View, home};
+use crate::table::slot::{Ask, Slot};
+use crate::time::Timestamp;
+
+impl<'a> View<'a> {
+    /// Charges the key, and says in which slot. `None`: refused.
+    #[inline]
+    pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
+        let at = ask.rule.moment(Timestamp::ZERO);
+        let known = |place: usize| {
+            let slot = self.bucket.slot(place);
+            let (word, name) = slot.read();
+            let mine = name == ask.name && !word.is_frozen();
+            let ruling = if mine { slot.charge(word, ask, self.ring::<R>(place), at) } else { None };
+            ruling.map(|ruling| ruling.allowed.then_some(slot))
+        };
+        known(home(ask.name))
+            .or_else(|| known(self.bucket.displaced(ask.name)?))
+            .unwrap_or_else(|| self.enter_and_hold(ask))
+    }
+
+    #[cold]
+    fn enter_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
+        let time = || Timestamp::ZERO;
+        let (ruling, _) = self.enter(ask.rule, ask.name, ask.cost, time(), time);
+        ruling.allowed.then(|| self.held(ask.name))
+    }
+
+    /// The slot of a key that the caller holds: it is found, unless it moves under the scan.
+    fn held(self, name: u64) -> &'a Slot {
+        loop {
+            // Another insertion of the key may have named a slot that it will have to abandon: its word has moved.
+            if let Found::Mine(place, word) = self.scan(name)
+                && self.bucket.slot(place).is_still(word)
+            {
+                return self.bucket.slot(place);
+            }
+        }
+    }
+}
