@@ -6,9 +6,10 @@ use std::marker::PhantomData;
 use crate::algorithm::{Algorithm, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::Error;
-use crate::key::{Identity, Key};
+use crate::key::Key;
+use crate::limiter::space::Space;
 use crate::limiter::{Compiled, Limiter};
-use crate::table::{Size, Table, WhenFull};
+use crate::table::WhenFull;
 use crate::time::nanos;
 
 /// Which tier a key belongs to.
@@ -32,29 +33,17 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 pub struct Builder<K: ?Sized, A, C> {
     tiers: Vec<A>,
     tier_of: Option<TierOf<K>>,
-    max_keys: usize,
-    memory_budget: usize,
-    when_full: WhenFull,
-    trusted_keys: bool,
+    space: Space,
     clock: Box<dyn FnOnce() -> C>,
     key: PhantomData<fn(&K)>,
 }
-
-/// Keys a table is made for unless told otherwise: 2 MiB of address space, touched as keys come.
-const DEFAULT_KEYS: usize = 1 << 16;
-
-/// Bytes a limiter may reserve unless told otherwise.
-pub(crate) const DEFAULT_BUDGET: usize = 1 << 30;
 
 impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
     pub(crate) fn new(quota: A) -> Self {
         Self {
             tiers: vec![quota],
             tier_of: None,
-            max_keys: DEFAULT_KEYS,
-            memory_budget: DEFAULT_BUDGET,
-            when_full: WhenFull::default(),
-            trusted_keys: false,
+            space: Space::default(),
             clock: Box::new(TscClock::new),
             key: PhantomData,
         }
@@ -67,19 +56,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key, and at least 512 bytes (it has room for nearly twice as many,
     /// rounded up to a power of two), reserved at once and committed by the operating system as it is touched.
     pub fn max_keys(mut self, keys: usize) -> Self {
-        self.max_keys = keys;
+        self.space.max_keys = keys;
         self
     }
 
     /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
-        self.memory_budget = bytes;
+        self.space.memory_budget = bytes;
         self
     }
 
     /// What happens to a new key whose bucket is full. By default, [`WhenFull::Share`].
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.when_full = when_full;
+        self.space.when_full = when_full;
         self
     }
 
@@ -88,7 +77,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// Do not use it for addresses, user names or API keys as they arrive: ahash's secret can be found by somebody who
     /// watches which keys share a limit.
     pub fn trusted_keys(mut self) -> Self {
-        self.trusted_keys = true;
+        self.space.trusted_keys = true;
         self
     }
 
@@ -97,10 +86,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         Builder {
             tiers: self.tiers,
             tier_of: self.tier_of,
-            max_keys: self.max_keys,
-            memory_budget: self.memory_budget,
-            when_full: self.when_full,
-            trusted_keys: self.trusted_keys,
+            space: self.space,
             clock: Box::new(move || clock),
             key: PhantomData,
         }
@@ -142,8 +128,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// What `build` would say of the quotas and of `max_keys`.
     pub fn memory(&self) -> Result<usize, Error> {
-        // The clock's origin moves windows, not sizes.
-        Ok(self.size(&A::compile(&self.tiers, 0)?)?.bytes())
+        Ok(self.space.size(self.ring_len()?)?.bytes())
     }
 
     /// Judges the settings, reserves the table, and starts the clock.
@@ -152,44 +137,37 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<Limiter<K, A, C>, Error> {
-        let needed = self.memory()?;
-        if needed > self.memory_budget {
-            return Err(Error::OverBudget { needed, budget: self.memory_budget });
-        }
+        let table = self.space.table(self.ring_len()?)?;
         let clock = (self.clock)();
         let rules = A::compile(&self.tiers, nanos(clock.unix_at_zero()))?;
-        let size = Size::for_keys(self.max_keys, ring_len(&rules))?;
         let mut tiers = rules.into_iter().map(Compiled::new);
         let Some(default) = tiers.next() else { unreachable!("a builder has at least its own quota") };
         Ok(Limiter {
             default,
             tiers: tiers.collect(),
             tier_of: self.tier_of,
-            identity: Identity::random(self.trusted_keys),
-            table: Table::new(size, self.when_full)?,
+            identity: self.space.identity(),
+            table,
             clock,
-            max_keys: self.max_keys,
+            max_keys: self.space.max_keys,
             key: PhantomData,
         })
     }
 
-    fn size(&self, rules: &[A::Rule]) -> Result<Size, Error> {
-        Size::for_keys(self.max_keys, ring_len(rules))
+    fn ring_len(&self) -> Result<u64, Error> {
+        // The clock's origin moves windows, not sizes.
+        Ok(A::compile(&self.tiers, 0)?.first().map_or(0, Rule::ring_len))
     }
-}
-
-fn ring_len<R: Rule>(rules: &[R]) -> u64 {
-    rules.first().map_or(0, Rule::ring_len)
 }
 
 impl<K: ?Sized, A: fmt::Debug, C> fmt::Debug for Builder<K, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("tiers", &self.tiers)
-            .field("max_keys", &self.max_keys)
-            .field("memory_budget", &self.memory_budget)
-            .field("when_full", &self.when_full)
-            .field("trusted_keys", &self.trusted_keys)
+            .field("max_keys", &self.space.max_keys)
+            .field("memory_budget", &self.space.memory_budget)
+            .field("when_full", &self.space.when_full)
+            .field("trusted_keys", &self.space.trusted_keys)
             .finish_non_exhaustive()
     }
 }

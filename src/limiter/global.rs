@@ -9,7 +9,7 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::limiter::Compiled;
-use crate::limiter::builder::DEFAULT_BUDGET;
+use crate::limiter::space::DEFAULT_BUDGET;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::account::foresee;

@@ -6,6 +6,7 @@ mod global;
 mod keyed;
 mod prepared;
 mod reserve;
+mod space;
 mod wait;
 
 pub use batch::Batch;

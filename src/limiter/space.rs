@@ -1,0 +1,52 @@
+//! What a table of keys may take, and how its keys are named: the settings that every keyed limiter has.
+
+use crate::error::Error;
+use crate::key::Identity;
+use crate::table::{Size, Table, WhenFull};
+
+/// Keys a table is made for unless told otherwise: 2 MiB of address space, touched as keys come.
+const DEFAULT_KEYS: usize = 1 << 16;
+
+/// Bytes a limiter may reserve unless told otherwise.
+pub(crate) const DEFAULT_BUDGET: usize = 1 << 30;
+
+/// The settings of a table of keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Space {
+    pub(crate) max_keys: usize,
+    pub(crate) memory_budget: usize,
+    pub(crate) trusted_keys: bool,
+    pub(crate) when_full: WhenFull,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self {
+            max_keys: DEFAULT_KEYS,
+            memory_budget: DEFAULT_BUDGET,
+            trusted_keys: false,
+            when_full: WhenFull::default(),
+        }
+    }
+}
+
+impl Space {
+    /// The table's size when each of its slots has a ring of `ring_len`.
+    pub(crate) fn size(&self, ring_len: u64) -> Result<Size, Error> {
+        Size::for_keys(self.max_keys, ring_len)
+    }
+
+    /// Reserves the table, if the budget allows it.
+    pub(crate) fn table(&self, ring_len: u64) -> Result<Table, Error> {
+        let size = self.size(ring_len)?;
+        if size.bytes() > self.memory_budget {
+            return Err(Error::OverBudget { needed: size.bytes(), budget: self.memory_budget });
+        }
+        Table::new(size, self.when_full)
+    }
+
+    /// A new secret by which keys are named.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::random(self.trusted_keys)
+    }
+}
