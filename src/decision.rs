@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Refund, Rule};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
 use crate::time::Timestamp;
@@ -71,6 +71,11 @@ impl<'l> Decision<'l> {
     /// Whether the request took anything: it was admitted, neither for nothing, nor only looked at, nor uncounted.
     pub(crate) fn took(&self) -> bool {
         self.is_allowed() && self.cost > 0 && self.ring.unstaged() == 0
+    }
+
+    /// What giving the request back at `now` makes of `owed`.
+    pub(crate) fn less(&self, owed: u64, now: Timestamp) -> Option<Refund> {
+        self.rule.refund(owed, self.payload, self.rule.moment(now), self.cost)
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.

@@ -116,17 +116,20 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.refund_at(decision, self.clock.now())
+        self.give_back(&decision, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.give_back(&decision, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
         if !decision.took() {
             return 0;
         }
-        let at = decision.rule.moment(now);
         loop {
-            let less = |payload| decision.rule.refund(payload, decision.payload, at, decision.cost);
+            let less = |owed| decision.less(owed, clock());
             if let Some(units) = self.slot.refund(self.slot.load(), decision.name, less) {
                 return units;
             }

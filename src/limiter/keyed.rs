@@ -9,7 +9,7 @@ use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
-use crate::limiter::{Builder, Compiled};
+use crate::limiter::{Builder, Compiled, kept};
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
 use crate::time::Timestamp;
@@ -146,16 +146,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.refund_at(decision, self.clock.now())
+        self.give_back(&decision, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
+        self.give_back(&decision, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
         if !decision.took() {
             return 0;
         }
-        let Decision { name, rule, cost, payload, .. } = decision;
-        self.table.view(name).refund(Ask { rule, name: kept(name), cost }, payload, now)
+        self.table.view(decision.name).refund(kept(decision.name), |owed| decision.less(owed, clock()))
     }
 
     /// Forgives the key what it owes, as if it had never been seen. `false` when nothing is known of it.
@@ -285,12 +288,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     pub(super) fn prefetch(&self, name: u64) {
         self.table.view(name).prefetch(name);
     }
-}
-
-/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
-#[inline]
-fn kept(name: u64) -> u64 {
-    name | 1
 }
 
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {

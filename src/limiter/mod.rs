@@ -1,5 +1,4 @@
-//! The two limiters: one for many keys, one for a single limit.
-
+//! The limiters: one limit for each of many keys, one for everything.
 mod batch;
 mod builder;
 mod global;
@@ -29,4 +28,10 @@ impl<R: Rule> Compiled<R> {
     pub(crate) fn new(rule: R) -> Self {
         Self { rule, any: rule.any() }
     }
+}
+
+/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
+#[inline]
+fn kept(name: u64) -> u64 {
+    name | 1
 }

@@ -1,6 +1,6 @@
 //! A key's account: what it owes, what it is given back, and who owes anything.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::Ordering::Acquire;
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
@@ -72,14 +72,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back a request of `ask.cost` that left `charged`: how many units, 0 when the bucket does not hold the key.
-    pub(crate) fn refund<R: Rule>(self, ask: Ask<'_, R>, charged: u64, now: Timestamp) -> u64 {
-        let at = ask.rule.moment(now);
+    /// Gives back what `less` makes of the key's payload: how many units, 0 when the bucket does not hold the key.
+    ///
+    /// `less` reads its clock itself: a charge that the payload holds must not be later than the refund of another.
+    pub(crate) fn refund(self, name: u64, less: impl Fn(u64) -> Option<Refund>) -> u64 {
         loop {
-            match self.scan(ask.name) {
+            match self.scan(name) {
                 Found::Mine(index, word) => {
-                    let less = |payload| ask.rule.refund(payload, charged, at, ask.cost);
-                    if let Some(units) = self.bucket.slot(index).refund(word, ask.name, less) {
+                    if let Some(units) = self.bucket.slot(index).refund(word, name, &less) {
                         return units;
                     }
                 }
@@ -91,11 +91,16 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that owes something.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        let live = |place: &usize| {
-            let slot = self.bucket.slot(*place);
-            rule.owes(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED)
-        };
-        (1..PLACES).filter(live).count()
+        self.debtors(*rule, at).count()
+    }
+
+    /// The names of the keys that owe something.
+    pub(crate) fn debtors<R: Rule>(self, rule: R, at: Moment) -> impl Iterator<Item = u64> + use<'a, R> {
+        let names = (1..PLACES).filter_map(move |place| {
+            let slot = self.bucket.slot(place);
+            rule.owes(slot.load().payload(), at).then(|| slot.name())
+        });
+        names.filter(|&name| !matches!(name, VACANT | OWED))
     }
 }
 
