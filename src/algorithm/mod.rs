@@ -147,6 +147,14 @@ pub trait Rule: Copy + Send + Sync + 'static {
     /// more than is certainly still owed because of it. `None`: nothing.
     fn refund(&self, payload: u64, charged: u64, at: Moment, cost: u64) -> Option<Refund>;
 
+    /// What undoing a charge of `cost` at `then`, which left `charged`, makes of the key's `payload`: never more than
+    /// the charge certainly still adds, whatever else was charged or undone since. `None`: nothing.
+    ///
+    /// `at` must be no earlier than any charge that the payload holds.
+    fn undo(&self, payload: u64, charged: u64, _then: Moment, at: Moment, cost: u64) -> Option<Refund> {
+        self.refund(payload, charged, at, cost)
+    }
+
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.
     fn half(&self, at: Moment) -> Option<u64>;

@@ -168,6 +168,10 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.refund(payload, charged, at, cost))
     }
 
+    fn undo(&self, payload: u64, charged: u64, then: Moment, at: Moment, cost: u64) -> Option<Refund> {
+        for_rule!(self, rule => rule.undo(payload, charged, then, at, cost))
+    }
+
     fn half(&self, at: Moment) -> Option<u64> {
         for_rule!(self, rule => rule.half(at))
     }

@@ -1,10 +1,12 @@
-//! The limiters: one limit for each of many keys, one for everything.
+//! The limiters: one limit for each of many keys, several for each, one for everything.
+
 mod batch;
 mod builder;
 mod global;
 mod keyed;
 mod prepared;
 mod reserve;
+mod several;
 mod space;
 mod wait;
 
@@ -14,6 +16,7 @@ pub use global::{GlobalBuilder, GlobalLimiter};
 pub use keyed::{Limiter, Tier};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
+pub use several::{MultiBuilder, MultiDecision, MultiLimiter, Part};
 
 use crate::algorithm::{AnyRule, Rule};
 

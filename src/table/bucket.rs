@@ -90,7 +90,7 @@ pub(super) enum Found {
 
 /// A key's home: the place where it is looked for first. Its line is its home line.
 #[inline]
-fn home(name: u64) -> usize {
+pub(super) fn home(name: u64) -> usize {
     1 + (((name >> 32) * SLOTS as u64) >> 32) as usize
 }
 
@@ -114,7 +114,7 @@ impl Bucket {
 
     /// The place of a key that is not at home, at a glance. Which one it is cannot be predicted, so nothing branches
     /// on it.
-    fn displaced(&self, name: u64) -> Option<usize> {
+    pub(super) fn displaced(&self, name: u64) -> Option<usize> {
         let home = home(name);
         (0..PLACES.next_power_of_two() / WIDTH).find_map(|step| {
             let line = ((home / WIDTH) ^ step) * WIDTH;
