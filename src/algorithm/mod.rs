@@ -31,8 +31,8 @@ use crate::time::Timestamp;
 
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, Mode};
-pub(crate) use quota::AnyRule;
 pub use quota::Quota;
+pub(crate) use quota::{AnyRule, for_rule};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;

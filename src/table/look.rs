@@ -25,15 +25,9 @@ pub(crate) struct Look {
     pub(crate) counts: bool,
 }
 
-impl Look {
-    /// Of a limit that was not looked at.
-    pub(crate) const NONE: Self =
-        Self { payload: 0, word: Word::ZERO, place: 0, is_mine: false, allowed: false, counts: false };
-}
-
 impl View<'_> {
     /// What `check` would answer now, from the key's home slot if it is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look {
         let home = home(ask.name);
         let (word, name) = self.bucket.slot(home).read();
@@ -65,11 +59,18 @@ impl View<'_> {
     fn look_around<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
-        Look { payload, place: self.table.place_of(ring) as u8, allowed, counts, ..Look::NONE }
+        Look {
+            payload,
+            place: self.table.place_of(ring) as u8,
+            allowed,
+            counts,
+            word: Word::ZERO,
+            is_mine: false,
+        }
     }
 
     /// The answer on a word that belonged to the key. A refusal stands only while the word does.
-    #[inline]
+    #[inline(always)]
     fn look_at<R: Rule>(self, place: usize, word: Word, ask: Ask<'_, R>, now: Timestamp) -> Option<Look> {
         let (rule, owed) = (ask.rule, word.payload());
         let (allowed, counts, payload) =
@@ -82,12 +83,17 @@ impl View<'_> {
         Some(Look { payload, word, place: place as u8, is_mine: true, allowed, counts })
     }
 
-    /// Charges an admitted request as it was decided by `look`. `false`: decide again.
-    #[inline]
-    pub(crate) fn charge_seen<R: Rule>(self, ask: Ask<'_, R>, look: &Look, now: Timestamp) -> bool {
-        let place = usize::from(look.place);
+    /// Charges an admitted request, as `payload`, from the word at a place that it was decided on. `false`: decide again.
+    #[inline(always)]
+    pub(crate) fn charge_seen<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        (place, word): (u8, Word),
+        payload: u64,
+        now: Timestamp,
+    ) -> bool {
+        let place = usize::from(place);
         let at = || ask.rule.moment(now);
-        look.is_mine
-            && self.bucket.slot(place).charge_seen(look.word, look.payload, ask, self.ring::<R>(place), at)
+        self.bucket.slot(place).charge_seen(word, payload, ask, self.ring::<R>(place), at)
     }
 }

@@ -25,6 +25,7 @@ pub(crate) use look::Look;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use stats::Events;
+pub(crate) use word::Word;
 
 pub use full::WhenFull;
 pub use stats::Stats;

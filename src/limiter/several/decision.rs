@@ -64,10 +64,16 @@ impl Set {
         self.0 |= 1 << number;
     }
 
+    #[inline]
+    pub(super) fn add_if(&mut self, is_in: bool, number: usize) {
+        self.0 |= u8::from(is_in) << number;
+    }
+
     fn remove(&mut self, number: usize) {
         self.0 &= !(1 << number);
     }
 
+    #[inline]
     pub(super) fn has(self, number: usize) -> bool {
         self.0 & (1 << number) != 0
     }

@@ -28,14 +28,14 @@ mod decision;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::{AnyRule, Quota, Rule};
+use crate::algorithm::{AnyRule, Quota, Rule, for_rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Outcome;
 use crate::key::{Identity, Key};
 use crate::limiter::kept;
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
-use crate::table::{Look, Stats, Table};
+use crate::table::{Look, Stats, Table, Word};
 use crate::time::Timestamp;
 
 pub use builder::MultiBuilder;
@@ -103,9 +103,33 @@ pub(crate) struct Limit {
     table: Table,
 }
 
+/// What was seen of every limit.
+struct Seen {
+    /// The words of those that are `mine`.
+    words: [Word; MOST],
+    /// Those in which the key has a slot at rest.
+    mine: Set,
+    /// Those that refuse the request and count it.
+    counts: Set,
+}
+
 impl Limit {
     fn ask(&self, name: u64, cost: u64) -> (View<'_>, Ask<'_, AnyRule>) {
         (self.table.view(name), Ask { rule: &self.rule, name: kept(name), cost })
+    }
+
+    /// Looks at the key by the very algorithm, which is known from here on: only the log goes by its ring.
+    #[inline(always)]
+    fn look(&self, name: u64, cost: u64, now: Timestamp) -> Look {
+        let view = self.table.view(name);
+        for_rule!(&self.rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
+    }
+
+    /// Charges what a look admitted. `false`: decide again.
+    #[inline(always)]
+    fn charge_seen(&self, name: u64, cost: u64, seen: (u8, Word), payload: u64, now: Timestamp) -> bool {
+        let (view, name) = (self.table.view(name), kept(name));
+        for_rule!(&self.rule, rule => view.charge_seen(Ask { rule, name, cost }, seen, payload, now))
     }
 
     /// What the key owes, and the place of its ring.
@@ -270,26 +294,28 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             return self.foresee(name, cost, time());
         }
         let mut decision = MultiDecision::new(&self.limits, name, cost, time());
-        let mut looks = [Look::NONE; MOST];
-        for (index, (limit, look)) in self.limits.iter().zip(&mut looks).enumerate() {
-            let (view, ask) = limit.ask(name, cost);
-            *look = view.look(ask, decision.now);
+        let then = decision.now;
+        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
+        for (index, limit) in self.limits.iter().enumerate() {
+            let look = limit.look(name, cost, then);
             decision.payloads[index] = look.payload;
             decision.places[index] = look.place;
-            if !look.allowed {
-                decision.refused.add(index);
-            }
+            seen.words[index] = look.word;
+            seen.mine.add_if(look.is_mine, index);
+            seen.counts.add_if(look.counts, index);
+            decision.refused.add_if(!look.allowed, index);
         }
         if !decision.refused.is_empty() {
-            self.stand(&mut decision, &looks, time);
+            self.stand(&mut decision, &seen, time);
             return decision;
         }
-        let then = decision.now;
         for &index in &self.order {
-            let (index, limit) = (usize::from(index), &self.limits[usize::from(index)]);
-            let (view, ask) = limit.ask(name, cost);
-            let look = &looks[index];
-            if view.charge_seen(ask, look, decision.now) {
+            let index = usize::from(index);
+            let (word, place, payload) =
+                (seen.words[index], decision.places[index], decision.payloads[index]);
+            if seen.mine.has(index)
+                && self.limits[index].charge_seen(name, cost, (place, word), payload, then)
+            {
                 decision.taken.add(index);
             } else if !self.charge_anew(&mut decision, index, then, &time) {
                 return decision;
@@ -346,17 +372,17 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     }
 
     /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
-    fn stand(&self, decision: &mut MultiDecision<'_>, looks: &[Look; MOST], time: impl Fn() -> Timestamp) {
+    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen, time: impl Fn() -> Timestamp) {
         decision.outcome = Outcome::Denied;
-        for (index, (limit, look)) in self.limits.iter().zip(looks).enumerate() {
-            if look.counts {
+        for (index, limit) in self.limits.iter().enumerate() {
+            if seen.counts.has(index) {
                 // It was refused on the word that was looked at. If it is admitted now it counts as much.
                 let (view, ask) = limit.ask(decision.name, decision.cost);
                 let (ruling, _) = view.check(ask, &time);
                 decision.set(index, ruling);
-            } else if look.is_mine {
-                decision.payloads[index] = look.word.payload();
-            } else if look.allowed {
+            } else if seen.mine.has(index) {
+                decision.payloads[index] = seen.words[index].payload();
+            } else if !decision.refused.has(index) {
                 decision.stand(index);
             }
         }
