@@ -96,15 +96,15 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
             return Err(Error::OverBudget { needed, budget });
         }
         let clock = (self.clock)();
-        let limit = |rule: AnyRule| Ok(Limit { rule, table: self.space.table(rule.ring_len())? });
         let rules = rules(&self.quotas, nanos(clock.unix_at_zero()))?;
-        let limits = rules.into_iter().map(limit).collect::<Result<Box<[Limit]>, Error>>()?;
-        let mut order: Vec<u8> = (0..).take(limits.len()).collect();
-        order.sort_by_key(|&index| limits[usize::from(index)].reluctance());
+        let limit = |(number, rule): (usize, AnyRule)| {
+            Ok(Limit { number, rule, table: self.space.table(rule.ring_len())? })
+        };
+        let mut limits = rules.into_iter().enumerate().map(limit).collect::<Result<Box<[Limit]>, Error>>()?;
+        limits.sort_by_key(Limit::reluctance);
         Ok(MultiLimiter {
             smallest: limits.iter().map(|limit| limit.rule.limit()).min().unwrap_or(0),
             limits,
-            order: order.into(),
             identity: self.space.identity(),
             clock,
             max_keys: self.space.max_keys,

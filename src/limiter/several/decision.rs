@@ -54,28 +54,34 @@ pub struct MultiDecision<'l> {
     pub(super) payloads: [u64; MOST],
 }
 
-/// Some of the limits, by number.
+/// Some of the limits, by their index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set(u8);
 
 impl Set {
+    /// So many, as they are charged.
     #[inline]
-    pub(super) fn add(&mut self, number: usize) {
-        self.0 |= 1 << number;
+    pub(super) fn first(count: usize) -> Self {
+        Self(((1_u16 << count) - 1) as u8)
     }
 
     #[inline]
-    pub(super) fn add_if(&mut self, is_in: bool, number: usize) {
-        self.0 |= u8::from(is_in) << number;
-    }
-
-    fn remove(&mut self, number: usize) {
-        self.0 &= !(1 << number);
+    pub(super) fn add(&mut self, index: usize) {
+        self.0 |= 1 << index;
     }
 
     #[inline]
-    pub(super) fn has(self, number: usize) -> bool {
-        self.0 & (1 << number) != 0
+    pub(super) fn add_if(&mut self, is_in: bool, index: usize) {
+        self.0 |= u8::from(is_in) << index;
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.0 &= !(1 << index);
+    }
+
+    #[inline]
+    pub(super) fn has(self, index: usize) -> bool {
+        self.0 & (1 << index) != 0
     }
 
     #[inline]
@@ -84,7 +90,7 @@ impl Set {
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST).filter(move |&number| self.has(number))
+        (0..MOST).filter(move |&index| self.has(index))
     }
 }
 
@@ -106,28 +112,28 @@ impl<'l> MultiDecision<'l> {
         }
     }
 
-    /// Sets what limit `number` said.
-    pub(super) fn set(&mut self, number: usize, ruling: Ruling<'_>) {
-        self.payloads[number] = ruling.payload;
-        self.places[number] = self.limits[number].table.place_of(ruling.ring) as u8;
+    /// Sets what limit `index` said.
+    pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
+        self.payloads[index] = ruling.payload;
+        self.places[index] = self.limits[index].table.place_of(ruling.ring) as u8;
         if ruling.ring.unstaged() > 0 {
-            self.unstaged.add(number);
+            self.unstaged.add(index);
         } else if ruling.allowed {
-            self.taken.add(number);
+            self.taken.add(index);
         }
     }
 
-    /// Shows limit `number` without the request.
-    pub(super) fn stand(&mut self, number: usize) {
-        let (payload, place) = self.limits[number].standing(self.name, self.now);
-        (self.payloads[number], self.places[number]) = (payload, place as u8);
-        self.unstaged.remove(number);
+    /// Shows limit `index` without the request.
+    pub(super) fn stand(&mut self, index: usize) {
+        let (payload, place) = self.limits[index].standing(self.name, self.now);
+        (self.payloads[index], self.places[index]) = (payload, place as u8);
+        self.unstaged.remove(index);
     }
 
     /// The limits that do not refuse.
     pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<> {
         let (refused, limits) = (self.refused, self.limits.len());
-        (0..limits).filter(move |&number| !refused.has(number))
+        (0..limits).filter(move |&index| !refused.has(index))
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.
@@ -156,7 +162,7 @@ impl<'l> MultiDecision<'l> {
     #[must_use]
     pub fn refused_by(&self) -> Option<usize> {
         let wait = |part: &Part<'_>| std::cmp::Reverse(part.retry_after());
-        self.parts().filter(Part::refuses).min_by_key(wait).map(|part| part.number)
+        self.parts().filter(Part::refuses).min_by_key(wait).map(|part| part.number())
     }
 
     /// How long until this request would be admitted, if nobody else comes: the longest wait of the limits that refuse
@@ -197,7 +203,9 @@ impl<'l> MultiDecision<'l> {
 
     /// What each limit says, in the order in which they were given to the builder.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> {
-        (0..self.limits.len()).map(|number| Part { decision: self, number })
+        let index = |number| self.limits.iter().position(|limit| limit.number == number);
+        (0..self.limits.len())
+            .map(move |number| Part { decision: self, index: index(number).unwrap_or(number) })
     }
 }
 
@@ -205,35 +213,35 @@ impl<'l> MultiDecision<'l> {
 #[derive(Clone, Copy)]
 pub struct Part<'d> {
     decision: &'d MultiDecision<'d>,
-    number: usize,
+    index: usize,
 }
 
 impl Part<'_> {
     fn payload(&self) -> u64 {
-        self.decision.payloads[self.number]
+        self.decision.payloads[self.index]
     }
 
     fn ring(&self) -> Ring<'_> {
         let MultiDecision { limits, name, cost, places, unstaged, .. } = self.decision;
-        let ring = limits[self.number].table.ring_at(*name, places[self.number].into());
-        if unstaged.has(self.number) { ring.with_unstaged(*cost) } else { ring }
+        let ring = limits[self.index].table.ring_at(*name, places[self.index].into());
+        if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
     }
 
     fn of(&self) -> &Limit {
-        &self.decision.limits[self.number]
+        &self.decision.limits[self.index]
     }
 
     /// The number of the limit, as given to the builder, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
-        self.number
+        self.of().number
     }
 
     /// Whether this limit refuses the request. When the request can [never](MultiDecision::is_never) be admitted: whether
     /// it is above this limit.
     #[must_use]
     pub fn refuses(&self) -> bool {
-        self.decision.refused.has(self.number)
+        self.decision.refused.has(self.index)
     }
 
     /// The most that this limit can admit at once.
@@ -281,7 +289,7 @@ impl fmt::Debug for MultiDecision<'_> {
 impl fmt::Debug for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Part")
-            .field("number", &self.number)
+            .field("number", &self.number())
             .field("refuses", &self.refuses())
             .field("limit", &self.limit())
             .field("remaining", &self.remaining())

@@ -85,9 +85,8 @@ pub(crate) const MOST: usize = 8;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub struct MultiLimiter<K: ?Sized, C = TscClock> {
+    /// As they are charged: not as they were given.
     limits: Box<[Limit]>,
-    /// Positions in `limits`, as they are charged.
-    order: Box<[u8]>,
     /// The smallest of the limits' largest costs.
     smallest: u64,
     identity: Identity,
@@ -99,6 +98,8 @@ pub struct MultiLimiter<K: ?Sized, C = TscClock> {
 /// One of the limits.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    /// Which one it was of those given to the builder.
+    number: usize,
     rule: AnyRule,
     table: Table,
 }
@@ -250,7 +251,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         let mut names = Vec::new();
         let count = |bucket: usize| {
             names.clear();
-            for Limit { rule, table } in &self.limits {
+            for Limit { rule, table, .. } in &self.limits {
                 names.extend(table.debtors(bucket, rule, rule.moment(now)));
             }
             names.sort_unstable();
@@ -309,44 +310,41 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             self.stand(&mut decision, &seen, time);
             return decision;
         }
-        for &index in &self.order {
-            let index = usize::from(index);
-            let (word, place, payload) =
-                (seen.words[index], decision.places[index], decision.payloads[index]);
-            if seen.mine.has(index)
-                && self.limits[index].charge_seen(name, cost, (place, word), payload, then)
-            {
-                decision.taken.add(index);
-            } else if !self.charge_anew(&mut decision, index, then, &time) {
-                return decision;
-            }
+        let looked_at = seen.words.iter().zip(&decision.places).zip(&decision.payloads);
+        let mut charges = self.limits.iter().zip(looked_at).enumerate();
+        let moved = charges.position(|(index, (limit, ((&word, &place), &payload)))| {
+            !(seen.mine.has(index) && limit.charge_seen(name, cost, (place, word), payload, then))
+        });
+        decision.taken = Set::first(moved.unwrap_or(self.limits.len()));
+        if let Some(moved) = moved {
+            self.charge_anew(&mut decision, moved, then, time);
         }
         decision
     }
 
-    /// Decides and charges the limit by what it owes now. When it refuses, what was charged is given back.
+    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
     #[cold]
     #[inline(never)]
     fn charge_anew(
         &self,
         decision: &mut MultiDecision<'_>,
-        index: usize,
+        first: usize,
         then: Timestamp,
         time: impl Fn() -> Timestamp,
-    ) -> bool {
-        let limit = &self.limits[index];
-        let (view, ask) = limit.ask(decision.name, decision.cost);
-        let (ruling, now) = view.check(ask, time);
-        decision.now = decision.now.max(now);
-        decision.set(index, ruling);
-        if ruling.allowed {
-            return true;
+    ) {
+        for index in first..self.limits.len() {
+            let (view, ask) = self.limits[index].ask(decision.name, decision.cost);
+            let (ruling, now) = view.check(ask, &time);
+            decision.now = decision.now.max(now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                self.undo(decision, then);
+                decision.outcome = Outcome::Denied;
+                decision.refused.add(index);
+                decision.admitting().for_each(|other| decision.stand(other));
+                return;
+            }
         }
-        self.undo(decision, then);
-        decision.outcome = Outcome::Denied;
-        decision.refused.add(index);
-        decision.admitting().for_each(|other| decision.stand(other));
-        false
     }
 
     /// Undoes what the request was charged before a limit refused it.
@@ -355,7 +353,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
         let MultiDecision { name, cost, .. } = *decision;
         for index in decision.taken.iter() {
-            let (Limit { rule, table }, charged) = (&self.limits[index], decision.payloads[index]);
+            let (Limit { rule, table, .. }, charged) = (&self.limits[index], decision.payloads[index]);
             let is_bucket = matches!(rule, AnyRule::Gcra(_));
             let less = |owed| {
                 // Read after the word: no earlier than any charge in it, unless callers pass times that are ahead of the
@@ -423,7 +421,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
 impl<K: ?Sized, C> fmt::Debug for MultiLimiter<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rules: Vec<&AnyRule> = self.limits.iter().map(|limit| &limit.rule).collect();
+        let rules: Vec<_> = self.limits.iter().map(|limit| (limit.number, &limit.rule)).collect();
         f.debug_struct("MultiLimiter")
             .field("rules", &rules)
             .field("max_keys", &self.max_keys)
