@@ -8,7 +8,7 @@
 //!        |
 //!        | all admit
 //!        v
-//!   charge them in order --- one refuses ----> give back what was charged: refused
+//!   charge them in order --- one refuses ----> undo what was charged: refused
 //!        |                   (somebody came in between)
 //!        v
 //!     admitted
@@ -17,10 +17,11 @@
 //! What must stay true:
 //!
 //! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
-//!   admits it. So no limit ever admits more than it would alone, whatever is given back: a refund mints nothing.
-//! * All requests charge in one order. Whoever was refused by a limit gives back, so the last limit holds nothing but
-//!   admitted requests, and of requests that race for what is left one is admitted.
-//! * What can be given back only in part is charged last, see [`Limit::reluctance`].
+//!   admits it. So no limit ever admits more than it would alone, whatever is undone: `Rule::undo` takes no more off a
+//!   word than the charge certainly still adds to it.
+//! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
+//!   what is left there one is admitted.
+//! * What can be undone only in part is charged last, see [`Limit::reluctance`].
 
 mod builder;
 mod decision;
@@ -54,10 +55,11 @@ pub(crate) const MOST: usize = 8;
 ///
 /// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and that one then
 /// refuses because somebody was faster, has been charged to others for a moment. Meanwhile a request may be refused that
-/// would have been admitted, by at most the cost of the requests that are being refused at that moment. What such a
-/// request was charged is given back as by [`refund`](Self::refund), which errs by refusing: it keeps what a
-/// [queue](crate::LeakyBucket::queue) or one [`SlidingLog`](crate::SlidingLog) of several has promised on top of it,
-/// and what went to the shared allowance of a [full bucket](crate::WhenFull).
+/// would have been admitted, by at most the cost of the requests that are being refused at that moment. What is left of
+/// such a request errs by refusing. A bucket keeps what dripped before the charge was undone, a window what was rounded up
+/// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance. And of several
+/// [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one keep a charge that another followed.
+/// (A [`reset`](Self::reset) that comes in between can forgive a charge twice.)
 ///
 /// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter) costs, one
 /// compare-exchange when the key is known and nobody interferes. A refusal of a known key writes nothing, unless it
@@ -142,8 +144,8 @@ impl Limit {
     }
 
     /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
-    /// Buckets and windows give back all that they still count; a queue keeps what later departures rest on; a log
-    /// can lose its newest admission only.
+    /// Buckets and windows can undo any charge; a queue and a log the newest only, and a log forgets who that was when a
+    /// refused request was counted.
     fn reluctance(&self) -> u8 {
         match &self.rule {
             AnyRule::Gcra(bucket) => u8::from(bucket.queue),
@@ -179,8 +181,9 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now), and
     /// [`Limiter::check_at`](crate::Limiter::check_at).
     ///
-    /// What is given back after a race is given back by the limiter's own clock. When the caller's time is ahead of it,
-    /// only what nobody was charged on top of is: the rest stays charged.
+    /// What a race refuses is undone by the limiter's own clock. When the caller's time is ahead of that, it stays charged
+    /// to the buckets. Callers whose times are ahead of the clock, beside others that go by it, can be admitted what
+    /// drips in between.
     #[inline]
     pub fn check_at(&self, key: &K, now: Timestamp) -> MultiDecision<'_> {
         self.check_n_at(key, 1, now)
