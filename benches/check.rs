@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{
-    Algorithm, Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket, TscClock,
+    Algorithm, Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, MultiLimiter, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket, TscClock,
 };
 
 /// A million a second: never reached by one thread at a time each second, and within every algorithm's packing.
@@ -70,6 +70,31 @@ fn prepared(criterion: &mut Criterion) {
     });
 }
 
+/// What do several limits cost beside one on a hot key: admitted, and refused by the last?
+fn several(criterion: &mut Criterion) {
+    let of = |count: usize| {
+        let limiter = MultiLimiter::<u64>::builder(vec![TokenBucket::new(RATE); count]).max_keys(1_000);
+        limiter.build().expect("the quotas are valid")
+    };
+    hot(criterion, "beside several: one", Quota::from(TokenBucket::new(RATE)));
+    for count in [1, 2, 3, 8] {
+        let limiter = of(count);
+        criterion.bench_function(&format!("hot/several: {count}"), |bencher| {
+            bencher.iter(|| limiter.check(black_box(&7)).is_allowed());
+        });
+    }
+    let slow = TokenBucket::new(Rate::per_hour(1));
+    let one = limiter(Quota::from(slow), 1_000);
+    criterion.bench_function("hot, refused/one", |bencher| {
+        bencher.iter(|| one.check(black_box(&7)).is_allowed());
+    });
+    let two = MultiLimiter::<u64>::builder([TokenBucket::new(RATE), slow]).max_keys(1_000);
+    let two = two.build().expect("the quotas are valid");
+    criterion.bench_function("hot, refused/several: 2", |bencher| {
+        bencher.iter(|| two.check(black_box(&7)).is_allowed());
+    });
+}
+
 /// So many keys take a table of 32 MiB.
 const MILLION: u64 = 1_000_000;
 
@@ -97,6 +122,6 @@ fn batches(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
-    targets = algorithms, keys, prepared, batches
+    targets = algorithms, keys, prepared, several, batches
 }
 criterion_main!(benches);

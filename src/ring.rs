@@ -88,6 +88,11 @@ impl<'a> Ring<'a> {
         self.entries.len() as u64
     }
 
+    /// How many entries before this ring's first one the rings of `all` begin.
+    pub(crate) fn offset_in(self, all: &[AtomicU64]) -> usize {
+        (self.entries.as_ptr().addr() - all.as_ptr().addr()) / size_of::<AtomicU64>()
+    }
+
     /// Which entry a position has, and the low bit of its lap. Positions are below four laps.
     #[inline]
     fn place(self, position: u64) -> (&'a AtomicU64, u64) {

@@ -6,7 +6,8 @@
 use std::hint::black_box;
 
 use tollgate::{
-    FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 /// Every algorithm, at 5 a second.
@@ -59,6 +60,24 @@ fn a_prepared_key_allocates_nothing() {
             black_box(key.peek().remaining());
         }
     });
+}
+
+#[test]
+fn a_check_of_several_limits_allocates_nothing() {
+    let keys: Vec<String> = (0..200).map(|key| format!("client number {}", key % 90)).collect();
+    let limiter =
+        MultiLimiter::<str>::builder(quotas()).clock(ManualClock::new()).max_keys(60).build().unwrap();
+    let seen = allocation_counter::measure(|| {
+        for key in &keys {
+            let decision = limiter.check_n(key, 2);
+            black_box((decision.retry_after(), decision.remaining(), decision.refused_by()));
+            limiter.refund(decision);
+            black_box(limiter.check(key).reset_after());
+            black_box((limiter.check_n(key, 9).is_never(), limiter.peek(key).delay()));
+        }
+    });
+    assert_eq!(seen.count_total, 0);
+    assert!(limiter.len() > 50, "the keys were checked");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Refunds against charges, insertions and recycling.
 #![cfg(loom)]
 
-use loom_tests::{X, Y, Z, admitted, explore, limiter, take, take_and_return, tick};
-use tollgate::{FixedWindow, Rate, SlidingLog, TokenBucket, WhenFull};
+use loom_tests::{Run, X, Y, Z, admitted, at, explore, limiter, take, take_and_return, tick};
+use tollgate::{FixedWindow, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
 
 /// One token a second, two at most.
 const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
+/// One token a second, four at most.
+const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
 
 #[test]
 fn a_refund_beside_a_charge_gives_back_what_it_took() {
@@ -23,6 +25,26 @@ fn a_refund_beside_the_keys_insertion_gives_back_what_it_took() {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
         assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - kept);
+    });
+}
+
+/// What a bucket refilled while the refund was on its way is not given back on top of a charge that used it.
+#[test]
+fn a_refund_that_is_slow_mints_nothing() {
+    explore(Some(2), || {
+        // Any algorithm's charge carries the clock that it was decided by, as a processor's own clock does.
+        let (limiter, clock) = limiter(Quota::from(FOUR), WhenFull::Deny);
+        let later = limiter.clone();
+        let later: Run = Box::new(move || {
+            clock.set(at(1));
+            [2, 3].into_iter().filter(|&cost| later.check_n(&X, cost).is_allowed()).sum()
+        });
+        let early = take_and_return(&limiter, X, 2);
+        let early: Run = Box::new(move || {
+            early();
+            0
+        });
+        assert!(admitted([early, later]) <= 4, "four at second 1, whatever was given back");
     });
 }
 

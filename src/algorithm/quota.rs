@@ -117,13 +117,14 @@ pub enum AnyRule {
 macro_rules! for_rule {
     ($rule:expr, $one:ident => $call:expr) => {
         match $rule {
-            AnyRule::Gcra($one) => $call,
-            AnyRule::Fixed($one) => $call,
-            AnyRule::Sliding($one) => $call,
-            AnyRule::Log($one) => $call,
+            $crate::algorithm::AnyRule::Gcra($one) => $call,
+            $crate::algorithm::AnyRule::Fixed($one) => $call,
+            $crate::algorithm::AnyRule::Sliding($one) => $call,
+            $crate::algorithm::AnyRule::Log($one) => $call,
         }
     };
 }
+pub(crate) use for_rule;
 
 impl AnyRule {
     /// How finely the rule counts.

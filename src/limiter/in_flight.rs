@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{InFlightRule, Rule};
 use crate::error::Error;
 use crate::key::{Identity, Key};
-use crate::limiter::keyed::kept;
+use crate::limiter::kept;
 use crate::limiter::space::Space;
 use crate::table::slot::{Ask, Slot};
 use crate::table::{Stats, Table, WhenFull};

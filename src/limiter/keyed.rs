@@ -9,7 +9,7 @@ use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
-use crate::limiter::{Builder, Compiled};
+use crate::limiter::{Builder, Compiled, kept};
 use crate::observe::OnDecision;
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
@@ -309,12 +309,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     pub(super) fn prefetch(&self, name: u64) {
         self.table.view(name).prefetch(name);
     }
-}
-
-/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
-#[inline]
-pub(super) fn kept(name: u64) -> u64 {
-    name | 1
 }
 
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {

@@ -1,4 +1,4 @@
-//! The limiters: one for many keys, one for a single limit, and one for what is in flight.
+//! The limiters: one limit for each of many keys, several for each, one for everything, and one for what is in flight.
 
 mod batch;
 mod builder;
@@ -7,6 +7,7 @@ mod in_flight;
 mod keyed;
 mod prepared;
 mod reserve;
+mod several;
 mod space;
 mod wait;
 
@@ -17,6 +18,7 @@ pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
 pub use keyed::{Limiter, Tier};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
+pub use several::{MultiBuilder, MultiDecision, MultiLimiter, Part};
 
 use crate::algorithm::{AnyRule, Numbers};
 
@@ -31,4 +33,10 @@ impl<R: Numbers> Compiled<R> {
     pub(crate) fn new(rule: R) -> Self {
         Self { rule, any: rule.any() }
     }
+}
+
+/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
+#[inline]
+fn kept(name: u64) -> u64 {
+    name | 1
 }

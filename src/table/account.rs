@@ -98,11 +98,16 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that owes something.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        let live = |place: &usize| {
-            let slot = self.bucket.slot(*place);
-            rule.owes(slot.load().payload(), at) && !matches!(slot.name(), VACANT | OWED)
-        };
-        (1..PLACES).filter(live).count()
+        self.debtors(*rule, at).count()
+    }
+
+    /// The names of the keys that owe something.
+    pub(crate) fn debtors<R: Rule>(self, rule: R, at: Moment) -> impl Iterator<Item = u64> + use<'a, R> {
+        let names = (1..PLACES).filter_map(move |place| {
+            let slot = self.bucket.slot(place);
+            rule.owes(slot.load().payload(), at).then(|| slot.name())
+        });
+        names.filter(|&name| !matches!(name, VACANT | OWED))
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod bucket;
 mod full;
 mod header;
 mod hold;
+mod look;
 #[cfg(not(loom))]
 mod memory;
 pub(crate) mod refunds;
@@ -16,15 +17,18 @@ pub(crate) mod slot;
 mod stats;
 mod word;
 
+use crate::algorithm::{Moment, Rule};
 use crate::error::{Error, within};
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use bucket::{Bucket, SLOTS, View};
 use refunds::Refunds;
 
+pub(crate) use look::Look;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use stats::Events;
+pub(crate) use word::Word;
 
 pub use full::WhenFull;
 pub use stats::Stats;
@@ -121,6 +125,17 @@ impl Table {
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
+    /// The place of the slot that has this ring; 0, which is no slot's, for no ring.
+    #[inline]
+    pub(crate) fn place_of(&self, ring: Ring<'_>) -> usize {
+        if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 }
+    }
+
+    /// The ring of the slot at this place of the key's bucket; none for place 0.
+    pub(crate) fn ring_at(&self, name: u64, place: usize) -> Ring<'_> {
+        if place == 0 { Ring::NONE } else { self.ring(self.view(name).bucket, place - 1) }
+    }
+
     /// All buckets.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.buckets.iter().map(|bucket| View { bucket, table: self })
@@ -132,11 +147,26 @@ impl Table {
         &self.shards[(name >> 1) as usize % SHARDS]
     }
 
+    /// The names of the keys in bucket `number` that owe something.
+    pub(crate) fn debtors<R: Rule>(&self, number: usize, rule: &R, at: Moment) -> impl Iterator<Item = u64> {
+        View { bucket: &self.buckets[number], table: self }.debtors(*rule, at)
+    }
+
+    /// How many buckets there are.
+    pub(crate) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
     /// All counts.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.shards.iter().for_each(|events| events.add_to(&mut stats));
+        self.add_stats(&mut stats);
         stats
+    }
+
+    /// Adds all counts to `stats`.
+    pub(crate) fn add_stats(&self, stats: &mut Stats) {
+        self.shards.iter().for_each(|events| events.add_to(stats));
     }
 }
 

@@ -160,6 +160,26 @@ impl Slot {
         }
     }
 
+    /// at rest -> at rest: charges the request as it was decided on the word `seen`, to `payload`. `false` when the slot
+    /// has moved since: decide again.
+    #[inline]
+    pub(crate) fn charge_seen<R: Rule>(
+        &self,
+        seen: Word,
+        payload: u64,
+        ask: Ask<'_, R>,
+        ring: Ring<'_>,
+        at: impl FnOnce() -> Moment,
+    ) -> bool {
+        if ring.len() > 0 && !ask.rule.stage(seen.payload(), ring, at(), ask.cost, || self.is_still(seen)) {
+            return false;
+        }
+        let charged = seen.charged(payload);
+        // Under another name it was a later owner's word, which had come to be the same: that one paid.
+        self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3
+            && self.name() == ask.name
+    }
+
     /// The word as it is now, if it is at rest and the slot still has this name.
     fn reload(&self, name: u64) -> Option<Word> {
         let word = self.load();

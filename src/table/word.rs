@@ -25,6 +25,9 @@ const _: () = assert!(FROZEN.end() == u64::BITS, "the fields must fill the word"
 pub(crate) struct Word(u64);
 
 impl Word {
+    /// The word of a slot that nobody has had.
+    pub(crate) const ZERO: Self = Self(0);
+
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -1,0 +1,130 @@
+//! From a description of several limits to their limiter, or to the reason why not.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::algorithm::{Algorithm, AnyRule, Quota, Rule};
+use crate::clock::{Clock, TscClock};
+use crate::error::{Error, within};
+use crate::key::Key;
+use crate::limiter::several::{Limit, MOST, MultiLimiter};
+use crate::limiter::space::Space;
+use crate::table::WhenFull;
+use crate::time::nanos;
+
+/// The settings of a [`MultiLimiter`]. Nothing is judged or reserved before [`build`](Self::build).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{MultiLimiter, Rate, TokenBucket, WhenFull};
+///
+/// let rates = [Rate::per_second(10), Rate::per_day(1_000)];
+/// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new))
+///     .max_keys(100_000)
+///     .when_full(WhenFull::Deny)
+///     .build()?;
+/// assert_eq!(limiter.check("alice").remaining(), 9);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct MultiBuilder<K: ?Sized, C> {
+    quotas: Vec<Quota>,
+    space: Space,
+    clock: Box<dyn FnOnce() -> C>,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized> MultiBuilder<K, TscClock> {
+    pub(super) fn new(quotas: Vec<Quota>) -> Self {
+        Self { quotas, space: Space::default(), clock: Box::new(TscClock::new), key: PhantomData }
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
+    /// How many keys that owe something the limiter is to hold at once, in a table for each limit: see
+    /// [`Builder::max_keys`](crate::Builder::max_keys).
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.space.max_keys = keys;
+        self
+    }
+
+    /// How many bytes all tables together may reserve; [`build`](Self::build) refuses to take more. By default 1 GiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.space.memory_budget = bytes;
+        self
+    }
+
+    /// What happens to a new key whose bucket is full, in each table by itself. By default, [`WhenFull::Share`].
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.space.when_full = when_full;
+        self
+    }
+
+    /// Declares that no stranger chooses the keys: see [`Builder::trusted_keys`](crate::Builder::trusted_keys).
+    pub fn trusted_keys(mut self) -> Self {
+        self.space.trusted_keys = true;
+        self
+    }
+
+    /// Where the time comes from. By default, [`TscClock`].
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> MultiBuilder<K, D> {
+        let Self { quotas, space, .. } = self;
+        MultiBuilder { quotas, space, clock: Box::new(move || clock), key: PhantomData }
+    }
+
+    /// The bytes of all the tables that [`build`](Self::build) would reserve, whatever the budget.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would say of the quotas and of `max_keys`.
+    pub fn memory(&self) -> Result<usize, Error> {
+        // The clock's origin moves windows, not sizes.
+        let bytes = |rule: AnyRule| Ok(self.space.size(rule.ring_len())?.bytes());
+        let add = |sum: usize, bytes: Result<usize, Error>| Ok(sum.saturating_add(bytes?));
+        rules(&self.quotas, 0)?.into_iter().map(bytes).try_fold(0, add)
+    }
+
+    /// Judges the settings, reserves the tables, and starts the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<MultiLimiter<K, C>, Error> {
+        let (needed, budget) = (self.memory()?, self.space.memory_budget);
+        if needed > budget {
+            return Err(Error::OverBudget { needed, budget });
+        }
+        let clock = (self.clock)();
+        let rules = rules(&self.quotas, nanos(clock.unix_at_zero()))?;
+        let limit = |(number, rule): (usize, AnyRule)| {
+            Ok(Limit { number, rule, table: self.space.table(rule.ring_len())? })
+        };
+        let mut limits = rules.into_iter().enumerate().map(limit).collect::<Result<Box<[Limit]>, Error>>()?;
+        limits.sort_by_key(Limit::reluctance);
+        Ok(MultiLimiter {
+            smallest: limits.iter().map(|limit| limit.rule.limit()).min().unwrap_or(0),
+            limits,
+            identity: self.space.identity(),
+            clock,
+            max_keys: self.space.max_keys,
+            key: PhantomData,
+        })
+    }
+}
+
+/// The rules of the quotas, each by itself.
+fn rules(quotas: &[Quota], origin: u64) -> Result<Vec<AnyRule>, Error> {
+    within("limits", quotas.len() as u64, 1_u64, MOST as u64)?;
+    let rules = quotas.iter().map(|&quota| Quota::compile(&[quota], origin));
+    Ok(rules.collect::<Result<Vec<_>, Error>>()?.concat())
+}
+
+impl<K: ?Sized, C> fmt::Debug for MultiBuilder<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiBuilder")
+            .field("quotas", &self.quotas)
+            .field("space", &self.space)
+            .finish_non_exhaustive()
+    }
+}

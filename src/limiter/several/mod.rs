@@ -1,0 +1,422 @@
+//! Several limits on each key, all or nothing.
+//!
+//! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's business. A check
+//! reads the clock once, names the key once and goes through the tables twice:
+//!
+//! ```text
+//!   look at every limit ---- some refuse ----> refused: nothing was written (but what `Count::All` counts)
+//!        |
+//!        | all admit
+//!        v
+//!   charge them in order --- one refuses ----> undo what was charged: refused
+//!        |                   (somebody came in between)
+//!        v
+//!     admitted
+//! ```
+//!
+//! What must stay true:
+//!
+//! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
+//!   admits it. So no limit ever admits more than it would alone, whatever is undone: a refund takes no more off a
+//!   word than the charge certainly still adds to it.
+//! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
+//!   what is left there one is admitted.
+//! * What can be undone only in part is charged last, see [`Limit::reluctance`].
+
+mod builder;
+mod decision;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::algorithm::{AnyRule, Quota, Rule, Taken, for_rule};
+use crate::clock::{Clock, TscClock};
+use crate::decision::Outcome;
+use crate::key::{Identity, Key};
+use crate::limiter::kept;
+use crate::table::bucket::View;
+use crate::table::slot::Ask;
+use crate::table::{Look, Stats, Table, Word};
+use crate::time::Timestamp;
+
+pub use builder::MultiBuilder;
+use decision::Set;
+pub use decision::{MultiDecision, Part};
+
+/// The most limits on one key.
+pub(crate) const MOST: usize = 8;
+
+/// Several limits on each of many keys, all or nothing: a request is admitted when every limit admits it, and a refused
+/// one is charged to none.
+///
+/// **Guarantee.** No limit ever admits more than it would alone, from any number of threads. A refusal takes nothing
+/// from the limits that would have admitted the request; a limit that refuses it and [counts](crate::Count::All)
+/// refused requests counts it, as it does alone. When nobody interferes every answer is exact.
+///
+/// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and that one then
+/// refuses because somebody was faster, has been charged to others for a moment. Meanwhile a request may be refused that
+/// would have been admitted, by at most the cost of the requests that are being refused at that moment. What is left of
+/// such a request errs by refusing. A bucket keeps what dripped before the charge was undone, a window what was rounded up
+/// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance. And of several
+/// [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one keep a charge that another followed.
+/// (A [`reset`](Self::reset) that comes in between can forgive a charge twice.)
+///
+/// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter) costs, one
+/// compare-exchange when the key is known and nobody interferes. A refusal of a known key writes nothing, unless it
+/// is counted or somebody came in between. Never blocks, allocates or frees.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{FixedWindow, MultiLimiter, Quota, Rate, TokenBucket};
+///
+/// // Ten a second, but no more than 15 a minute and a thousand a day.
+/// let limiter = MultiLimiter::<str>::builder([
+///     Quota::from(TokenBucket::new(Rate::per_second(10))),
+///     TokenBucket::new(Rate::per_minute(15)).into(),
+///     FixedWindow::new(Rate::per_day(1_000)).into(),
+/// ])
+/// .build()?;
+///
+/// let decision = limiter.check_n("alice", 10);
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining(), 0); // of the first: the tightest
+///
+/// let decision = limiter.check_n("alice", 6);
+/// assert_eq!(decision.refused_by(), Some(1)); // the longest wait: 5 are left of 15 a minute
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub struct MultiLimiter<K: ?Sized, C = TscClock> {
+    /// As they are charged: not as they were given.
+    limits: Box<[Limit]>,
+    /// The smallest of the limits' largest costs.
+    smallest: u64,
+    identity: Identity,
+    clock: C,
+    max_keys: usize,
+    key: PhantomData<fn(&K)>,
+}
+
+/// One of the limits.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    /// Which one it was of those given to the builder.
+    number: usize,
+    rule: AnyRule,
+    table: Table,
+}
+
+/// What was seen of every limit.
+struct Seen {
+    /// The words of those that are `mine`.
+    words: [Word; MOST],
+    /// Those in which the key has a slot at rest.
+    mine: Set,
+    /// Those that refuse the request and count it.
+    counts: Set,
+}
+
+impl Limit {
+    fn ask(&self, name: u64, cost: u64) -> (View<'_>, Ask<'_, AnyRule>) {
+        (self.table.view(name), Ask { rule: &self.rule, name: kept(name), cost })
+    }
+
+    /// Looks at the key by the very algorithm, which is known from here on: only the log goes by its ring.
+    #[inline(always)]
+    fn look(&self, name: u64, cost: u64, now: Timestamp) -> Look {
+        let view = self.table.view(name);
+        for_rule!(&self.rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
+    }
+
+    /// Charges what a look admitted. `false`: decide again.
+    #[inline(always)]
+    fn charge_seen(&self, name: u64, cost: u64, seen: (u8, Word), payload: u64, now: Timestamp) -> bool {
+        let (view, name) = (self.table.view(name), kept(name));
+        for_rule!(&self.rule, rule => view.charge_seen(Ask { rule, name, cost }, seen, payload, now))
+    }
+
+    /// What the key owes, and the place of its ring.
+    fn standing(&self, name: u64, now: Timestamp) -> (u64, usize) {
+        let (view, ask) = self.ask(name, 1);
+        let standing = view.standing(ask, self.rule.moment(now));
+        let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
+        (owed, self.table.place_of(ring))
+    }
+
+    /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
+    /// Buckets and windows can undo any charge; a queue and a log the newest only, and a log forgets who that was when a
+    /// refused request was counted.
+    fn reluctance(&self) -> u8 {
+        match &self.rule {
+            AnyRule::Gcra(bucket) => u8::from(bucket.queue),
+            AnyRule::Fixed(_) | AnyRule::Sliding(_) => 0,
+            AnyRule::Log(_) => 2,
+        }
+    }
+}
+
+impl<K: Key + ?Sized> MultiLimiter<K> {
+    /// Begins to describe a limiter that gives each key all of these quotas: from 1 to 8, of any algorithms.
+    pub fn builder(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> MultiBuilder<K, TscClock> {
+        MultiBuilder::new(quotas.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
+    /// Decides a request of cost 1, and charges it to every limit if all admit it.
+    #[inline]
+    pub fn check(&self, key: &K) -> MultiDecision<'_> {
+        self.check_n(key, 1)
+    }
+
+    /// Decides a request of any cost, all or nothing, and charges it to every limit if all admit it.
+    ///
+    /// Cost 0 is admitted and changes nothing. A cost above any of the limits [never](MultiDecision::is_never) is, and
+    /// changes nothing.
+    #[inline]
+    pub fn check_n(&self, key: &K, cost: u64) -> MultiDecision<'_> {
+        self.charge(key, cost, || self.clock.now())
+    }
+
+    /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now), and
+    /// [`Limiter::check_at`](crate::Limiter::check_at).
+    ///
+    /// What a race refuses is undone by the limiter's own clock. Callers whose times are ahead of the clock, beside others that go by it, can be admitted what
+    /// drips in between.
+    #[inline]
+    pub fn check_at(&self, key: &K, now: Timestamp) -> MultiDecision<'_> {
+        self.check_n_at(key, 1, now)
+    }
+
+    /// [`check_n`](Self::check_n) at a time that the caller already has.
+    #[inline]
+    pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> MultiDecision<'_> {
+        self.charge(key, cost, || now)
+    }
+
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
+    pub fn peek(&self, key: &K) -> MultiDecision<'_> {
+        self.peek_n_at(key, 1, self.clock.now())
+    }
+
+    /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
+    pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> MultiDecision<'_> {
+        self.foresee(key.name(&self.identity), cost, now)
+    }
+
+    /// Gives back to every limit what an admitted request took of it: how many units, the least of what the limits got
+    /// back, each by the rules of [`Limiter::refund`](crate::Limiter::refund).
+    ///
+    /// **Guarantee.** Never mints. **Cost.** Two compare-exchanges for each limit when nobody interferes. A decision of
+    /// another limiter gives nothing back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let rates = [Rate::per_second(10), Rate::per_hour(100)];
+    /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
+    /// let decision = limiter.check_n("alice", 3);
+    /// assert_eq!(limiter.refund(decision), 3);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund(&self, decision: MultiDecision<'_>) -> u64 {
+        if !std::ptr::eq(decision.limits, &raw const *self.limits) {
+            return 0;
+        }
+        let units = |index| self.give_back(&decision, index, || self.clock.now());
+        decision.taken.iter().map(units).min().unwrap_or(0)
+    }
+
+    /// Forgives the key what it owes to every limit, one after the other: see
+    /// [`Limiter::reset`](crate::Limiter::reset). `false` when nothing is known of it.
+    pub fn reset(&self, key: &K) -> bool {
+        let (name, now) = (key.name(&self.identity), self.clock.now());
+        self.limits
+            .iter()
+            .fold(false, |known, limit| limit.table.view(name).reset(&limit.rule, kept(name), now) | known)
+    }
+
+    /// About how many keys owe something to any limit: exact when nobody checks meanwhile. Reads all tables.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let now = self.clock.now();
+        // All tables are of one size, so a key has the same bucket in each.
+        let mut names = Vec::new();
+        let count = |bucket: usize| {
+            names.clear();
+            for Limit { rule, table, .. } in &self.limits {
+                names.extend(table.debtors(bucket, rule, rule.moment(now)));
+            }
+            names.sort_unstable();
+            names.dedup();
+            names.len()
+        };
+        (0..self.limits[0].table.buckets()).map(count).sum()
+    }
+
+    /// Whether no key owes anything. Reads all tables.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys the limiter was made for: see [`MultiBuilder::max_keys`].
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.max_keys
+    }
+
+    /// The limiter's time: read it once and pass it to several [`check_at`](Self::check_at).
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// How often keys came, went, and found no room, over all limits: a key comes once for each.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.limits.iter().for_each(|limit| limit.table.add_stats(&mut stats));
+        stats
+    }
+
+    #[inline]
+    fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+        let name = key.name(&self.identity);
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        if cost != 1 && (cost == 0 || cost > self.smallest) {
+            return self.foresee(name, cost, time());
+        }
+        let mut decision = MultiDecision::new(&self.limits, name, cost, time());
+        let then = decision.now;
+        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
+        for (index, limit) in self.limits.iter().enumerate() {
+            let look = limit.look(name, cost, then);
+            decision.payloads[index] = look.payload;
+            decision.places[index] = look.place;
+            seen.words[index] = look.word;
+            seen.mine.add_if(look.is_mine, index);
+            seen.counts.add_if(look.counts, index);
+            decision.refused.add_if(!look.allowed, index);
+        }
+        if !decision.refused.is_empty() {
+            self.stand(&mut decision, &seen, time);
+            return decision;
+        }
+        let looked_at = seen.words.iter().zip(&decision.places).zip(&decision.payloads);
+        let mut charges = self.limits.iter().zip(looked_at).enumerate();
+        let moved = charges.position(|(index, (limit, ((&word, &place), &payload)))| {
+            !(seen.mine.has(index) && limit.charge_seen(name, cost, (place, word), payload, then))
+        });
+        decision.taken = Set::first(moved.unwrap_or(self.limits.len()));
+        if let Some(moved) = moved {
+            self.charge_anew(&mut decision, moved, then, time);
+        }
+        decision
+    }
+
+    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    #[cold]
+    #[inline(never)]
+    fn charge_anew(
+        &self,
+        decision: &mut MultiDecision<'_>,
+        first: usize,
+        then: Timestamp,
+        time: impl Fn() -> Timestamp,
+    ) {
+        for index in first..self.limits.len() {
+            let (view, ask) = self.limits[index].ask(decision.name, decision.cost);
+            let (ruling, now) = view.check(ask, &time);
+            decision.now = decision.now.max(now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                self.undo(decision, then);
+                decision.outcome = Outcome::Denied;
+                decision.refused.add(index);
+                decision.admitting().for_each(|other| decision.stand(other));
+                return;
+            }
+        }
+    }
+
+    /// Gives one limit back what the request took of it.
+    fn give_back(&self, decision: &MultiDecision<'_>, index: usize, clock: impl Fn() -> Timestamp) -> u64 {
+        let (Limit { rule, table, .. }, name) = (&self.limits[index], decision.name);
+        let since = rule.moment(decision.since);
+        let taken = Taken { charged: decision.payloads[index], since, cost: decision.cost };
+        table.view(name).refund(rule, kept(name), taken, clock)
+    }
+
+    /// Undoes what the request was charged before a limit refused it.
+    ///
+    /// `then` is no later than any of the charges: what may have dripped since is not given back.
+    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
+        decision.since = then;
+        for index in decision.taken.iter() {
+            self.give_back(decision, index, || self.clock.now());
+        }
+        decision.taken = Set::default();
+    }
+
+    /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
+    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen, time: impl Fn() -> Timestamp) {
+        decision.outcome = Outcome::Denied;
+        for (index, limit) in self.limits.iter().enumerate() {
+            if seen.counts.has(index) {
+                // It was refused on the word that was looked at. If it is admitted now it counts as much.
+                let (view, ask) = limit.ask(decision.name, decision.cost);
+                let (ruling, _) = view.check(ask, &time);
+                decision.set(index, ruling);
+            } else if seen.mine.has(index) {
+                decision.payloads[index] = seen.words[index].payload();
+            } else if !decision.refused.has(index) {
+                decision.stand(index);
+            }
+        }
+        decision.taken = Set::default();
+    }
+
+    /// The answer to a request that is not to be charged.
+    #[cold]
+    #[inline(never)]
+    fn foresee(&self, name: u64, cost: u64, now: Timestamp) -> MultiDecision<'_> {
+        let mut decision = MultiDecision::new(&self.limits, name, cost, now);
+        if cost > self.smallest {
+            decision.outcome = Outcome::Never;
+            let short = self.limits.iter().enumerate().filter(|(_, limit)| cost > limit.rule.limit());
+            short.for_each(|(index, _)| decision.refused.add(index));
+        }
+        let decides = (1..=self.smallest).contains(&cost);
+        for (index, limit) in self.limits.iter().enumerate() {
+            if !decides {
+                decision.stand(index);
+                continue;
+            }
+            let (view, ask) = limit.ask(name, cost);
+            let ruling = view.peek(ask, now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                decision.refused.add(index);
+                decision.outcome = Outcome::Denied;
+            }
+        }
+        if decision.outcome == Outcome::Denied {
+            decision.admitting().for_each(|index| decision.stand(index));
+        }
+        decision.taken = Set::default();
+        decision
+    }
+}
+
+impl<K: ?Sized, C> fmt::Debug for MultiLimiter<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules: Vec<_> = self.limits.iter().map(|limit| (limit.number, &limit.rule)).collect();
+        f.debug_struct("MultiLimiter")
+            .field("rules", &rules)
+            .field("max_keys", &self.max_keys)
+            .finish_non_exhaustive()
+    }
+}
