@@ -28,7 +28,8 @@ pub use decision::{Decision, Outcome};
 pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
 pub use limiter::{
-    Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
+    Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Lease, Leased, Lender, Limiter, Prepared,
+    Reservation, ReserveError, Tier,
 };
 pub use rate::Rate;
 pub use table::{Stats, WhenFull};

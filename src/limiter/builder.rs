@@ -7,6 +7,7 @@ use crate::algorithm::{Algorithm, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::Error;
 use crate::key::{Identity, Key};
+use crate::limiter::resets::Resets;
 use crate::limiter::{Compiled, Limiter};
 use crate::table::{Size, Table, WhenFull};
 use crate::time::nanos;
@@ -169,6 +170,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             table: Table::new(size, self.when_full)?,
             clock,
             max_keys: self.max_keys,
+            resets: Resets::new(),
             key: PhantomData,
         })
     }

@@ -10,6 +10,7 @@ use crate::decision::Decision;
 use crate::error::Error;
 use crate::limiter::Compiled;
 use crate::limiter::builder::DEFAULT_BUDGET;
+use crate::limiter::resets::Resets;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::account::foresee;
@@ -38,6 +39,7 @@ pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     slot: CachePadded<Slot>,
     ring: Zeroed<AtomicU64>,
     pub(super) clock: C,
+    pub(super) resets: Resets,
 }
 
 /// The one key of a global limiter.
@@ -121,19 +123,29 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        if !decision.took() {
+        self.refund_n_at(decision, u64::MAX, now)
+    }
+
+    /// Gives back `units` of the request only: see [`Limiter::refund_n`](crate::Limiter::refund_n).
+    pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
+        self.refund_n_at(decision, units, self.clock.now())
+    }
+
+    /// [`refund_n`](Self::refund_n) at a time that the caller already has.
+    pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
+        if units == 0 || !decision.took() {
             return 0;
         }
-        let at = decision.rule.moment(now);
+        let (at, cost) = (decision.rule.moment(now), units.min(decision.cost));
         loop {
-            let less = |payload| decision.rule.refund(payload, decision.payload, at, decision.cost);
+            let less = |payload| decision.rule.refund(payload, decision.payload, at, cost);
             if let Some(units) = self.slot.refund(self.slot.load(), decision.name, less) {
                 return units;
             }
         }
     }
 
-    /// Forgives what is owed, as if nothing had ever been admitted.
+    /// Forgives what is owed, as if nothing had ever been admitted. Permits that [leases](Self::lease) hold end with it.
     pub fn reset(&self) {
         let at = self.compiled.rule.moment(self.clock.now());
         loop {
@@ -141,6 +153,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
             if self.compiled.rule.erase(self.ring(), || self.slot.is_still(seen))
                 && self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at))
             {
+                self.resets.forgave();
                 return;
             }
         }
@@ -216,7 +229,7 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
         let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
         let slot = CachePadded::new(Slot::new(NAME));
-        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, clock })
+        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, clock, resets: Resets::new() })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
+use crate::limiter::resets::Resets;
 use crate::limiter::{Builder, Compiled};
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
@@ -45,6 +46,7 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) table: Table,
     pub(super) clock: C,
     pub(super) max_keys: usize,
+    pub(super) resets: Resets,
     pub(super) key: PhantomData<fn(&K)>,
 }
 
@@ -151,10 +153,36 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        if !decision.took() {
+        self.refund_n_at(decision, u64::MAX, now)
+    }
+
+    /// [`refund`](Self::refund) of `units` of the request only, because it needed less than it took: how many came back.
+    ///
+    /// More than the request took counts as all of it. The rest stays taken for good.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(1_000))).build()?;
+    /// let estimate = limiter.check_n("alice", 400);
+    /// // The answer took 250:
+    /// assert_eq!(limiter.refund_n(estimate, 150), 150);
+    /// assert_eq!(limiter.peek("alice").remaining(), 749); // of a thousand: what a request of 1 would leave
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
+        self.refund_n_at(decision, units, self.clock.now())
+    }
+
+    /// [`refund_n`](Self::refund_n) at a time that the caller already has.
+    pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
+        if units == 0 || !decision.took() {
             return 0;
         }
-        let Decision { name, rule, cost, payload, .. } = decision;
+        let Decision { name, rule, payload, .. } = decision;
+        let cost = units.min(decision.cost);
         self.table.view(name).refund(Ask { rule, name: kept(name), cost }, payload, now)
     }
 
@@ -162,10 +190,15 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
     /// took over another's slot is forgiven what it took over, too. A request
-    /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
+    /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset. Permits that
+    /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones.
     pub fn reset(&self, key: &K) -> bool {
         let name = key.name(&self.identity);
-        self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now())
+        let known = self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now());
+        if known {
+            self.resets.forgave();
+        }
+        known
     }
 
     /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.
@@ -244,19 +277,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
-    /// The same by another `rule` on the same words, for a reservation.
+    /// The same by another `rule` on the same words, for a reservation or a lease.
     pub(super) fn charge_by<'l>(
         &'l self,
         named: Named<'l, A::Rule>,
         rule: &A::Rule,
         cost: u64,
-        now: Timestamp,
+        time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
         if cost == 0 {
-            return self.look(named, cost, now);
+            return self.look(named, cost, time());
         }
         let Named { name, compiled } = named;
-        let (ruling, now) = self.table.view(name).check(Ask { rule, name: kept(name), cost }, || now);
+        let (ruling, now) = self.table.view(name).check(Ask { rule, name: kept(name), cost }, time);
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 

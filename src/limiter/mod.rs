@@ -4,14 +4,17 @@ mod batch;
 mod builder;
 mod global;
 mod keyed;
+mod lease;
 mod prepared;
 mod reserve;
+mod resets;
 mod wait;
 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use global::{GlobalBuilder, GlobalLimiter};
 pub use keyed::{Limiter, Tier};
+pub use lease::{Lease, Leased, Lender};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
 

@@ -183,6 +183,7 @@ impl<L> fmt::Debug for Reservation<'_, L> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> sealed::Sealed for Limiter<K, A, C> {}
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
+    #[inline]
     fn time(&self) -> Timestamp {
         self.now()
     }
@@ -199,6 +200,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
 impl<A: Algorithm, C: Clock> sealed::Sealed for GlobalLimiter<A, C> {}
 
 impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
+    #[inline]
     fn time(&self) -> Timestamp {
         self.now()
     }
@@ -280,7 +282,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ) -> Result<Reservation<'_, Self>, ReserveError> {
         let named = self.named(key);
         let rule = patient(named.compiled, cost, max_wait, now)?;
-        reserved(self, self.charge_by(named, &rule, cost, now))
+        reserved(self, self.charge_by(named, &rule, cost, || now))
     }
 }
 
