@@ -64,7 +64,7 @@ fn counting_all(limit: u64) -> [Quota; 4] {
 fn a_queues_lease_checks_one_by_one_and_says_each_delay() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)));
     let mut lease = limiter.lease(&1).permits(5);
-    let delays = [0, 100, 200].map(|milliseconds| Duration::from_millis(milliseconds));
+    let delays = [0, 100, 200].map(Duration::from_millis);
     for delay in delays {
         let decision = lease.check().decision().expect("each departure is the limiter's to say");
         assert!(decision.is_allowed());

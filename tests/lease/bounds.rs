@@ -24,7 +24,7 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
         let (mut lease, mut admitted) = (open(), 0);
         for turn in 0..4_000 {
             let cost = 1 + turn % 3;
-            let allowed = if (turn + number) % 5 == 0 {
+            let allowed = if (turn + number).is_multiple_of(5) {
                 limiter.check_n(&1, cost).is_allowed()
             } else {
                 lease.check_n(cost).is_allowed()
