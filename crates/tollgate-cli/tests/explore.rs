@@ -110,6 +110,10 @@ fn no_limit_breaks_under_stress() {
             assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
         }
     }
+    // Longer than the histogram's first two microseconds.
+    let run =
+        tollgate(&["stress", "--threads", "1", "--seconds", "0.05", "--batch", "5000", "--json"]).json();
+    assert!(run["latency_ns"]["p50"].as_u64() > Some(5_000), "{run}");
     let run = tollgate(&["stress", "--seconds", "0.05", "--lease", "3", "--batch", "3"]);
     assert_eq!(run.code, Some(2), "{}", run.err);
     let run = tollgate(&["stress", "--seconds", "0.05"]);

@@ -13,6 +13,9 @@ use crate::progress::work_bar;
 /// One call in so many is timed: reading a clock costs more than a call.
 pub(super) const SAMPLED: usize = 64;
 
+/// A call that takes longer is recorded as this: a minute.
+const LONGEST: u64 = 60_000_000_000;
+
 /// Three digits of every latency.
 const DIGITS: u8 = 3;
 
@@ -107,14 +110,14 @@ struct Worker {
 
 impl Worker {
     fn new(keys: u32) -> Self {
-        let latency = Histogram::new(DIGITS).expect("three digits are within one to five");
+        let latency = Histogram::new_with_max(LONGEST, DIGITS).expect("three digits are within one to five");
         Self { checks: 0, admitted: vec![0; keys as usize], latency, busy: Duration::ZERO }
     }
 
     fn add(&mut self, other: &Self) {
         self.checks += other.checks;
         self.admitted.iter_mut().zip(&other.admitted).for_each(|(all, one)| *all += one);
-        self.latency.add(&other.latency).expect("histograms that resize hold any value");
+        self.latency.add(&other.latency).expect("histograms of one range hold each other's values");
         self.busy = self.busy.max(other.busy);
     }
 

@@ -78,7 +78,7 @@ Examples:
   tollgate stress
   tollgate stress --threads 8 --keys 1000000 --skew 0 --seconds 10
   tollgate stress --keys 1 --limit sliding-log:100/s
-  tollgate stress --keys 1 --limit token-bucket:1e7/s,burst=100000 --lease 100
+  tollgate stress --keys 1 --limit token-bucket:10000000/s,burst=1000 --lease 100
   tollgate stress --keys 1000000 --skew 0 --batch 32";
 
 fn skew(text: &str) -> Result<f64, String> {
