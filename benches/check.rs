@@ -1,7 +1,9 @@
 //! What does a check cost, algorithm by algorithm, on one hot key and over a million?
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{
@@ -119,9 +121,53 @@ fn batches(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// How long `threads` threads take that start together and each `work` so many times.
+fn together<W: FnMut()>(threads: usize, times: u64, worker: impl Fn() -> W + Sync) -> Duration {
+    let start = &Barrier::new(threads + 1);
+    let run = || {
+        let mut work = worker();
+        start.wait();
+        (0..times).for_each(|_| work());
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        start.wait();
+        let begun = Instant::now();
+        threads.into_iter().for_each(|thread| thread.join().expect("a worker does not panic"));
+        begun.elapsed()
+    })
+}
+
+/// Do two threads on one hot key get more done than one? By checks they pass its line around; by leases they meet once in
+/// a thousand.
+fn contended(criterion: &mut Criterion) {
+    let limiter = limiter(TokenBucket::new(Rate::per_second(1_000)).burst(1 << 40), 1_000);
+    for threads in [1, 2] {
+        let mut group = criterion.benchmark_group(format!("one hot key, threads: {threads}"));
+        group.throughput(Throughput::Elements(threads as u64));
+        group.bench_function("prepared check", |bencher| {
+            bencher.iter_custom(|times| {
+                together(threads, times, || {
+                    let key = limiter.prepare(&7);
+                    move || assert!(black_box(&key).check().is_allowed())
+                })
+            });
+        });
+        group.bench_function("lease", |bencher| {
+            bencher.iter_custom(|times| {
+                together(threads, times, || {
+                    let mut lease = limiter.lease(&7);
+                    move || assert!(black_box(&mut lease).check().is_allowed())
+                })
+            });
+        });
+        group.finish();
+    }
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
-    targets = algorithms, keys, prepared, several, batches
+    targets = algorithms, keys, prepared, several, batches, contended
 }
 criterion_main!(benches);

@@ -68,10 +68,12 @@ impl<'l> Decision<'l> {
         Self { verdict, payload: owed, cost, now, rule, ring, name: 0 }
     }
 
-    /// What the request took; `None` when that is nothing: it was refused, only looked at, of cost 0, or uncounted.
-    pub(crate) fn taken(&self) -> Option<Taken> {
-        let took = self.is_allowed() && self.cost > 0 && self.ring.unstaged() == 0;
-        took.then(|| Taken { charged: self.payload, since: self.rule.moment(self.now), cost: self.cost })
+    /// The last `units` of what the request took; `None` when that is nothing: it was refused, only looked at, of cost 0,
+    /// or uncounted.
+    pub(crate) fn taken(&self, units: u64) -> Option<Taken> {
+        let cost = units.min(self.cost);
+        let took = self.is_allowed() && cost > 0 && self.ring.unstaged() == 0;
+        took.then(|| Taken { charged: self.payload, since: self.rule.moment(self.now), cost })
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.

@@ -30,8 +30,8 @@ pub use error::Error;
 pub use key::{Identity, Ipv6Prefix, Key};
 pub use limiter::{
     AcquireError, Batch, Books, Builder, GlobalBuilder, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Limiter, MultiBuilder, MultiDecision, MultiLimiter, Part, Prepared, Reservation,
-    ReserveError, Tier,
+    InFlightLimiter, Lease, Leased, Lender, Limiter, MultiBuilder, MultiDecision, MultiLimiter, Part,
+    Prepared, Reservation, ReserveError, Tier,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

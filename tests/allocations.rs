@@ -81,6 +81,18 @@ fn a_check_of_several_limits_allocates_nothing() {
 }
 
 #[test]
+fn a_lease_allocates_nothing() {
+    counted(|limiter, keys| {
+        for key in keys {
+            let mut lease = limiter.lease(key).permits(3);
+            black_box(lease.check().retry_after());
+            black_box(lease.check_n(9).is_allowed());
+            black_box(lease.check().is_allowed());
+        }
+    });
+}
+
+#[test]
 fn the_counter_counts() {
     assert_eq!(allocation_counter::measure(|| drop(black_box(Box::new(7)))).count_total, 1);
 }

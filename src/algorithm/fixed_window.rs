@@ -162,6 +162,10 @@ impl Rule for FixedRule {
         (units > 0).then(|| Refund { payload: payload - units, units })
     }
 
+    fn ahead(&self) -> Option<Self> {
+        Some(Self { count: Count::Allowed, ..*self })
+    }
+
     fn half(&self, at: Moment) -> Option<u64> {
         Some(self.index.of(at.tick) | self.half)
     }

@@ -169,11 +169,27 @@ pub trait Rule: Copy + Send + Sync + 'static {
 
     /// What giving back `taken` makes of the key's `payload`, without minting: no more than is certainly still owed
     /// because of it. `None`: nothing.
+    ///
+    /// So the last `cost` units of a larger request can be given back, too: a request of `n` leaves the same payload as
+    /// one of `n - cost` and then one of `cost` at the same moment, and the second is given back.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
 
     /// Whether giving back `taken` from `payload` needs to know the order, and loses it for the requests before.
     fn reorders(&self, _payload: u64, _taken: Taken) -> bool {
         false
+    }
+
+    /// The rule by which permits are taken ahead of the requests that spend them: a refusal of those is nobody's, and
+    /// counts for nothing. `None` where each request departs at a moment of its own.
+    fn ahead(&self) -> Option<Self> {
+        Some(*self)
+    }
+
+    /// How many of `units` taken at `taken` are certainly still owed, whatever has been given back since.
+    ///
+    /// [`refund`](Self::refund) tells by `charged`, which says too much once an earlier request was given back.
+    fn still_owed(&self, _taken: Timestamp, _now: Timestamp, units: u64) -> u64 {
+        units
     }
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads

@@ -173,6 +173,14 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.reorders(payload, taken))
     }
 
+    fn ahead(&self) -> Option<Self> {
+        for_rule!(self, rule => rule.ahead().map(Numbers::any))
+    }
+
+    fn still_owed(&self, taken: Timestamp, now: Timestamp, units: u64) -> u64 {
+        for_rule!(self, rule => rule.still_owed(taken, now, units))
+    }
+
     fn half(&self, at: Moment) -> Option<u64> {
         for_rule!(self, rule => rule.half(at))
     }

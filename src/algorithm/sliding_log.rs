@@ -206,6 +206,10 @@ impl Rule for LogRule {
         Some(Refund { payload: self.head.set(payload, head), units: taken.cost })
     }
 
+    fn ahead(&self) -> Option<Self> {
+        Some(Self { count: Count::Allowed, ..*self })
+    }
+
     /// A log's payload says when it last moved, not what it owes.
     fn half(&self, _: Moment) -> Option<u64> {
         None

@@ -174,6 +174,12 @@ impl Rule for SlidingRule {
         })
     }
 
+    fn ahead(&self) -> Option<Self> {
+        let mut ahead = *self;
+        *either!(&mut ahead, rule => &mut rule.count) = Count::Allowed;
+        Some(ahead)
+    }
+
     /// Two counts run out at different speeds.
     fn half(&self, _: Moment) -> Option<u64> {
         None

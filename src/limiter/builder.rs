@@ -8,6 +8,7 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::Key;
+use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
 use crate::limiter::{Compiled, Limiter};
 use crate::observe::OnDecision;
@@ -166,6 +167,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             clock,
             max_keys: self.space.max_keys,
             on_decision: self.on_decision,
+            resets: Resets::new(),
             key: PhantomData,
         })
     }

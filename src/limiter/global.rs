@@ -9,6 +9,7 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::limiter::Compiled;
+use crate::limiter::resets::Resets;
 use crate::limiter::space::DEFAULT_BUDGET;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
@@ -40,6 +41,7 @@ pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     ring: Zeroed<AtomicU64>,
     pub(super) refunds: Refunds,
     pub(super) clock: C,
+    pub(super) resets: Resets,
 }
 
 /// The one key of a global limiter.
@@ -118,16 +120,26 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.give_back(&decision, || self.clock.now())
+        self.give_back(&decision, u64::MAX, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.give_back(&decision, || now)
+        self.give_back(&decision, u64::MAX, || now)
     }
 
-    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
-        let Some(taken) = decision.taken() else { return 0 };
+    /// Gives back `units` of the request only: see [`Limiter::refund_n`](crate::Limiter::refund_n).
+    pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
+        self.give_back(&decision, units, || self.clock.now())
+    }
+
+    /// [`refund_n`](Self::refund_n) at a time that the caller already has.
+    pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
+        self.give_back(&decision, units, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, units: u64, clock: impl Fn() -> Timestamp) -> u64 {
+        let Some(taken) = decision.taken(units) else { return 0 };
         let mut refunding = Refunding::new(&self.refunds, NAME, taken, clock);
         loop {
             let less = |payload| refunding.less(decision.rule, payload);
@@ -137,7 +149,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         }
     }
 
-    /// Forgives what is owed, as if nothing had ever been admitted.
+    /// Forgives what is owed, as if nothing had ever been admitted. Permits that [leases](Self::lease) hold end with it.
     pub fn reset(&self) {
         let at = self.compiled.rule.moment(self.clock.now());
         loop {
@@ -145,6 +157,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
             if self.compiled.rule.erase(self.ring(), || self.slot.is_still(seen))
                 && self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at))
             {
+                self.resets.forgave();
                 return;
             }
         }
@@ -220,7 +233,8 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
         let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
         let slot = CachePadded::new(Slot::new(NAME));
-        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, refunds: Refunds::new(1)?, clock })
+        let (refunds, resets) = (Refunds::new(1)?, Resets::new());
+        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, refunds, clock, resets })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::decision::Decision;
 use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
+use crate::limiter::resets::Resets;
 use crate::limiter::{Builder, Compiled, kept};
 use crate::observe::OnDecision;
 use crate::table::slot::Ask;
@@ -47,6 +48,7 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) clock: C,
     pub(super) max_keys: usize,
     pub(super) on_decision: Option<OnDecision>,
+    pub(super) resets: Resets,
     pub(super) key: PhantomData<fn(&K)>,
 }
 
@@ -157,16 +159,41 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.give_back(&decision, || self.clock.now())
+        self.give_back(&decision, u64::MAX, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.give_back(&decision, || now)
+        self.give_back(&decision, u64::MAX, || now)
     }
 
-    fn give_back(&self, decision: &Decision<'_>, clock: impl Fn() -> Timestamp) -> u64 {
-        let Some(taken) = decision.taken() else { return 0 };
+    /// [`refund`](Self::refund) of `units` of the request only, because it needed less than it took: how many came back.
+    ///
+    /// More than the request took counts as all of it. The rest stays taken for good.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(1_000))).build()?;
+    /// let estimate = limiter.check_n("alice", 400);
+    /// // The answer took 250:
+    /// assert_eq!(limiter.refund_n(estimate, 150), 150);
+    /// assert_eq!(limiter.peek("alice").remaining(), 749); // of a thousand: what a request of 1 would leave
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
+        self.give_back(&decision, units, || self.clock.now())
+    }
+
+    /// [`refund_n`](Self::refund_n) at a time that the caller already has.
+    pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
+        self.give_back(&decision, units, || now)
+    }
+
+    fn give_back(&self, decision: &Decision<'_>, units: u64, clock: impl Fn() -> Timestamp) -> u64 {
+        let Some(taken) = decision.taken(units) else { return 0 };
         self.table.view(decision.name).refund(decision.rule, kept(decision.name), taken, clock)
     }
 
@@ -174,10 +201,15 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
     /// took over another's slot is forgiven what it took over, too. A request
-    /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset.
+    /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset. Permits that
+    /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones.
     pub fn reset(&self, key: &K) -> bool {
         let name = key.name(&self.identity);
-        self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now())
+        let known = self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now());
+        if known {
+            self.resets.forgave();
+        }
+        known
     }
 
     /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.

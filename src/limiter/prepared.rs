@@ -51,8 +51,8 @@ pub(super) struct Named<'l, R> {
 /// ```
 #[must_use = "a prepared key is charged when it is checked"]
 pub struct Prepared<'l, K: ?Sized, A: Algorithm, C> {
-    limiter: &'l Limiter<K, A, C>,
-    named: Named<'l, A::Rule>,
+    pub(super) limiter: &'l Limiter<K, A, C>,
+    pub(super) named: Named<'l, A::Rule>,
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {

@@ -187,6 +187,7 @@ impl<L> fmt::Debug for Reservation<'_, L> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> sealed::Sealed for Limiter<K, A, C> {}
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
+    #[inline]
     fn time(&self) -> Timestamp {
         self.now()
     }
@@ -207,6 +208,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
 impl<A: Algorithm, C: Clock> sealed::Sealed for GlobalLimiter<A, C> {}
 
 impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
+    #[inline]
     fn time(&self) -> Timestamp {
         self.now()
     }

@@ -95,6 +95,27 @@ fn no_limit_breaks_under_stress() {
         assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
         assert!(object["decisions"].as_u64() > object["allowed"].as_u64(), "somebody is refused: {object}");
     }
+    for way in
+        [["--lease", "1"], ["--lease", "7"], ["--lease", "1000000"], ["--batch", "1"], ["--batch", "100"]]
+    {
+        for limit in [limits[0], limits[4], limits[5]] {
+            let arguments =
+                ["--threads", "3", "--keys", "5", "--seconds", "0.05", "--json", "--limit", limit];
+            let object = tollgate(&[&["stress"], &way[..], &arguments[..]].concat()).json();
+            assert_eq!(
+                (&object["keys_beyond"], &object[&way[0][2..]]),
+                (&json!(0), &json!(way[1].parse::<u64>().expect("a number")))
+            );
+            let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
+            assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
+        }
+    }
+    // Longer than the histogram's first two microseconds.
+    let run =
+        tollgate(&["stress", "--threads", "1", "--seconds", "0.05", "--batch", "5000", "--json"]).json();
+    assert!(run["latency_ns"]["p50"].as_u64() > Some(5_000), "{run}");
+    let run = tollgate(&["stress", "--seconds", "0.05", "--lease", "3", "--batch", "3"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
     let run = tollgate(&["stress", "--seconds", "0.05"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     for text in ["M decisions/s", "p99.99", "keys beyond"] {

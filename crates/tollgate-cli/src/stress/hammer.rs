@@ -5,13 +5,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use tollgate::{Clock, Limiter, Quota, Stats, TscClock};
+use tollgate::{Clock, Lease, Limiter, Quota, Stats, TscClock};
 
 use super::bound::Stretch;
 use crate::progress::work_bar;
 
 /// One call in so many is timed: reading a clock costs more than a call.
 pub(super) const SAMPLED: usize = 64;
+
+/// A call that takes longer is recorded as this: a minute.
+const LONGEST: u64 = 60_000_000_000;
 
 /// Three digits of every latency.
 const DIGITS: u8 = 3;
@@ -22,8 +25,20 @@ pub(super) struct Plan {
     pub(super) threads: usize,
     pub(super) keys: u32,
     pub(super) time: Duration,
+    pub(super) way: Way,
     /// Key numbers; a power of two of them.
     pub(super) draws: Vec<u32>,
+}
+
+/// How a thread asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// One check after the other.
+    OneByOne,
+    /// So many keys a call.
+    Batches(usize),
+    /// By a lease of each key, of so many permits.
+    Leases(u64),
 }
 
 /// What happened.
@@ -31,7 +46,7 @@ pub(super) struct Hammered {
     pub(super) checks: u64,
     /// Admitted, key by key.
     pub(super) admitted: Vec<u64>,
-    /// In nanoseconds, of one call in `SAMPLED`, with one reading of the timer in each.
+    /// In nanoseconds, of one call in `SAMPLED` (or of a batch in about as many checks), with one reading of the timer.
     pub(super) latency: Histogram<u64>,
     /// How long the busiest thread was checking.
     pub(super) busy: Duration,
@@ -95,15 +110,35 @@ struct Worker {
 
 impl Worker {
     fn new(keys: u32) -> Self {
-        let latency = Histogram::new(DIGITS).expect("three digits are within one to five");
+        let latency = Histogram::new_with_max(LONGEST, DIGITS).expect("three digits are within one to five");
         Self { checks: 0, admitted: vec![0; keys as usize], latency, busy: Duration::ZERO }
     }
 
     fn add(&mut self, other: &Self) {
         self.checks += other.checks;
         self.admitted.iter_mut().zip(&other.admitted).for_each(|(all, one)| *all += one);
-        self.latency.add(&other.latency).expect("histograms that resize hold any value");
+        self.latency.add(&other.latency).expect("histograms of one range hold each other's values");
         self.busy = self.busy.max(other.busy);
+    }
+
+    /// Calls until `time` has passed; `call` decides so many `checks`, and counts what was admitted.
+    fn keep_calling(&mut self, time: Duration, checks: usize, mut call: impl FnMut(&mut [u64])) {
+        let calls = SAMPLED.div_ceil(checks);
+        let start = Instant::now();
+        loop {
+            for _ in 1..calls {
+                call(&mut self.admitted);
+            }
+            let before = Instant::now();
+            call(&mut self.admitted);
+            let after = Instant::now();
+            self.latency.saturating_record((after - before).as_nanos() as u64);
+            self.checks += (calls * checks) as u64;
+            if after - start >= time {
+                self.busy = after - start;
+                return;
+            }
+        }
     }
 }
 
@@ -115,25 +150,35 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
         place += 1;
         u64::from(plan.draws[place & mask])
     };
-    ready.wait();
-    let start = Instant::now();
-    loop {
-        for _ in 1..SAMPLED {
-            let key = draw();
-            worker.admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
+    match plan.way {
+        Way::OneByOne => {
+            ready.wait();
+            worker.keep_calling(plan.time, 1, |admitted| {
+                let key = draw();
+                admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
+            });
         }
-        let key = draw();
-        let before = Instant::now();
-        let allowed = limiter.check(&key).is_allowed();
-        let after = Instant::now();
-        worker.admitted[key as usize] += u64::from(allowed);
-        worker.latency.saturating_record((after - before).as_nanos() as u64);
-        worker.checks += SAMPLED as u64;
-        if after - start >= plan.time {
-            worker.busy = after - start;
-            return worker;
+        Way::Batches(size) => {
+            let mut keys = vec![0; size];
+            ready.wait();
+            worker.keep_calling(plan.time, size, |admitted| {
+                keys.fill_with(&mut draw);
+                for (key, decision) in keys.iter().zip(limiter.check_many(&keys)) {
+                    admitted[*key as usize] += u64::from(decision.is_allowed());
+                }
+            });
+        }
+        Way::Leases(permits) => {
+            let lease = |key| limiter.lease(&key).permits(permits);
+            let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
+            ready.wait();
+            worker.keep_calling(plan.time, 1, |admitted| {
+                let key = draw() as usize;
+                admitted[key] += u64::from(leases[key].check().is_allowed());
+            });
         }
     }
+    worker
 }
 
 /// Shows how time goes by.

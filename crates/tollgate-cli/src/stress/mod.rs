@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::report::figures::{counted, grouped, percent};
 use crate::spec::{Spec, refusal};
 use bound::bound;
-use hammer::{Hammered, Plan, SAMPLED, hammer};
+use hammer::{Hammered, Plan, SAMPLED, Way, hammer};
 
 /// Hammer one limiter from many threads: how fast is it, and does it hold?
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPEC", default_value = "token-bucket:1000/s,burst=100")]
     limit: Spec,
 
+    /// Let each thread take K permits of a key at once and spend them one by one
+    #[arg(long, value_name = "K", conflicts_with = "batch")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    lease: Option<u64>,
+
+    /// Check N keys a call
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    batch: Option<u16>,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -58,14 +67,19 @@ The limit held when no key was admitted more often than
   limit * aligned windows touched  fixed window, sliding window
   limit * (floor(D / period) + 1)  sliding window with subwindows, sliding log
 with D measured from before the first check until after the last, by the
-limiter's clock or the operating system's, whichever says more.
+limiter's clock or the operating system's, whichever says more. The same bound
+holds with leases: every permit is charged before it is spent, and D begins
+before the first charge. A lease takes some 200 bytes, and each thread has one
+for every key.
 
 Exit code: 0 when it held, 1 when it did not, 2 for a bad argument.
 
 Examples:
   tollgate stress
   tollgate stress --threads 8 --keys 1000000 --skew 0 --seconds 10
-  tollgate stress --keys 1 --limit sliding-log:100/s";
+  tollgate stress --keys 1 --limit sliding-log:100/s
+  tollgate stress --keys 1 --limit token-bucket:10000000/s,burst=1000 --lease 100
+  tollgate stress --keys 1000000 --skew 0 --batch 32";
 
 fn skew(text: &str) -> Result<f64, String> {
     number(text, 0.0, 10.0)
@@ -84,6 +98,25 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
     }
 }
 
+impl Args {
+    fn way(&self) -> Way {
+        match (self.lease, self.batch) {
+            (Some(permits), _) => Way::Leases(permits),
+            (None, Some(keys)) => Way::Batches(keys.into()),
+            (None, None) => Way::OneByOne,
+        }
+    }
+
+    /// What a call is, when it is no plain check.
+    fn calls(&self) -> String {
+        match self.way() {
+            Way::OneByOne => String::new(),
+            Way::Batches(keys) => format!(", batches of {}", counted(keys as u64, "key")),
+            Way::Leases(permits) => format!(", leases of {}", counted(permits, "permit")),
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -92,11 +125,18 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let threads =
         args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    if args.lease.is_some() && threads as u64 * u64::from(args.keys) > MOST_LEASES {
+        return Err(Failure::Usage(format!(
+            "--lease: {threads} threads of {} keys each take more than {MOST_LEASES} leases; ask for fewer keys",
+            args.keys
+        )));
+    }
     let plan = Plan {
         quota: args.limit.quota(),
         threads,
         keys: args.keys,
         time: Duration::from_secs_f64(args.seconds),
+        way: args.way(),
         draws: draws::draw(args.keys, args.skew, 1),
     };
     let hammered = hammer(&plan).map_err(|error| Failure::Usage(refusal(args.limit, &error)))?;
@@ -107,6 +147,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))?;
     verdict.judge()
 }
+
+/// Two gigabytes.
+const MOST_LEASES: u64 = 10_000_000;
 
 /// Whether the limit held.
 struct Verdict {
@@ -179,6 +222,8 @@ impl Outcome<'_> {
             "threads": self.threads,
             "keys": self.args.keys,
             "skew": self.args.skew,
+            "lease": self.args.lease,
+            "batch": self.args.batch,
             "elapsed_s": self.hammered.busy.as_secs_f64(),
             "decisions": self.hammered.checks,
             "decisions_per_s": self.a_second().round(),
@@ -199,7 +244,7 @@ impl fmt::Display for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { args, hammered, verdict, .. } = self;
         let (threads, keys) = (counted(self.threads as u64, "thread"), counted(args.keys.into(), "key"));
-        writeln!(f, "{} on {threads}, {keys}, skew {}\n", args.limit, args.skew)?;
+        writeln!(f, "{} on {threads}, {keys}, skew {}{}\n", args.limit, args.skew, args.calls())?;
         let mut facts = Columns::new([Side::Left, Side::Right, Side::Left]);
         let mut fact = |name: &str, value: String, note: String| facts.row([name.to_owned(), value, note]);
         let seconds = hammered.busy.as_secs_f64();

@@ -1,0 +1,58 @@
+//! Leases against resets, charges and each other.
+#![cfg(loom)]
+
+use loom_tests::{Run, Shared, X, admitted, explore, limiter, take};
+use tollgate::{Algorithm, FixedWindow, Rate, TokenBucket, WhenFull};
+
+const FOUR: Rate = Rate::per_second(4);
+
+/// Spends `spend` permits of a lease of two at a time and drops it.
+fn lease<A: Algorithm>(limiter: &Shared<A>, spend: usize) -> Run {
+    let limiter = limiter.clone();
+    Box::new(move || {
+        let mut lease = limiter.lease(&X).permits(2);
+        (0..spend).filter(|_| lease.check().is_allowed()).count() as u64
+    })
+}
+
+/// What was spent is taken, and everything else is there.
+#[test]
+fn two_leases_spend_what_the_key_is_charged() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let spent = admitted([lease(&limiter, 1), lease(&limiter, 1)]);
+        assert_eq!(spent, 2);
+        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 3 - spent);
+    });
+}
+
+#[test]
+fn a_lease_beside_checks_keeps_the_limit() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(FixedWindow::new(FOUR), WhenFull::Deny);
+        assert!(limiter.check_n(&X, 2).is_allowed());
+        let spent = admitted([lease(&limiter, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
+        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - spent);
+    });
+}
+
+/// A lease that has seen the reset's count takes from the key as the reset left it: what it holds is charged.
+#[test]
+fn permits_taken_after_a_reset_are_charged() {
+    explore(None, || {
+        let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        let mut lease = limiter.lease(&X).permits(2);
+        let resets = {
+            let limiter = limiter.clone();
+            loom::thread::spawn(move || assert!(limiter.reset(&X)))
+        };
+        assert!(lease.check().is_allowed());
+        resets.join().expect("a reset does not panic");
+        // Whatever the lease still believes it holds is charged: one that was forgiven takes anew.
+        assert!(lease.check().is_allowed());
+        let owed = 4 - limiter.peek_n_at(&X, 0, limiter.now()).remaining();
+        assert!(owed > lease.held(), "{} held, {owed} owed", lease.held());
+    });
+}
