@@ -18,6 +18,9 @@ mod table;
 mod time;
 mod timer;
 
+#[doc = include_str!("../docs/promises.md")]
+pub mod promises {}
+
 pub use algorithm::{
     Algorithm, Count, FixedWindow, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
     TokenBucket,
