@@ -12,6 +12,7 @@ mod key;
 mod limiter;
 mod rate;
 mod ring;
+mod saved;
 mod sync;
 mod table;
 mod time;
@@ -31,6 +32,7 @@ pub use limiter::{
     Batch, Books, Builder, GlobalBuilder, GlobalLimiter, Limiter, Prepared, Reservation, ReserveError, Tier,
 };
 pub use rate::Rate;
+pub use saved::RestoreError;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]

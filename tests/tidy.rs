@@ -25,11 +25,12 @@ const LADDER: &[&[&str]] = &[
     ],
     &["algorithm::quota"],
     &["clock", "key"],
+    &["saved"],
     &["table::word"],
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
-    &["table", "table::account", "table::bucket", "table::header", "table::memory"],
+    &["table", "table::account", "table::bucket", "table::header", "table::memory", "table::saved"],
     &["decision", "timer"],
     &["limiter"],
     &["lib"],

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::algorithm::windows::{Windows, shared, shared_period};
-use crate::algorithm::{Algorithm, AnyRule, Count, Moment, Refund, Rule, Verdict, sealed};
+use crate::algorithm::{Algorithm, AnyRule, Carry, Count, Moment, Refund, Rule, Settings, Verdict, sealed};
 use crate::bits::Field;
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// A fixed window: `count` units in each aligned window of one period; a new window starts from nothing.
 ///
@@ -70,6 +70,10 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Algorithm for FixedWindow {
     type Rule = FixedRule;
+
+    fn settings(&self) -> Settings {
+        Settings::new("fixed-window", self.rate).and_count(self.count)
+    }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, Error> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
@@ -187,5 +191,14 @@ impl Rule for FixedRule {
 
     fn any(self) -> AnyRule {
         AnyRule::Fixed(self)
+    }
+}
+
+impl Carry for FixedRule {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+        match self.windows.carry(self.index.get(payload), &saved.windows, shift) {
+            index if payload == 0 || index < 0 => 0,
+            index => self.index.set(payload, index.min(self.index.max().into()) as u64),
+        }
     }
 }

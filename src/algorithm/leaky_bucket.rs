@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::{Bucket, Refill, half};
-use crate::algorithm::{Algorithm, sealed};
+use crate::algorithm::{Algorithm, Settings, sealed};
 use crate::error::Error;
 use crate::rate::Rate;
 
@@ -88,6 +88,10 @@ impl sealed::Sealed for LeakyBucket {}
 
 impl Algorithm for LeakyBucket {
     type Rule = Gcra;
+
+    fn settings(&self) -> Settings {
+        Settings::new("leaky-bucket", self.rate).and("capacity", self.capacity).and_mode(self.mode)
+    }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
         let buckets: Vec<Bucket> = tiers

@@ -13,12 +13,14 @@
 //!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells;
 //! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
 
+mod carry;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
 mod packing;
 mod quota;
 mod refill;
+mod settings;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
@@ -29,10 +31,12 @@ use crate::error::Error;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
+pub(crate) use carry::Carry;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub(crate) use quota::AnyRule;
 pub use quota::Quota;
+pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -85,6 +89,10 @@ pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
     #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, Error>;
+
+    /// The settings one by one.
+    #[doc(hidden)]
+    fn settings(&self) -> Settings;
 }
 
 pub(crate) mod sealed {
@@ -121,7 +129,7 @@ pub struct Moment {
 }
 
 /// An algorithm in the integers of one table. Costs are between 1 and the limit.
-pub trait Rule: Copy + Send + Sync + 'static {
+pub trait Rule: Carry + Send + Sync + 'static {
     /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
     const RINGED: bool = false;
 

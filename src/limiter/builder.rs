@@ -30,12 +30,12 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K: ?Sized, A, C> {
-    tiers: Vec<A>,
+    pub(super) tiers: Vec<A>,
     tier_of: Option<TierOf<K>>,
-    max_keys: usize,
+    pub(super) max_keys: usize,
     memory_budget: usize,
     when_full: WhenFull,
-    trusted_keys: bool,
+    pub(super) trusted_keys: bool,
     clock: Box<dyn FnOnce() -> C>,
     key: PhantomData<fn(&K)>,
 }
@@ -152,12 +152,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<Limiter<K, A, C>, Error> {
+        let identity = Identity::random(self.trusted_keys);
+        self.build_as(identity)
+    }
+
+    /// Builds the limiter that names its keys by `identity`.
+    pub(super) fn build_as(self, identity: Identity) -> Result<Limiter<K, A, C>, Error> {
         let needed = self.memory()?;
         if needed > self.memory_budget {
             return Err(Error::OverBudget { needed, budget: self.memory_budget });
         }
         let clock = (self.clock)();
-        let rules = A::compile(&self.tiers, nanos(clock.unix_at_zero()))?;
+        let unix_at_zero = nanos(clock.unix_at_zero());
+        let rules = A::compile(&self.tiers, unix_at_zero)?;
         let size = Size::for_keys(self.max_keys, ring_len(&rules))?;
         let mut tiers = rules.into_iter().map(Compiled::new);
         let Some(default) = tiers.next() else { unreachable!("a builder has at least its own quota") };
@@ -165,10 +172,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             default,
             tiers: tiers.collect(),
             tier_of: self.tier_of,
-            identity: Identity::random(self.trusted_keys),
+            identity,
             table: Table::new(size, self.when_full)?,
             clock,
             max_keys: self.max_keys,
+            quotas: self.tiers.into(),
+            unix_at_zero,
             key: PhantomData,
         })
     }

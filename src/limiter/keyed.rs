@@ -45,6 +45,9 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) table: Table,
     pub(super) clock: C,
     pub(super) max_keys: usize,
+    /// The tiers as they were described.
+    pub(super) quotas: Box<[A]>,
+    pub(super) unix_at_zero: u64,
     pub(super) key: PhantomData<fn(&K)>,
 }
 

@@ -6,6 +6,8 @@ mod global;
 mod keyed;
 mod prepared;
 mod reserve;
+mod restore;
+mod save;
 mod wait;
 
 pub use batch::Batch;

@@ -10,6 +10,7 @@ mod full;
 mod header;
 #[cfg(not(loom))]
 mod memory;
+mod saved;
 pub(crate) mod slot;
 mod stats;
 mod word;
@@ -21,6 +22,7 @@ use bucket::{Bucket, SLOTS, View};
 
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
+pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
 
 pub use full::WhenFull;
