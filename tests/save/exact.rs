@@ -160,13 +160,13 @@ proptest! {
     ) {
         let quota = TokenBucket::new(Rate::new(14_500, Duration::from_secs(60))).burst(300);
         let before = clock(BEGUN + 5 * SECOND, 5 * SECOND);
-        let saved: Subject = Limiter::builder(quota.into()).clock(before.clone()).build().unwrap();
+        let saved: Subject = Limiter::builder(quota.into()).max_keys(8).clock(before.clone()).build().unwrap();
         prop_assert!(saved.resolution().grains.is_some());
         let _ = saved.check_n(&7, cost);
         let unix = BEGUN + 5 * SECOND + away;
         let after = clock(unix, shown);
         let restored: Subject =
-            Limiter::builder(quota.into()).clock(after.clone()).restore(&crate::saved(&saved)[..]).unwrap();
+            Limiter::builder(quota.into()).max_keys(8).clock(after.clone()).restore(&crate::saved(&saved)[..]).unwrap();
         for nanos in [0, later] {
             before.set(Timestamp::from_nanos(unix + nanos - BEGUN));
             after.set(Timestamp::from_nanos(shown + nanos));

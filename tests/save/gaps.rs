@@ -13,10 +13,12 @@ const BEGUN: u64 = 1_700_000_000 * SECOND;
 
 /// How long `alice` must wait after a restart at `unix`, when she took all at `BEGUN`.
 fn wait(quota: Quota, unix: u64, shown: u64) -> Duration {
-    let before: Subject = Limiter::builder(quota).clock(clock(BEGUN, 50 * SECOND)).build().unwrap();
+    let before: Subject =
+        Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 50 * SECOND)).build().unwrap();
     assert_eq!(before.check_n(&7, 10).remaining(), 0);
     let file = saved(&before);
-    let after: Subject = Limiter::builder(quota).clock(clock(unix, shown)).restore(&file[..]).unwrap();
+    let after: Subject =
+        Limiter::builder(quota).max_keys(8).clock(clock(unix, shown)).restore(&file[..]).unwrap();
     after.peek_n_at(&7, 10, after.now()).retry_after().unwrap_or_default()
 }
 
@@ -89,12 +91,13 @@ fn a_clock_that_was_corrected_before_the_save_is_not_believed_twice() {
     // The machine starts in 1970, and learns what year it is after 50 seconds.
     let wrong = || Corrected { at: 50 * SECOND, unix_at_zero: 3 * SECOND, unix: BEGUN };
     for quota in quotas() {
-        let before = Limiter::<u64, Quota>::builder(quota).clock(wrong()).build().unwrap();
+        let before = Limiter::<u64, Quota>::builder(quota).max_keys(8).clock(wrong()).build().unwrap();
         let _ = before.check_n(&7, 10);
         let whole = before.peek_n_at(&7, 10, before.now()).retry_after().unwrap();
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
-        let after: Subject = Limiter::builder(quota).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
+        let after: Subject =
+            Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
         let found = after.peek_n_at(&7, 10, after.now()).retry_after();
         assert!(found >= Some(whole), "{quota}: {found:?} for {whole:?}");
         assert!(found <= Some(whole + Duration::from_secs(100)), "{quota}: {found:?} for {whole:?}");
@@ -107,12 +110,16 @@ fn clocks_that_drifted_apart_a_little_keep_the_window() {
     for drift in [-2, 0, 2] {
         let unix = BEGUN.checked_add_signed(drift * SECOND as i64).unwrap();
         let clock = Corrected { at: 50 * SECOND, unix_at_zero: BEGUN - 50 * SECOND, unix };
-        let before = GlobalLimiter::builder(quota).clock(clock).build().unwrap();
+        let before = GlobalLimiter::builder(quota).max_keys(8).clock(clock).build().unwrap();
         assert!(before.check_n(10).is_allowed());
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let unix = unix + 20 * SECOND;
-        let after = GlobalLimiter::builder(quota).clock(crate::clock(unix, 0)).restore(&file[..]).unwrap();
+        let after = GlobalLimiter::builder(quota)
+            .max_keys(8)
+            .clock(crate::clock(unix, 0))
+            .restore(&file[..])
+            .unwrap();
         let left = 100 * SECOND - unix % (100 * SECOND);
         assert_eq!(after.check().retry_after(), Some(Duration::from_nanos(left)));
     }
@@ -121,11 +128,11 @@ fn clocks_that_drifted_apart_a_little_keep_the_window() {
 #[test]
 fn the_machines_own_clocks_carry_a_debt_over() {
     let quota = TokenBucket::new(Rate::per_hour(10));
-    let before = GlobalLimiter::builder(quota).clock(SystemClock::new()).build().unwrap();
+    let before = GlobalLimiter::builder(quota).max_keys(8).clock(SystemClock::new()).build().unwrap();
     assert!(before.check_n(10).is_allowed());
     let mut file = Vec::new();
     before.save(&mut file).unwrap();
-    let after = GlobalLimiter::builder(quota).clock(TscClock::new()).restore(&file[..]).unwrap();
+    let after = GlobalLimiter::builder(quota).max_keys(8).clock(TscClock::new()).restore(&file[..]).unwrap();
     let wait = after.check().retry_after().expect("all was taken");
     assert!((350..=361).contains(&wait.as_secs()), "{wait:?}");
 }
