@@ -39,8 +39,10 @@ use crate::time::{Shift, Timestamp};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FixedWindow {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 

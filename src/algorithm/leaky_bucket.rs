@@ -40,6 +40,7 @@ use crate::rate::Rate;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LeakyBucket {
     rate: Rate,
     capacity: u64,
@@ -48,6 +49,7 @@ pub struct LeakyBucket {
 
 /// What a leaky bucket does with a request that it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Mode {
     /// It may act at once.
     Meter,

@@ -52,6 +52,7 @@ pub(crate) const LONGEST: u64 = (1 << 61) - 1;
 
 /// Which requests a window counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Count {
     /// Only the admitted ones: a client that keeps knocking is admitted again as soon as there is room.
     #[default]

@@ -29,6 +29,7 @@ use crate::time::{Shift, Timestamp};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Quota {
     /// A [`TokenBucket`].
     TokenBucket(TokenBucket),

@@ -40,8 +40,10 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingLog {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 

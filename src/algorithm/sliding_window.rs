@@ -44,9 +44,12 @@ use crate::time::{Shift, Timestamp};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingWindow {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     subwindows: Option<u32>,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 
