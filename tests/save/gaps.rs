@@ -110,16 +110,12 @@ fn clocks_that_drifted_apart_a_little_keep_the_window() {
     for drift in [-2, 0, 2] {
         let unix = BEGUN.checked_add_signed(drift * SECOND as i64).unwrap();
         let clock = Corrected { at: 50 * SECOND, unix_at_zero: BEGUN - 50 * SECOND, unix };
-        let before = GlobalLimiter::builder(quota).max_keys(8).clock(clock).build().unwrap();
+        let before = GlobalLimiter::builder(quota).clock(clock).build().unwrap();
         assert!(before.check_n(10).is_allowed());
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let unix = unix + 20 * SECOND;
-        let after = GlobalLimiter::builder(quota)
-            .max_keys(8)
-            .clock(crate::clock(unix, 0))
-            .restore(&file[..])
-            .unwrap();
+        let after = GlobalLimiter::builder(quota).clock(crate::clock(unix, 0)).restore(&file[..]).unwrap();
         let left = 100 * SECOND - unix % (100 * SECOND);
         assert_eq!(after.check().retry_after(), Some(Duration::from_nanos(left)));
     }
@@ -128,11 +124,11 @@ fn clocks_that_drifted_apart_a_little_keep_the_window() {
 #[test]
 fn the_machines_own_clocks_carry_a_debt_over() {
     let quota = TokenBucket::new(Rate::per_hour(10));
-    let before = GlobalLimiter::builder(quota).max_keys(8).clock(SystemClock::new()).build().unwrap();
+    let before = GlobalLimiter::builder(quota).clock(SystemClock::new()).build().unwrap();
     assert!(before.check_n(10).is_allowed());
     let mut file = Vec::new();
     before.save(&mut file).unwrap();
-    let after = GlobalLimiter::builder(quota).max_keys(8).clock(TscClock::new()).restore(&file[..]).unwrap();
+    let after = GlobalLimiter::builder(quota).clock(TscClock::new()).restore(&file[..]).unwrap();
     let wait = after.check().retry_after().expect("all was taken");
     assert!((350..=361).contains(&wait.as_secs()), "{wait:?}");
 }

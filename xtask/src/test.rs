@@ -61,7 +61,8 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("tests", "cargo test --workspace --all-features"),
         loom(),
         Plan::Run(
-            Step::new("documentation", "cargo doc --workspace --all-features --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
+            Step::new("documentation", "cargo doc --workspace --all-features --no-deps")
+                .with("RUSTDOCFLAGS", "-D warnings"),
         ),
         fuzz(),
     ]
