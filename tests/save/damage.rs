@@ -142,6 +142,11 @@ fn a_length_is_believed_only_as_far_as_the_bytes_go() {
     let second = len - 9 - 8 - 4;
     let found = [second, second - 8].into_iter().find(|&at| matches!(times[at..at + 4], [1 | 2, 0, 0, 0]));
     let at = found.expect("the last key's number of times");
+    let mut one_too_many = times[..at].to_vec();
+    one_too_many.extend_from_slice(&4_u32.to_le_bytes());
+    (0..4).for_each(|_| one_too_many.extend_from_slice(&times[at + 4..at + 12]));
+    one_too_many.extend_from_slice(&times[len - 9..]);
+    assert!(matches!(restore(&sealed(&one_too_many)[..]), Err(RestoreError::Corrupt)));
     times[at..at + 4].fill(0xFF);
     assert!(matches!(restore(&sealed(&times)[..]), Err(RestoreError::Corrupt)));
     let mut keys = body;

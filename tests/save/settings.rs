@@ -1,8 +1,8 @@
 //! What must be the same in the new limiter, and what may differ.
 
 use tollgate::{
-    Count, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, RestoreError, SlidingLog,
-    SlidingWindow, TokenBucket, WhenFull,
+    Count, FixedWindow, GlobalLimiter, Identity, Key, LeakyBucket, Limiter, Quota, Rate, RestoreError,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 use crate::{SECOND, Subject, clock, saved};
@@ -183,15 +183,38 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
     }
 }
 
+/// A key that says where it is kept: its low bits are the bucket.
+struct Placed(u64);
+
+impl Key for Placed {
+    fn name(&self, _: &Identity) -> u64 {
+        self.0
+    }
+}
+
 #[test]
-fn debts_of_keys_that_find_no_slot_are_shared() {
-    // Forty keys that owe all, in 2 buckets; restored where three in four of the slots they had are missing.
-    let quota: Quota = TokenBucket::new(Rate::per_hour(10)).into();
-    let before = limiter(quota, 100);
-    (0..70).for_each(|key| assert!(before.check_n(&key, 10).is_allowed()));
-    let file = saved(&before);
-    // As many as asked for, in a table of fewer buckets, some of them now full.
-    let after = Limiter::<u64, Quota>::builder(quota).max_keys(70).when_full(WhenFull::Deny);
-    let after = after.clock(clock(BEGUN, SECOND)).restore(&file[..]).unwrap();
-    assert!((0..70).all(|key| !after.check(&key).is_allowed()));
+fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
+    for quota in quotas() {
+        let builder = |max_keys| {
+            let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
+            builder.clock(clock(BEGUN, SECOND))
+        };
+        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of two.
+        let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 1)).collect();
+        let before = builder(100).build().unwrap();
+        assert!(keys.iter().all(|key| before.check_n(key, 10).is_allowed()));
+        let mut file = Vec::new();
+        assert_eq!(before.save(&mut file).unwrap(), 16);
+        match builder(16).restore(&file[..]) {
+            Ok(after) => {
+                assert!(keys.iter().all(|key| !after.check(key).is_allowed()), "{quota}");
+                assert!(!after.check(&Placed(99 << 40)).is_allowed(), "{quota}: it shares");
+                assert!(after.check(&Placed(99 << 40 | 1)).is_allowed(), "{quota}: another bucket");
+            }
+            Err(RestoreError::NoRoom { keys: 16, max_keys: 16 }) => {
+                assert!(matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_)), "{quota}");
+            }
+            other => panic!("{quota}: {other:?}"),
+        }
+    }
 }
