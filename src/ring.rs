@@ -122,12 +122,6 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// The times in all entries, whichever lap they belong to.
-    pub(crate) fn whens(self) -> impl Iterator<Item = u64> {
-        let when = |cell: &AtomicU64| WHEN.get(cell.load(Acquire)).checked_sub(1); // R2
-        self.entries.iter().filter_map(when)
-    }
-
     /// Makes these times, oldest first, those of the first lap's first positions, before the ring is shared.
     pub(crate) fn rewrite(self, times: impl Iterator<Item = u64>) {
         let entries = times.map(|when| WHEN.of(when.min(Self::END) + 1)).chain(std::iter::repeat(0));

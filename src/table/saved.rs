@@ -1,7 +1,5 @@
 //! What a table is worth to the next process: read while others check, entered before anybody does.
 
-use std::cmp::Reverse;
-
 use crate::algorithm::{Moment, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::{Acquire, Relaxed};
@@ -9,9 +7,6 @@ use crate::table::Table;
 use crate::table::bucket::{PLACES, SHARED_PAYLOAD, View, probes};
 use crate::table::slot::{Slot, VACANT};
 use crate::table::word::Word;
-
-/// How often a slot is read until its word stands still; after that its ring is taken as it is.
-const TRIES: usize = 16;
 
 /// Something that is owed.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +79,11 @@ impl Table {
 }
 
 impl Slot {
-    /// The slot's word, its name, and its times, newest first, all of one moment.
+    /// The slot's word, its name, and its times, newest first.
+    ///
+    /// Read once, though the three may be of different moments. If the slot changed owners, the old one had run out or left
+    /// its debt in the overflow word. If the ring went on, an entry gave way to a later one after it had left the window,
+    /// or for a refusal that counts and is read in its place; oldest first, so that none is missed behind it.
     pub(crate) fn debt<R: Rule>(
         &self,
         rule: &R,
@@ -92,21 +91,10 @@ impl Slot {
         at: Moment,
         times: &mut Vec<u64>,
     ) -> (Word, u64) {
-        let mut seen = self.read();
-        for _ in 0..TRIES {
-            times.clear();
-            rule.times(seen.0.payload(), ring, at, times);
-            if self.is_still(seen.0) {
-                return seen;
-            }
-            seen = self.read();
-        }
-        // An entry only gives way to a later one, once it has left the window or for a refusal that counts: all there
-        // are owe no less than those behind some head.
+        let (word, name) = self.read();
         times.clear();
-        times.extend(ring.whens());
-        times.sort_unstable_by_key(|&when| Reverse(when));
-        seen
+        rule.times(word.payload(), ring, at, times);
+        (word, name)
     }
 }
 
