@@ -1,4 +1,6 @@
 //! A save beside checks: nothing that was admitted before it is forgotten.
+//!
+//! The save runs in the thread that is spawned: a first thread that only loads is never interrupted by loom.
 #![cfg(loom)]
 
 use std::sync::{Arc, Mutex};
@@ -46,7 +48,7 @@ fn a_key_that_loses_its_slot_during_the_save_is_in_it() {
             let _ = moving.check(&X);
             0
         });
-        admitted([save(&limiter, &file), moves]);
+        admitted([moves, save(&limiter, &file)]);
         assert!(left(FOUR, &file, X, 0) <= 3);
     });
 }
@@ -63,7 +65,7 @@ fn a_log_is_saved_with_the_times_that_count() {
         clock.set(at(2));
         // The first has left, and its entry may be overwritten. The second counts until second 3.
         let file = File::default();
-        admitted([save(&limiter, &file), take(&limiter, &[(X, 1), (X, 1)], X)]);
+        admitted([take(&limiter, &[(X, 1), (X, 1)], X), save(&limiter, &file)]);
         assert!(left(LOG, &file, X, 2) <= 1);
     });
 }
