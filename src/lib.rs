@@ -13,6 +13,7 @@ mod limiter;
 mod observe;
 mod rate;
 mod ring;
+mod saved;
 mod sync;
 mod table;
 mod time;
@@ -38,6 +39,7 @@ pub use limiter::{
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;
+pub use saved::RestoreError;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]

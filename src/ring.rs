@@ -127,6 +127,12 @@ impl<'a> Ring<'a> {
         })
     }
 
+    /// Makes these times, oldest first, those of the first lap's first positions, before the ring is shared.
+    pub(crate) fn rewrite(self, times: impl Iterator<Item = u64>) {
+        let entries = times.map(|when| WHEN.of(when.min(Self::END) + 1)).chain(std::iter::repeat(0));
+        self.entries.iter().zip(entries).for_each(|(cell, bits)| cell.store(bits, Ordering::Relaxed));
+    }
+
     /// Makes `position` carry at least `now`; `live` when what it overwrites is still inside the window. `false` when `seen` is no longer there: decide again.
     ///
     /// The caller has made sure that the head had not moved after it read `seen`: otherwise `seen` might be the

@@ -60,6 +60,36 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// How many nanoseconds later one moment reads on a new clock than on a saved one; below zero: earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift(i128);
+
+/// What a clock showed, and the Unix time in nanoseconds then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) at: u64,
+    pub(crate) unix: u64,
+}
+
+impl Shift {
+    /// From the clock that was `saved` to one that shows `now` later. The time between is what the Unix time says,
+    /// but never below zero: set back, it must not lengthen a debt.
+    pub(crate) fn between(saved: Reading, now: Reading) -> Self {
+        let passed = now.unix.saturating_sub(saved.unix);
+        Self(i128::from(now.at) - i128::from(saved.at) - i128::from(passed))
+    }
+
+    pub(crate) fn nanos(self) -> i128 {
+        self.0
+    }
+}
+
+/// `numerator / denominator`, rounded up.
+pub(crate) fn div_ceil(numerator: i128, denominator: u64) -> i128 {
+    let denominator = i128::from(denominator);
+    numerator.div_euclid(denominator) + i128::from(numerator.rem_euclid(denominator) > 0)
+}
+
 /// A duration in whole nanoseconds, at most `u64::MAX`.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Count, Moment, Numbers, Order, Refund, Rule, Taken, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// A fixed window: `count` units in each aligned window of one period; a new window starts from nothing.
 ///
@@ -41,8 +41,10 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FixedWindow {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 
@@ -72,6 +74,10 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Algorithm for FixedWindow {
     type Rule = FixedRule;
+
+    fn settings(&self) -> Settings {
+        Settings::new("fixed-window", self.rate).and_count(self.count)
+    }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, Error> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
@@ -195,5 +201,14 @@ impl Numbers for FixedRule {
 
     fn any(self) -> AnyRule {
         AnyRule::Fixed(self)
+    }
+}
+
+impl Carry for FixedRule {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+        match self.windows.carry(self.index.get(payload), &saved.windows, shift) {
+            index if payload == 0 || index < 0 => 0,
+            index => self.index.set(payload, index.min(self.index.max().into()) as u64),
+        }
     }
 }

@@ -31,9 +31,9 @@
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
 use crate::algorithm::refill::Refill;
-use crate::algorithm::{AnyRule, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
+use crate::algorithm::{AnyRule, Carry, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// A bucket in grains.
 #[derive(Clone, Copy, Debug)]
@@ -162,5 +162,24 @@ impl Numbers for Gcra {
 
     fn any(self) -> AnyRule {
         AnyRule::Gcra(self)
+    }
+}
+
+impl Carry for Gcra {
+    /// The buckets' start: it is that of the first clock, not of each.
+    fn origin(&self) -> u64 {
+        self.start
+    }
+
+    fn with_origin(self, start: u64) -> Self {
+        Self { start, ..self }
+    }
+
+    fn resuming(self, saved: &Self, shift: Shift) -> Self {
+        Self { start: self.carry(saved.start, saved, shift), ..self }
+    }
+
+    fn carry(&self, tat: u64, _: &Self, shift: Shift) -> u64 {
+        self.refill.carry(tat, shift)
     }
 }

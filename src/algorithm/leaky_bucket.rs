@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::{Bucket, Refill, half};
-use crate::algorithm::{Algorithm, sealed};
+use crate::algorithm::{Algorithm, Settings, sealed};
 use crate::error::Error;
 use crate::rate::Rate;
 
@@ -40,6 +40,7 @@ use crate::rate::Rate;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LeakyBucket {
     rate: Rate,
     capacity: u64,
@@ -48,6 +49,7 @@ pub struct LeakyBucket {
 
 /// What a leaky bucket does with a request that it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Mode {
     /// It may act at once.
     Meter,
@@ -88,6 +90,10 @@ impl sealed::Sealed for LeakyBucket {}
 
 impl Algorithm for LeakyBucket {
     type Rule = Gcra;
+
+    fn settings(&self) -> Settings {
+        Settings::new("leaky-bucket", self.rate).and("capacity", self.capacity).and_mode(self.mode)
+    }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
         let buckets: Vec<Bucket> = tiers

@@ -14,6 +14,7 @@
 //!   in flight counts its charges;
 //! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
 
+mod carry;
 mod fixed_window;
 mod gcra;
 mod in_flight;
@@ -21,6 +22,7 @@ mod leaky_bucket;
 mod packing;
 mod quota;
 mod refill;
+mod settings;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
@@ -31,11 +33,13 @@ use crate::error::Error;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
+pub(crate) use carry::Carry;
 pub use fixed_window::FixedWindow;
 pub(crate) use in_flight::InFlightRule;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use quota::Quota;
 pub(crate) use quota::{AnyRule, for_rule};
+pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -51,6 +55,7 @@ pub(crate) const LONGEST: u64 = (1 << 61) - 1;
 
 /// Which requests a window counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Count {
     /// Only the admitted ones: a client that keeps knocking is admitted again as soon as there is room.
     #[default]
@@ -88,6 +93,10 @@ pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
     #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, Error>;
+
+    /// The settings one by one.
+    #[doc(hidden)]
+    fn settings(&self) -> Settings;
 }
 
 pub(crate) mod sealed {
@@ -230,7 +239,7 @@ pub trait Rule: Copy + Send + Sync + 'static {
 }
 
 /// What a decision says beside yes and no. Only rules that know the time have an answer.
-pub trait Numbers: Rule {
+pub trait Numbers: Rule + Carry {
     /// What can be admitted at `now` on top of `payload`.
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 

@@ -130,6 +130,17 @@ impl Packing {
         rotated
     }
 
+    /// `payload` with its window renumbered to `index`; rotated to the first window when that lies before it.
+    pub(crate) fn renumbered(&self, payload: u64, index: i128) -> u64 {
+        // No rule counts beyond the ceiling, but a file may say anything.
+        let payload = self.with_current(payload, self.current(payload).min(self.ceiling));
+        if index >= 0 {
+            return self.index.set(payload, index.min(self.index.max().into()) as u64);
+        }
+        let steps = u64::try_from(-index).unwrap_or(u64::MAX);
+        self.index.set(self.rotated(payload, self.index.get(payload).saturating_add(steps)), 0)
+    }
+
     /// All counts of `payload` are zero.
     #[inline]
     pub(crate) fn is_empty(&self, payload: u64) -> bool {

@@ -7,12 +7,12 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, FixedWindow, LeakyBucket, Moment, Numbers, Order, Refund, Resolution, Rule, SlidingLog,
-    SlidingWindow, Taken, TokenBucket, Verdict, sealed,
+    Algorithm, Carry, FixedWindow, LeakyBucket, Moment, Numbers, Order, Refund, Resolution, Rule, Settings,
+    SlidingLog, SlidingWindow, Taken, TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// Any of the five algorithms, for limits that are read from a command line or a file.
 ///
@@ -29,6 +29,7 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Quota {
     /// A [`TokenBucket`].
     TokenBucket(TokenBucket),
@@ -75,6 +76,10 @@ impl sealed::Sealed for Quota {}
 
 impl Algorithm for Quota {
     type Rule = AnyRule;
+
+    fn settings(&self) -> Settings {
+        for_quota!(self, algorithm => algorithm.settings())
+    }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<AnyRule>, Error> {
         fn all<A: Algorithm>(
@@ -233,5 +238,47 @@ impl Numbers for AnyRule {
 
     fn any(self) -> AnyRule {
         self
+    }
+}
+
+macro_rules! for_same {
+    ($rule:expr, $saved:expr, ($one:ident, $other:ident) => $call:expr) => {
+        match ($rule, $saved) {
+            (AnyRule::Gcra($one), AnyRule::Gcra($other)) => $call,
+            (AnyRule::Fixed($one), AnyRule::Fixed($other)) => $call,
+            (AnyRule::Sliding($one), AnyRule::Sliding($other)) => $call,
+            (AnyRule::Log($one), AnyRule::Log($other)) => $call,
+            _ => unreachable!("a rule is carried on by one of the same settings"),
+        }
+    };
+}
+
+impl Carry for AnyRule {
+    fn origin(&self) -> u64 {
+        for_rule!(self, rule => rule.origin())
+    }
+
+    fn with_origin(self, origin: u64) -> Self {
+        for_rule!(self, rule => rule.with_origin(origin).any())
+    }
+
+    fn resuming(self, saved: &Self, shift: Shift) -> Self {
+        for_same!(self, saved, (rule, saved) => rule.resuming(saved, shift).any())
+    }
+
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+        for_same!(self, saved, (rule, saved) => rule.carry(payload, saved, shift))
+    }
+
+    fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
+        for_rule!(self, rule => rule.times(payload, ring, at, into));
+    }
+
+    fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
+        for_same!(self, saved, (rule, saved) => rule.carry_time(when, saved, shift))
+    }
+
+    fn log(&self, payload: u64, ring: Ring<'_>, times: &[u64]) -> u64 {
+        for_rule!(self, rule => rule.log(payload, ring, times))
     }
 }

@@ -11,6 +11,7 @@
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{Error, within};
 use crate::rate::Rate;
+use crate::time::{Shift, div_ceil};
 
 /// Payloads of buckets stay at or below this.
 const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
@@ -101,6 +102,19 @@ impl Refill {
     pub(crate) fn until(&self, target: u64, now: u64) -> u64 {
         let when = (u128::from(target) * u128::from(self.b)).div_ceil(u128::from(self.a));
         if when > u128::from(self.last) { u64::MAX } else { (when as u64).saturating_sub(now) }
+    }
+
+    /// The moment that was `target` on a clock that reads `shift` earlier: 0 when it lies before this clock's zero, and
+    /// for 0, which was no moment of anybody's.
+    ///
+    /// The shift is rounded up to a grain: `floor(t + s) <= floor(t) + ceil(s)`, so at every later time no less is
+    /// missing to the moment than there was, and at most a grain more. Exact when a nanosecond is whole grains.
+    pub(crate) fn carry(&self, target: u64, shift: Shift) -> u64 {
+        if target == 0 {
+            return 0;
+        }
+        let moved = i128::from(target) + div_ceil(shift.nanos().saturating_mul(self.a.into()), self.b);
+        moved.clamp(0, i128::from(TOP)) as u64
     }
 
     /// Whether grains do not fall on whole nanoseconds, so that a token may come up to one grain early.

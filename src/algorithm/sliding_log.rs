@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::algorithm::windows::{shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Taken, UPTIME, Verdict,
-    sealed,
+    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Settings, Taken,
+    UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp, div_ceil};
 
 /// A sliding window log: remembers when each unit was admitted, and so knows any window exactly.
 ///
@@ -41,8 +41,10 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingLog {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 
@@ -76,6 +78,10 @@ impl sealed::Sealed for SlidingLog {}
 impl Algorithm for SlidingLog {
     type Rule = LogRule;
 
+    fn settings(&self) -> Settings {
+        Settings::new("sliding-log", self.rate).and_count(self.count)
+    }
+
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, Error> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
@@ -90,8 +96,17 @@ impl Algorithm for SlidingLog {
         // The word must not come back to a value within a window: two laps of the ring take at least two periods.
         within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
         let end = ((newest.max() - 1) << step).min(Ring::END);
-        let rule =
-            |tier: &Self| LogRule { limit: tier.rate.count(), period, ring, head, newest, step, end, count };
+        let rule = |tier: &Self| LogRule {
+            limit: tier.rate.count(),
+            period,
+            ring,
+            head,
+            newest,
+            step,
+            end,
+            lead: 0,
+            count,
+        };
         Ok(tiers.iter().map(rule).collect())
     }
 }
@@ -116,6 +131,8 @@ pub struct LogRule {
     step: u32,
     /// The last nanosecond of the log's time.
     end: u64,
+    /// Nanoseconds from the log's zero to the clock's: room for the times of a saved log, from before this clock.
+    lead: u64,
     count: Count,
 }
 
@@ -176,7 +193,7 @@ impl Rule for LogRule {
 
     fn moment(&self, now: Timestamp) -> Moment {
         // Time ends with the word's and the ring's fields: from there on nothing leaves the window, so logs fail closed.
-        Moment { tick: now.as_nanos().min(self.end), elapsed: 0 }
+        Moment { tick: now.as_nanos().saturating_add(self.lead).min(self.end), elapsed: 0 }
     }
 
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
@@ -262,5 +279,59 @@ impl Numbers for LogRule {
 
     fn any(self) -> AnyRule {
         AnyRule::Log(self)
+    }
+}
+
+impl LogRule {
+    /// How much later a moment of `saved` reads in this log.
+    fn ahead(&self, saved: &Self, shift: Shift) -> i128 {
+        shift.nanos() + i128::from(self.lead) - i128::from(saved.lead)
+    }
+}
+
+impl Carry for LogRule {
+    fn origin(&self) -> u64 {
+        self.lead
+    }
+
+    fn with_origin(self, lead: u64) -> Self {
+        Self { lead, ..self }
+    }
+
+    /// The log's zero stays where it was, or moves to a period before the clock's: what is older has left the window.
+    fn resuming(self, saved: &Self, shift: Shift) -> Self {
+        let lead = (i128::from(saved.lead) - shift.nanos()).clamp(0, self.period.into());
+        Self { lead: lead as u64, ..self }
+    }
+
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+        let newest = self.newest.get(payload);
+        let moved = i128::from(newest << self.step) + self.ahead(saved, shift);
+        if newest == 0 || moved <= 0 {
+            return 0;
+        }
+        self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64)
+    }
+
+    fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
+        let head = self.head.get(payload);
+        let logged = |back: u64| {
+            let entry = ring.entry(head + self.ring - back);
+            let left = entry.is_proposed() && !entry.is_over_live();
+            entry.when().filter(|when| !left && when.saturating_add(self.period) > at.tick)
+        };
+        into.extend((1..=self.ring).map_while(logged));
+    }
+
+    fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
+        let moved = i128::from(when) + self.ahead(saved, shift);
+        (moved >= 0).then(|| moved.min(Ring::END.into()) as u64)
+    }
+
+    fn log(&self, payload: u64, ring: Ring<'_>, times: &[u64]) -> u64 {
+        ring.rewrite(times.iter().rev().copied());
+        let newest = times.first().map_or(0, |newest| ((newest >> self.step) + 1).min(self.newest.max()));
+        let newest = newest.max(self.newest.get(payload));
+        self.newest.of(newest) | self.head.of(times.len() as u64)
     }
 }

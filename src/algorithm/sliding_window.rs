@@ -6,12 +6,12 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Count, Moment, Numbers, Order, Refund, Rule, Taken, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict, sealed,
 };
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// A sliding window counter: a window of one period that slides, estimated from the counts of aligned windows.
 ///
@@ -46,9 +46,12 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingWindow {
     rate: Rate,
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     subwindows: Option<u32>,
+    #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }
 
@@ -91,6 +94,11 @@ impl sealed::Sealed for SlidingWindow {}
 
 impl Algorithm for SlidingWindow {
     type Rule = SlidingRule;
+
+    fn settings(&self) -> Settings {
+        let subwindows = self.subwindows.unwrap_or(0).into();
+        Settings::new("sliding-window", self.rate).and("subwindows", subwindows).and_count(self.count)
+    }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<SlidingRule>, Error> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
@@ -137,6 +145,10 @@ macro_rules! either {
 impl SlidingRule {
     pub(crate) fn packing(&self) -> &Packing {
         either!(self, rule => &rule.packing)
+    }
+
+    fn windows(&self) -> &Windows {
+        either!(self, rule => &rule.windows)
     }
 }
 
@@ -214,6 +226,14 @@ impl Numbers for SlidingRule {
 
     fn any(self) -> AnyRule {
         AnyRule::Sliding(self)
+    }
+}
+
+impl Carry for SlidingRule {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+        let index = self.packing().index.get(payload);
+        let index = self.windows().carry(index, saved.windows(), shift);
+        if payload == 0 { 0 } else { self.packing().renumbered(payload, index) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::{Bucket, Refill, half};
-use crate::algorithm::{Algorithm, sealed};
+use crate::algorithm::{Algorithm, Settings, sealed};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 
@@ -33,9 +33,11 @@ use crate::rate::Rate;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct TokenBucket {
     rate: Rate,
     burst: u64,
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     initial: Option<u64>,
 }
 
@@ -76,6 +78,11 @@ impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
     type Rule = Gcra;
+
+    fn settings(&self) -> Settings {
+        let initial = self.initial.unwrap_or(self.burst);
+        Settings::new("token-bucket", self.rate).and("burst", self.burst).and("initial", initial)
+    }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
         let buckets: Vec<Bucket> = tiers

@@ -4,7 +4,7 @@ use crate::algorithm::{LONGEST, Moment, PAYLOAD_BITS, UPTIME};
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
 use crate::rate::Rate;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp, div_ceil};
 
 /// The windows of one table, numbered from the one in which the clock's zero lies.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,15 @@ impl Windows {
     pub(crate) fn until(&self, index: u64, elapsed: u64, now: Timestamp) -> u64 {
         let target = index.saturating_mul(self.length).saturating_add(elapsed);
         if target > self.last { u64::MAX } else { target.saturating_sub(self.time(now)) }
+    }
+
+    /// The number here of the window that is `index` in `saved`, on a clock that reads `shift` earlier.
+    ///
+    /// Both align to Unix time, so that this is exact as long as each clock has kept it. Where they have not, a window
+    /// must not end sooner than it would have: rounded up, but for what clocks drift apart, an eighth of a window.
+    pub(crate) fn carry(&self, index: u64, saved: &Self, shift: Shift) -> i128 {
+        let moved = shift.nanos() + i128::from(self.offset) - i128::from(saved.offset);
+        i128::from(index) + div_ceil(moved - i128::from(self.length / 8), self.length)
     }
 
     fn time(&self, now: Timestamp) -> u64 {

@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub struct CoarseClock {
     now: Arc<CachePadded<AtomicU64>>,
-    unix_at_zero: Duration,
+    source: SystemClock,
     /// Dropped with the last clone.
     _refresher: Arc<Refresher>,
 }
@@ -57,7 +57,7 @@ impl CoarseClock {
         let thread =
             Builder::new().name("tollgate-clock".into()).spawn(refresh).map_err(|_| Error::NoThread)?;
         let refresher = Refresher { stop: Some(stop), thread: Some(thread) };
-        Ok(Self { now, unix_at_zero: source.unix_at_zero(), _refresher: Arc::new(refresher) })
+        Ok(Self { now, source, _refresher: Arc::new(refresher) })
     }
 }
 
@@ -68,7 +68,13 @@ impl Clock for CoarseClock {
     }
 
     fn unix_at_zero(&self) -> Duration {
-        self.unix_at_zero
+        self.source.unix_at_zero()
+    }
+
+    fn unix_now(&self) -> Duration {
+        // The time shown is a little old, and so must be the Unix time that goes with it.
+        let lag = self.source.now().saturating_since(self.now());
+        self.source.unix_now().saturating_sub(lag)
     }
 }
 

@@ -69,6 +69,15 @@ pub trait Clock {
     fn unix_at_zero(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// The Unix time at which the clock shows what it shows now. It tells how long a saved limiter was away.
+    ///
+    /// Read once when a limiter is [saved](crate::Limiter::save) and once when it is
+    /// [restored](crate::Builder::restore). Unless the clock says otherwise, what it has counted since its zero; the
+    /// clocks of this crate that run by themselves ask the operating system, which may have been corrected since.
+    fn unix_now(&self) -> Duration {
+        self.unix_at_zero().saturating_add(self.now().saturating_since(Timestamp::ZERO))
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
@@ -84,6 +93,10 @@ impl<C: Clock + ?Sized> Clock for &C {
     fn unix_at_zero(&self) -> Duration {
         (**self).unix_at_zero()
     }
+
+    fn unix_now(&self) -> Duration {
+        (**self).unix_now()
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
@@ -98,6 +111,10 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
 
     fn unix_at_zero(&self) -> Duration {
         (**self).unix_at_zero()
+    }
+
+    fn unix_now(&self) -> Duration {
+        (**self).unix_now()
     }
 }
 

@@ -38,4 +38,8 @@ impl Clock for SystemClock {
     fn unix_at_zero(&self) -> Duration {
         self.unix_at_zero
     }
+
+    fn unix_now(&self) -> Duration {
+        unix_now()
+    }
 }

@@ -74,6 +74,10 @@ impl Clock for TscClock {
     fn unix_at_zero(&self) -> Duration {
         self.unix_at_zero
     }
+
+    fn unix_now(&self) -> Duration {
+        unix_now()
+    }
 }
 
 /// The counter stepped back behind the clock's zero.

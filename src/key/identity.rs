@@ -8,7 +8,8 @@ use siphasher::sip::SipHasher13;
 
 /// A limiter's secret: turns a key into its 64-bit name.
 ///
-/// Drawn at random when the limiter is built, and never shown: whoever knew it could choose keys that share a bucket.
+/// Drawn at random when the limiter is built, and shown to nobody but the file of a [save](crate::Limiter::save):
+/// whoever knew it could choose keys that share a bucket.
 #[derive(Clone)]
 pub struct Identity {
     /// Xored in before each round.
@@ -16,6 +17,14 @@ pub struct Identity {
     /// Odd, so that multiplying by one can be undone.
     factors: [u64; 3],
     long: Long,
+    secret: Box<Secret>,
+}
+
+/// What an identity is made of.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret {
+    pub(crate) trusted: bool,
+    pub(crate) words: [u64; 10],
 }
 
 #[derive(Clone)]
@@ -31,19 +40,32 @@ impl Identity {
     pub(crate) fn random(trusted: bool) -> Self {
         // The standard library's hasher is keyed from the operating system's randomness; each use draws another word.
         let source = RandomState::new();
-        Self::from_words(trusted, |word| source.hash_one(word))
+        Self::new(Secret { trusted, words: std::array::from_fn(|word| source.hash_one(word)) })
     }
 
-    pub(crate) fn from_words(trusted: bool, mut word: impl FnMut(u64) -> u64) -> Self {
-        let masks = [word(0), word(1), word(2)];
-        let factors = [word(3) | 1, word(4) | 1, word(5) | 1];
-        let seeds = [word(6), word(7), word(8), word(9)];
-        let long = if trusted {
+    /// The identity made of this secret: the same names, as long as [`fingerprint`](Self::fingerprint) is the same.
+    pub(crate) fn new(secret: Secret) -> Self {
+        let [mask0, mask1, mask2, factor0, factor1, factor2, seeds @ ..] = secret.words;
+        let masks = [mask0, mask1, mask2];
+        let factors = [factor0 | 1, factor1 | 1, factor2 | 1];
+        let long = if secret.trusted {
             Long::Trusted(ahash::RandomState::with_seeds(seeds[0], seeds[1], seeds[2], seeds[3]))
         } else {
             Long::Prf(SipHasher13::new_with_keys(seeds[0], seeds[1]))
         };
-        Self { masks, factors, long }
+        Self { masks, factors, long, secret: Box::new(secret) }
+    }
+
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Tells whether another build of the crate makes other names of the same secret: ahash is free to, by its version
+    /// and by what the processor offers.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let sample: [u8; 200] = std::array::from_fn(|at| at as u8);
+        let names = [0, 3, 8, 9, 16, 17, 32, 33, 64, 65, 200].map(|len| self.bytes(&sample[..len]));
+        names.iter().fold(0, |all, name| self.short(all ^ name))
     }
 
     /// The name of a key that fits 64 bits. Different keys get different names, always: three rounds of xor, multiply

@@ -5,6 +5,7 @@ mod identity;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use identity::Identity;
+pub(crate) use identity::Secret;
 
 /// A type whose values can be limited one by one.
 ///

@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::{Identity, Key};
 use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
 use crate::limiter::{Compiled, Limiter};
@@ -34,9 +34,9 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K: ?Sized, A, C> {
-    tiers: Vec<A>,
+    pub(super) tiers: Vec<A>,
     tier_of: Option<TierOf<K>>,
-    space: Space,
+    pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
     on_decision: Option<OnDecision>,
     key: PhantomData<fn(&K)>,
@@ -153,21 +153,30 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<Limiter<K, A, C>, Error> {
+        let identity = self.space.identity();
+        self.build_as(identity)
+    }
+
+    /// Builds the limiter that names its keys by `identity`.
+    pub(super) fn build_as(self, identity: Identity) -> Result<Limiter<K, A, C>, Error> {
         let table = self.space.table(self.ring_len()?)?;
         let clock = (self.clock)();
-        let rules = A::compile(&self.tiers, nanos(clock.unix_at_zero()))?;
+        let unix_at_zero = nanos(clock.unix_at_zero());
+        let rules = A::compile(&self.tiers, unix_at_zero)?;
         let mut tiers = rules.into_iter().map(Compiled::new);
         let Some(default) = tiers.next() else { unreachable!("a builder has at least its own quota") };
         Ok(Limiter {
             default,
             tiers: tiers.collect(),
             tier_of: self.tier_of,
-            identity: self.space.identity(),
+            identity,
             table,
             clock,
             max_keys: self.space.max_keys,
             on_decision: self.on_decision,
             resets: Resets::new(),
+            quotas: self.tiers.into(),
+            unix_at_zero,
             key: PhantomData,
         })
     }

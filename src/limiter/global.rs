@@ -36,16 +36,18 @@ use crate::time::{Timestamp, nanos};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
-    compiled: Compiled<A::Rule>,
-    slot: CachePadded<Slot>,
+    pub(super) compiled: Compiled<A::Rule>,
+    pub(super) quota: A,
+    pub(super) slot: CachePadded<Slot>,
     ring: Zeroed<AtomicU64>,
     pub(super) refunds: Refunds,
+    pub(super) unix_at_zero: u64,
     pub(super) clock: C,
     pub(super) resets: Resets,
 }
 
 /// The one key of a global limiter.
-const NAME: u64 = 1;
+pub(super) const NAME: u64 = 1;
 
 impl<A: Algorithm> GlobalLimiter<A> {
     /// Begins to describe a limiter of this quota.
@@ -176,7 +178,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     }
 
     #[inline]
-    fn ring(&self) -> Ring<'_> {
+    pub(super) fn ring(&self) -> Ring<'_> {
         if <A::Rule as Rule>::RINGED { Ring::new(&self.ring) } else { Ring::NONE }
     }
 }
@@ -190,7 +192,7 @@ impl<A: Algorithm, C> fmt::Debug for GlobalLimiter<A, C> {
 /// The settings of a [`GlobalLimiter`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct GlobalBuilder<A, C> {
-    quota: A,
+    pub(super) quota: A,
     memory_budget: usize,
     clock: Box<dyn FnOnce() -> C>,
 }
@@ -229,12 +231,22 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
             return Err(Error::OverBudget { needed, budget: self.memory_budget });
         }
         let clock = (self.clock)();
-        let rules = A::compile(&[self.quota], nanos(clock.unix_at_zero()))?;
+        let unix_at_zero = nanos(clock.unix_at_zero());
+        let rules = A::compile(&[self.quota], unix_at_zero)?;
         let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
         let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
         let slot = CachePadded::new(Slot::new(NAME));
         let (refunds, resets) = (Refunds::new(1)?, Resets::new());
-        Ok(GlobalLimiter { compiled: Compiled::new(rule), slot, ring, refunds, clock, resets })
+        Ok(GlobalLimiter {
+            compiled: Compiled::new(rule),
+            quota: self.quota,
+            slot,
+            ring,
+            unix_at_zero,
+            refunds,
+            clock,
+            resets,
+        })
     }
 }
 

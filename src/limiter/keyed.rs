@@ -49,6 +49,9 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) max_keys: usize,
     pub(super) on_decision: Option<OnDecision>,
     pub(super) resets: Resets,
+    /// The tiers as they were described.
+    pub(super) quotas: Box<[A]>,
+    pub(super) unix_at_zero: u64,
     pub(super) key: PhantomData<fn(&K)>,
 }
 

@@ -9,6 +9,8 @@ mod lease;
 mod prepared;
 mod reserve;
 mod resets;
+mod restore;
+mod save;
 mod several;
 mod space;
 mod wait;

@@ -95,7 +95,7 @@ pub(super) fn home(name: u64) -> usize {
 }
 
 /// The probe sequence of a key: its home, the rest of that line, the other lines.
-fn probes(name: u64) -> impl Iterator<Item = usize> {
+pub(super) fn probes(name: u64) -> impl Iterator<Item = usize> {
     let home = home(name);
     (0..PLACES.next_power_of_two()).map(move |step| home ^ step).filter(|&place| place != 0 && place < PLACES)
 }
@@ -133,7 +133,7 @@ impl Bucket {
         Header::from_bits(self.places[0].header().load(Acquire)) // B1
     }
 
-    fn advance(&self, from: Header, to: Header) -> bool {
+    pub(super) fn advance(&self, from: Header, to: Header) -> bool {
         self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
     }
 }

@@ -13,6 +13,7 @@ use crate::table::word::Word;
 /// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does not step back: a key
 /// that lost its slot and comes back at an earlier time may get as much as the step refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum WhenFull {
     /// The slot of the least debt is handed over *together with its debt*, if that is at most half of the smallest
     /// limit: a flood of new keys displaces its own. Otherwise the new keys of the bucket share one allowance, which

@@ -13,6 +13,7 @@ mod look;
 #[cfg(not(loom))]
 mod memory;
 pub(crate) mod refunds;
+mod saved;
 pub(crate) mod slot;
 mod stats;
 mod word;
@@ -27,6 +28,7 @@ use refunds::Refunds;
 pub(crate) use look::Look;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
+pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
 pub(crate) use word::Word;
 

@@ -186,6 +186,12 @@ impl Slot {
         (self.name() == name && !word.is_frozen()).then_some(word)
     }
 
+    /// Makes the slot `name`'s, owing `payload`, before the table is shared.
+    pub(crate) fn enter(&self, name: u64, payload: u64) {
+        self.name.store(name, Relaxed);
+        self.word.store(Word::from_bits(0).charged(payload).bits(), Relaxed);
+    }
+
     /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
     pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
         let settled = seen.charged(payload);

@@ -56,11 +56,13 @@ pub(crate) fn everything() -> Vec<Plan> {
     let run = |name, command| Plan::Run(Step::new(name, command));
     vec![
         run("format", "cargo fmt --all --check"),
-        run("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
-        run("tests", "cargo test --workspace"),
+        run("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
+        run("build without features", "cargo check --workspace"),
+        run("tests", "cargo test --workspace --all-features"),
         loom(),
         Plan::Run(
-            Step::new("documentation", "cargo doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
+            Step::new("documentation", "cargo doc --workspace --all-features --no-deps")
+                .with("RUSTDOCFLAGS", "-D warnings"),
         ),
         fuzz(),
     ]

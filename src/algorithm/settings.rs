@@ -1,0 +1,33 @@
+//! A quota's settings one by one, by the names that the API gives them: what a saved state is compared with.
+
+use crate::algorithm::{Count, Mode};
+use crate::rate::Rate;
+
+/// An algorithm's name and its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub(crate) algorithm: &'static str,
+    pub(crate) values: Vec<(&'static str, u64)>,
+}
+
+impl Settings {
+    /// An algorithm of this rate.
+    pub(crate) fn new(algorithm: &'static str, rate: Rate) -> Self {
+        let values = vec![("rate.count", rate.count()), ("rate.period", rate.period_nanos())];
+        Self { algorithm, values }
+    }
+
+    /// One more setting.
+    pub(crate) fn and(mut self, name: &'static str, value: u64) -> Self {
+        self.values.push((name, value));
+        self
+    }
+
+    pub(crate) fn and_count(self, count: Count) -> Self {
+        self.and("count", u64::from(count == Count::All))
+    }
+
+    pub(crate) fn and_mode(self, mode: Mode) -> Self {
+        self.and("mode", u64::from(mode == Mode::Queue))
+    }
+}

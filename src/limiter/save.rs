@@ -1,0 +1,127 @@
+//! Writing down what is owed, for the next process.
+
+use std::io::{self, Write};
+
+use crate::algorithm::{Algorithm, Carry, Rule, Settings};
+use crate::clock::Clock;
+use crate::key::Key;
+use crate::limiter::{Compiled, GlobalLimiter, Limiter};
+use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Writer};
+use crate::table::Debt;
+use crate::time::{Reading, Timestamp, nanos};
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
+    /// Writes down what every key owes, for [`Builder::restore`](crate::Builder::restore) in the next process. Returns
+    /// how many keys that is.
+    ///
+    /// **The file is a secret.** No key can be read from it, but it holds the secret by which the limiter
+    /// [names its keys](Key): whoever reads it can find out whether a key that he guesses is in it, and choose keys that
+    /// share a bucket or, if they are longer than 8 bytes, a limit. Whoever writes it can forgive debts; the checksums in
+    /// it detect accidents, not intent. Create it for its owner only.
+    ///
+    /// **Guarantee.** Nothing that was admitted before the call is forgotten, and no check waits for it. A request that
+    /// is decided during the call may be in the file or not: what is admitted twice, before and after a restart, is at
+    /// most what was admitted since the call began. Stop serving before it, and that is nothing.
+    ///
+    /// **Cost.** Reads the whole table, a bucket at a time, and writes about 21 bytes a key that owes something (and 8
+    /// for each unit in its [log](crate::SlidingLog)) in pieces of 64 KiB. Allocates one such piece, and one log.
+    ///
+    /// Write to a new file and rename it when this has returned, so that a crash leaves the old one.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`. What has been written until then is no saved limiter, and will not be taken for one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_hour(5));
+    /// let limiter = Limiter::<str>::builder(quota).build()?;
+    /// assert_eq!(limiter.check_n("alice", 4).remaining(), 1);
+    /// let mut file = Vec::new();
+    /// assert_eq!(limiter.save(&mut file)?, 1);
+    ///
+    /// // Another day, another process:
+    /// let limiter = Limiter::<str>::builder(quota).restore(&file[..])?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, out: impl Write) -> io::Result<usize> {
+        let rule = &self.default.rule;
+        let reading = reading(&self.clock);
+        let at = rule.moment(Timestamp::from_nanos(reading.at));
+        let rules = [&self.default].into_iter().chain(&self.tiers);
+        let tiers: Vec<_> = self.quotas.iter().zip(rules).map(|(quota, rule)| tier(quota, rule)).collect();
+        let naming = Naming {
+            secret: self.identity.secret().clone(),
+            fingerprint: self.identity.fingerprint(),
+            buckets: self.table.buckets() as u64,
+        };
+        let mut out = Writer::begin(out)?;
+        Header::write(&mut out, Kind::Keyed, self.unix_at_zero, reading, &tiers, &naming)?;
+        let mut keys = 0;
+        self.table.debts(rule, at, |debt| {
+            keys += usize::from(matches!(debt, Debt::Key { .. }));
+            record(&mut out, debt)
+        })?;
+        end(out, keys)?;
+        Ok(keys)
+    }
+}
+
+impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
+    /// Writes down what is owed, for [`GlobalBuilder::restore`](crate::GlobalBuilder::restore) in the next process.
+    ///
+    /// **Guarantee.** As [`Limiter::save`]. There is no secret in it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn save(&self, out: impl Write) -> io::Result<()> {
+        let rule = &self.compiled.rule;
+        let reading = reading(&self.clock);
+        let at = rule.moment(Timestamp::from_nanos(reading.at));
+        let mut out = Writer::begin(out)?;
+        let tiers = [tier(&self.quota, &self.compiled)];
+        Header::write(&mut out, Kind::Global, self.unix_at_zero, reading, &tiers, &Naming::NONE)?;
+        let mut times = Vec::new();
+        let (word, name) = self.slot.debt(rule, self.ring(), at, &mut times);
+        record(&mut out, Debt::Key { name, payload: word.payload(), times: &times })?;
+        end(out, 1)
+    }
+}
+
+/// What the clock shows, and then the Unix time: if the thread is held up in between, debts last longer.
+fn reading(clock: &impl Clock) -> Reading {
+    Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
+}
+
+fn tier<A: Algorithm>(quota: &A, compiled: &Compiled<A::Rule>) -> (Settings, u64) {
+    (quota.settings(), compiled.rule.origin())
+}
+
+fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
+    match debt {
+        Debt::Key { name, payload, times } => {
+            out.byte(KEY)?;
+            out.word(name)?;
+            out.word(payload)?;
+            out.half(times.len() as u32)?;
+            times.iter().try_for_each(|when| out.word(*when))
+        }
+        Debt::Shared { bucket, payload } => {
+            out.byte(SHARED)?;
+            out.word(bucket)?;
+            out.word(payload)
+        }
+    }
+}
+
+fn end<W: Write>(mut out: Writer<W>, keys: usize) -> io::Result<()> {
+    out.byte(END)?;
+    out.word(keys as u64)?;
+    out.finish()
+}

@@ -1,0 +1,100 @@
+//! Why a saved limiter could not be restored.
+
+use std::fmt;
+use std::io;
+
+use crate::error::Error;
+
+/// Why a limiter could not be restored. Nothing was built and nothing changed.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Rate, RestoreError, TokenBucket};
+///
+/// let builder = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(10)));
+/// let error = builder.restore(&b"# my settings"[..]).unwrap_err();
+/// assert!(matches!(error, RestoreError::Foreign));
+/// assert_eq!(error.to_string(), "this is not a saved limiter");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The input could not be read.
+    Io(io::Error),
+    /// The input does not begin as a saved limiter does.
+    Foreign,
+    /// The input was saved by a version of this crate that writes another format.
+    Version {
+        /// The format's number.
+        found: u32,
+        /// The only one that this version of the crate reads.
+        known: u32,
+    },
+    /// The input ends too soon.
+    Truncated,
+    /// The input is not what was saved: a checksum is wrong, or what it guards makes no sense.
+    Corrupt,
+    /// The limiter was saved under another setting, and what its keys owe has no exact meaning under this one.
+    Differs {
+        /// Which setting, as it is called in the API.
+        field: String,
+        /// Its value in the saved limiter. Durations are in nanoseconds.
+        saved: String,
+        /// Its value in the builder.
+        given: String,
+    },
+    /// The table is smaller than the saved one, and some keys' debts do not fit.
+    NoRoom {
+        /// How many keys were saved.
+        keys: u64,
+        /// How many the builder asks to make room for.
+        max_keys: usize,
+    },
+    /// The limiter could not be built.
+    Build(Error),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the saved limiter could not be read: {error}"),
+            Self::Foreign => write!(f, "this is not a saved limiter"),
+            Self::Version { found, known } => {
+                write!(f, "the limiter was saved in format {found}, but only format {known} is known here")
+            }
+            Self::Truncated => write!(f, "the saved limiter ends too soon"),
+            Self::Corrupt => write!(f, "the saved limiter is damaged"),
+            Self::Differs { field, saved, given } => {
+                write!(f, "{field} is {given}, but was {saved} when the limiter was saved")
+            }
+            Self::NoRoom { keys, max_keys } => write!(
+                f,
+                "{keys} keys were saved, and max_keys is {max_keys}, which does not hold what they owe: raise it"
+            ),
+            Self::Build(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Build(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for RestoreError {
+    fn from(error: Error) -> Self {
+        Self::Build(error)
+    }
+}
+
+impl From<io::Error> for RestoreError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof { Self::Truncated } else { Self::Io(error) }
+    }
+}

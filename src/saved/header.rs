@@ -1,0 +1,164 @@
+//! What a saved limiter says of itself before its keys.
+//!
+//! ```text
+//!   kind: u8 | Unix time of the clock's zero: u64 | the clock at the save: u64 | Unix time at the save: u64
+//!   tiers: u32 | of each: algorithm: text | settings: u8 | of each: name: text, value: u64 || origin: u64
+//!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
+//! ```
+//!
+//! Times are nanoseconds; a text is its length, a u8, and its bytes. The last line says how keys are named and where the
+//! table had them; a limiter without keys leaves it at zero.
+
+use std::io::{self, Read, Write};
+
+use crate::algorithm::{PAYLOAD_BITS, Settings};
+use crate::key::Secret;
+use crate::saved::{Reader, RestoreError, Writer};
+use crate::time::Reading;
+
+/// Which limiter it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Keyed,
+    Global,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keyed => "Limiter",
+            Self::Global => "GlobalLimiter",
+        }
+    }
+}
+
+/// How the keys are named, and how many buckets the table had.
+#[derive(Clone)]
+pub(crate) struct Naming {
+    pub(crate) secret: Secret,
+    pub(crate) fingerprint: u64,
+    pub(crate) buckets: u64,
+}
+
+/// One tier's settings, and what its rule counts from.
+struct Tier<T> {
+    settings: T,
+    origin: u64,
+}
+
+/// Settings as they were read.
+struct Found {
+    algorithm: String,
+    values: Vec<(String, u64)>,
+}
+
+/// What comes before the keys.
+pub(crate) struct Header {
+    kind: Kind,
+    pub(crate) unix_at_zero: u64,
+    pub(crate) reading: Reading,
+    tiers: Vec<Tier<Found>>,
+    pub(crate) naming: Naming,
+}
+
+impl Naming {
+    /// That of a limiter without keys.
+    pub(crate) const NONE: Self =
+        Self { secret: Secret { trusted: false, words: [0; 10] }, fingerprint: 0, buckets: 0 };
+}
+
+impl Header {
+    /// Writes a header. `tiers` are the settings of each and the origin of its rule.
+    pub(crate) fn write<W: Write>(
+        to: &mut Writer<W>,
+        kind: Kind,
+        unix_at_zero: u64,
+        reading: Reading,
+        tiers: &[(Settings, u64)],
+        naming: &Naming,
+    ) -> io::Result<()> {
+        to.byte(kind as u8)?;
+        for time in [unix_at_zero, reading.at, reading.unix] {
+            to.word(time)?;
+        }
+        to.half(tiers.len() as u32)?;
+        for (settings, origin) in tiers {
+            to.text(settings.algorithm)?;
+            to.byte(settings.values.len() as u8)?;
+            for (name, value) in &settings.values {
+                to.text(name)?;
+                to.word(*value)?;
+            }
+            to.word(*origin)?;
+        }
+        to.byte(naming.secret.trusted.into())?;
+        for word in naming.secret.words.iter().chain([&naming.fingerprint, &naming.buckets]) {
+            to.word(*word)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read<R: Read>(from: &mut Reader<R>) -> Result<Self, RestoreError> {
+        let kind = match from.byte()? {
+            0 => Kind::Keyed,
+            1 => Kind::Global,
+            _ => return Err(RestoreError::Corrupt),
+        };
+        let unix_at_zero = from.word()?;
+        let reading = Reading { at: from.word()?, unix: from.word()? };
+        let mut tiers = Vec::new();
+        for _ in 0..from.half()? {
+            let algorithm = from.text()?;
+            let mut values = Vec::new();
+            for _ in 0..from.byte()? {
+                values.push((from.text()?, from.word()?));
+            }
+            let origin = payload(from.word()?)?;
+            tiers.push(Tier { settings: Found { algorithm, values }, origin });
+        }
+        let trusted = from.byte()? != 0;
+        let mut words = [0; 10];
+        for word in &mut words {
+            *word = from.word()?;
+        }
+        let (fingerprint, buckets) = (from.word()?, from.word()?);
+        let naming = Naming { secret: Secret { trusted, words }, fingerprint, buckets };
+        Ok(Self { kind, unix_at_zero, reading, tiers, naming })
+    }
+
+    /// Sees to it that the limiter saved was one of this kind and these settings.
+    pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
+        same("the kind", self.kind.name(), kind.name())?;
+        same("the number of tiers", self.tiers.len(), given.len())?;
+        for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {
+            let of =
+                |field: &str| if number == 0 { field.into() } else { format!("tier {number}'s {field}") };
+            let saved = &tier.settings;
+            same(&of("algorithm"), saved.algorithm.as_str(), given.algorithm)?;
+            same(&of("number of settings"), saved.values.len(), given.values.len())?;
+            for ((saved_name, saved), (name, given)) in saved.values.iter().zip(&given.values) {
+                same(&of("setting"), saved_name.as_str(), name)?;
+                same(&of(name), saved, given)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What each tier's rule counted from.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = u64> {
+        self.tiers.iter().map(|tier| tier.origin)
+    }
+}
+
+/// A payload, which fits its field.
+pub(crate) fn payload(word: u64) -> Result<u64, RestoreError> {
+    if word >> PAYLOAD_BITS == 0 { Ok(word) } else { Err(RestoreError::Corrupt) }
+}
+
+/// `Ok` when the two are the same.
+pub(crate) fn same<T: PartialEq + ToString>(field: &str, saved: T, given: T) -> Result<(), RestoreError> {
+    if saved == given {
+        return Ok(());
+    }
+    Err(RestoreError::Differs { field: field.into(), saved: saved.to_string(), given: given.to_string() })
+}

@@ -1,0 +1,121 @@
+//! What a table is worth to the next process: read while others check, entered before anybody does.
+
+use crate::algorithm::{Moment, Numbers};
+use crate::ring::Ring;
+use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::table::Table;
+use crate::table::bucket::{PLACES, SHARED_PAYLOAD, View, probes};
+use crate::table::slot::{Slot, VACANT};
+use crate::table::word::Word;
+
+/// Something that is owed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Debt<'t> {
+    /// By a key, with its times, newest first.
+    Key { name: u64, payload: u64, times: &'t [u64] },
+    /// By the keys that have no slot in their bucket.
+    Shared { bucket: u64, payload: u64 },
+}
+
+impl Table {
+    /// Hands all that is owed at `at` to `each`.
+    ///
+    /// Every key's debt of the moment at which this began is in it, though keys come, go and move meanwhile: a bucket's
+    /// slots are read before its overflow word, where a key leaves what it owes *before* it gives up its slot, so it is
+    /// found in one of the two. A key that moves may be found twice, and a charge that has not been committed may be
+    /// found, too: both err by refusing.
+    pub(crate) fn debts<R: Numbers, E>(
+        &self,
+        rule: &R,
+        at: Moment,
+        mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut times = Vec::new();
+        for (bucket, view) in (0_u64..).zip(self.views()) {
+            for place in 1..PLACES {
+                let (word, name) = view.bucket.slot(place).debt(rule, view.ring::<R>(place), at, &mut times);
+                let payload = word.payload();
+                // Names of keys are odd: of nobody's slots, one that still owes owes it to the overflow word as well.
+                if name & 1 == 1 && !rule.expired(payload, at) {
+                    let name = name & !1 | bucket & 1;
+                    each(Debt::Key { name, payload, times: &times })?;
+                }
+            }
+            let overflow = SHARED_PAYLOAD.get(view.bucket.overflow().load(Acquire)); // B2
+            if view.bucket.header().is_shared() && !rule.expired(overflow, at) {
+                each(Debt::Shared { bucket, payload: overflow })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters what somebody owes, before the table is shared. `buckets`: how many the table had where it was owed.
+    /// `false` when there is no room for the debt.
+    pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, buckets: usize, debt: Debt<'_>) -> bool {
+        match debt {
+            Debt::Key { name, payload, times } => {
+                let view = self.view(name);
+                let entered = view.admit(rule, name | 1, payload, times);
+                let shares = !entered && rule.half(at).is_some();
+                if shares {
+                    view.owe(payload);
+                }
+                entered || shares
+            }
+            Debt::Shared { bucket, payload } => {
+                // A key's bucket there and its bucket here have those low bits of its name that both tables use.
+                let common = buckets.min(self.buckets()) - 1;
+                let theirs = self.views().skip(bucket as usize & common).step_by(common + 1);
+                theirs.for_each(|view| view.owe(payload));
+                true
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// The slot's word, its name, and its times, newest first.
+    ///
+    /// Read once, though the three may be of different moments. If the slot changed owners, the old one had run out or left
+    /// its debt in the overflow word. If the ring went on, an entry gave way to a later one after it had left the window,
+    /// or for a refusal that counts and is read in its place; oldest first, so that none is missed behind it.
+    pub(crate) fn debt<R: Numbers>(
+        &self,
+        rule: &R,
+        ring: Ring<'_>,
+        at: Moment,
+        times: &mut Vec<u64>,
+    ) -> (Word, u64) {
+        let (word, name) = self.read();
+        times.clear();
+        rule.times(word.payload(), ring, at, times);
+        (word, name)
+    }
+}
+
+impl View<'_> {
+    /// Gives the key a slot, or raises what it owes in the one it has. `false` when there is none.
+    fn admit<R: Numbers>(self, rule: &R, name: u64, payload: u64, times: &[u64]) -> bool {
+        let slot = |place: usize| self.bucket.slot(place);
+        if let Some(known) = probes(name).find(|place| slot(*place).has_name(name)) {
+            // Read twice, since it moved meanwhile: a key that moves on owes what it did and more, or nothing.
+            if slot(known).load().payload() < payload {
+                slot(known).enter(name, rule.log(payload, self.ring::<R>(known), times));
+            }
+            return true;
+        }
+        let vacant = probes(name).find(|place| slot(*place).has_name(VACANT));
+        vacant
+            .inspect(|&place| slot(place).enter(name, rule.log(payload, self.ring::<R>(place), times)))
+            .is_some()
+    }
+
+    /// Raises what the keys without a slot owe.
+    fn owe(self, payload: u64) {
+        let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
+        let owed = SHARED_PAYLOAD.get(overflow.load(Relaxed)).max(payload);
+        overflow.store(SHARED_PAYLOAD.of(owed), Relaxed);
+        let marked = self.bucket.advance(header, header.sharing());
+        debug_assert!(marked, "nobody else has the table yet");
+    }
+}
