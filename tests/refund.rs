@@ -168,6 +168,16 @@ fn a_log_gives_back_its_newest_admission_only() {
 }
 
 #[test]
+fn a_log_gives_back_nothing_that_has_left_its_window() {
+    for (after, back) in [(999_999_999, 1), (1_000_000_000, 0)] {
+        let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(4)));
+        let decision = limiter.check(&1);
+        clock.advance(Duration::from_nanos(after));
+        assert_eq!(limiter.refund(decision), back, "after {after} ns");
+    }
+}
+
+#[test]
 fn a_log_that_counted_a_refusal_since_gives_nothing_back() {
     let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(Count::All));
     let first = limiter.check_n(&1, 2);

@@ -125,6 +125,16 @@ fn a_cost_above_the_limit_is_never_reserved() {
 }
 
 #[test]
+fn no_cost_is_too_large_to_be_told_never() {
+    let rate = Rate::per_second(10);
+    for quota in [Quota::from(TokenBucket::new(rate)), LeakyBucket::queue(rate).into()] {
+        let (limiter, _) = limiter(quota);
+        let never = ReserveError::Never { cost: u64::MAX, limit: 10 };
+        assert_eq!(limiter.reserve_n(&1, u64::MAX, LONG).unwrap_err(), never, "{quota}");
+    }
+}
+
+#[test]
 fn cost_zero_departs_at_once_and_takes_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
     assert!(limiter.check(&1).is_allowed());
@@ -166,7 +176,8 @@ fn a_queue_reserves_up_to_its_capacity_and_the_longest_wait() {
     assert_eq!(limiter.reserve(&1, tenths(1) - Duration::from_nanos(1)).unwrap_err(), too_long);
     assert_eq!(limiter.reserve(&1, tenths(1)).unwrap().departure(), tick(1));
     assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(2));
-    assert!(limiter.reserve(&1, LONG).is_err(), "three are waiting or leaving");
+    // Three are waiting or leaving: there is room, and so a turn, when the first is gone.
+    assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), too_long);
 }
 
 /// Two in a queue never leave at one moment, whoever is given back.

@@ -15,6 +15,8 @@ mod moving;
 mod rounds;
 #[path = "stress/spinning.rs"]
 mod spinning;
+#[path = "stress/verbs.rs"]
+mod verbs;
 
 use tollgate::{Count, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 

@@ -1,8 +1,7 @@
 //! The decisions that other limiters' own tests assert, replayed on ours.
 //!
 //! `vectors/*.json` holds scenarios transcribed from peers' suites; `vectors/README.md` says how their words
-//! map to ours, and lists what is left out, what runs on the model only and what we contradict, each with the
-//! reason. The tests read those lists, so that what the page says is what happens: a scenario is replayed unless the page
+//! map to ours, and lists what is left out and what we contradict, each with the reason. The tests read those lists, so that what the page says is what happens: a scenario is replayed unless the page
 //! leaves it out, and a row that names nothing, or no longer holds, fails.
 //!
 //! ```text
@@ -107,13 +106,6 @@ fn every_row_of_the_readme_names_something_that_exists() {
     let scenarios: Vec<_> = FILES.iter().flat_map(|file| scenario::load(file)).collect();
     for id in readme::left_out() {
         assert!(scenarios.iter().any(|scenario| scenario.id() == id), "{id} is left out but does not exist");
-    }
-    for id in readme::model_only() {
-        assert!(
-            scenarios.iter().any(|scenario| scenario.id() == id),
-            "{id} runs somewhere but does not exist"
-        );
-        assert!(!readme::left_out().contains(&id), "{id} is left out everywhere");
     }
     for row in readme::contradicted() {
         let scenario = scenarios.iter().find(|scenario| scenario.id() == row.id);

@@ -156,8 +156,11 @@ impl Numbers for Gcra {
     }
 
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
-        let tat = self.tat(payload).max(self.moment(now).tick) + cost * self.price;
-        self.delay(tat, now, cost).max(self.retry_after(payload, Ring::NONE, now, cost))
+        let tick = self.moment(now).tick;
+        let tat = self.tat(payload).max(tick) + cost * self.price;
+        // Who finds no room in a queue has no turn to wait for.
+        let full = self.queue && tat - tick > self.full;
+        if full { self.retry_after(payload, Ring::NONE, now, cost) } else { self.delay(tat, now, cost) }
     }
 
     fn any(self) -> AnyRule {

@@ -260,7 +260,7 @@ pub trait Numbers: Rule + Carry {
         None
     }
 
-    /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn.
+    /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or for room.
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
         self.retry_after(payload, Ring::NONE, now, cost)
     }

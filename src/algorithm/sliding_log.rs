@@ -215,8 +215,13 @@ impl Rule for LogRule {
 
     /// Only the newest admission can leave: the times behind it must stay in order, and each must stay as long as the
     /// request that it stands for. The head moves back over its entries, which are proposals again.
+    ///
+    /// With `Count::All`, refusals at one time may bring the head back to where it was, once around. Then it is theirs
+    /// that leave, and no more than the admission took: fewer refusals count, but no window admits more.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
-        if payload != taken.charged || self.expired(payload, at) {
+        // `expired` alone is late by what the word does not tell of the newest time.
+        let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
+        if payload != taken.charged || left {
             return None;
         }
         let head = (self.head.get(payload) + 2 * self.ring - taken.cost) % (2 * self.ring);

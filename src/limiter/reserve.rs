@@ -47,9 +47,9 @@ pub struct Reservation<'l, L> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// The turn would come only after this, which is more than the caller would wait (or more than the queue holds).
+    /// The turn would come only after this, which is more than the caller would wait; or the queue is full.
     TooLong {
-        /// How long the request would have to wait.
+        /// How long the request would have to wait: for its turn, or until a queue that is full has room for it.
         wait: Duration,
     },
     /// The cost is above the limit: no wait will help.
@@ -233,8 +233,9 @@ fn patient<R: Numbers>(
     max_wait: Duration,
     now: Timestamp,
 ) -> Result<R, ReserveError> {
-    let rule = compiled.rule.patient(now, nanos(max_wait), cost).ok_or(ReserveError::NoTurns)?;
-    let limit = rule.limit();
+    let limit = compiled.rule.limit();
+    // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
+    let rule = compiled.rule.patient(now, nanos(max_wait), cost.min(limit)).ok_or(ReserveError::NoTurns)?;
     if cost > limit { Err(ReserveError::Never { cost, limit }) } else { Ok(rule) }
 }
 

@@ -5,7 +5,7 @@ use proptest::sample::select;
 use tollgate::Count;
 
 use crate::limit::{Kind, Limit, Unit};
-use crate::script::{Case, Cost, Move, Op, Verb};
+use crate::script::{Case, Cost, Move, Op, Patience, Verb};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -159,6 +159,44 @@ pub(crate) fn case(sort: Sort) -> impl Strategy<Value = Case> {
     let origin =
         prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
     (limit(sort), origin, ops()).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
+}
+
+fn patience() -> impl Strategy<Value = Patience> {
+    prop_oneof![
+        2 => Just(Patience::None),
+        3 => (-1..=1_i8).prop_map(Patience::Enough),
+        2 => (0..=40_u8).prop_map(Patience::Eighths),
+        4 => Just(Patience::Forever),
+    ]
+}
+
+/// All verbs. How many of each differs from case to case: an order of refunds that is kept, a key that nobody ever
+/// booked and a line that only grows are all worth a while.
+fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
+    (0..=8_u32, 0..=8_u32, 0..=1_u32).prop_map(|(refunds, bookings, resets)| {
+        prop_oneof![
+            8 => cost().prop_map(Verb::Check),
+            2 => cost().prop_map(Verb::Peek),
+            resets => Just(Verb::Reset),
+            refunds => any::<u8>().prop_map(Verb::Refund),
+            bookings => (cost(), patience()).prop_map(|(cost, patience)| Verb::Reserve(cost, patience)),
+            bookings.min(refunds + 1) => any::<u8>().prop_map(Verb::Cancel),
+        ]
+        .boxed()
+    })
+}
+
+/// Every verb, by a clock that only goes ahead: that of a refund must not be earlier than the key's latest charge.
+pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
+    let origin =
+        prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
+    let ops = (verbs(), prop_oneof![Just(1_usize), Just(3_usize)]).prop_flat_map(|(verb, keys)| {
+        // Most of what is interesting happens at one moment, or before all is paid.
+        let go = prop_oneof![1 => Just(Move::Stay), 2 => ahead()];
+        let op = (go, 0..keys, verb).prop_map(|(go, key, verb)| Op { go, key, verb });
+        prop::collection::vec(op, 1..60)
+    });
+    (limit(sort), origin, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
 }
 
 /// Checks by one key, closely packed in time, by a clock that only goes ahead: what a greedy client does.

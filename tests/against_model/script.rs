@@ -10,6 +10,7 @@ use std::time::Duration;
 use tollgate::{GlobalLimiter, ManualClock, Resolution};
 use tollgate_model::Answer;
 
+use crate::ledger::Ledger;
 use crate::limit::{Limit, Unit};
 
 /// The keys of every case.
@@ -68,6 +69,22 @@ pub(crate) enum Verb {
     Check(Cost),
     Peek(Cost),
     Reset,
+    /// Gives back one of the admissions that are not given back yet, of whatever key.
+    Refund(u8),
+    Reserve(Cost, Patience),
+    /// Gives back one of the reservations.
+    Cancel(u8),
+}
+
+/// How long a reservation may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    None,
+    /// As long as it has to, and a few nanoseconds more or less.
+    Enough(i8),
+    /// So many eighths of the limit's recovery.
+    Eighths(u8),
+    Forever,
 }
 
 /// How much is asked for.
@@ -87,59 +104,101 @@ pub(crate) struct Script {
     pub(crate) resolution: Resolution,
     /// Whether the clock ever steps back.
     pub(crate) goes_back: bool,
+    /// How many keys owe something in the end.
+    pub(crate) owing: usize,
 }
 
-/// One operation, and the model's answer: none for a reset.
+/// One operation, and what is right.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) at: u64,
     since: u64,
     pub(crate) key: usize,
     pub(crate) action: Action,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) right: Said,
 }
 
-/// An operation with its cost.
+/// An operation in absolute numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Check(u64),
     Peek(u64),
     Reset,
+    /// Of what this line was admitted, counted from 0.
+    Refund(usize),
+    Reserve {
+        cost: u64,
+        max_wait: u64,
+    },
+    /// Of what this line reserved.
+    Cancel(usize),
+}
+
+/// What is said to an operation, by either side. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// To a check or a peek.
+    Answer(Answer),
+    /// To a refund or a cancellation: how many units.
+    Back(u64),
+    /// To a reservation: when it departs, and the numbers that it leaves behind.
+    Departs(u64, Answer),
+    TooLong {
+        wait: u64,
+    },
+    Never,
+    NoTurns,
+    /// To a reset.
+    Nothing,
 }
 
 impl Case {
     /// The case in absolute numbers, with the model's answers; `None` when the engine refuses the limit.
     pub(crate) fn script(&self) -> Option<Script> {
         let resolution = self.resolution()?;
-        let mut model = self.limit.model(resolution, self.origin);
-        let mut script = Script { lines: Vec::new(), resolution, goes_back: false };
+        let mut ledger = Ledger::new(self.limit.model(resolution, self.origin));
+        let mut script = Script { lines: Vec::new(), resolution, goes_back: false, owing: 0 };
         let (mut now, mut latest, mut reset_at, mut wait) = (0, 0, 0, 0);
         for op in &self.ops {
             // A word only ever grows: it cannot forget how far the clock has been before a reset.
             let floor = if let Verb::Reset = op.verb { latest } else { reset_at };
             let at = self.moved(op.go, now, wait).max(floor);
-            latest = at.max(latest);
-            let key = op.key % KEYS.len();
-            let (action, answer) = match op.verb {
+            let (key, number) = (op.key % KEYS.len(), script.lines.len());
+            let (key, action, right) = match op.verb {
                 Verb::Check(cost) => {
                     let cost = self.cost(cost);
-                    (Action::Check(cost), Some(model.check(KEYS[key], at, cost)))
+                    (key, Action::Check(cost), Said::Answer(ledger.check(number, key, at, cost)))
                 }
                 Verb::Peek(cost) => {
                     let cost = self.cost(cost);
-                    (Action::Peek(cost), Some(model.peek(KEYS[key], at, cost)))
+                    (key, Action::Peek(cost), Said::Answer(ledger.peek(key, at, cost)))
                 }
                 Verb::Reset => {
-                    model.reset(KEYS[key]);
+                    ledger.reset(key);
                     reset_at = at;
-                    (Action::Reset, None)
+                    (key, Action::Reset, Said::Nothing)
+                }
+                Verb::Reserve(cost, patience) => {
+                    let (cost, patience) = (self.cost(cost), self.patience(patience));
+                    let (max_wait, said) = ledger.reserve(number, key, at, cost, patience);
+                    (key, Action::Reserve { cost, max_wait }, said)
+                }
+                Verb::Refund(pick) => {
+                    let Some((line, key, back)) = ledger.refund(pick, at) else { continue };
+                    (key, Action::Refund(line), Said::Back(back))
+                }
+                Verb::Cancel(pick) => {
+                    let Some((line, key, back)) = ledger.cancel(pick, at) else { continue };
+                    (key, Action::Cancel(line), Said::Back(back))
                 }
             };
-            wait = answer.and_then(|answer| answer.retry_after_ns).unwrap_or(wait);
+            wait = right.wait(at).unwrap_or(wait);
+            latest = at.max(latest);
             script.goes_back |= at < now;
-            script.lines.push(Line { at, since: now, key, action, answer });
+            script.lines.push(Line { at, since: now, key, action, right });
             now = at;
         }
+        script.owing = (0..KEYS.len()).filter(|key| ledger.peek(*key, now, 0).reset_after_ns > 0).count();
         Some(script)
     }
 
@@ -166,6 +225,19 @@ impl Case {
         moved.min(UPTIME)
     }
 
+    /// The longest wait in nanoseconds, or so many more than it takes.
+    fn patience(&self, patience: Patience) -> Result<u64, i8> {
+        match patience {
+            Patience::None => Ok(0),
+            Patience::Enough(more) => Err(more),
+            Patience::Eighths(eighths) => {
+                let nanos = u128::from(self.limit.nanos(Unit::Recovery)) * u128::from(eighths) / 8;
+                Ok(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+            Patience::Forever => Ok(u64::MAX),
+        }
+    }
+
     fn cost(&self, cost: Cost) -> u64 {
         let limit = self.limit.most();
         match cost {
@@ -179,6 +251,18 @@ impl Case {
     }
 }
 
+impl Said {
+    /// How long the caller was told to wait at this time.
+    fn wait(self, at: u64) -> Option<u64> {
+        match self {
+            Said::Answer(answer) => answer.retry_after_ns,
+            Said::Departs(departs, _) => Some(departs - at),
+            Said::TooLong { wait } => Some(wait),
+            _ => None,
+        }
+    }
+}
+
 impl Script {
     /// How many different keys are asked about.
     pub(crate) fn keys(&self) -> usize {
@@ -186,13 +270,13 @@ impl Script {
     }
 }
 
-/// The limit, then a line for each operation: `t=+1ms check alice 3`.
+/// The limit, then a line for each operation: `1. t=+1ms check alice 3`.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, clock zero at Unix time {:?}", self.limit, Duration::from_nanos(self.origin))?;
         let Some(script) = self.script() else { return write!(f, ": refused by the engine") };
         write!(f, ", {:?}", script.resolution)?;
-        script.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        (1..).zip(&script.lines).try_for_each(|(number, line)| write!(f, "\n  {number}. {line}"))
     }
 }
 
@@ -205,6 +289,12 @@ impl fmt::Display for Line {
             Action::Check(cost) => write!(f, "check {key} {cost}"),
             Action::Peek(cost) => write!(f, "peek {key} {cost}"),
             Action::Reset => write!(f, "reset {key}"),
+            Action::Refund(line) => write!(f, "refund {key} line {}", line + 1),
+            Action::Reserve { cost, max_wait: u64::MAX } => write!(f, "reserve {key} {cost}"),
+            Action::Reserve { cost, max_wait } => {
+                write!(f, "reserve {key} {cost} within {:?}", Duration::from_nanos(max_wait))
+            }
+            Action::Cancel(line) => write!(f, "cancel {key} line {}", line + 1),
         }
     }
 }

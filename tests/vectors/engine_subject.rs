@@ -1,10 +1,11 @@
 //! The engine as a subject, through nothing but its public API.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{
-    Count, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingWindow, Timestamp,
-    TokenBucket,
+    Count, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, Reservation, ReserveError,
+    SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::subject::{Limit, Seen, Subject};
@@ -16,7 +17,8 @@ const MAX_KEYS: usize = 64;
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
     let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(ManualClock::new());
     match builder.build() {
-        Ok(limiter) => Box::new(Engine(limiter)),
+        // Leaked: what it books is borrowed from it.
+        Ok(limiter) => Box::new(Engine { limiter: Box::leak(Box::new(limiter)), booked: HashMap::new() }),
         Err(error) => panic!("the engine refuses {limit:?}: {error}"),
     }
 }
@@ -40,23 +42,53 @@ fn quota(limit: Limit) -> Quota {
     }
 }
 
-struct Engine(Limiter<str, Quota, ManualClock>);
+type Keyed = Limiter<str, Quota, ManualClock>;
+
+struct Engine {
+    limiter: &'static Keyed,
+    /// The reservations that have a name.
+    booked: HashMap<String, Reservation<'static, Keyed>>,
+}
 
 impl Subject for Engine {
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(self.0.check_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.check_n_at(key, cost, Timestamp::from_nanos(at)))
     }
 
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(self.0.peek_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.peek_n_at(key, cost, Timestamp::from_nanos(at)))
     }
 
     fn reset(&mut self, key: &str) {
-        self.0.reset(key);
+        self.limiter.reset(key);
+    }
+
+    fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {
+        let (max_wait, now) = (Duration::from_nanos(max_wait), Timestamp::from_nanos(at));
+        match self.limiter.reserve_n_at(key, cost, max_wait, now) {
+            Ok(reservation) => {
+                let seen = seen(reservation.decision());
+                if let Some(name) = name {
+                    self.booked.insert(name.to_owned(), reservation);
+                }
+                seen
+            }
+            Err(ReserveError::TooLong { wait }) => {
+                Seen { allowed: false, retry_after: Some(nanos(wait)), ..self.peek(key, at, 0) }
+            }
+            Err(ReserveError::Never { .. }) => Seen { allowed: false, never: true, ..self.peek(key, at, 0) },
+            Err(error) => panic!("only buckets are reserved: {error}"),
+        }
+    }
+
+    fn cancel(&mut self, name: &str, at: u64) {
+        if let Some(reservation) = self.booked.remove(name) {
+            reservation.cancel_at(Timestamp::from_nanos(at));
+        }
     }
 }
 
-fn seen(decision: Decision<'_>) -> Seen {
+fn seen(decision: &Decision<'_>) -> Seen {
     Seen {
         allowed: decision.is_allowed(),
         never: decision.is_never(),

@@ -1,4 +1,4 @@
-//! The three tables of `README.md` that the tests obey.
+//! The two tables of `README.md` that the tests obey.
 
 const README: &str = include_str!("README.md");
 
@@ -14,11 +14,6 @@ pub(crate) struct Contradicted {
 /// The scenarios that are not replayed.
 pub(crate) fn left_out() -> Vec<String> {
     rows("## Left out").into_iter().map(|cells| code(&cells[0])).collect()
-}
-
-/// The scenarios that run on the model and not on the engine.
-pub(crate) fn model_only() -> Vec<String> {
-    rows("## On the model only").into_iter().map(|cells| code(&cells[0])).collect()
 }
 
 /// The expectations that must not be met.

@@ -12,14 +12,10 @@ pub(crate) trait Subject {
     fn reset(&mut self, key: &str);
 
     /// Books a departure at most `max_wait` away; remembers it under `name`, if it has one.
-    fn reserve(&mut self, _name: Option<&str>, _key: &str, _at: u64, _cost: u64, _max_wait: u64) -> Seen {
-        panic!("no reservations here: name the scenario under \"On the model only\"")
-    }
+    fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen;
 
     /// Cancels what was booked under `name`; what was refused has nothing to cancel.
-    fn cancel(&mut self, _name: &str, _at: u64) {
-        panic!("no reservations here: name the scenario under \"On the model only\"")
-    }
+    fn cancel(&mut self, name: &str, at: u64);
 }
 
 /// Takes one, whenever its turn comes: a queue says when by itself, a bucket has to be booked ahead.

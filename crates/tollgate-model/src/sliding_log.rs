@@ -129,10 +129,12 @@ impl Rule for SlidingLog {
     }
 
     /// Last in, first out: if the newest units are this admission's, its entry is the last one. What its
-    /// admission pushed out of the log had left the window and need not come back.
-    fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, _now: u64) -> (Log, u64) {
+    /// admission pushed out of the log had left the window and need not come back. What has itself left the window
+    /// is not counted any more, so that nothing is given back.
+    fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, now: u64) -> (Log, u64) {
         let mut log = log.clone();
-        if log.height != charge.after.height || log.entries.pop_back().is_none() {
+        let inside = self.inside(&log, now).next().is_some();
+        if log.height != charge.after.height || !inside || log.entries.pop_back().is_none() {
             return (log, 0);
         }
         log.height -= u128::from(charge.cost);
@@ -207,6 +209,15 @@ mod tests {
             let before = model.peek("k", 5, 0);
             assert_eq!(model.refund(receipt, 5), 0);
             assert_eq!(model.peek("k", 5, 0), before);
+        }
+    }
+
+    #[test]
+    fn what_has_left_the_window_is_not_given_back() {
+        for (now, back) in [(13, 1), (14, 0)] {
+            let mut model = log(3, 10, Count::Allowed);
+            let receipt = model.admit("k", 4, 1).1.unwrap();
+            assert_eq!(model.refund(receipt, now), back);
         }
     }
 

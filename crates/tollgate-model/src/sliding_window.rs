@@ -78,16 +78,20 @@ pub(crate) fn closed(count: u64, granule: u64, ceiling: u64) -> u64 {
     clamp(u128::from(count.div_ceil(granule)) * u128::from(granule)).min(ceiling)
 }
 
-/// What may be taken off a finished window's count, which was rounded up: whole granules, rounded down.
-pub(crate) fn whole_granules(cost: u64, granule: u64) -> u64 {
-    cost - cost % granule
-}
-
 /// Takes `cost` off the count, as far as there is that much; says how much it was.
 pub(crate) fn taken_off(count: &mut u64, cost: u64) -> u64 {
     let back = cost.min(*count);
     *count -= back;
     back
+}
+
+/// The same with a finished window's count, which was rounded up: as many granules as `cost` fills are taken off the
+/// whole granules that it stands for, so that whole granules are left, as far as the ceiling.
+pub(crate) fn taken_off_closed(count: &mut u64, cost: u64, granule: u64, ceiling: u64) -> u64 {
+    let held = count.div_ceil(granule);
+    let back = (cost / granule).min(held);
+    *count = clamp(u128::from(held - back) * u128::from(granule)).min(ceiling);
+    back * granule
 }
 
 impl Rule for SlidingWindow {
@@ -151,7 +155,7 @@ impl Rule for SlidingWindow {
         let mut windows = self.at(windows, now);
         let back = match windows.index.checked_sub(charge.after.index) {
             Some(0) => taken_off(&mut windows.current, charge.cost),
-            Some(1) => taken_off(&mut windows.previous, whole_granules(charge.cost, self.granule)),
+            Some(1) => taken_off_closed(&mut windows.previous, charge.cost, self.granule, self.ceiling),
             _ => 0,
         };
         (windows, back)
@@ -260,6 +264,14 @@ mod tests {
         assert_eq!(now.current, 0);
         let (later, back) = rule.refunded(&charged, &charge(&charged, 7), SECOND);
         assert_eq!((back, later.previous), (4, 4)); // 7 was kept as 8
+    }
+
+    #[test]
+    fn a_finished_window_that_reached_the_ceiling_keeps_whole_granules() {
+        let rule = SlidingWindow::new(10, SECOND, 0, Count::Allowed, 10, 4);
+        let (charged, _) = check(&rule, &rule.unseen(), 0, 10);
+        let (later, back) = rule.refunded(&charged, &charge(&charged, 10), SECOND);
+        assert_eq!((back, later.previous), (8, 4)); // 10 stood for 12
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use crate::Count;
 use crate::grid::Grid;
 use crate::rule::{Charge, Rule, clamp};
-use crate::sliding_window::{closed, taken_off, whole_granules};
+use crate::sliding_window::{closed, taken_off, taken_off_closed};
 
 pub(crate) struct SubWindows {
     limit: u64,
@@ -141,9 +141,11 @@ impl Rule for SubWindows {
     fn refunded(&self, counts: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
         let mut counts = self.at(counts, now);
         let age = counts.index.checked_sub(charge.after.index).and_then(|age| usize::try_from(age).ok());
-        let cost = if age == Some(0) { charge.cost } else { whole_granules(charge.cost, self.granule) };
-        let holder = age.and_then(|age| counts.counts.get_mut(age));
-        let back = holder.map_or(0, |count| taken_off(count, cost));
+        let back = match age.and_then(|age| counts.counts.get_mut(age)) {
+            None => 0,
+            Some(count) if age == Some(0) => taken_off(count, charge.cost),
+            Some(count) => taken_off_closed(count, charge.cost, self.granule, self.ceiling),
+        };
         (counts, back)
     }
 }
