@@ -7,10 +7,16 @@
 
 #[path = "../../tests/against_model/contest.rs"]
 mod contest;
+#[path = "../../tests/against_model/doors.rs"]
+mod doors;
+#[path = "../../tests/against_model/ledger.rs"]
+mod ledger;
 #[path = "../../tests/against_model/limit.rs"]
 mod limit;
 #[path = "../../tests/against_model/script.rs"]
 mod script;
+#[path = "../../tests/against_model/shared.rs"]
+mod shared;
 
 use std::fmt;
 
@@ -18,7 +24,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 
 use limit::{Kind, Limit, Unit};
-use script::{Case, Cost, KEYS, Move, Op, Verb};
+use script::{Case, Cost, KEYS, Move, Op, Patience, Verb};
 
 #[derive(Arbitrary)]
 struct Input {
@@ -26,6 +32,8 @@ struct Input {
     count: Number,
     period: Number,
     origin: u64,
+    /// Whether the clock only goes ahead: then requests are given back, too.
+    ahead: bool,
     ops: Vec<AnyOp>,
 }
 
@@ -75,6 +83,17 @@ enum AnyVerb {
     Check(AnyCost),
     Peek(AnyCost),
     Reset,
+    Refund(u8),
+    Reserve(AnyCost, AnyPatience),
+    Cancel(u8),
+}
+
+#[derive(Arbitrary)]
+enum AnyPatience {
+    None,
+    Enough(i8),
+    Eighths(u8),
+    Forever,
 }
 
 #[derive(Arbitrary)]
@@ -124,17 +143,18 @@ fn case(input: &Input) -> Case {
     if let Kind::Log { .. } = limit.kind {
         limit.count %= LONGEST_LOG;
     }
-    let ops = input.ops.iter().take(100).map(op).collect();
+    let ops = input.ops.iter().take(100).map(|some| op(some, input.ahead)).collect();
     Case { limit, origin: input.origin, ops }
 }
 
-fn op(op: &AnyOp) -> Op {
+fn op(op: &AnyOp, ahead: bool) -> Op {
     let key = usize::from(op.key) % KEYS.len();
     let go = match op.go {
         AnyMove::Stay => Move::Stay,
         AnyMove::Ahead { ref unit, eighths, nudge } => Move::Ahead { unit: unit.value(), eighths, nudge },
         AnyMove::Wait { nudge } => Move::Wait { nudge },
         AnyMove::Years(eighths) => Move::Years(eighths % 16),
+        AnyMove::Back { .. } if ahead => Move::Stay,
         AnyMove::Back { ref unit, eighths, nudge } => {
             Move::Back { unit: unit.value(), eighths: eighths.into(), nudge }
         }
@@ -143,6 +163,10 @@ fn op(op: &AnyOp) -> Op {
         AnyVerb::Check(ref cost) => Verb::Check(cost.value()),
         AnyVerb::Peek(ref cost) => Verb::Peek(cost.value()),
         AnyVerb::Reset => Verb::Reset,
+        AnyVerb::Reserve(ref cost, ref patience) if ahead => Verb::Reserve(cost.value(), patience.value()),
+        AnyVerb::Refund(pick) if ahead => Verb::Refund(pick),
+        AnyVerb::Cancel(pick) if ahead => Verb::Cancel(pick),
+        AnyVerb::Reserve(..) | AnyVerb::Refund(_) | AnyVerb::Cancel(_) => Verb::Peek(Cost::Units(1)),
     };
     Op { go, key, verb }
 }
@@ -159,6 +183,17 @@ impl AnyUnit {
             Self::Interval => Unit::Interval,
             Self::Window => Unit::Window,
             Self::Recovery => Unit::Recovery,
+        }
+    }
+}
+
+impl AnyPatience {
+    fn value(&self) -> Patience {
+        match *self {
+            Self::None => Patience::None,
+            Self::Enough(nudge) => Patience::Enough(nudge),
+            Self::Eighths(eighths) => Patience::Eighths(eighths),
+            Self::Forever => Patience::Forever,
         }
     }
 }
