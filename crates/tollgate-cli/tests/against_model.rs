@@ -7,6 +7,7 @@ mod support;
 use reference::{Reference, line};
 use serde_json::{Value, json};
 use support::{LOG, MIDNIGHT, tollgate_reading};
+use tollgate_model::Answer;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -122,20 +123,24 @@ fn several_limits_decide_as_their_models_do_together() {
             let admits: Vec<bool> =
                 models.iter().map(|(_, model)| model.peek(key, t_ns, *cost).allowed).collect();
             let allowed = admits.iter().all(|&admits| admits);
+            // Too large for one is too large for all together, whoever else refuses it for now.
+            let never = models.iter().any(|(_, model)| model.peek(key, t_ns, *cost).never);
             let mut answers = Vec::new();
-            for ((spec, model), admits) in models.iter_mut().zip(admits) {
-                let counts = allowed || spec.ends_with("count=all");
-                answers.push(match (counts, *op) {
-                    (true, "check") => model.check(key, t_ns, *cost),
-                    (true, _) => model.peek(key, t_ns, *cost),
-                    (false, _) => model.peek(key, t_ns, if admits { 0 } else { *cost }),
+            for ((_, model), admits) in models.iter_mut().zip(admits) {
+                // What is not charged and does not count it stands as it was.
+                let stands = if never { !model.peek(key, t_ns, *cost).never } else { admits && !allowed };
+                answers.push(match *op {
+                    _ if stands => model.peek(key, t_ns, 0),
+                    "check" => model.check(key, t_ns, *cost),
+                    _ => model.peek(key, t_ns, *cost),
                 });
             }
             let got = lines.next().expect("a line for each request");
             let tightest = answers.iter().min_by_key(|answer| answer.remaining).expect("there are two");
-            let never = answers.iter().any(|answer| answer.never);
             let wait = answers.iter().filter_map(|answer| answer.retry_after_ns).max();
-            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| !answer.allowed);
+            let delay = answers.iter().map(|answer| answer.delay_ns).max().filter(|_| allowed);
+            let stands_in_the_way = |answer: &Answer| if never { answer.never } else { !answer.allowed };
+            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| stands_in_the_way(answer));
             let refused_by: Vec<Value> = refusing.map(|(spec, _)| json!(canonical(spec))).collect();
             let expected = json!({
                 "line": number,
@@ -146,7 +151,7 @@ fn several_limits_decide_as_their_models_do_together() {
                 "remaining": tightest.remaining,
                 "retry_after_ns": if never { None } else { wait },
                 "reset_after_ns": answers.iter().map(|answer| answer.reset_after_ns).max(),
-                "delay_ns": answers.iter().map(|answer| answer.delay_ns).max(),
+                "delay_ns": delay.unwrap_or(0),
                 "never": never,
                 "refused_by": if allowed { Value::Null } else { refused_by.into() },
             });

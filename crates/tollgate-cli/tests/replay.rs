@@ -232,6 +232,26 @@ fn a_table_that_is_too_small_says_so() {
 }
 
 #[test]
+fn of_several_limits_each_says_whether_it_had_room() {
+    let trace: String = (0..400).map(|i| format!("{{\"t_ns\":{i},\"key\":\"key {i}\"}}\n")).collect();
+    let limits = ["--limit", "fixed-window:2/h", "--limit", "token-bucket:1/ns"];
+    let arguments = [&["replay", "-", "--json", "--max-keys", "1"][..], &limits].concat();
+    let run = tollgate_reading(&arguments, trace.as_bytes()).json();
+    let full = run["full_table"].as_array().expect("one limit's debts last");
+    let limits: Vec<_> = full.iter().map(|full| &full["limit"]).collect();
+    assert_eq!(limits, ["fixed-window:2/h"], "the other's are paid before the next key comes");
+}
+
+#[test]
+fn more_limits_than_hold_together_are_refused() {
+    let mut arguments = vec!["replay", "-"];
+    (0..9).for_each(|_| arguments.extend(["--limit", LIMIT]));
+    let run = tollgate(&arguments);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("there are 9 limits, but at most 8"), "{}", run.err);
+}
+
+#[test]
 fn an_empty_log_is_no_error() {
     let run = tollgate_reading(&["replay", "-", "--format", "clf", "--limit", LIMIT, "--json"], b"");
     let object = run.json();

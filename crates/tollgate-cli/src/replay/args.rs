@@ -11,6 +11,9 @@ use crate::spec::{Spec, refusal};
 /// What `--demo` is limited to when nothing is said.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
 
+/// The most limits that a `MultiLimiter` holds.
+const MOST: usize = 8;
+
 /// Decide every request of a log by its own timestamps: who would have been refused?
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER)]
@@ -33,8 +36,8 @@ pub(crate) struct Args {
     ///   sliding-log     count=allowed|all
     ///
     /// With several limits a request is admitted when all admit it; a refused
-    /// one is charged to none. A limit with count=all counts every request that
-    /// it sees, whichever limit refuses it.
+    /// one is charged to none. A limit with count=all counts the requests that
+    /// it refuses itself, not those that only others refuse. At most 8.
     #[arg(long = "limit", value_name = "SPEC", verbatim_doc_comment)]
     specs: Vec<Spec>,
 
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     ///
     /// Fields: line, key, t_ns (when it was decided), allowed, limit, remaining, retry_after_ns (null when
     /// allowed or never), reset_after_ns, delay_ns, never. With several limits also refused_by (those that
-    /// refuse, or null); the numbers are then the tightest remaining and the longest waits. With several
+    /// refuse, or null; of a request that never passes, those that it is too large for); the numbers are then the tightest remaining and the longest waits. With several
     /// files also file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) decisions: Option<PathBuf>,
@@ -99,6 +102,12 @@ impl Args {
             }
             say(&format!("No --limit given: trying {DEMO_LIMIT}.\n"));
             specs.push(DEMO_LIMIT.parse().expect("a constant that tests read"));
+        }
+        if specs.len() > MOST {
+            return Err(Failure::Usage(format!(
+                "there are {} limits, but at most {MOST} hold together: leave out those that others imply",
+                specs.len()
+            )));
         }
         let limit = |spec: &Spec| {
             let limit = Limit::new(*spec, self.max_keys, specs.len())

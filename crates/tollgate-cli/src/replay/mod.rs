@@ -14,6 +14,7 @@ mod decisions;
 mod gate;
 mod limit;
 mod outcome;
+mod overflow;
 mod page;
 mod table;
 mod tallies;
@@ -24,7 +25,6 @@ use std::ops::ControlFlow;
 use crate::demo;
 use crate::failure::{Failure, say};
 use crate::ingest::{Op, Record};
-use answer::Answer;
 pub(crate) use args::Args;
 use decisions::Decisions;
 use gate::Gate;
@@ -140,14 +140,13 @@ impl Replay<'_> {
             None if record.op == Op::Peek => return Ok(()),
             None => gate.admit(record.key, record.cost, t_ns),
             Some(decisions) => {
-                let mut answer = Answer::default();
-                let each = |index: usize, decision: &tollgate::Decision<'_>| answer.add(index, decision);
-                let allowed = match record.op {
-                    Op::Peek => gate.peek(record.key, record.cost, t_ns, each),
-                    _ => gate.check(record.key, record.cost, t_ns, each),
+                let verdict = match record.op {
+                    Op::Peek => gate.peek(record.key, record.cost, t_ns),
+                    _ => gate.check(record.key, record.cost, t_ns),
                 };
-                decisions.write(record, t_ns, allowed, &answer)?;
-                allowed
+                let answer = verdict.answer();
+                decisions.write(record, t_ns, &answer)?;
+                answer.allowed
             }
         };
         if record.op == Op::Check {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::gate::Overflow;
+use super::overflow::Overflow;
 use super::tallies::Tallies;
 use crate::reading::{LogTime, Read};
 use crate::report::{KeyTally, Timeline};
