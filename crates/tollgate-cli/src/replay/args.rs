@@ -74,9 +74,23 @@ const AFTER: &str = "\
 Every record is decided at the latest time seen so far, so a clock that steps
 back never mints a token; records earlier than that are counted as out of order.
 Windows are aligned to the Unix epoch. Lines that cannot be read are counted,
-and the first few are shown. In a trace, `peek` decides without charging and
-appears in --decisions only, `reset` forgives the key, and `refund` is not
-supported yet and counted as unreadable.
+and the first few are shown.
+
+A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
+
+  check     decides and charges; the op when there is none
+  peek      decides without charging; appears in --decisions only
+  reserve   takes now to act later, within max_wait_ns: one bucket --limit only.
+            Refused, its retry_after_ns is the wait that it would have taken
+  refund    gives back what a check took, or cost units of it
+  cancel    gives back a reserve that has not departed yet
+  reset     forgives the key
+
+A refund or a cancel means the check or reserve of the same key and \"id\";
+without an id the key's latest that was not given back yet. Only the latest
+1,048,576 admissions and as many reservations are remembered for that, none from
+before a reset. The summary has the units given back, and how many refunds and
+cancels found nothing.
 
 Exit code: 0, or 2 when an argument or a file is unusable.
 
@@ -86,6 +100,7 @@ Examples:
   tollgate replay access.log --limit sliding-window:100/min --report page.html
   tollgate replay *.log.gz --limit fixed-window:10/s --limit sliding-log:1000/h
   zcat dns.log.gz | tollgate replay - --format tsv --limit fixed-window:100/s
+  tollgate replay jobs.trace --limit leaky-bucket:10/s,mode=queue --decisions -
   tollgate replay llm.csv --key global --cost-field tokens \\
       --limit token-bucket:100_000/min --json";
 

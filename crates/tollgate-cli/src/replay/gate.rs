@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Error, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota, Timestamp,
-    TscClock,
+    Decision, Error, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota, Reservation,
+    ReserveError, Timestamp, TscClock,
 };
 
-use super::answer::Answer;
+use super::answer::{Answer, nanos};
 use super::limit::Limit;
 use super::overflow::Overflow;
 
@@ -23,8 +23,25 @@ pub(crate) struct Gate {
 /// What decides.
 #[expect(clippy::large_enum_variant, reason = "there is one, and no check follows a pointer to it")]
 enum Force {
-    One(Limiter<[u8], Quota, ManualClock>),
+    One(One),
     Several(MultiLimiter<[u8], ManualClock>),
+}
+
+/// One limit in force.
+type One = Limiter<[u8], Quota, ManualClock>;
+
+/// A reservation of it.
+pub(crate) type Place<'g> = Reservation<'g, One>;
+
+/// Why the limits cannot do at all what a trace asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// A reservation, of a limit that counts in windows.
+    Windows,
+    /// A reservation, of several limits.
+    Several,
+    /// A refund of a part, of several limits.
+    Part,
 }
 
 /// The answer to one request.
@@ -34,6 +51,14 @@ pub(crate) enum Verdict<'g> {
 }
 
 impl Verdict<'_> {
+    /// Whether the request is admitted.
+    pub(crate) fn is_allowed(&self) -> bool {
+        match self {
+            Self::One(decision) => decision.is_allowed(),
+            Self::Several(decision) => decision.is_allowed(),
+        }
+    }
+
     /// In numbers.
     pub(crate) fn answer(&self) -> Answer {
         match self {
@@ -84,6 +109,65 @@ impl Gate {
             Force::One(limiter) => Verdict::One(limiter.peek_n_at(key, cost, now)),
             Force::Several(limiter) => Verdict::Several(limiter.peek_n_at(key, cost, now)),
         }
+    }
+
+    /// Takes a place in the key's line; the refusal is an answer, whose wait is that of the request's turn.
+    ///
+    /// # Errors
+    ///
+    /// When these limits have no such places.
+    pub(crate) fn reserve(
+        &self,
+        key: &[u8],
+        cost: u64,
+        max_wait_ns: u64,
+        t_ns: u64,
+    ) -> Result<Result<Place<'_>, Answer>, NoPlace> {
+        let Force::One(limiter) = &self.force else { return Err(NoPlace::Several) };
+        let refusal =
+            match limiter.reserve_n_at(key, cost, Duration::from_nanos(max_wait_ns), self.time(t_ns)) {
+                Ok(place) => return Ok(Ok(place)),
+                Err(ReserveError::NoTurns) => return Err(NoPlace::Windows),
+                Err(refusal) => refusal,
+            };
+        let wait = match refusal {
+            ReserveError::TooLong { wait } => Some(nanos(wait)),
+            _ => None,
+        };
+        // Nothing was charged: the numbers are those of a key as it stands.
+        let stands = self.peek(key, 0, t_ns).answer();
+        let never = wait.is_none();
+        Ok(Err(Answer {
+            allowed: false,
+            retry_after_ns: wait,
+            never,
+            delay_ns: 0,
+            refused_by: vec![0],
+            ..stands
+        }))
+    }
+
+    /// Gives back what a request took, `units` of it at the most: how many came back.
+    ///
+    /// # Errors
+    ///
+    /// When these limits give back all or nothing, and it is less than all.
+    pub(crate) fn refund(&self, verdict: Verdict<'_>, units: u64, t_ns: u64) -> Result<u64, NoPlace> {
+        let now = self.time(t_ns);
+        match (&self.force, verdict) {
+            (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.refund_n_at(decision, units, now)),
+            (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => Err(NoPlace::Part),
+            (Force::Several(limiter), Verdict::Several(decision)) => {
+                self.clock.set(now);
+                Ok(limiter.refund(decision))
+            }
+            (Force::One(_), Verdict::Several(_)) | (Force::Several(_), Verdict::One(_)) => Ok(0),
+        }
+    }
+
+    /// Gives back what a reservation took, unless it has departed: how many units came back.
+    pub(crate) fn cancel(&self, place: Place<'_>, t_ns: u64) -> u64 {
+        place.cancel_at(self.time(t_ns))
     }
 
     /// Forgives the key what it owes.
