@@ -68,6 +68,19 @@ pub(crate) struct Args {
     /// mattered; otherwise the outcome is that of unlimited memory.
     #[arg(long, value_name = "N")]
     max_keys: Option<usize>,
+
+    /// Write what every key owes after the last record, for --restore; needs one --limit
+    ///
+    /// The file replaces an older one as a whole. It holds no key, but the secret by which keys are named: it is
+    /// readable by its owner only. When reading stops early, nothing is written.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    pub(super) save: Option<PathBuf>,
+
+    /// Begin with what --save wrote under the same --limit, so that a log can be replayed in pieces
+    ///
+    /// The time between counts as passed, by the logs' own times. What was admitted before cannot be given back.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    pub(super) restore: Option<PathBuf>,
 }
 
 const AFTER: &str = "\
@@ -101,6 +114,7 @@ Examples:
   tollgate replay *.log.gz --limit fixed-window:10/s --limit sliding-log:1000/h
   zcat dns.log.gz | tollgate replay - --format tsv --limit fixed-window:100/s
   tollgate replay jobs.trace --limit leaky-bucket:10/s,mode=queue --decisions -
+  tollgate replay monday.log --limit sliding-log:1000/d --save week.state
   tollgate replay llm.csv --key global --cost-field tokens \\
       --limit token-bucket:100_000/min --json";
 
@@ -122,6 +136,14 @@ impl Args {
             return Err(Failure::Usage(format!(
                 "there are {} limits, but at most {MOST} hold together: leave out those that others imply",
                 specs.len()
+            )));
+        }
+        let stateful = [("--save", &self.save), ("--restore", &self.restore)];
+        let stateful = stateful.into_iter().find(|(_, file)| file.is_some());
+        if let (Some((option, _)), 2..) = (stateful, specs.len()) {
+            return Err(Failure::Usage(format!(
+                "{option} is for one --limit: several together have no saved form. Replay them one at a time, each \
+                 with a file of its own"
             )));
         }
         let limit = |spec: &Spec| {

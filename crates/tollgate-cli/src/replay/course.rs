@@ -8,6 +8,7 @@ use super::gate::{Gate, NoPlace, Place, Verdict};
 use super::held::Held;
 use super::limit::Limit;
 use super::outcome::Counts;
+use super::state::Saved;
 use crate::failure::Failure;
 use crate::ingest::{Op, Record};
 
@@ -17,6 +18,8 @@ pub(super) const MOST_HELD: usize = 1 << 20;
 /// A replay under way. The gate outlives it, because what is held borrows from the gate.
 pub(super) struct Course<'g> {
     pub(super) limits: &'g [Limit],
+    /// What to begin with.
+    saved: Option<&'g Saved>,
     /// In force from the first record on.
     pub(super) gate: &'g OnceCell<Gate>,
     pub(super) counts: Counts,
@@ -31,13 +34,14 @@ pub(super) struct Course<'g> {
 impl<'g> Course<'g> {
     pub(super) fn new(
         limits: &'g [Limit],
+        saved: Option<&'g Saved>,
         gate: &'g OnceCell<Gate>,
         names: &'g [String],
         counts: Counts,
         decisions: Option<Decisions>,
     ) -> Self {
         let (admissions, reservations) = (Held::new(MOST_HELD), Held::new(MOST_HELD));
-        Self { limits, gate, counts, decisions, names, admissions, reservations }
+        Self { limits, saved, gate, counts, decisions, names, admissions, reservations }
     }
 
     /// Does what a record asks.
@@ -73,7 +77,7 @@ impl<'g> Course<'g> {
         if let Some(gate) = self.gate.get() {
             return Ok(gate);
         }
-        let gate = Gate::open(self.limits, t_ns).map_err(|error| Failure::Usage(error.to_string()))?;
+        let gate = Gate::open(self.limits, t_ns, self.saved)?;
         Ok(self.gate.get_or_init(|| gate))
     }
 

@@ -1,5 +1,6 @@
 //! The limits in force: one is a [`Limiter`], several are a [`MultiLimiter`], all or nothing.
 
+use std::io;
 use std::time::Duration;
 
 use tollgate::{
@@ -10,6 +11,8 @@ use tollgate::{
 use super::answer::{Answer, nanos};
 use super::limit::Limit;
 use super::overflow::Overflow;
+use super::state::Saved;
+use crate::failure::Failure;
 
 /// All limits of a replay, in force.
 pub(crate) struct Gate {
@@ -73,12 +76,19 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// When there is not enough memory.
-    pub(crate) fn open(limits: &[Limit], zero: u64) -> Result<Self, Error> {
+    /// When there is not enough memory; when `saved` is not to be restored under the only limit.
+    pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
+        let unbuilt = |error: Error| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
         let force = match limits {
-            [only] => Force::One(only.builder().clock(clock.clone()).build()?),
-            _ => Force::Several(several(limits).clock(clock.clone()).build()?),
+            [only] => {
+                let builder = only.builder().clock(clock.clone());
+                Force::One(match saved {
+                    None => builder.build().map_err(unbuilt)?,
+                    Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
+                })
+            }
+            _ => Force::Several(several(limits).clock(clock.clone()).build().map_err(unbuilt)?),
         };
         Ok(Self { zero, clock, limits: limits.to_vec(), force })
     }
@@ -179,6 +189,19 @@ impl Gate {
         };
     }
 
+    /// Writes what every key owes at this time: how many keys that is.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`; and several limits have no saved form, which [`Args`](super::Args) says before anything is read.
+    pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
+        self.clock.set(self.time(t_ns));
+        match &self.force {
+            Force::One(limiter) => limiter.save(out),
+            Force::Several(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
         let overflow = |(number, limit): (usize, &Limit)| match &self.force {
@@ -209,7 +232,7 @@ mod tests {
     fn gate(limits: &[&str]) -> Gate {
         let limit = |text: &&str| Limit::new(text.parse().expect(text), Some(64), 1).expect(text);
         let limits: Vec<Limit> = limits.iter().map(limit).collect();
-        Gate::open(&limits, 1_000 * SECOND).expect("it is small")
+        Gate::open(&limits, 1_000 * SECOND, None).expect("it is small")
     }
 
     /// Every limit's verdict and what remains of it.

@@ -18,6 +18,7 @@ mod limit;
 mod outcome;
 mod overflow;
 mod page;
+mod state;
 mod table;
 mod tallies;
 
@@ -34,6 +35,7 @@ use decisions::Decisions;
 use gate::Gate;
 use limit::Limit;
 use outcome::{Counts, Outcome};
+use state::Saved;
 use table::Table;
 
 /// Runs the command.
@@ -48,9 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let specs: Vec<String> = limits.iter().map(Limit::to_string).collect();
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
+    let saved = args.restore.as_deref().map(Saved::open).transpose()?;
     let gate = OnceCell::new();
     let counts = Counts::new(args.report.is_some());
-    let mut course = Course::new(&limits, &gate, &names, counts, decisions);
+    let mut course = Course::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
 
     let mut failure = None;
     let mut step = |record: Record<'_>| {
@@ -73,9 +76,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let overflows = gate.get().map(Gate::overflows).unwrap_or_default();
     let outcome = Outcome { counts: course.counts, read, limits: specs, overflows };
     show(args, &outcome, &names)?;
-    match &outcome.read.stopped {
-        None => Ok(()),
-        Some(why) => Err(Failure::Usage(format!("stopped early: {why}"))),
+    if let Some(why) = &outcome.read.stopped {
+        return Err(Failure::Usage(format!("stopped early: {why}")));
+    }
+    let Some(path) = &args.save else { return Ok(()) };
+    match (gate.get(), outcome.counts.time.span()) {
+        (Some(gate), Some((_, last))) => state::save(path, gate, last),
+        _ => Err(Failure::Usage(format!(
+            "no request was read, so there is nothing to save: {} is as it was",
+            path.display()
+        ))),
     }
 }
 
