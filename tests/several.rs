@@ -224,3 +224,15 @@ fn a_full_bucket_refuses_for_all_limits() {
         (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
     assert_eq!(refused.refused_by(), Some(1));
 }
+
+#[test]
+fn the_stats_of_the_limits_add_up_to_those_of_all() {
+    let (limiter, clock) =
+        several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
+    assert!(limiter.check(&1).is_allowed());
+    clock.advance(Duration::from_secs(2));
+    assert!(!limiter.check(&1).is_allowed());
+    let inserted = |number| limiter.stats_of(number).map(|stats| stats.inserted);
+    assert_eq!([inserted(0), inserted(1), inserted(2)], [Some(1), Some(1), None]);
+    assert_eq!(limiter.stats().inserted, 2);
+}

@@ -34,7 +34,8 @@ pub(crate) struct Timelines {
 }
 
 impl Timelines {
-    /// Reads all requests and says on standard error what could not be read. Peeks and resets are passed over.
+    /// Reads all requests and says on standard error what could not be read. Of a trace only checks are
+    /// requests.
     ///
     /// # Errors
     ///
@@ -43,9 +44,10 @@ impl Timelines {
         let mut numbers = HashMap::<Box<[u8]>, u32, ahash::RandomState>::default();
         let mut time = LogTime::default();
         let mut asks = Vec::new();
-        let mut too_many = false;
+        let (mut too_many, mut passed_over) = (false, 0_u64);
         let read = reading.each(|record| {
             if record.op != Op::Check {
+                passed_over += u64::from(!matches!(record.op, Op::Peek | Op::Reset));
                 return ControlFlow::Continue(());
             }
             let t_ns = time.decided_at(record.t_ns);
@@ -66,6 +68,12 @@ impl Timelines {
             ControlFlow::Continue(())
         })?;
         read.troubles(&reading.names()).iter().for_each(|trouble| say(trouble));
+        if passed_over > 0 {
+            say(&format!(
+                "lines that reserve or give back are passed over ({passed_over}): only checks are tried here. \
+                 `tollgate replay` follows them."
+            ));
+        }
         if let Some(why) = read.stopped {
             return Err(Failure::Usage(why));
         }

@@ -7,6 +7,7 @@ mod support;
 use reference::{Reference, line};
 use serde_json::{Value, json};
 use support::{LOG, MIDNIGHT, tollgate_reading};
+use tollgate_model::{Answer, Booking};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -101,6 +102,93 @@ fn every_algorithm_decides_as_the_model_does() {
 }
 
 #[test]
+fn what_is_given_back_is_what_the_model_gives_back() {
+    // A log of the engine gives back its newest admission only, one of the model then also the one before.
+    for spec in SPECS.into_iter().filter(|spec| !spec.starts_with("sliding-log")) {
+        let mut records = records(11);
+        // Windows have no places to reserve.
+        let takes = if spec.contains("bucket") { &["reserve", "check", "check"][..] } else { &["check"] };
+        for (number, record) in records.iter_mut().enumerate() {
+            record.op = match number % 7 {
+                2 => "refund",
+                5 => "cancel",
+                _ if record.op == "check" => takes[number % takes.len()],
+                _ => record.op,
+            };
+        }
+        let line_of = |Record { t_ns, key, cost, op }: &Record| match *op {
+            "refund" | "cancel" => json!({"t_ns": t_ns, "key": key, "op": op}),
+            "reserve" => json!({"t_ns": t_ns, "key": key, "cost": cost, "op": op, "max_wait_ns": 3 * SECOND}),
+            _ => json!({"t_ns": t_ns, "key": key, "cost": cost, "op": op}),
+        };
+        let trace: String = records.iter().map(|record| line_of(record).to_string() + "\n").collect();
+        let arguments = ["replay", "-", "--format", "trace", "--limit", spec, "--json", "--decisions", "-"];
+        let run = tollgate_reading(&arguments, trace.as_bytes());
+
+        let mut reference = Reference::new(spec, records[0].t_ns);
+        let (mut admitted, mut reserved) = (Vec::new(), Vec::new());
+        let (mut asked, mut units, mut found_nothing) = (0, 0, 0);
+        let mut lines = run.lines().into_iter();
+        for (number, t_ns, Record { key, cost, op, .. }) in decided(&records) {
+            match *op {
+                "check" => {
+                    let (answer, receipt) = reference.admit(key, t_ns, *cost);
+                    admitted.extend(receipt.map(|receipt| (key, receipt)));
+                    assert_eq!(lines.next(), Some(line(number, key, t_ns, answer)), "{spec}, cost {cost}");
+                }
+                "reserve" => {
+                    let booking = reference.reserve(key, t_ns, *cost, 3 * SECOND).expect("a bucket");
+                    let (got, wait) = (
+                        lines.next().expect("a line"),
+                        match &booking {
+                            Booking::Booked(place) => Some(reference.departure(place) - t_ns),
+                            Booking::Refused { wait_ns } => Some(*wait_ns),
+                            _ => None,
+                        },
+                    );
+                    let is_booked = matches!(booking, Booking::Booked(_));
+                    assert_eq!(
+                        (&got["line"], &got["allowed"]),
+                        (&json!(number), &json!(is_booked)),
+                        "{spec}"
+                    );
+                    let waits = if is_booked { &got["delay_ns"] } else { &got["retry_after_ns"] }.as_u64();
+                    // Of a full queue the model tells when there is room, the engine when the turn would come.
+                    let is_later = !is_booked && spec.ends_with("mode=queue") && waits > wait;
+                    assert!(waits == wait || is_later, "{spec}, line {number}: {waits:?}, {wait:?}");
+                    reserved.extend(booking.booked().map(|place| (key, place)));
+                }
+                "refund" => {
+                    let latest = admitted.iter().rposition(|(whose, _)| *whose == key);
+                    let back = latest.map(|at| reference.refund(admitted.remove(at).1, t_ns));
+                    (asked, units) = (asked + 1, units + back.unwrap_or(0));
+                    found_nothing += u64::from(back.is_none());
+                }
+                "cancel" => {
+                    let latest = reserved.iter().rposition(|(whose, _)| *whose == key);
+                    let back = latest.map(|at| reference.cancel(reserved.remove(at).1, t_ns));
+                    (asked, units) = (asked + 1, units + back.unwrap_or(0));
+                    found_nothing += u64::from(back.is_none());
+                }
+                "reset" => {
+                    reference.reset(key);
+                    admitted.retain(|(whose, _)| *whose != key);
+                    reserved.retain(|(whose, _)| *whose != key);
+                }
+                _ => {
+                    let answer = reference.peek(key, t_ns, *cost);
+                    assert_eq!(lines.next(), Some(line(number, key, t_ns, answer)), "{spec}, peek {cost}");
+                }
+            }
+        }
+        let summary: Value = serde_json::from_str(run.err.lines().next().expect("a summary")).expect("JSON");
+        let expected = json!({"asked": asked, "units": units, "found_nothing": found_nothing});
+        assert_eq!(summary["given_back"], expected, "{spec}");
+        assert!(units > 0 && found_nothing < asked, "{spec}: the trace gives something back");
+    }
+}
+
+#[test]
 fn several_limits_decide_as_their_models_do_together() {
     let pairs = [
         ["token-bucket:3/s", "fixed-window:10/min"],
@@ -122,20 +210,24 @@ fn several_limits_decide_as_their_models_do_together() {
             let admits: Vec<bool> =
                 models.iter().map(|(_, model)| model.peek(key, t_ns, *cost).allowed).collect();
             let allowed = admits.iter().all(|&admits| admits);
+            // Too large for one is too large for all together, whoever else refuses it for now.
+            let never = models.iter().any(|(_, model)| model.peek(key, t_ns, *cost).never);
             let mut answers = Vec::new();
-            for ((spec, model), admits) in models.iter_mut().zip(admits) {
-                let counts = allowed || spec.ends_with("count=all");
-                answers.push(match (counts, *op) {
-                    (true, "check") => model.check(key, t_ns, *cost),
-                    (true, _) => model.peek(key, t_ns, *cost),
-                    (false, _) => model.peek(key, t_ns, if admits { 0 } else { *cost }),
+            for ((_, model), admits) in models.iter_mut().zip(admits) {
+                // What is not charged and does not count it stands as it was.
+                let stands = if never { !model.peek(key, t_ns, *cost).never } else { admits && !allowed };
+                answers.push(match *op {
+                    _ if stands => model.peek(key, t_ns, 0),
+                    "check" => model.check(key, t_ns, *cost),
+                    _ => model.peek(key, t_ns, *cost),
                 });
             }
             let got = lines.next().expect("a line for each request");
             let tightest = answers.iter().min_by_key(|answer| answer.remaining).expect("there are two");
-            let never = answers.iter().any(|answer| answer.never);
             let wait = answers.iter().filter_map(|answer| answer.retry_after_ns).max();
-            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| !answer.allowed);
+            let delay = answers.iter().map(|answer| answer.delay_ns).max().filter(|_| allowed);
+            let stands_in_the_way = |answer: &Answer| if never { answer.never } else { !answer.allowed };
+            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| stands_in_the_way(answer));
             let refused_by: Vec<Value> = refusing.map(|(spec, _)| json!(canonical(spec))).collect();
             let expected = json!({
                 "line": number,
@@ -146,7 +238,7 @@ fn several_limits_decide_as_their_models_do_together() {
                 "remaining": tightest.remaining,
                 "retry_after_ns": if never { None } else { wait },
                 "reset_after_ns": answers.iter().map(|answer| answer.reset_after_ns).max(),
-                "delay_ns": answers.iter().map(|answer| answer.delay_ns).max(),
+                "delay_ns": delay.unwrap_or(0),
                 "never": never,
                 "refused_by": if allowed { Value::Null } else { refused_by.into() },
             });

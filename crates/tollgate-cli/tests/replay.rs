@@ -123,22 +123,22 @@ fn costs_are_read_from_their_field() {
 }
 
 #[test]
-fn a_trace_peeks_and_resets_and_its_refunds_are_counted_as_unreadable() {
+fn a_trace_peeks_refunds_and_resets_and_only_what_is_decided_is_a_decision() {
     let trace = r#"{"t_ns":0,"key":"a"}
 {"t_ns":1,"key":"a","op":"peek"}
 {"t_ns":2,"key":"a"}
 {"t_ns":3,"key":"a","op":"refund"}
-{"t_ns":4,"key":"a","op":"reset"}
-{"t_ns":5,"key":"a"}
+{"t_ns":4,"key":"a"}
+{"t_ns":5,"key":"a","op":"reset"}
+{"t_ns":6,"key":"a"}
 "#;
     let arguments = ["replay", "-", "--limit", "fixed-window:1/d"];
-    let run = tollgate_reading(&[&arguments[..], &["--json"]].concat(), trace.as_bytes());
-    let object = run.json();
-    assert_eq!([&object["requests"], &object["denied"], &object["malformed"]], [3, 1, 1]);
-    assert!(run.err.contains("4: refund comes with a later version"), "{}", run.err);
+    let object = tollgate_reading(&[&arguments[..], &["--json"]].concat(), trace.as_bytes()).json();
+    assert_eq!([&object["requests"], &object["denied"], &object["malformed"]], [4, 1, 0]);
+    assert_eq!(object["given_back"], json!({"asked": 1, "units": 1, "found_nothing": 0}));
     let lines = tollgate_reading(&[&arguments[..], &["--decisions", "-"]].concat(), trace.as_bytes()).lines();
     let seen: Vec<_> = lines.iter().map(|line| (line["line"].as_u64(), line["allowed"].as_bool())).collect();
-    let expected = [(1, true), (2, false), (3, false), (6, true)];
+    let expected = [(1, true), (2, false), (3, false), (5, true), (7, true)];
     assert_eq!(seen, expected.map(|(line, allowed)| (Some(line), Some(allowed))));
 }
 
@@ -229,6 +229,26 @@ fn a_table_that_is_too_small_says_so() {
     let ample = tollgate_reading(&arguments, trace.as_bytes());
     assert_eq!(ample.json().get("full_table"), None);
     assert_eq!((&ample.json()["allowed"], ample.err.as_str()), (&json!(400), ""));
+}
+
+#[test]
+fn of_several_limits_each_says_whether_it_had_room() {
+    let trace: String = (0..400).map(|i| format!("{{\"t_ns\":{i},\"key\":\"key {i}\"}}\n")).collect();
+    let limits = ["--limit", "fixed-window:2/h", "--limit", "token-bucket:1/ns"];
+    let arguments = [&["replay", "-", "--json", "--max-keys", "1"][..], &limits].concat();
+    let run = tollgate_reading(&arguments, trace.as_bytes()).json();
+    let full = run["full_table"].as_array().expect("one limit's debts last");
+    let limits: Vec<_> = full.iter().map(|full| &full["limit"]).collect();
+    assert_eq!(limits, ["fixed-window:2/h"], "the other's are paid before the next key comes");
+}
+
+#[test]
+fn more_limits_than_hold_together_are_refused() {
+    let mut arguments = vec!["replay", "-"];
+    (0..9).for_each(|_| arguments.extend(["--limit", LIMIT]));
+    let run = tollgate(&arguments);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("there are 9 limits, but at most 8"), "{}", run.err);
 }
 
 #[test]

@@ -282,6 +282,16 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         stats
     }
 
+    /// [`stats`](Self::stats) of one limit, by its number as given to the builder, from 0. `None` when there is no such
+    /// limit.
+    #[must_use]
+    pub fn stats_of(&self, number: usize) -> Option<Stats> {
+        let limit = self.limits.iter().find(|limit| limit.number == number)?;
+        let mut stats = Stats::default();
+        limit.table.add_stats(&mut stats);
+        Some(stats)
+    }
+
     #[inline]
     fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let name = key.name(&self.identity);

@@ -58,8 +58,8 @@ the approximate rate; 3 sources were let through slightly above the threshold,
 by less than 15 %, and no source was limited below it. How the means were taken
 is not said there, so compare the magnitudes only.
 
-The log is kept in memory: about 40 bytes a request, and its keys. Peeks and
-resets of a trace are passed over.
+The log is kept in memory: about 40 bytes a request, and its keys. Of a
+trace only checks are tried, as if nothing were reserved or given back.
 
 Examples:
   tollgate accuracy access.log

@@ -1,7 +1,7 @@
 //! The records of one block of lines, without the block: entries of one size, and all keys end to end.
 //!
 //! ```text
-//!   keys     1 9 4 . 1 8 7 . 1 6 8 . 2 3 0 | 2 0 0 1 : d b 8 : : / 6 4 | ...
+//!   keys     1 9 4 . 1 8 7 . 1 6 8 . 2 3 0 | 2 0 0 1 : d b 8 : : / 6 4 | ...    of a trace, each with its id
 //!   entries  { time, cost, line, op, key_end ^ }              { ... ^ }
 //! ```
 //!
@@ -17,8 +17,12 @@ pub(crate) enum Op {
     Check,
     /// Decide only.
     Peek,
-    /// Give the cost back.
+    /// Give back what a check took.
     Refund,
+    /// Take now to act later.
+    Reserve,
+    /// Give back what a reservation took.
+    Cancel,
     /// Forget the key.
     Reset,
 }
@@ -34,20 +38,28 @@ pub(crate) struct Record<'a> {
     pub(crate) t_ns: u64,
     /// What it is counted under. Bytes: a log may hold any.
     pub(crate) key: &'a [u8],
-    /// How much it takes.
+    /// How much it takes; of a refund, how much it gives back at most.
     pub(crate) cost: u64,
     /// What it asks for.
     pub(crate) op: Op,
+    /// By which name a later record gives back what it takes, or what it gives back; empty when it says none.
+    pub(crate) id: &'a [u8],
+    /// How long a reservation may wait.
+    pub(crate) max_wait_ns: u64,
+    /// Whether a later record may give back what it takes: that of a log never does.
+    pub(crate) is_trace: bool,
     /// Whether it ends its block: of a live source, nothing behind it may have been written yet.
     pub(crate) is_last: bool,
 }
 
-/// A record in a batch. Its key reaches from the end of the key before it to `key_end`.
+/// A record in a batch. Its key reaches from the end of the id before it to `key_end`.
 #[derive(Debug)]
 struct Entry {
     t_ns: u64,
     cost: u64,
     key_end: u32,
+    /// Its id follows its key.
+    id_len: u32,
     /// From the start of the batch: the first line is 0.
     line: u32,
     op: Op,
@@ -69,20 +81,21 @@ pub(crate) struct Batch {
     /// Where a parser appends the key of the record that it is about to push.
     pub(crate) keys: Vec<u8>,
     entries: Vec<Entry>,
+    /// How long its reservations may wait, in their order.
+    waits: Vec<u64>,
+    /// Whether its records are those of a trace.
+    is_trace: bool,
 }
 
 impl Batch {
     /// Makes it empty for the next block; keeps the memory.
     pub(crate) fn restart(&mut self, file: usize) {
-        let (mut keys, mut entries, mut samples) = (
-            std::mem::take(&mut self.keys),
-            std::mem::take(&mut self.entries),
-            std::mem::take(&mut self.samples),
-        );
+        let Self { mut keys, mut entries, mut waits, mut samples, .. } = std::mem::take(self);
         keys.clear();
         entries.clear();
+        waits.clear();
         samples.clear();
-        *self = Self { file, keys, entries, samples, ..Self::default() };
+        *self = Self { file, keys, entries, waits, samples, ..Self::default() };
     }
 
     /// Completes the record of the current line; its key is what was appended to `keys`.
@@ -90,12 +103,23 @@ impl Batch {
         // A block of at most a MiB holds fewer lines and fewer bytes of keys than a u32 counts: a key grows
         // by no more than an IPv6 prefix's text over its line.
         let (key_end, line) = (self.keys.len() as u32, (self.lines - 1) as u32);
-        self.entries.push(Entry { t_ns, cost, key_end, line, op });
+        self.entries.push(Entry { t_ns, cost, key_end, id_len: 0, line, op });
+    }
+
+    /// [`push`](Self::push) for a record of a trace, which may have an id and, if it is a reservation, has a wait.
+    pub(crate) fn push_traced(&mut self, t_ns: u64, cost: u64, op: Op, id: &[u8], max_wait_ns: u64) {
+        self.is_trace = true;
+        self.push(t_ns, cost, op);
+        self.keys.extend_from_slice(id);
+        self.entries.last_mut().expect("it was pushed").id_len = id.len() as u32;
+        if op == Op::Reserve {
+            self.waits.push(max_wait_ns);
+        }
     }
 
     /// Counts the current line as malformed and drops what it may have left in `keys`.
     pub(crate) fn refuse(&mut self, text: &[u8], reason: Refusal) {
-        self.keys.truncate(self.entries.last().map_or(0, |entry| entry.key_end as usize));
+        self.keys.truncate(self.entries.last().map_or(0, |entry| (entry.key_end + entry.id_len) as usize));
         self.malformed += 1;
         if self.samples.len() < SAMPLES {
             let line = self.lines - 1;
@@ -111,13 +135,25 @@ impl Batch {
     /// The records in the order of their lines, when the line before the first is number `before`.
     pub(crate) fn records(&self, before: u64) -> impl Iterator<Item = Record<'_>> {
         let mut key_start = 0;
+        let mut waits = self.waits.iter().copied();
         self.entries.iter().enumerate().map(move |(index, entry)| {
             let key_end = entry.key_end as usize;
-            let key = &self.keys[key_start..key_end];
-            key_start = key_end;
-            let line = before + 1 + u64::from(entry.line);
-            let is_last = index + 1 == self.entries.len();
-            Record { file: self.file, line, t_ns: entry.t_ns, key, cost: entry.cost, op: entry.op, is_last }
+            let id_end = key_end + entry.id_len as usize;
+            let (key, id) = (&self.keys[key_start..key_end], &self.keys[key_end..id_end]);
+            key_start = id_end;
+            let &Entry { t_ns, cost, op, .. } = entry;
+            Record {
+                file: self.file,
+                line: before + 1 + u64::from(entry.line),
+                t_ns,
+                key,
+                cost,
+                op,
+                id,
+                max_wait_ns: if op == Op::Reserve { waits.next().unwrap_or(0) } else { 0 },
+                is_trace: self.is_trace,
+                is_last: index + 1 == self.entries.len(),
+            }
         })
     }
 }

@@ -66,15 +66,21 @@ fn names(sample: &[u8]) -> Vec<String> {
 }
 
 /// The texts of the named fields of the object in a line.
-pub(crate) fn texts<'a>(line: &'a [u8], names: Parts<&str>) -> Result<Parts<Cow<'a, [u8]>>, Refusal> {
-    let mut texts = [const { None }; 4];
+pub(crate) fn texts<'a, const N: usize>(
+    line: &'a [u8],
+    names: [Option<&str>; N],
+) -> Result<[Option<Cow<'a, [u8]>>; N], Refusal> {
+    let mut texts = [const { None }; N];
     for (text, value) in texts.iter_mut().zip(values(line, names)?) {
         *text = value.map(text_of).transpose()?.flatten();
     }
     Ok(texts)
 }
 
-fn values<'a>(line: &'a [u8], names: Parts<&str>) -> Result<Parts<&'a RawValue>, Refusal> {
+fn values<'a, const N: usize>(
+    line: &'a [u8],
+    names: [Option<&str>; N],
+) -> Result<[Option<&'a RawValue>; N], Refusal> {
     let mut input = serde_json::Deserializer::from_slice(line);
     let mut found = Wanted { names }.deserialize(&mut input).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => "not a JSON object, or not in UTF-8",
@@ -86,7 +92,7 @@ fn values<'a>(line: &'a [u8], names: Parts<&str>) -> Result<Parts<&'a RawValue>,
     for (at, name) in names.iter().enumerate() {
         let (None, Some(outer)) = (found.whole[at], found.outer[at]) else { continue };
         let inner = name.and_then(|name| name.split_once('.')).map(|(_, inner)| inner);
-        let mut names = [None; 4];
+        let mut names = [None; N];
         names[at] = inner;
         if outer.get().starts_with('{') {
             found.whole[at] = values(outer.get().as_bytes(), names)?[at];
@@ -111,38 +117,37 @@ fn text_of(value: &RawValue) -> Result<Option<Cow<'_, [u8]>>, Refusal> {
 }
 
 /// Walks an object and keeps the values of some fields; everything else is skipped unbuilt.
-struct Wanted<'n> {
-    names: Parts<&'n str>,
+struct Wanted<'n, const N: usize> {
+    names: [Option<&'n str>; N],
 }
 
 /// What was found under each wanted name.
-#[derive(Default)]
-struct Found<'a> {
+struct Found<'a, const N: usize> {
     /// Under the name as it stands.
-    whole: Parts<&'a RawValue>,
+    whole: [Option<&'a RawValue>; N],
     /// Under the part of the name before the first point.
-    outer: Parts<&'a RawValue>,
+    outer: [Option<&'a RawValue>; N],
 }
 
-impl<'de> DeserializeSeed<'de> for Wanted<'_> {
-    type Value = Found<'de>;
+impl<'de, const N: usize> DeserializeSeed<'de> for Wanted<'_, N> {
+    type Value = Found<'de, N>;
 
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Found<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
         input.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Wanted<'_> {
-    type Value = Found<'de>;
+impl<'de, const N: usize> Visitor<'de> for Wanted<'_, N> {
+    type Value = Found<'de, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = Found { whole: [None; N], outer: [None; N] };
         while let Some(matches) = map.next_key_seed(Name { wanted: self.names })? {
-            if matches == [Match::No; 4] {
+            if matches == [Match::No; N] {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
@@ -168,26 +173,26 @@ enum Match {
 }
 
 /// Compares a field's name with the wanted ones, in place.
-struct Name<'n> {
-    wanted: Parts<&'n str>,
+struct Name<'n, const N: usize> {
+    wanted: [Option<&'n str>; N],
 }
 
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = [Match; 4];
+impl<'de, const N: usize> DeserializeSeed<'de> for Name<'_, N> {
+    type Value = [Match; N];
 
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<[Match; 4], D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<[Match; N], D::Error> {
         input.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Name<'_> {
-    type Value = [Match; 4];
+impl<const N: usize> Visitor<'_> for Name<'_, N> {
+    type Value = [Match; N];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<[Match; 4], E> {
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<[Match; N], E> {
         Ok(self.wanted.map(|wanted| match wanted.and_then(|wanted| wanted.strip_prefix(name)) {
             Some("") => Match::Whole,
             Some(rest) if rest.starts_with('.') => Match::Outer,

@@ -1,15 +1,26 @@
 //! Traces: what to ask a limiter, one JSON object a line, with nothing to guess.
 //!
 //! ```text
-//!   {"t_ns":0,"key":"a","cost":1,"op":"check"}
+//!   {"t_ns":0,"key":"a","cost":1,"op":"check","id":"r1"}
+//!   {"t_ns":5,"key":"a","op":"refund","id":"r1"}
+//!   {"t_ns":9,"key":"a","op":"reserve","max_wait_ns":1000000}
 //! ```
 //!
-//! `op` is `check` (the default), `peek`, `refund` or `reset`; the default cost is 1. The key is taken as it
+//! | op                  | cost                                  | id                                | max_wait_ns |
+//! |---------------------|---------------------------------------|-----------------------------------|-------------|
+//! | `check` (no op)     | default 1                             | a name for a refund               | -           |
+//! | `peek`              | default 1                             | -                                 | -           |
+//! | `reserve`           | default 1                             | a name for a cancel               | needed      |
+//! | `refund`            | what comes back at most; default: all | which check; default: the latest  | -           |
+//! | `cancel`            | -                                     | which reserve; default: the latest | -           |
+//! | `reset`             | no meaning                            | -                                 | -           |
+//!
+//! What has no place in a line makes it unreadable: to pass over it would be to misread it. The key is taken as it
 //! stands, an IPv6 address too: a trace says what it means.
 
 use super::batch::{Batch, Op};
 use super::error::IngestError;
-use super::fields::{self, Parts};
+use super::fields;
 use super::json;
 use super::key::{KeyBy, Keyer};
 use super::lines;
@@ -17,7 +28,8 @@ use super::malformed::Refusal;
 use super::options::Options;
 use super::time;
 
-const NAMES: Parts<&str> = [Some("t_ns"), Some("key"), Some("cost"), Some("op")];
+const NAMES: [Option<&str>; 6] =
+    [Some("t_ns"), Some("key"), Some("cost"), Some("op"), Some("id"), Some("max_wait_ns")];
 
 /// Reads the lines of a trace.
 #[derive(Debug)]
@@ -54,20 +66,43 @@ impl Parser {
     }
 
     fn line(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
-        let [time, key, cost, op] = json::texts(line, NAMES)?;
+        let [time, key, cost, op, id, max_wait] = json::texts(line, NAMES)?;
         let time = time.as_deref().ok_or("no t_ns in it")?;
         let t_ns = time::whole_number(time).ok_or("t_ns is not a whole number that fits 64 bits")?;
-        let cost = cost.as_deref().map_or(Ok(1), fields::cost)?;
         let op = match op.as_deref() {
             None | Some(b"check") => Op::Check,
             Some(b"peek") => Op::Peek,
             Some(b"refund") => Op::Refund,
+            Some(b"reserve") => Op::Reserve,
+            Some(b"cancel") => Op::Cancel,
             Some(b"reset") => Op::Reset,
-            Some(_) => return Err("op is not one of check, peek, refund, reset"),
+            Some(_) => return Err("op is not one of check, peek, refund, reserve, cancel, reset"),
+        };
+        let cost = match (op, cost.as_deref()) {
+            (Op::Cancel, Some(_)) => return Err("a cancel gives all back: it has no cost"),
+            (Op::Refund, None) => u64::MAX,
+            (_, None) => 1,
+            (_, Some(cost)) => fields::cost(cost)?,
+        };
+        let id = match (op, id.as_deref()) {
+            (_, None) => &[][..],
+            (_, Some([])) => return Err("the id is empty"),
+            (Op::Peek | Op::Reset, Some(_)) => return Err("only what takes or gives back has an id"),
+            (_, Some(id)) => id,
+        };
+        let max_wait_ns = match (op, max_wait.as_deref()) {
+            (Op::Reserve, None) => {
+                return Err("a reserve needs max_wait_ns: the longest wait, in nanoseconds");
+            }
+            (Op::Reserve, Some(wait)) => {
+                time::whole_number(wait).ok_or("max_wait_ns is not a whole number that fits 64 bits")?
+            }
+            (_, None) => 0,
+            (_, Some(_)) => return Err("only a reserve has max_wait_ns"),
         };
         let has_key = self.keyer.write(&mut batch.keys, key.as_deref().unwrap_or_default(), b"");
         batch.without_key += u64::from(!has_key);
-        batch.push(t_ns, cost, op);
+        batch.push_traced(t_ns, cost, op, id, max_wait_ns);
         Ok(())
     }
 }
@@ -106,6 +141,29 @@ mod tests {
     }
 
     #[test]
+    fn ids_and_waits_stay_with_their_lines() {
+        let text = r#"{"t_ns":0,"key":"a","id":"r1"}
+{"t_ns":1,"key":"b","op":"reserve","max_wait_ns":5}
+broken
+{"t_ns":2,"key":"c","op":"reserve","max_wait_ns":6,"id":"r2"}
+{"t_ns":3,"key":"a","op":"refund","id":"r1"}
+{"t_ns":4,"key":"c","op":"cancel"}"#;
+        let parser = Parser::new("f.trace", &options()).expect("the options fit a trace");
+        let mut batch = Batch::default();
+        parser.block(text.as_bytes(), &mut batch);
+        let seen: Vec<_> = batch.records(0).map(|r| (r.op, r.key, r.id, r.max_wait_ns, r.cost)).collect();
+        let expected = [
+            (Op::Check, &b"a"[..], &b"r1"[..], 0, 1),
+            (Op::Reserve, b"b", b"", 5, 1),
+            (Op::Reserve, b"c", b"r2", 6, 1),
+            (Op::Refund, b"a", b"r1", 0, u64::MAX),
+            (Op::Cancel, b"c", b"", 0, 1),
+        ];
+        assert_eq!(seen, expected);
+        assert!(batch.records(0).all(|record| record.is_trace));
+    }
+
+    #[test]
     fn a_line_without_meaning_is_refused() {
         let lines = [
             r#"{"key":"a"}"#,
@@ -113,6 +171,12 @@ mod tests {
             r#"{"t_ns":-1,"key":"a"}"#,
             r#"{"t_ns":1,"key":"a","op":"spend"}"#,
             r#"{"t_ns":1,"key":"a","cost":-1}"#,
+            r#"{"t_ns":1,"key":"a","id":""}"#,
+            r#"{"t_ns":1,"key":"a","op":"peek","id":"r"}"#,
+            r#"{"t_ns":1,"key":"a","op":"reserve"}"#,
+            r#"{"t_ns":1,"key":"a","op":"reserve","max_wait_ns":-1}"#,
+            r#"{"t_ns":1,"key":"a","max_wait_ns":1}"#,
+            r#"{"t_ns":1,"key":"a","op":"cancel","cost":1}"#,
         ];
         for line in lines {
             assert_eq!(parse(line), [], "{line}");

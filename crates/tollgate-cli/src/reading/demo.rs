@@ -53,6 +53,9 @@ pub(super) fn read(
             key: &key,
             cost: 1,
             op: Op::Check,
+            id: &[],
+            max_wait_ns: 0,
+            is_trace: false,
             is_last: false,
         };
         if each(record).is_break() {

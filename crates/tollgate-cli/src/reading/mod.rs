@@ -2,7 +2,6 @@
 
 mod demo;
 mod log_time;
-mod refunds;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -10,11 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::ingest::{
-    self, Format, KeyBy, Malformed, Op, Options, PrefixLen, Progress, Record, Source, Totals,
-};
+use crate::ingest::{self, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals};
 use crate::progress::FileBar;
-use refunds::Refunds;
 
 pub(crate) use log_time::LogTime;
 
@@ -104,16 +100,13 @@ impl Reading {
     pub(crate) fn each(&self, mut each: impl FnMut(Record<'_>) -> ControlFlow<()>) -> Result<Read, Failure> {
         let progress = Arc::<Progress>::default();
         let bar = FileBar::watching(&progress);
-        let mut refunds = Refunds::default();
-        let each = |record: Record<'_>| match record.op {
-            Op::Refund => refunds.refuse(record),
-            Op::Check | Op::Peek | Op::Reset => each(record),
-        };
         let start = Instant::now();
         let outcome = if self.demo {
-            demo::read(self.options(), &progress, each).map_err(Failure::Usage).map(|totals| (totals, None))
+            demo::read(self.options(), &progress, &mut each)
+                .map_err(Failure::Usage)
+                .map(|totals| (totals, None))
         } else {
-            match ingest::read(&self.sources(), &self.options(), &progress, each) {
+            match ingest::read(&self.sources(), &self.options(), &progress, &mut each) {
                 Ok(totals) => Ok((totals, None)),
                 Err(stopped) if stopped.totals.records == 0 => Err(Failure::Usage(stopped.error.to_string())),
                 Err(stopped) => Ok((stopped.totals, Some(stopped.error.to_string()))),
@@ -121,8 +114,7 @@ impl Reading {
         };
         let elapsed = start.elapsed();
         drop(bar);
-        let (mut totals, stopped) = outcome?;
-        refunds.add_to(&mut totals);
+        let (totals, stopped) = outcome?;
         Ok(Read { totals, elapsed, stopped })
     }
 

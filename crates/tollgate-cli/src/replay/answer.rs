@@ -1,11 +1,14 @@
-//! What all limits together say of one request.
+//! What a replay tells of one request: the numbers of a line of `--decisions`, of one limit or of several together.
 
-use tollgate::Decision;
+use std::time::Duration;
 
-/// The decisions of all limits on one request, as one.
+use tollgate::{Decision, MultiDecision, Part};
+
+/// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Answer {
-    /// Of the limit that leaves the least.
+    pub(crate) allowed: bool,
+    /// Of the limit that leaves the least, the first of them.
     pub(crate) limit: u64,
     /// The least that any limit leaves.
     pub(crate) remaining: u64,
@@ -17,27 +20,43 @@ pub(crate) struct Answer {
     pub(crate) delay_ns: u64,
     /// Whether the cost is above some limit.
     pub(crate) never: bool,
-    /// The limits that refuse, in their order.
+    /// The limits that refuse, in their order; when the cost is above some of them, those.
     pub(crate) refused_by: Vec<usize>,
-    seen: bool,
 }
 
-impl Answer {
-    /// Adds the decision of limit `index`.
-    pub(crate) fn add(&mut self, index: usize, decision: &Decision<'_>) {
-        let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let remaining = decision.remaining();
-        if !self.seen || remaining < self.remaining {
-            (self.limit, self.remaining) = (decision.limit(), remaining);
+/// A length of time as the summary has it, 584 years at most.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl From<&Decision<'_>> for Answer {
+    fn from(decision: &Decision<'_>) -> Self {
+        let allowed = decision.is_allowed();
+        Self {
+            allowed,
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_ns: decision.retry_after().map(nanos),
+            reset_after_ns: nanos(decision.reset_after()),
+            delay_ns: nanos(decision.delay()),
+            never: decision.is_never(),
+            refused_by: if allowed { Vec::new() } else { vec![0] },
         }
-        self.seen = true;
-        self.reset_after_ns = self.reset_after_ns.max(nanos(decision.reset_after()));
-        self.delay_ns = self.delay_ns.max(nanos(decision.delay()));
-        self.never |= decision.is_never();
-        if !decision.is_allowed() {
-            self.refused_by.push(index);
+    }
+}
+
+impl From<&MultiDecision<'_>> for Answer {
+    fn from(decision: &MultiDecision<'_>) -> Self {
+        let tightest = decision.parts().min_by_key(Part::remaining);
+        Self {
+            allowed: decision.is_allowed(),
+            limit: tightest.map_or(0, |part| part.limit()),
+            remaining: tightest.map_or(0, |part| part.remaining()),
+            retry_after_ns: decision.retry_after().map(nanos),
+            reset_after_ns: nanos(decision.reset_after()),
+            delay_ns: nanos(decision.delay()),
+            never: decision.is_never(),
+            refused_by: decision.parts().filter(Part::refuses).map(|part| part.number()).collect(),
         }
-        let wait = decision.retry_after().map(nanos);
-        self.retry_after_ns = if self.never { None } else { self.retry_after_ns.max(wait) };
     }
 }

@@ -11,6 +11,9 @@ use crate::spec::{Spec, refusal};
 /// What `--demo` is limited to when nothing is said.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
 
+/// The most limits that a `MultiLimiter` holds.
+const MOST: usize = 8;
+
 /// Decide every request of a log by its own timestamps: who would have been refused?
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER)]
@@ -33,8 +36,8 @@ pub(crate) struct Args {
     ///   sliding-log     count=allowed|all
     ///
     /// With several limits a request is admitted when all admit it; a refused
-    /// one is charged to none. A limit with count=all counts every request that
-    /// it sees, whichever limit refuses it.
+    /// one is charged to none. A limit with count=all counts the requests that
+    /// it refuses itself, not those that only others refuse. At most 8.
     #[arg(long = "limit", value_name = "SPEC", verbatim_doc_comment)]
     specs: Vec<Spec>,
 
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     ///
     /// Fields: line, key, t_ns (when it was decided), allowed, limit, remaining, retry_after_ns (null when
     /// allowed or never), reset_after_ns, delay_ns, never. With several limits also refused_by (those that
-    /// refuse, or null); the numbers are then the tightest remaining and the longest waits. With several
+    /// refuse, or null; of a request that never passes, those that it is too large for); the numbers are then the tightest remaining and the longest waits. With several
     /// files also file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) decisions: Option<PathBuf>,
@@ -65,15 +68,42 @@ pub(crate) struct Args {
     /// mattered; otherwise the outcome is that of unlimited memory.
     #[arg(long, value_name = "N")]
     max_keys: Option<usize>,
+
+    /// Write what every key owes after the last record, for --restore; needs one --limit
+    ///
+    /// The file replaces an older one as a whole. It holds no key, but the secret by which keys are named: it is
+    /// readable by its owner only. When reading stops early, nothing is written.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    pub(super) save: Option<PathBuf>,
+
+    /// Begin with what --save wrote under the same --limit, so that a log can be replayed in pieces
+    ///
+    /// The time between counts as passed, by the logs' own times. What was admitted before cannot be given back.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    pub(super) restore: Option<PathBuf>,
 }
 
 const AFTER: &str = "\
 Every record is decided at the latest time seen so far, so a clock that steps
 back never mints a token; records earlier than that are counted as out of order.
 Windows are aligned to the Unix epoch. Lines that cannot be read are counted,
-and the first few are shown. In a trace, `peek` decides without charging and
-appears in --decisions only, `reset` forgives the key, and `refund` is not
-supported yet and counted as unreadable.
+and the first few are shown.
+
+A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
+
+  check     decides and charges; the op when there is none
+  peek      decides without charging; appears in --decisions only
+  reserve   takes now to act later, within max_wait_ns: one bucket --limit only.
+            Refused, its retry_after_ns is the wait that it would have taken
+  refund    gives back what a check took, or cost units of it
+  cancel    gives back a reserve that has not departed yet
+  reset     forgives the key
+
+A refund or a cancel means the check or reserve of the same key and \"id\";
+without an id the key's latest that was not given back yet. Only the latest
+1,048,576 admissions and as many reservations are remembered for that, none from
+before a reset. The summary has the units given back, and how many refunds and
+cancels found nothing.
 
 Exit code: 0, or 2 when an argument or a file is unusable.
 
@@ -83,6 +113,8 @@ Examples:
   tollgate replay access.log --limit sliding-window:100/min --report page.html
   tollgate replay *.log.gz --limit fixed-window:10/s --limit sliding-log:1000/h
   zcat dns.log.gz | tollgate replay - --format tsv --limit fixed-window:100/s
+  tollgate replay jobs.trace --limit leaky-bucket:10/s,mode=queue --decisions -
+  tollgate replay monday.log --limit sliding-log:1000/d --save week.state
   tollgate replay llm.csv --key global --cost-field tokens \\
       --limit token-bucket:100_000/min --json";
 
@@ -99,6 +131,20 @@ impl Args {
             }
             say(&format!("No --limit given: trying {DEMO_LIMIT}.\n"));
             specs.push(DEMO_LIMIT.parse().expect("a constant that tests read"));
+        }
+        if specs.len() > MOST {
+            return Err(Failure::Usage(format!(
+                "there are {} limits, but at most {MOST} hold together: leave out those that others imply",
+                specs.len()
+            )));
+        }
+        let stateful = [("--save", &self.save), ("--restore", &self.restore)];
+        let stateful = stateful.into_iter().find(|(_, file)| file.is_some());
+        if let (Some((option, _)), 2..) = (stateful, specs.len()) {
+            return Err(Failure::Usage(format!(
+                "{option} is for one --limit: several together have no saved form. Replay them one at a time, each \
+                 with a file of its own"
+            )));
         }
         let limit = |spec: &Spec| {
             let limit = Limit::new(*spec, self.max_keys, specs.len())

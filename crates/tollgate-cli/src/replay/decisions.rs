@@ -41,14 +41,8 @@ impl Decisions {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub(crate) fn write(
-        &mut self,
-        record: &Record<'_>,
-        t_ns: u64,
-        allowed: bool,
-        answer: &Answer,
-    ) -> Result<(), Failure> {
-        self.line(record, t_ns, allowed, answer).map_err(Failure::writing(&self.what))
+    pub(crate) fn write(&mut self, record: &Record<'_>, t_ns: u64, answer: &Answer) -> Result<(), Failure> {
+        self.line(record, t_ns, answer).map_err(Failure::writing(&self.what))
     }
 
     /// Writes out what is still held back.
@@ -60,7 +54,7 @@ impl Decisions {
         self.out.flush().map_err(Failure::writing(&self.what))
     }
 
-    fn line(&mut self, record: &Record<'_>, t_ns: u64, allowed: bool, answer: &Answer) -> io::Result<()> {
+    fn line(&mut self, record: &Record<'_>, t_ns: u64, answer: &Answer) -> io::Result<()> {
         let out = &mut self.out;
         out.write_all(b"{")?;
         if let Some(file) = self.files.get(record.file) {
@@ -70,7 +64,8 @@ impl Decisions {
         }
         write!(out, "\"line\":{},\"key\":", record.line)?;
         serde_json::to_writer(&mut *out, &String::from_utf8_lossy(record.key))?;
-        let &Answer { limit, remaining, retry_after_ns, reset_after_ns, delay_ns, never, .. } = answer;
+        let &Answer { allowed, limit, remaining, retry_after_ns, reset_after_ns, delay_ns, never, .. } =
+            answer;
         write!(out, ",\"t_ns\":{t_ns},\"allowed\":{allowed},\"limit\":{limit},\"remaining\":{remaining}")?;
         match retry_after_ns {
             None => out.write_all(b",\"retry_after_ns\":null")?,

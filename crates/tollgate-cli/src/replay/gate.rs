@@ -1,27 +1,74 @@
-//! One or several limits in a row: a request passes when all of them admit it, and a refused one is charged to
-//! none of them.
-//!
-//! Records come one by one from one thread, so it is exact to ask all limits first (`peek`) and to charge them
-//! afterwards. A limit with `count=all` counts every request that it sees, whichever limit refuses it.
+//! The limits in force: one is a [`Limiter`], several are a [`MultiLimiter`], all or nothing.
 
+use std::io;
 use std::time::Duration;
 
-use tollgate::{Decision, Error, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{
+    Decision, Error, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota, Reservation,
+    ReserveError, Timestamp, TscClock,
+};
 
+use super::answer::{Answer, nanos};
 use super::limit::Limit;
+use super::overflow::Overflow;
+use super::state::Saved;
+use crate::failure::Failure;
 
 /// All limits of a replay, in force.
 pub(crate) struct Gate {
     /// Unix time of the clock's zero: the first record's.
     zero: u64,
     clock: ManualClock,
-    limits: Vec<Enforced>,
+    limits: Vec<Limit>,
+    force: Force,
 }
 
-/// A limit in force.
-struct Enforced {
-    limit: Limit,
-    limiter: Limiter<[u8], Quota, ManualClock>,
+/// What decides.
+#[expect(clippy::large_enum_variant, reason = "there is one, and no check follows a pointer to it")]
+enum Force {
+    One(One),
+    Several(MultiLimiter<[u8], ManualClock>),
+}
+
+/// One limit in force.
+type One = Limiter<[u8], Quota, ManualClock>;
+
+/// A reservation of it.
+pub(crate) type Place<'g> = Reservation<'g, One>;
+
+/// Why the limits cannot do at all what a trace asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// A reservation, of a limit that counts in windows.
+    Windows,
+    /// A reservation, of several limits.
+    Several,
+    /// A refund of a part, of several limits.
+    Part,
+}
+
+/// The answer to one request.
+pub(crate) enum Verdict<'g> {
+    One(Decision<'g>),
+    Several(MultiDecision<'g>),
+}
+
+impl Verdict<'_> {
+    /// Whether the request is admitted.
+    pub(crate) fn is_allowed(&self) -> bool {
+        match self {
+            Self::One(decision) => decision.is_allowed(),
+            Self::Several(decision) => decision.is_allowed(),
+        }
+    }
+
+    /// In numbers.
+    pub(crate) fn answer(&self) -> Answer {
+        match self {
+            Self::One(decision) => decision.into(),
+            Self::Several(decision) => decision.into(),
+        }
+    }
 }
 
 impl Gate {
@@ -29,102 +76,139 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// When there is not enough memory.
-    pub(crate) fn open(limits: &[Limit], zero: u64) -> Result<Self, Error> {
+    /// When there is not enough memory; when `saved` is not to be restored under the only limit.
+    pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
+        let unbuilt = |error: Error| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
-        let limits = limits.iter().map(|limit| {
-            let limiter = limit.builder().clock(clock.clone()).build()?;
-            Ok(Enforced { limit: limit.clone(), limiter })
-        });
-        let limits = limits.collect::<Result<_, _>>()?;
-        Ok(Self { zero, clock, limits })
+        let force = match limits {
+            [only] => {
+                let builder = only.builder().clock(clock.clone());
+                Force::One(match saved {
+                    None => builder.build().map_err(unbuilt)?,
+                    Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
+                })
+            }
+            _ => Force::Several(several(limits).clock(clock.clone()).build().map_err(unbuilt)?),
+        };
+        Ok(Self { zero, clock, limits: limits.to_vec(), force })
     }
 
     /// Decides a request and charges it if it is admitted.
     #[inline]
     pub(crate) fn admit(&self, key: &[u8], cost: u64, t_ns: u64) -> bool {
         let now = self.time(t_ns);
-        if let [only] = &self.limits[..] {
-            return only.limiter.check_n_at(key, cost, now).is_allowed();
+        match &self.force {
+            Force::One(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
+            Force::Several(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
         }
-        let allowed = self.admits(key, cost, now);
-        for one in self.limits.iter().filter(|one| allowed || one.limit.counts_all()) {
-            // The answer was foreseen.
-            let _ = one.limiter.check_n_at(key, cost, now);
-        }
-        allowed
     }
 
-    /// What [`admit`](Self::admit) does; `each` gets every limit's decision, in their order.
-    pub(crate) fn check(
-        &self,
-        key: &[u8],
-        cost: u64,
-        t_ns: u64,
-        mut each: impl FnMut(usize, &Decision<'_>),
-    ) -> bool {
+    /// What [`admit`](Self::admit) does, with the whole answer.
+    pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
         let now = self.time(t_ns);
-        if let [only] = &self.limits[..] {
-            let decision = only.limiter.check_n_at(key, cost, now);
-            each(0, &decision);
-            return decision.is_allowed();
+        match &self.force {
+            Force::One(limiter) => Verdict::One(limiter.check_n_at(key, cost, now)),
+            Force::Several(limiter) => Verdict::Several(limiter.check_n_at(key, cost, now)),
         }
-        let allowed = self.admits(key, cost, now);
-        for (index, one) in self.limits.iter().enumerate() {
-            if allowed || one.limit.counts_all() {
-                each(index, &one.limiter.check_n_at(key, cost, now));
-            } else {
-                each(index, &one.uncharged(key, cost, now));
-            }
-        }
-        allowed
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing.
-    pub(crate) fn peek(
+    pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
+        let now = self.time(t_ns);
+        match &self.force {
+            Force::One(limiter) => Verdict::One(limiter.peek_n_at(key, cost, now)),
+            Force::Several(limiter) => Verdict::Several(limiter.peek_n_at(key, cost, now)),
+        }
+    }
+
+    /// Takes a place in the key's line; the refusal is an answer, whose wait is that of the request's turn.
+    ///
+    /// # Errors
+    ///
+    /// When these limits have no such places.
+    pub(crate) fn reserve(
         &self,
         key: &[u8],
         cost: u64,
+        max_wait_ns: u64,
         t_ns: u64,
-        mut each: impl FnMut(usize, &Decision<'_>),
-    ) -> bool {
+    ) -> Result<Result<Place<'_>, Answer>, NoPlace> {
+        let Force::One(limiter) = &self.force else { return Err(NoPlace::Several) };
+        let refusal =
+            match limiter.reserve_n_at(key, cost, Duration::from_nanos(max_wait_ns), self.time(t_ns)) {
+                Ok(place) => return Ok(Ok(place)),
+                Err(ReserveError::NoTurns) => return Err(NoPlace::Windows),
+                Err(refusal) => refusal,
+            };
+        let wait = match refusal {
+            ReserveError::TooLong { wait } => Some(nanos(wait)),
+            _ => None,
+        };
+        // Nothing was charged: the numbers are those of a key as it stands.
+        let stands = self.peek(key, 0, t_ns).answer();
+        let never = wait.is_none();
+        Ok(Err(Answer {
+            allowed: false,
+            retry_after_ns: wait,
+            never,
+            delay_ns: 0,
+            refused_by: vec![0],
+            ..stands
+        }))
+    }
+
+    /// Gives back what a request took, `units` of it at the most: how many came back.
+    ///
+    /// # Errors
+    ///
+    /// When these limits give back all or nothing, and it is less than all.
+    pub(crate) fn refund(&self, verdict: Verdict<'_>, units: u64, t_ns: u64) -> Result<u64, NoPlace> {
         let now = self.time(t_ns);
-        let allowed = self.admits(key, cost, now);
-        for (index, one) in self.limits.iter().enumerate() {
-            if allowed || one.limit.counts_all() {
-                each(index, &one.limiter.peek_n_at(key, cost, now));
-            } else {
-                each(index, &one.uncharged(key, cost, now));
+        match (&self.force, verdict) {
+            (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.refund_n_at(decision, units, now)),
+            (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => Err(NoPlace::Part),
+            (Force::Several(limiter), Verdict::Several(decision)) => {
+                self.clock.set(now);
+                Ok(limiter.refund(decision))
             }
+            (Force::One(_), Verdict::Several(_)) | (Force::Several(_), Verdict::One(_)) => Ok(0),
         }
-        allowed
+    }
+
+    /// Gives back what a reservation took, unless it has departed: how many units came back.
+    pub(crate) fn cancel(&self, place: Place<'_>, t_ns: u64) -> u64 {
+        place.cancel_at(self.time(t_ns))
     }
 
     /// Forgives the key what it owes.
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
-        for one in &self.limits {
-            one.limiter.reset(key);
+        match &self.force {
+            Force::One(limiter) => limiter.reset(key),
+            Force::Several(limiter) => limiter.reset(key),
+        };
+    }
+
+    /// Writes what every key owes at this time: how many keys that is.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`; and several limits have no saved form, which [`Args`](super::Args) says before anything is read.
+    pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
+        self.clock.set(self.time(t_ns));
+        match &self.force {
+            Force::One(limiter) => limiter.save(out),
+            Force::Several(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
-        let overflow = |Enforced { limit, limiter }: &Enforced| {
-            let stats = limiter.stats();
-            Overflow {
-                limit: limit.to_string(),
-                max_keys: limiter.capacity(),
-                handed_over: stats.handed_over,
-                shared: stats.shared,
-                turned_away: stats.turned_away,
-            }
+        let overflow = |(number, limit): (usize, &Limit)| match &self.force {
+            Force::One(limiter) => Overflow::of(limit, limiter.capacity(), limiter.stats()),
+            Force::Several(limiter) => Overflow::of(limit, limiter.capacity(), limiter.stats_of(number)?),
         };
-        self.limits.iter().map(overflow).filter(Overflow::happened).collect()
-    }
-
-    fn admits(&self, key: &[u8], cost: u64, now: Timestamp) -> bool {
-        self.limits.iter().all(|one| one.limiter.peek_n_at(key, cost, now).is_allowed())
+        self.limits.iter().enumerate().filter_map(overflow).collect()
     }
 
     fn time(&self, t_ns: u64) -> Timestamp {
@@ -132,31 +216,11 @@ impl Gate {
     }
 }
 
-impl Enforced {
-    /// The decision on a request that some limit refuses: this one's own refusal, or how it stands.
-    fn uncharged(&self, key: &[u8], cost: u64, now: Timestamp) -> Decision<'_> {
-        let decision = self.limiter.peek_n_at(key, cost, now);
-        if decision.is_allowed() { self.limiter.peek_n_at(key, 0, now) } else { decision }
-    }
-}
-
-/// What happened because a limit had no room for one more key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Overflow {
-    pub(crate) limit: String,
-    pub(crate) max_keys: usize,
-    /// Keys that took over another's slot together with its debt.
-    pub(crate) handed_over: u64,
-    /// Requests that shared an allowance.
-    pub(crate) shared: u64,
-    /// Requests that were refused.
-    pub(crate) turned_away: u64,
-}
-
-impl Overflow {
-    fn happened(&self) -> bool {
-        self.handed_over + self.shared + self.turned_away > 0
-    }
+/// Their tables are of one size: of the one that has least room.
+fn several(limits: &[Limit]) -> MultiBuilder<[u8], TscClock> {
+    let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
+    // The memory was judged limit by limit, or asked for.
+    MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 
 #[cfg(test)]
@@ -168,17 +232,20 @@ mod tests {
     fn gate(limits: &[&str]) -> Gate {
         let limit = |text: &&str| Limit::new(text.parse().expect(text), Some(64), 1).expect(text);
         let limits: Vec<Limit> = limits.iter().map(limit).collect();
-        Gate::open(&limits, 1_000 * SECOND).expect("it is small")
+        Gate::open(&limits, 1_000 * SECOND, None).expect("it is small")
     }
 
     /// Every limit's verdict and what remains of it.
     fn check(gate: &Gate, cost: u64, t: u64) -> Vec<(bool, u64)> {
-        let mut seen = Vec::new();
-        let mut peeked = Vec::new();
-        let look = |seen: &mut Vec<_>, d: &Decision<'_>| seen.push((d.is_allowed(), d.remaining()));
-        let foreseen = gate.peek(b"k", cost, 1_000 * SECOND + t, |_, d| look(&mut peeked, d));
-        let allowed = gate.check(b"k", cost, 1_000 * SECOND + t, |_, d| look(&mut seen, d));
-        assert_eq!((foreseen, &peeked), (allowed, &seen), "a peek foresees the check");
+        let each = |verdict: &Verdict<'_>| match verdict {
+            Verdict::One(decision) => vec![(decision.is_allowed(), decision.remaining())],
+            Verdict::Several(decision) => {
+                decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
+            }
+        };
+        let foreseen = each(&gate.peek(b"k", cost, 1_000 * SECOND + t));
+        let seen = each(&gate.check(b"k", cost, 1_000 * SECOND + t));
+        assert_eq!(foreseen, seen, "a peek foresees the check");
         seen
     }
 
@@ -192,12 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_counts_all_counts_what_another_refuses() {
-        let gate = gate(&["fixed-window:1/h", "sliding-log:3/h,count=all"]);
-        assert_eq!(check(&gate, 1, 0), [(true, 0), (true, 2)]);
-        assert_eq!(check(&gate, 1, 1), [(false, 0), (true, 1)]);
-        assert_eq!(check(&gate, 1, 2), [(false, 0), (true, 0)]);
-        assert_eq!(check(&gate, 1, 3), [(false, 0), (false, 0)]);
+    fn a_limit_that_counts_all_does_not_count_what_only_another_refuses() {
+        let gate = gate(&["fixed-window:2/s", "sliding-log:3/h,count=all"]);
+        assert_eq!(check(&gate, 1, 0), [(true, 1), (true, 2)]);
+        assert_eq!(check(&gate, 2, 1), [(false, 1), (true, 2)]);
+        assert_eq!(check(&gate, 2, SECOND), [(true, 0), (true, 0)]);
     }
 
     #[test]
@@ -206,7 +272,7 @@ mod tests {
             let (looked_at, unseen) = (gate(limits), gate(limits));
             for step in 0..200 {
                 let (cost, t) = (step % 3 + 1, (1_000 + step / 5) * SECOND + step);
-                let allowed = looked_at.check(b"k", cost, t, |_, _| ());
+                let allowed = looked_at.check(b"k", cost, t).answer().allowed;
                 assert_eq!(unseen.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
             }
         }

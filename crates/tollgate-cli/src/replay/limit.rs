@@ -45,12 +45,12 @@ impl Limit {
     /// The builder of its limiter.
     pub(crate) fn builder(&self) -> Builder<[u8], Quota, TscClock> {
         // The memory was judged above, or asked for.
-        Limiter::<[u8], Quota>::builder(self.spec.quota()).max_keys(self.max_keys).memory_budget(usize::MAX)
+        Limiter::<[u8], Quota>::builder(self.quota()).max_keys(self.max_keys).memory_budget(usize::MAX)
     }
 
-    /// Whether refused requests count too.
-    pub(crate) fn counts_all(&self) -> bool {
-        self.spec.counts_all()
+    /// What it enforces.
+    pub(crate) fn quota(&self) -> Quota {
+        self.spec.quota()
     }
 
     /// For how many keys there is room.

@@ -10,26 +10,32 @@
 
 mod answer;
 mod args;
+mod course;
 mod decisions;
 mod gate;
+mod held;
 mod limit;
 mod outcome;
+mod overflow;
 mod page;
+mod state;
 mod table;
 mod tallies;
 
+use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use crate::demo;
 use crate::failure::{Failure, say};
-use crate::ingest::{Op, Record};
-use answer::Answer;
+use crate::ingest::Record;
 pub(crate) use args::Args;
+use course::Course;
 use decisions::Decisions;
 use gate::Gate;
 use limit::Limit;
 use outcome::{Counts, Outcome};
+use state::Saved;
 use table::Table;
 
 /// Runs the command.
@@ -44,14 +50,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let specs: Vec<String> = limits.iter().map(Limit::to_string).collect();
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
-    let mut replay =
-        Replay { limits: &limits, gate: None, counts: Counts::new(args.report.is_some()), decisions };
+    let saved = args.restore.as_deref().map(Saved::open).transpose()?;
+    let gate = OnceCell::new();
+    let counts = Counts::new(args.report.is_some());
+    let mut course = Course::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
 
     let mut failure = None;
     let mut step = |record: Record<'_>| {
-        replay.decide(&record)?;
+        course.step(&record)?;
         // Whoever follows a log wants its decisions now, not when a buffer is full.
-        if record.is_last { replay.flush() } else { Ok(()) }
+        if record.is_last { course.flush() } else { Ok(()) }
     };
     let read = args.reading.each(|record| match step(record) {
         Ok(()) => ControlFlow::Continue(()),
@@ -63,14 +71,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(failure) = failure {
         return Err(failure);
     }
-    replay.flush()?;
+    course.flush()?;
 
-    let overflows = replay.gate.as_ref().map(Gate::overflows).unwrap_or_default();
-    let outcome = Outcome { counts: replay.counts, read, limits: specs, overflows };
+    let overflows = gate.get().map(Gate::overflows).unwrap_or_default();
+    let outcome = Outcome { counts: course.counts, read, limits: specs, overflows };
     show(args, &outcome, &names)?;
-    match &outcome.read.stopped {
-        None => Ok(()),
-        Some(why) => Err(Failure::Usage(format!("stopped early: {why}"))),
+    if let Some(why) = &outcome.read.stopped {
+        return Err(Failure::Usage(format!("stopped early: {why}")));
+    }
+    let Some(path) = &args.save else { return Ok(()) };
+    match (gate.get(), outcome.counts.time.span()) {
+        (Some(gate), Some((_, last))) => state::save(path, gate, last),
+        _ => Err(Failure::Usage(format!(
+            "no request was read, so there is nothing to save: {} is as it was",
+            path.display()
+        ))),
     }
 }
 
@@ -109,55 +124,4 @@ fn show(args: &Args, outcome: &Outcome, names: &[String]) -> Result<(), Failure>
 /// Who is who in the made-up day.
 fn story() -> String {
     demo::story().iter().map(|line| format!("  - {line}\n")).collect::<String>() + "\n"
-}
-
-/// A replay under way.
-struct Replay<'a> {
-    limits: &'a [Limit],
-    /// In force from the first record on.
-    gate: Option<Gate>,
-    counts: Counts,
-    decisions: Option<Decisions>,
-}
-
-impl Replay<'_> {
-    #[inline]
-    fn decide(&mut self, record: &Record<'_>) -> Result<(), Failure> {
-        let t_ns = self.counts.time.decided_at(record.t_ns);
-        let gate = match &mut self.gate {
-            Some(gate) => gate,
-            None => {
-                let gate =
-                    Gate::open(self.limits, t_ns).map_err(|error| Failure::Usage(error.to_string()))?;
-                self.gate.insert(gate)
-            }
-        };
-        if record.op == Op::Reset {
-            gate.reset(record.key, t_ns);
-            return Ok(());
-        }
-        let allowed = match &mut self.decisions {
-            None if record.op == Op::Peek => return Ok(()),
-            None => gate.admit(record.key, record.cost, t_ns),
-            Some(decisions) => {
-                let mut answer = Answer::default();
-                let each = |index: usize, decision: &tollgate::Decision<'_>| answer.add(index, decision);
-                let allowed = match record.op {
-                    Op::Peek => gate.peek(record.key, record.cost, t_ns, each),
-                    _ => gate.check(record.key, record.cost, t_ns, each),
-                };
-                decisions.write(record, t_ns, allowed, &answer)?;
-                allowed
-            }
-        };
-        if record.op == Op::Check {
-            self.counts.add(record.key, t_ns, allowed);
-        }
-        Ok(())
-    }
-
-    /// Writes out the decisions that are held back.
-    fn flush(&mut self) -> Result<(), Failure> {
-        self.decisions.as_mut().map_or(Ok(()), Decisions::flush)
-    }
 }

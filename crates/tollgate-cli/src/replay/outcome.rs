@@ -2,10 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::gate::Overflow;
+use super::overflow::Overflow;
 use super::tallies::Tallies;
 use crate::reading::{LogTime, Read};
 use crate::report::{KeyTally, Timeline};
+
+/// What a trace's refunds and cancels came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GivenBack {
+    /// How many there were.
+    pub(crate) asked: u64,
+    /// How many units came back.
+    pub(crate) units: u64,
+    /// How many of them found nothing that was admitted or reserved, and not given back before.
+    pub(crate) found_nothing: u64,
+}
 
 /// Counts of a replay.
 #[derive(Debug)]
@@ -14,6 +25,7 @@ pub(crate) struct Counts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) tallies: Tallies,
+    pub(crate) given_back: GivenBack,
     /// Kept for `--report`.
     pub(crate) timeline: Option<Timeline>,
 }
@@ -21,7 +33,14 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn new(timeline: bool) -> Self {
         let timeline = timeline.then(Timeline::new);
-        Self { time: LogTime::default(), allowed: 0, denied: 0, tallies: Tallies::default(), timeline }
+        Self {
+            time: LogTime::default(),
+            allowed: 0,
+            denied: 0,
+            tallies: Tallies::default(),
+            given_back: GivenBack::default(),
+            timeline,
+        }
     }
 
     /// Counts a decision.
@@ -33,6 +52,14 @@ impl Counts {
         if let Some(timeline) = &mut self.timeline {
             timeline.add(t_ns, allowed);
         }
+    }
+
+    /// Counts a refund or a cancel: how many units came back, or that there was nothing to give back.
+    pub(crate) fn give_back(&mut self, units: Option<u64>) {
+        let GivenBack { asked, units: sum, found_nothing } = &mut self.given_back;
+        *asked += 1;
+        *sum = sum.saturating_add(units.unwrap_or(0));
+        *found_nothing += u64::from(units.is_none());
     }
 
     /// Requests decided.
@@ -56,7 +83,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// As one JSON object. `full_table` is there only when a limit had no room for all keys.
+    /// As one JSON object. `given_back` is there only when a trace gives back, `full_table` only when a limit had no
+    /// room for all keys.
     pub(crate) fn json(&self, top: usize) -> Value {
         let Self { counts, read, .. } = self;
         let seconds = read.elapsed.as_secs_f64();
@@ -79,6 +107,10 @@ impl Outcome {
             "limits": self.limits,
             "top_denied": counts.top_denied(top).into_iter().map(key).collect::<Vec<_>>(),
         });
+        let GivenBack { asked, units, found_nothing } = counts.given_back;
+        if asked > 0 {
+            object["given_back"] = json!({"asked": asked, "units": units, "found_nothing": found_nothing});
+        }
         if !self.overflows.is_empty() {
             let overflow = |overflow: &Overflow| {
                 json!({

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::outcome::Outcome;
+use super::outcome::{GivenBack, Outcome};
 use crate::columns::{Columns, Side, plain, printable};
 use crate::report::KeyTally;
 use crate::report::calendar::Moment;
@@ -50,6 +50,13 @@ impl Table<'_> {
         fact("refused", counts.denied, percent(counts.denied, requests));
         fact("keys", keys, String::new());
         fact("keys ever refused", refused, format!("{} of keys", percent(refused, keys)));
+        let GivenBack { asked, units, found_nothing } = counts.given_back;
+        if asked > 0 {
+            fact("units given back", units, format!("by {} refunds and cancels", grouped(asked)));
+        }
+        if found_nothing > 0 {
+            fact("found nothing", found_nothing, "of these: there was nothing to give back".to_owned());
+        }
         if counts.time.out_of_order() > 0 {
             fact(
                 "out of order",

@@ -38,16 +38,6 @@ impl Spec {
             Self::SlidingLog { rate, count } => SlidingLog::new(rate).count(count).into(),
         }
     }
-
-    /// Whether refused requests count too.
-    pub(crate) fn counts_all(self) -> bool {
-        match self {
-            Self::TokenBucket { .. } | Self::LeakyBucket { .. } => false,
-            Self::FixedWindow { count, .. }
-            | Self::SlidingWindow { count, .. }
-            | Self::SlidingLog { count, .. } => count == Count::All,
-        }
-    }
 }
 
 impl fmt::Display for Spec {

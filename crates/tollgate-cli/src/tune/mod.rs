@@ -46,8 +46,8 @@ capacity = limit, fixed window, sliding window counter, sliding log. For every
 key the smallest limit that never refuses it is found by search, with the engine
 itself; it is exact. So is the smallest limit that keeps the share.
 
-The log is kept in memory: about 40 bytes a request, and its keys. Peeks and
-resets of a trace are passed over.
+The log is kept in memory: about 40 bytes a request, and its keys. Of a
+trace only checks are tried, as if nothing were reserved or given back.
 
 Examples:
   tollgate tune access.log --period 1min

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate::{Count, GlobalLimiter, ManualClock, Rate, Resolution};
-use tollgate_model::{Algorithm, Answer, Model};
+use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
 
 #[allow(dead_code, unused_imports, reason = "not everything of the binary's own module is needed here")]
 #[path = "../../src/spec/mod.rs"]
@@ -32,6 +32,31 @@ impl Reference {
     /// Decides and charges.
     pub(crate) fn check(&mut self, key: &str, t_ns: u64, cost: u64) -> Answer {
         self.model.check(key, t_ns - self.zero, cost)
+    }
+
+    /// [`check`](Self::check), with the right to give it back.
+    pub(crate) fn admit(&mut self, key: &str, t_ns: u64, cost: u64) -> (Answer, Option<Receipt>) {
+        self.model.admit(key, t_ns - self.zero, cost)
+    }
+
+    /// Gives back what was admitted: how many units.
+    pub(crate) fn refund(&mut self, receipt: Receipt, t_ns: u64) -> u64 {
+        self.model.refund(receipt, t_ns - self.zero)
+    }
+
+    /// Takes a place in the line; `None` for a limit that has none.
+    pub(crate) fn reserve(&mut self, key: &str, t_ns: u64, cost: u64, max_wait: u64) -> Option<Booking> {
+        self.model.reserve(key, t_ns - self.zero, cost, max_wait).ok()
+    }
+
+    /// Gives back what was reserved: how many units.
+    pub(crate) fn cancel(&mut self, reservation: Reservation, t_ns: u64) -> u64 {
+        self.model.cancel(reservation, t_ns - self.zero)
+    }
+
+    /// When a reservation departs, in Unix time.
+    pub(crate) fn departure(&self, reservation: &Reservation) -> u64 {
+        self.zero + reservation.departs_at_ns()
     }
 
     /// Decides.

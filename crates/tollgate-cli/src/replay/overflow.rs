@@ -1,0 +1,27 @@
+//! A limit that had no room for one more key.
+
+use tollgate::Stats;
+
+use super::limit::Limit;
+
+/// What happened because a limit had no room for one more key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    pub(crate) limit: String,
+    pub(crate) max_keys: usize,
+    /// Keys that took over another's slot together with its debt.
+    pub(crate) handed_over: u64,
+    /// Requests that shared an allowance.
+    pub(crate) shared: u64,
+    /// Requests that were refused.
+    pub(crate) turned_away: u64,
+}
+
+impl Overflow {
+    /// `None` when there was room for all.
+    pub(super) fn of(limit: &Limit, max_keys: usize, stats: Stats) -> Option<Self> {
+        let Stats { handed_over, shared, turned_away, .. } = stats;
+        let happened = handed_over + shared + turned_away > 0;
+        happened.then(|| Self { limit: limit.to_string(), max_keys, handed_over, shared, turned_away })
+    }
+}

@@ -1,0 +1,125 @@
+//! `--save` and `--restore`: two replays that are one.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{MIDNIGHT, Run, Temporary, tollgate_reading};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Requests of three keys in bursts and pauses.
+fn lines() -> Vec<String> {
+    let mut state = 5_u64;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut t = MIDNIGHT;
+    let line = |_| {
+        t += if draw(15) == 0 { draw(20 * SECOND) } else { draw(SECOND) };
+        let key = ["a", "a key of more than eight bytes", "b"][draw(3) as usize];
+        json!({"t_ns": t, "key": key, "cost": draw(3) + 1}).to_string() + "\n"
+    };
+    (0..800).map(line).collect()
+}
+
+fn replay(limit: &str, more: &[&str], lines: &[String]) -> Run {
+    let arguments = ["replay", "-", "--format", "trace", "--limit", limit, "--decisions", "-"];
+    tollgate_reading(&[&arguments[..], more].concat(), lines.concat().as_bytes())
+}
+
+fn verdicts(run: &Run) -> Vec<(Value, Value)> {
+    run.lines().into_iter().map(|line| (line["t_ns"].clone(), line["allowed"].clone())).collect()
+}
+
+#[test]
+fn a_log_in_two_halves_is_refused_what_the_whole_is_refused() {
+    let limits = [
+        "token-bucket:5/10s",
+        "token-bucket:40_003/d,burst=4",
+        "leaky-bucket:5/10s,capacity=8",
+        "leaky-bucket:3/s,capacity=4,mode=queue",
+        "fixed-window:4/10s,count=all",
+        "sliding-window:4/10s",
+        "sliding-window:5/7s,subwindows=3,count=all",
+        "sliding-log:4/10s",
+    ];
+    let (lines, state) = (lines(), Temporary::new("halves.state", b"an older one"));
+    for limit in limits {
+        let whole = verdicts(&replay(limit, &[], &lines));
+        let refused = whole.iter().filter(|(_, allowed)| *allowed == json!(false)).count();
+        assert!(refused > 50, "{limit} refuses only {refused}");
+        for half in [1, 333, 400] {
+            let first = replay(limit, &["--save", state.text()], &lines[..half]);
+            let second = replay(limit, &["--restore", state.text()], &lines[half..]);
+            assert_eq!([verdicts(&first), verdicts(&second)].concat(), whole, "{limit}, cut at {half}");
+        }
+    }
+}
+
+#[test]
+fn a_state_may_be_restored_from_and_saved_to_one_file() {
+    let (lines, state) = (lines(), Temporary::new("same.state", b""));
+    let limit = "sliding-log:4/10s";
+    let whole = verdicts(&replay(limit, &[], &lines));
+    let mut pieces = verdicts(&replay(limit, &["--save", state.text()], &lines[..100]));
+    for piece in lines[100..].chunks(100) {
+        pieces.extend(verdicts(&replay(limit, &["--restore", state.text(), "--save", state.text()], piece)));
+    }
+    assert_eq!(pieces, whole);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_state_is_its_owners_only_and_nothing_is_left_beside_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = std::env::temp_dir().join(format!("tollgate-cli-{}-state", std::process::id()));
+    std::fs::create_dir(&folder).expect("the temporary directory can be written to");
+    let path = folder.join("a.state");
+    let run = replay("fixed-window:4/10s", &["--save", path.to_str().expect("text")], &lines());
+    let mode = std::fs::metadata(&path).map(|data| data.permissions().mode() & 0o777);
+    let files = std::fs::read_dir(&folder).expect("it is a folder").count();
+    std::fs::remove_dir_all(&folder).expect("it is the test's own");
+    assert!(run.err.contains("keep it to yourself"), "{}", run.err);
+    assert_eq!((mode.ok(), files), (Some(0o600), 1));
+}
+
+#[test]
+fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
+    let (lines, state) = (lines(), Temporary::new("bad.state", b""));
+    let saved = replay("fixed-window:4/10s", &["--save", state.text()], &lines);
+    assert_eq!(saved.code, Some(0), "{}", saved.err);
+    let refused = |limit: &str| {
+        let run = replay(limit, &["--restore", state.text()], &lines);
+        assert_eq!(run.code, Some(2));
+        assert!(run.err.contains(&format!("{}: ", state.text())), "{}", run.err);
+        run.err
+    };
+    assert!(refused("fixed-window:5/10s").contains("rate.count is 5, but was 4"));
+
+    let mut bytes = std::fs::read(state.path()).expect("it was written");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(state.path(), &bytes).expect("it is the test's own");
+    assert!(refused("fixed-window:4/10s").contains("damaged"));
+    std::fs::write(state.path(), "# my settings").expect("it is the test's own");
+    assert!(refused("fixed-window:4/10s").contains("not a saved limiter"));
+    std::fs::remove_file(state.path()).expect("it is the test's own");
+    assert!(refused("fixed-window:4/10s").contains("cannot be opened"));
+}
+
+#[test]
+fn several_limits_and_no_requests_have_no_state() {
+    let state = Temporary::new("none.state", b"as it was");
+    for option in ["--save", "--restore"] {
+        let run =
+            replay("fixed-window:4/10s", &["--limit", "token-bucket:1/s", option, state.text()], &lines());
+        assert_eq!(run.code, Some(2));
+        assert!(run.err.contains(&format!("{option} is for one --limit")), "{}", run.err);
+    }
+    let run = replay("fixed-window:4/10s", &["--save", state.text()], &[]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("no request was read"), "{}", run.err);
+    assert_eq!(std::fs::read(state.path()).ok().as_deref(), Some(&b"as it was"[..]));
+}

@@ -1,0 +1,153 @@
+//! Traces: what is given back and what is reserved, on small ones that were worked out by hand.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Run, tollgate_reading};
+
+/// A trace of key "a": each line's other fields.
+fn trace(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{{\"key\":\"a\",{line}}}\n")).collect()
+}
+
+fn replay(limits: &[&str], lines: &[&str], more: &[&str]) -> Run {
+    let mut arguments = vec!["replay", "-", "--format", "trace"];
+    limits.iter().for_each(|limit| arguments.extend(["--limit", limit]));
+    arguments.extend(more);
+    tollgate_reading(&arguments, trace(lines).as_bytes())
+}
+
+/// Requests, refusals, and what was given back: how often, how many units, how often in vain.
+fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
+    let object = replay(limits, lines, &["--json"]).json();
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let back = &object["given_back"];
+    let [asked, units, nothing] = ["asked", "units", "found_nothing"].map(|field| number(&back[field]));
+    [number(&object["requests"]), number(&object["denied"]), asked, units, nothing]
+}
+
+#[test]
+fn a_refund_means_its_id_or_else_the_latest_that_was_not_given_back() {
+    let lines = [
+        r#""t_ns":0,"id":"r1""#,
+        r#""t_ns":0,"id":"r2""#,
+        r#""t_ns":0"#, // refused
+        r#""t_ns":0,"op":"refund","id":"r1""#,
+        r#""t_ns":0"#,               // what r1 took
+        r#""t_ns":0,"op":"refund""#, // of the line above
+        r#""t_ns":0,"op":"refund""#, // of r2
+        r#""t_ns":0,"op":"refund""#, // nothing is left
+        r#""t_ns":0,"op":"refund","id":"r1""#,
+    ];
+    assert_eq!(summary(&["token-bucket:2/s"], &lines), [4, 1, 5, 3, 2]);
+    let table = replay(&["token-bucket:2/s"], &lines, &[]).out;
+    assert!(table.contains("units given back") && table.contains("found nothing"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
+fn a_refund_with_a_cost_gives_back_a_part() {
+    let lines = [
+        r#""t_ns":0,"cost":8"#,
+        r#""t_ns":1,"op":"refund","cost":5"#,
+        r#""t_ns":2,"cost":8"#, // 7 of 10 are left
+        r#""t_ns":3,"cost":7"#,
+        r#""t_ns":4"#,
+    ];
+    assert_eq!(summary(&["fixed-window:10/h"], &lines), [4, 2, 1, 5, 0]);
+}
+
+#[test]
+fn what_comes_back_is_the_limits_to_say() {
+    let lines = [
+        r#""t_ns":0,"cost":2"#,
+        r#""t_ns":5"#,
+        r#""t_ns":6,"op":"refund""#,
+        r#""t_ns":7,"op":"refund""#, // found, but another was admitted after it
+    ];
+    assert_eq!(summary(&["sliding-log:4/s"], &lines), [2, 0, 2, 1, 0]);
+    assert_eq!(summary(&["fixed-window:4/s"], &lines), [2, 0, 2, 3, 0]);
+}
+
+#[test]
+fn what_a_reset_forgave_is_not_given_back_again() {
+    let lines = [
+        r#""t_ns":0,"id":"r""#,
+        r#""t_ns":1,"op":"reset""#,
+        r#""t_ns":2"#,
+        r#""t_ns":3,"op":"refund","id":"r""#,
+    ];
+    assert_eq!(summary(&["fixed-window:1/h"], &lines), [2, 0, 1, 0, 1]);
+}
+
+#[test]
+fn several_limits_get_back_what_all_of_them_gave() {
+    let limits = ["fixed-window:2/h", "token-bucket:3/h"];
+    let lines = [
+        r#""t_ns":0,"cost":2"#,
+        r#""t_ns":0"#, // the window is full
+        r#""t_ns":0,"op":"refund""#,
+        r#""t_ns":0,"cost":2"#,
+    ];
+    assert_eq!(summary(&limits, &lines), [3, 1, 1, 2, 0]);
+    let part = replay(&limits, &[r#""t_ns":0,"cost":2"#, r#""t_ns":0,"op":"refund","cost":1"#], &[]);
+    assert_eq!(part.code, Some(2));
+    assert!(part.err.contains("standard input:2: `refund` of a part is for one --limit"), "{}", part.err);
+}
+
+#[test]
+fn reservations_depart_in_turn_and_can_be_cancelled_until_then() {
+    let lines = [
+        r#""t_ns":0,"op":"reserve","max_wait_ns":0"#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":1000000000,"id":"second""#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":1500000000"#, // two seconds away
+        r#""t_ns":0,"op":"reserve","max_wait_ns":1500000000,"cost":2"#, // above the burst
+        r#""t_ns":0,"op":"refund""#,                           // nothing was checked
+        r#""t_ns":0,"op":"cancel","id":"second""#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":1500000000"#,
+        r#""t_ns":1000000000,"op":"cancel""#, // departs at this very nanosecond
+        r#""t_ns":1000000000,"op":"cancel""#, // departed at once
+        r#""t_ns":1000000000,"op":"cancel""#, // nothing is left
+    ];
+    let limit = ["token-bucket:1/s"];
+    assert_eq!(summary(&limit, &lines), [5, 2, 5, 1, 2]);
+    let seen: Vec<Value> = replay(&limit, &lines, &["--decisions", "-"])
+        .lines()
+        .iter()
+        .map(|line| {
+            json!([line["line"], line["allowed"], line["delay_ns"], line["retry_after_ns"], line["never"]])
+        })
+        .collect();
+    let expected = [
+        json!([1, true, 0, null, false]),
+        json!([2, true, 1_000_000_000, null, false]),
+        json!([3, false, 0, 2_000_000_000, false]),
+        json!([4, false, 0, null, true]),
+        json!([7, true, 1_000_000_000, null, false]),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_reservation_that_has_no_meaning_is_an_error_that_says_what_has() {
+    let lines = [r#""t_ns":0"#, r#""t_ns":0,"op":"reserve","max_wait_ns":0"#];
+    let cases = [
+        (&["sliding-log:2/s"][..], "sliding-log:2/s counts in windows"),
+        (&["token-bucket:2/s", "token-bucket:3/min"], "is for one --limit"),
+    ];
+    for (limits, why) in cases {
+        let run = replay(limits, &lines, &[]);
+        assert_eq!(run.code, Some(2));
+        assert!(run.err.contains("standard input:2: `reserve`") && run.err.contains(why), "{}", run.err);
+        assert!(run.err.contains("use `check` in the trace"), "{}", run.err);
+    }
+}
+
+#[test]
+fn commands_that_try_checks_only_say_what_they_pass_over() {
+    let lines = [r#""t_ns":0"#, r#""t_ns":9,"op":"refund""#, r#""t_ns":9,"op":"peek""#, r#""t_ns":99"#];
+    let run =
+        tollgate_reading(&["tune", "-", "--format", "trace", "--period", "1s"], trace(&lines).as_bytes());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("lines that reserve or give back are passed over (1)"), "{}", run.err);
+}
