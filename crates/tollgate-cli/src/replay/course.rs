@@ -12,7 +12,7 @@ use super::state::Saved;
 use crate::failure::Failure;
 use crate::ingest::{Op, Record};
 
-/// How many admissions of a trace can be given back, and how many reservations: some 200 MB of each at the most.
+/// How many admissions of a trace can be given back, and how many reservations: about 250 MB of each when it is full.
 pub(super) const MOST_HELD: usize = 1 << 20;
 
 /// A replay under way. The gate outlives it, because what is held borrows from the gate.
