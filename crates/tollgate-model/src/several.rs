@@ -47,11 +47,14 @@ impl Several {
     pub fn check(&mut self, key: &str, now_ns: u64, cost: u64) -> Joint {
         let refuses = |limit: &Model| !limit.peek(key, now_ns, cost).allowed;
         let refused = self.limits.iter().any(refuses);
+        // What can never pass changes nothing, not even where refusals count.
+        let never = self.limits.iter().any(|limit| limit.peek(key, now_ns, cost).never);
         let mut refusals = Vec::new();
         for (number, limit) in self.limits.iter_mut().enumerate() {
             // A limit that would let it pass is not asked when another does not.
             if !refused || refuses(limit) {
-                let answer = limit.check(key, now_ns, cost);
+                let answer =
+                    if never { limit.peek(key, now_ns, cost) } else { limit.check(key, now_ns, cost) };
                 if refused {
                     refusals.push(Refusal { limit: number, retry_after_ns: answer.retry_after_ns });
                 }
@@ -104,6 +107,23 @@ mod tests {
 
     fn remaining(several: &Several, now: u64) -> Vec<u64> {
         several.limits().iter().map(|limit| limit.peek("k", now, 0).remaining).collect()
+    }
+
+    #[test]
+    fn a_cost_above_one_limit_is_not_even_counted_by_another() {
+        let counting = Algorithm::FixedWindow {
+            limit: 5,
+            window_ns: SECOND,
+            origin_ns: 0,
+            count: Count::All,
+            ceiling: 100,
+        };
+        let mut several = Several::new(&[counting, bucket(3, SECOND)]);
+        assert!(several.check("k", 0, 3).allowed());
+        assert!(refused(several.check("k", 0, 4), 1, None));
+        assert_eq!(remaining(&several, 0), [2, 0]);
+        let once_more = several.limits()[0].peek("k", 0, 2);
+        assert!(once_more.allowed, "the refused four were not counted");
     }
 
     /// V10.1

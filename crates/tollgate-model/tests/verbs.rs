@@ -218,8 +218,9 @@ fn several_limits_are_charged_all_or_none() {
             let would: Vec<_> = alone.iter().map(|limit| limit.peek("k", now, cost)).collect();
             let joint = several.check("k", now, cost);
             assert_eq!(joint.allowed(), would.iter().all(|answer| answer.allowed));
+            let never = would.iter().any(|answer| answer.never);
             for (limit, answer) in alone.iter_mut().zip(&would) {
-                if joint.allowed() || !answer.allowed {
+                if !never && (joint.allowed() || !answer.allowed) {
                     assert_eq!(limit.check("k", now, cost), *answer);
                 }
             }
