@@ -22,8 +22,7 @@ impl Table {
     ///
     /// Every key's debt of the moment at which this began is in it, though keys come, go and move meanwhile: a bucket's
     /// slots are read before its overflow word, where a key leaves what it owes *before* it gives up its slot, so it is
-    /// found in one of the two. A key that moves may be found twice, and a charge that has not been committed may be
-    /// found, too: both err by refusing.
+    /// found in one of the two. A key that moves may be found twice: that errs by refusing.
     pub(crate) fn debts<R: Numbers, E>(
         &self,
         rule: &R,
@@ -35,6 +34,10 @@ impl Table {
             for place in 1..PLACES {
                 let (word, name) = view.bucket.slot(place).debt(rule, view.ring::<R>(place), at, &mut times);
                 let payload = word.payload();
+                if word.is_frozen() && !view.bucket.header().commits(place, word) {
+                    // Nobody's yet, and perhaps never: the key may have been charged elsewhere since.
+                    continue;
+                }
                 // Names of keys are odd: of nobody's slots, one that still owes owes it to the overflow word as well.
                 if name & 1 == 1 && !rule.expired(payload, at) {
                     let name = name & !1 | bucket & 1;
@@ -76,9 +79,11 @@ impl Table {
 impl Slot {
     /// The slot's word, its name, and its times, newest first.
     ///
-    /// Read once, though the three may be of different moments. If the slot changed owners, the old one had run out or left
-    /// its debt in the overflow word. If the ring went on, an entry gave way to a later one after it had left the window,
-    /// or for a refusal that counts and is read in its place; oldest first, so that none is missed behind it.
+    /// The word and the name belong together: the word was the same before and after the name was read, and words do not
+    /// come back. (A key that is just entering would otherwise be found with what another owed, and one that enters in
+    /// vain with nothing.) Each time that it was not, somebody has got on. If the ring went on, an entry gave way to a
+    /// later one after it had left the window, or for a refusal that counts and is read in its place; oldest first, so
+    /// that none is missed behind it.
     pub(crate) fn debt<R: Numbers>(
         &self,
         rule: &R,
@@ -86,7 +91,15 @@ impl Slot {
         at: Moment,
         times: &mut Vec<u64>,
     ) -> (Word, u64) {
-        let (word, name) = self.read();
+        let mut word = self.load();
+        let name = loop {
+            let name = self.name();
+            let again = self.load();
+            if again == word {
+                break name;
+            }
+            word = again;
+        };
         times.clear();
         rule.times(word.payload(), ring, at, times);
         (word, name)
