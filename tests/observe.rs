@@ -90,3 +90,22 @@ fn counters_count_what_many_threads_decide() {
     let counts = counters.counts();
     assert_eq!((counts.allowed, counts.denied, counts.never), (3, 1_997, 1));
 }
+
+#[test]
+fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_hour(10)))
+        .clock(ManualClock::new())
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.is_allowed(), decision.cost())))
+        .build()
+        .unwrap();
+    let mut lease = limiter.lease(&1).permits(8);
+    assert_eq!((0..20).filter(|_| lease.check().is_allowed()).count(), 10);
+    let told = told.lock().unwrap();
+    let taken: u64 = told.iter().filter(|(allowed, _)| *allowed).map(|(_, cost)| cost).sum();
+    assert_eq!((taken, told[0]), (10, (true, 8)));
+    // The ten that were refused, and no take that found no room.
+    let refused: Vec<_> = told.iter().filter(|(allowed, _)| !*allowed).collect();
+    assert_eq!(refused, vec![&(false, 1); 10]);
+}

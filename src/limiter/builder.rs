@@ -99,7 +99,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     }
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after it was charged, on the
-    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing.
+    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing. What a
+    /// [lease](Limiter::lease) takes ahead is one admission of as many units; spending them is none.
     ///
     /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a
     /// count of the outcomes there are [`Counters`](crate::Counters).

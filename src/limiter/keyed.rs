@@ -286,7 +286,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) || self.on_decision.is_some() {
             // Field by field: returned as it is, the decision would live in memory on every check.
             let Decision { verdict, payload, cost, now, rule, ring, name } =
-                self.charge_by(named, &compiled.rule, cost, time);
+                self.tell(self.charge_by(named, &compiled.rule, cost, time));
             return Decision { verdict, payload, cost, now, rule, ring, name };
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
@@ -294,7 +294,16 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
-    /// The same for any cost and by any `rule` on the same words; tells whom it concerns.
+    /// Tells the decision to whom it concerns.
+    #[cold]
+    pub(super) fn tell<'l>(&self, decision: Decision<'l>) -> Decision<'l> {
+        if let Some(on_decision) = &self.on_decision {
+            on_decision(&decision);
+        }
+        decision
+    }
+
+    /// The same for any cost and by any `rule` on the same words; nobody is told.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_by<'l>(
@@ -305,18 +314,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
         let Named { name, compiled } = named;
-        let decision = if cost == 0 || cost > rule.limit() {
-            self.look(named, cost, time())
-        } else {
-            // Checked by another way: a function that is called from two places is inlined into neither.
-            let ask = Ask { rule, name: kept(name), cost };
-            let (ruling, now) = self.table.view(name).check_anywhere(ask, time);
-            Decision::of(ruling, &compiled.any, now, cost, name)
-        };
-        if let Some(on_decision) = &self.on_decision {
-            on_decision(&decision);
+        if cost == 0 || cost > rule.limit() {
+            return self.look(named, cost, time());
         }
-        decision
+        // Checked by another way: a function that is called from two places is inlined into neither.
+        let ask = Ask { rule, name: kept(name), cost };
+        let (ruling, now) = self.table.view(name).check_anywhere(ask, time);
+        Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
     /// Decides and writes nothing.

@@ -296,7 +296,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         let named = self.named(key);
         let rule = patient(named.compiled, cost, max_wait, now)?;
         self.table.refunds.book();
-        reserved(self, self.charge_by(named, &rule, cost, || now))
+        reserved(self, self.tell(self.charge_by(named, &rule, cost, || now)))
     }
 }
 

@@ -67,7 +67,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         time: impl Fn() -> Timestamp,
     ) -> Option<Decision<'l>> {
         let rule = pin.named.compiled.rule.ahead()?;
-        Some(self.charge_by(pin.named, &rule, permits, time))
+        let take = self.charge_by(pin.named, &rule, permits, time);
+        // A take that finds no room is no request's answer.
+        Some(if take.is_allowed() { self.tell(take) } else { take })
     }
 
     fn give_back_n(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
