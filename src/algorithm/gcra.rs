@@ -111,14 +111,6 @@ impl Rule for Gcra {
         (!self.queue).then_some(*self)
     }
 
-    /// Debts drain in the order in which they were made, one nanosecond's grains a nanosecond: of what was owed at
-    /// `taken`, no more can have drained than time has passed.
-    fn still_owed(&self, taken: Timestamp, now: Timestamp, units: u64) -> u64 {
-        // A clock that stepped back says nothing of what has drained.
-        let drained = self.moment(now).tick.checked_sub(self.moment(taken).tick);
-        drained.map_or(0, |drained| units.saturating_sub(drained.div_ceil(self.price)))
-    }
-
     fn half(&self, at: Moment) -> Option<u64> {
         Some(at.tick + self.half)
     }

@@ -194,13 +194,6 @@ pub trait Rule: Copy + Send + Sync + 'static {
         Some(*self)
     }
 
-    /// How many of `units` taken at `taken` are certainly still owed, whatever has been given back since.
-    ///
-    /// [`refund`](Self::refund) tells by `charged`, which says too much once an earlier request was given back.
-    fn still_owed(&self, _taken: Timestamp, _now: Timestamp, units: u64) -> u64 {
-        units
-    }
-
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.
     fn half(&self, at: Moment) -> Option<u64>;

@@ -182,10 +182,6 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.ahead().map(Numbers::any))
     }
 
-    fn still_owed(&self, taken: Timestamp, now: Timestamp, units: u64) -> u64 {
-        for_rule!(self, rule => rule.still_owed(taken, now, units))
-    }
-
     fn half(&self, at: Moment) -> Option<u64> {
         for_rule!(self, rule => rule.half(at))
     }

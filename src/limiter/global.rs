@@ -140,7 +140,12 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.give_back(&decision, units, || now)
     }
 
-    fn give_back(&self, decision: &Decision<'_>, units: u64, clock: impl Fn() -> Timestamp) -> u64 {
+    pub(super) fn give_back(
+        &self,
+        decision: &Decision<'_>,
+        units: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
         let Some(taken) = decision.taken(units) else { return 0 };
         let mut refunding = Refunding::new(&self.refunds, NAME, taken, clock);
         loop {

@@ -195,7 +195,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.give_back(&decision, units, || now)
     }
 
-    fn give_back(&self, decision: &Decision<'_>, units: u64, clock: impl Fn() -> Timestamp) -> u64 {
+    pub(super) fn give_back(
+        &self,
+        decision: &Decision<'_>,
+        units: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
         let Some(taken) = decision.taken(units) else { return 0 };
         self.table.view(decision.name).refund(decision.rule, kept(decision.name), taken, clock)
     }

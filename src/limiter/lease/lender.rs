@@ -34,7 +34,7 @@ pub trait Lender: Books {
 
     /// Refunds some of it.
     #[doc(hidden)]
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64;
+    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64;
 
     /// How often somebody was forgiven.
     #[doc(hidden)]
@@ -72,8 +72,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         Some(if take.is_allowed() { self.tell(take) } else { take })
     }
 
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
-        self.refund_n_at(decision, units, now)
+    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+        self.give_back(&decision, units, time)
     }
 
     #[inline]
@@ -101,8 +101,8 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
         Some(self.charge_by(&rule, permits, time()))
     }
 
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
-        self.refund_n_at(decision, units, now)
+    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+        self.give_back(&decision, units, time)
     }
 
     #[inline]

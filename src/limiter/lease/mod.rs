@@ -19,7 +19,6 @@ use std::time::Duration;
 
 pub use lender::Lender;
 
-use crate::algorithm::Rule;
 use crate::decision::Decision;
 use crate::time::{Timestamp, nanos};
 use pace::Pace;
@@ -49,8 +48,8 @@ const TTL: u64 = 1_000_000;
 /// moment: when there is no room for many it asks for fewer, and last for the request alone.
 ///
 /// **What comes back.** Unspent permits are given back when the lease is dropped or [released](Self::release), and at
-/// its first check after their ttl: all of them at the same moment, less what a bucket has refilled since, never what
-/// would mint ([`refund_n`](crate::Limiter::refund_n)). A thread that keeps a lease and comes back neither to
+/// its first check after their ttl: as many as mints nothing, all of them at the same moment
+/// ([`refund_n`](crate::Limiter::refund_n)). A thread that keeps a lease and comes back neither to
 /// check nor to drop it keeps up to its last take from the others, until the algorithm has forgotten it. A
 /// [`reset`](crate::Limiter::reset) of any key of the limiter ends all permits: none is spent after it, and none comes
 /// back.
@@ -234,7 +233,7 @@ impl<'l, L: Lender> Lease<'l, L> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn release(&mut self) -> u64 {
-        if self.left == 0 { 0 } else { self.give_back(self.limiter.time()) }
+        if self.left == 0 { 0 } else { self.give_back(L::time) }
     }
 
     /// Spends held permits on the request, if they are enough and still good.
@@ -277,7 +276,7 @@ impl<'l, L: Lender> Lease<'l, L> {
         if self.size > 0 && self.is_good(now) {
             self.pace.spent(self.age(now), self.ttl);
         } else if self.size > 0 {
-            self.give_back(now);
+            self.give_back(&later);
         }
         // All that is left is spent on the request, so that what is left afterwards is of one take.
         let need = cost - self.left;
@@ -295,7 +294,7 @@ impl<'l, L: Lender> Lease<'l, L> {
             permits = (permits.min(take.remaining()) / 2).max(need);
         }
         if self.left > 0 {
-            self.give_back(now);
+            self.give_back(&later);
         }
         let decision = limiter.decide(pin, cost, time());
         (self.size, self.taken, self.resets) =
@@ -313,13 +312,15 @@ impl<'l, L: Lender> Lease<'l, L> {
     }
 
     /// Ends the last take. What is left of it goes back, if no reset has forgiven it.
-    fn give_back(&mut self, now: Timestamp) -> u64 {
+    fn give_back(&mut self, time: impl Fn(&L) -> Timestamp) -> u64 {
         let (left, size) = (std::mem::take(&mut self.left), std::mem::take(&mut self.size));
         self.pace.returned(size - left);
         match self.take.take() {
-            Some(take) if left > 0 && self.limiter.resets() == self.resets => {
-                let units = take.rule.still_owed(take.now, now, left);
-                self.limiter.give_back_n(take, units, now)
+            // A clock that stepped back behind the take says nothing of what has been refilled.
+            Some(take)
+                if left > 0 && self.limiter.resets() == self.resets && time(self.limiter) >= take.now =>
+            {
+                self.limiter.give_back_n(take, left, || time(self.limiter))
             }
             _ => 0,
         }
