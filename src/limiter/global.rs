@@ -122,25 +122,25 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.give_back(&decision, u64::MAX, || self.clock.now())
+        self.refund_by(&decision, u64::MAX, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.give_back(&decision, u64::MAX, || now)
+        self.refund_by(&decision, u64::MAX, || now)
     }
 
     /// Gives back `units` of the request only: see [`Limiter::refund_n`](crate::Limiter::refund_n).
     pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
-        self.give_back(&decision, units, || self.clock.now())
+        self.refund_by(&decision, units, || self.clock.now())
     }
 
     /// [`refund_n`](Self::refund_n) at a time that the caller already has.
     pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
-        self.give_back(&decision, units, || now)
+        self.refund_by(&decision, units, || now)
     }
 
-    pub(super) fn give_back(
+    pub(super) fn refund_by(
         &self,
         decision: &Decision<'_>,
         units: u64,

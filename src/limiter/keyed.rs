@@ -162,12 +162,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
-        self.give_back(&decision, u64::MAX, || self.clock.now())
+        self.refund_by(&decision, u64::MAX, || self.clock.now())
     }
 
     /// [`refund`](Self::refund) at a time that the caller already has.
     pub fn refund_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.give_back(&decision, u64::MAX, || now)
+        self.refund_by(&decision, u64::MAX, || now)
     }
 
     /// [`refund`](Self::refund) of `units` of the request only, because it needed less than it took: how many came back.
@@ -187,15 +187,15 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
-        self.give_back(&decision, units, || self.clock.now())
+        self.refund_by(&decision, units, || self.clock.now())
     }
 
     /// [`refund_n`](Self::refund_n) at a time that the caller already has.
     pub fn refund_n_at(&self, decision: Decision<'_>, units: u64, now: Timestamp) -> u64 {
-        self.give_back(&decision, units, || now)
+        self.refund_by(&decision, units, || now)
     }
 
-    pub(super) fn give_back(
+    pub(super) fn refund_by(
         &self,
         decision: &Decision<'_>,
         units: u64,

@@ -92,13 +92,9 @@ pub trait Books: sealed::Sealed {
     #[doc(hidden)]
     fn sleep_until(&self, when: Timestamp);
 
-    /// Refunds.
+    /// Refunds `units` of the decision.
     #[doc(hidden)]
-    fn give_back(&self, decision: Decision<'_>) -> u64;
-
-    /// Refunds at a given time.
-    #[doc(hidden)]
-    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64;
+    fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64;
 }
 
 mod sealed {
@@ -134,13 +130,17 @@ impl<'l, L: Books> Reservation<'l, L> {
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
     /// departures.
     pub fn cancel(self) -> u64 {
-        let departed = self.limiter.time() >= self.departure;
-        if departed { 0 } else { self.limiter.give_back(self.decision) }
+        let limiter = self.limiter;
+        self.cancel_by(|| limiter.time())
     }
 
     /// [`cancel`](Self::cancel) at a time that the caller already has.
     pub fn cancel_at(self, now: Timestamp) -> u64 {
-        if now >= self.departure { 0 } else { self.limiter.give_back_at(self.decision, now) }
+        self.cancel_by(|| now)
+    }
+
+    fn cancel_by(self, time: impl Fn() -> Timestamp) -> u64 {
+        if time() >= self.departure { 0 } else { self.limiter.give_back(self.decision, u64::MAX, time) }
     }
 
     /// Blocks the thread until the departure.
@@ -196,12 +196,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
         self.clock.sleep_until(when);
     }
 
-    fn give_back(&self, decision: Decision<'_>) -> u64 {
-        self.refund(decision)
-    }
-
-    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.refund_at(decision, now)
+    fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+        self.refund_by(&decision, units, time)
     }
 }
 
@@ -217,12 +213,8 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
         self.clock.sleep_until(when);
     }
 
-    fn give_back(&self, decision: Decision<'_>) -> u64 {
-        self.refund(decision)
-    }
-
-    fn give_back_at(&self, decision: Decision<'_>, now: Timestamp) -> u64 {
-        self.refund_at(decision, now)
+    fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+        self.refund_by(&decision, units, time)
     }
 }
 

@@ -32,10 +32,6 @@ pub trait Lender: Books {
         time: impl Fn() -> Timestamp,
     ) -> Option<Decision<'l>>;
 
-    /// Refunds some of it.
-    #[doc(hidden)]
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64;
-
     /// How often somebody was forgiven.
     #[doc(hidden)]
     fn resets(&self) -> u64;
@@ -72,10 +68,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         Some(if take.is_allowed() { self.tell(take) } else { take })
     }
 
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
-        self.give_back(&decision, units, time)
-    }
-
     #[inline]
     fn resets(&self) -> u64 {
         self.resets.count()
@@ -99,10 +91,6 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
     fn take_ahead<'l>(&'l self, (): (), permits: u64, time: impl Fn() -> Timestamp) -> Option<Decision<'l>> {
         let rule = self.compiled().rule.ahead()?;
         Some(self.charge_by(&rule, permits, time()))
-    }
-
-    fn give_back_n(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
-        self.give_back(&decision, units, time)
     }
 
     #[inline]

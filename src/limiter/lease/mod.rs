@@ -320,7 +320,7 @@ impl<'l, L: Lender> Lease<'l, L> {
             Some(take)
                 if left > 0 && self.limiter.resets() == self.resets && time(self.limiter) >= take.now =>
             {
-                self.limiter.give_back_n(take, left, || time(self.limiter))
+                self.limiter.give_back(take, left, || time(self.limiter))
             }
             _ => 0,
         }
