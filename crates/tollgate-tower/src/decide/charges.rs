@@ -1,0 +1,82 @@
+//! What a request has been charged, rule by rule, until it is certain that it stays.
+
+use tollgate::MultiDecision;
+
+use crate::backend::Reply;
+use crate::headers::{Numbers, Shown};
+use crate::rule::{Limits, MOST_RULES};
+
+/// The charges of one request. Dropped before they are settled they are given back, the last first: the request was
+/// refused, or its client is gone.
+pub(super) struct Charges<'l> {
+    /// As many as there are rules that admitted the request, in their order.
+    made: [Option<Charge<'l>>; MOST_RULES],
+    len: usize,
+    stay: bool,
+}
+
+pub(super) struct Charge<'l> {
+    /// The rule, by its place.
+    pub(super) rule: usize,
+    pub(super) shadow: bool,
+    pub(super) of: Of<'l>,
+}
+
+/// Who was charged.
+pub(super) enum Of<'l> {
+    Here(&'l Limits, MultiDecision<'l>),
+    /// A backend, which gives nothing back.
+    There(&'l str, Reply),
+}
+
+impl<'l> Charges<'l> {
+    pub(super) fn new() -> Self {
+        Self { made: [const { None }; MOST_RULES], len: 0, stay: false }
+    }
+
+    pub(super) fn push(&mut self, charge: Charge<'l>) {
+        self.made[self.len] = Some(charge);
+        self.len += 1;
+    }
+
+    /// From now on they stay when they are dropped.
+    pub(super) fn settle(&mut self) {
+        self.stay = true;
+    }
+
+    /// Gives back those of the rules for which `gives_back` is true, settled or not.
+    pub(super) fn give_back(&mut self, gives_back: impl Fn(usize) -> bool) {
+        for charge in self.made.iter_mut().rev() {
+            if let Some(Charge { of: Of::Here(limits, decision), .. }) =
+                charge.take_if(|charge| gives_back(charge.rule))
+            {
+                limits.limiter.refund(decision);
+            }
+        }
+    }
+
+    /// What the limits that are enforced show.
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> + Clone {
+        self.made[..self.len].iter().flatten().filter(|charge| !charge.shadow).flat_map(|charge| {
+            let (here, there) = match &charge.of {
+                Of::Here(limits, decision) => (Some(limits.shown(decision)), None),
+                Of::There(name, reply) => (None, Some(shown(name, *reply))),
+            };
+            here.into_iter().flatten().chain(there)
+        })
+    }
+}
+
+/// What a backend's limit shows.
+pub(super) fn shown(name: &str, reply: Reply) -> Shown<'_> {
+    let numbers = Numbers { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
+    Shown { name, policy: None, numbers }
+}
+
+impl Drop for Charges<'_> {
+    fn drop(&mut self) {
+        if !self.stay {
+            self.give_back(|_| true);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The decision on one request as it grows, rule by rule.
+
+use std::time::Duration;
+
+use tollgate::{MultiDecision, Outcome, Timestamp};
+
+use super::Rules;
+use super::charges::{Charge, Charges, Of, shown};
+use crate::backend::Reply;
+use crate::headers::{Note, Shown};
+use crate::rule::{Asked, Limits, MOST_RULES};
+use crate::{Reason, Told};
+
+/// What has been decided so far.
+pub(super) struct Ruling<'l> {
+    rules: &'l Rules,
+    charges: Charges<'l>,
+    tales: Tales,
+    denial: Option<(Denial, Note)>,
+    /// When the last of the queues lets the request go.
+    pub(super) departure: Option<Timestamp>,
+}
+
+/// What was decided, apart from the limits that decided it.
+pub(crate) struct Verdict {
+    pub(crate) tales: Tales,
+    pub(crate) note: Note,
+    /// `None`: admitted.
+    pub(crate) denial: Option<Denial>,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Denial {
+    /// The rule, by its place.
+    pub(crate) rule: usize,
+    /// Which of the rule's limits, and the number of the one that refuses; `None` when no limit of ours did.
+    pub(crate) by: Option<(usize, usize)>,
+    pub(crate) reason: Reason,
+    pub(crate) cost: u64,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// What each rule said.
+#[derive(Default)]
+pub(crate) struct Tales {
+    /// A rule whose backend failed may say two things.
+    made: [Option<Tale>; 2 * MOST_RULES],
+    len: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Tale {
+    /// The rule, by its place.
+    pub(crate) rule: usize,
+    pub(crate) told: Told,
+    pub(crate) cost: u64,
+}
+
+impl Tales {
+    fn push(&mut self, tale: Tale) {
+        self.made[self.len] = Some(tale);
+        self.len += 1;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tale> {
+        self.made[..self.len].iter().flatten()
+    }
+}
+
+impl Limits {
+    /// What the limits would say now.
+    pub(super) fn look(&self, asked: &Asked) -> MultiDecision<'_> {
+        self.limiter.peek_n_at(asked.key.as_bytes(), asked.cost, self.limiter.now())
+    }
+}
+
+impl<'l> Ruling<'l> {
+    pub(super) fn new(rules: &'l Rules) -> Self {
+        Self { rules, charges: Charges::new(), tales: Tales::default(), denial: None, departure: None }
+    }
+
+    /// Whether the request is admitted and has to wait.
+    pub(super) fn departs_later(&self) -> bool {
+        self.denial.is_none() && self.departure.is_some()
+    }
+
+    /// Asks a rule's limits. `false`: the request is refused. So it is with the other verbs.
+    pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: &Asked) -> bool {
+        let (max_wait, shadow) = (self.rules.rules[rule].max_wait, self.rules.rules[rule].shadow);
+        if limits.queues && !shadow {
+            // Not charged and given back: who came in between would stand behind a place that nobody takes.
+            let seen = limits.look(asked);
+            if seen.delay() > max_wait {
+                return self.too_late(rule, limits, asked, &seen, max_wait);
+            }
+        }
+        let decision = limits.limiter.check_n(asked.key.as_bytes(), asked.cost);
+        let delay = if limits.queues && !shadow { decision.delay() } else { Duration::ZERO };
+        if delay > max_wait {
+            let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
+            limits.limiter.refund(decision);
+            return goes_on;
+        }
+        match decision.outcome() {
+            Outcome::Allowed => {
+                if !delay.is_zero() {
+                    self.departure = self.departure.max(Some(limits.limiter.now() + delay));
+                }
+                self.tell(rule, Told::Allowed, asked.cost);
+                self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+                true
+            }
+            Outcome::Denied => {
+                self.refused(rule, limits, asked, &decision, Reason::Limited, decision.retry_after())
+            }
+            Outcome::Never => self.refused(rule, limits, asked, &decision, Reason::Never, None),
+        }
+    }
+
+    fn too_late(
+        &mut self,
+        rule: usize,
+        limits: &'l Limits,
+        asked: &Asked,
+        decision: &MultiDecision<'_>,
+        max_wait: Duration,
+    ) -> bool {
+        let retry_after = decision.delay().saturating_sub(max_wait);
+        self.refused(rule, limits, asked, decision, Reason::Limited, Some(retry_after))
+    }
+
+    fn refused(
+        &mut self,
+        rule: usize,
+        limits: &'l Limits,
+        asked: &Asked,
+        decision: &MultiDecision<'_>,
+        reason: Reason,
+        retry_after: Option<Duration>,
+    ) -> bool {
+        let number = decision.refused_by().unwrap_or(0);
+        let part = decision.parts().nth(number);
+        let denial = Denial {
+            rule,
+            by: Some((asked.limits, number)),
+            reason,
+            cost: asked.cost,
+            limit: part.map_or(0, |part| part.limit()),
+            remaining: part.map_or(0, |part| part.remaining()),
+            retry_after,
+        };
+        self.deny(denial, limits.shown(decision))
+    }
+
+    /// Takes what a backend said.
+    pub(super) fn reply(&mut self, rule: usize, reply: Reply, cost: u64) -> bool {
+        let (name, shadow) = (&*self.rules.rules[rule].name, self.rules.rules[rule].shadow);
+        let (reason, retry_after) = match reply.outcome {
+            Outcome::Allowed => {
+                self.tell(rule, Told::Allowed, cost);
+                self.charges.push(Charge { rule, shadow, of: Of::There(name, reply) });
+                return true;
+            }
+            Outcome::Denied => (Reason::Limited, Some(reply.wait)),
+            Outcome::Never => (Reason::Never, None),
+        };
+        let Reply { limit, remaining, .. } = reply;
+        let denial = Denial { rule, by: None, reason, cost, limit, remaining, retry_after };
+        self.deny(denial, [shown(name, reply)].into_iter())
+    }
+
+    /// The request has no key.
+    pub(super) fn no_key(&mut self, rule: usize) -> bool {
+        let nothing = Denial {
+            rule,
+            by: None,
+            reason: Reason::NoKey,
+            cost: 0,
+            limit: 0,
+            remaining: 0,
+            retry_after: None,
+        };
+        self.deny(nothing, std::iter::empty())
+    }
+
+    /// A rule's backend failed, which refuses the request.
+    pub(super) fn unavailable(&mut self, rule: usize, cost: u64) -> bool {
+        let nobody = Denial {
+            rule,
+            by: None,
+            reason: Reason::Unavailable,
+            cost,
+            limit: 0,
+            remaining: 0,
+            retry_after: None,
+        };
+        self.deny(nobody, std::iter::empty())
+    }
+
+    /// A rule's backend failed, which does not decide the request.
+    pub(super) fn failed(&mut self, rule: usize, cost: u64) {
+        self.tell(rule, Told::Failed, cost);
+    }
+
+    fn tell(&mut self, rule: usize, told: Told, cost: u64) {
+        self.tales.push(Tale { rule, told, cost });
+    }
+
+    fn deny<'s>(&mut self, denial: Denial, shown: impl Iterator<Item = Shown<'s>> + Clone) -> bool {
+        let Denial { rule, cost, reason, .. } = denial;
+        self.tell(rule, reason.told(), cost);
+        let shadow = self.rules.rules[rule].shadow;
+        if !shadow {
+            self.denial = Some((denial, Note::of(self.rules.styles, shown)));
+        }
+        shadow
+    }
+
+    /// The verdict, and the charges, which are given back when they are dropped.
+    pub(super) fn end(self) -> (Verdict, Charges<'l>) {
+        let Self { rules, charges, tales, denial, .. } = self;
+        let (denial, note) = match denial {
+            Some((denial, note)) => (Some(denial), note),
+            None => (None, Note::of(rules.styles, charges.shown())),
+        };
+        (Verdict { tales, note, denial }, charges)
+    }
+}
