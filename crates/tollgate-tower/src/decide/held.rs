@@ -57,10 +57,11 @@ impl Held {
     /// The verdict, and whether this is still needed when there is a response.
     pub(crate) fn poll_verdict(&mut self, context: &mut Context<'_>) -> Poll<(Verdict, bool)> {
         let ended = self.work.as_mut().poll(context).is_ready();
-        match std::mem::replace(&mut *self.desk.look(), Message::Taken) {
+        let mut message = self.desk.look();
+        match std::mem::replace(&mut *message, Message::Taken) {
             Message::Decided(verdict) => Poll::Ready((verdict, !ended)),
             before => {
-                *self.desk.look() = before;
+                *message = before;
                 Poll::Pending
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use held::Held;
-pub(crate) use ruling::{Denial, Tales, Verdict};
+pub(crate) use ruling::{Denial, Verdict};
 
 use crate::Head;
 use crate::headers::Styles;
@@ -75,7 +75,7 @@ impl Rules {
             (Ask::Limit(asked), Source::Here(limits)) => {
                 let limits = &limits[asked.limits];
                 rule.charge_if.is_some()
-                    || !rule.shadow && limits.queues && !limits.look(&asked).delay().is_zero()
+                    || !rule.shadow && limits.queue.is_some() && !limits.look(&asked).delay().is_zero()
             }
         };
         self.rules.iter().filter(|rule| rule.may_hold()).any(holds)

@@ -90,7 +90,7 @@ impl<'l> Ruling<'l> {
     /// Asks a rule's limits. `false`: the request is refused. So it is with the other verbs.
     pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: &Asked) -> bool {
         let (max_wait, shadow) = (self.rules.rules[rule].max_wait, self.rules.rules[rule].shadow);
-        if limits.queues && !shadow {
+        if limits.queue.is_some() && !shadow {
             // Not charged and given back: who came in between would stand behind a place that nobody takes.
             let seen = limits.look(asked);
             if seen.delay() > max_wait {
@@ -98,7 +98,7 @@ impl<'l> Ruling<'l> {
             }
         }
         let decision = limits.limiter.check_n(asked.key.as_bytes(), asked.cost);
-        let delay = if limits.queues && !shadow { decision.delay() } else { Duration::ZERO };
+        let delay = if limits.queue.is_some() && !shadow { decision.delay() } else { Duration::ZERO };
         if delay > max_wait {
             let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
             limits.limiter.refund(decision);
@@ -141,7 +141,8 @@ impl<'l> Ruling<'l> {
         reason: Reason,
         retry_after: Option<Duration>,
     ) -> bool {
-        let number = decision.refused_by().unwrap_or(0);
+        // A limit that refuses, or else the queue in which the wait is too long.
+        let number = decision.refused_by().or(limits.queue).unwrap_or(0);
         let part = decision.parts().nth(number);
         let denial = Denial {
             rule,

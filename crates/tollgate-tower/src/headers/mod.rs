@@ -5,7 +5,6 @@ mod slab;
 mod style;
 
 pub(crate) use note::{Note, Numbers, Shown};
-pub(crate) use slab::digits;
 pub use style::Style;
 pub(crate) use style::Styles;
 

@@ -93,7 +93,9 @@ impl Compiled {
     pub(crate) fn may_hold(&self) -> bool {
         match &self.source {
             Source::There(_) => true,
-            Source::Here(limits) => self.charge_if.is_some() || limits.iter().any(|limits| limits.queues),
+            Source::Here(limits) => {
+                self.charge_if.is_some() || limits.iter().any(|limits| limits.queue.is_some())
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::headers::{Numbers, Shown, seconds_up};
 /// The limits of a rule, of one of its tiers, or of one key.
 pub(crate) struct Limits {
     pub(crate) limiter: MultiLimiter<[u8], SharedClock>,
-    /// Whether what they admit may have to wait.
-    pub(crate) queues: bool,
+    /// The number of the first that may make a request wait.
+    pub(crate) queue: Option<usize>,
     /// In the order in which the limits were given.
     names: Box<[Named]>,
 }
@@ -34,7 +34,7 @@ impl Limits {
             let policy = format!("\"{name}\";q={};w={}", quota.limit(), window(quota));
             names.push(Named { name: name.into(), policy: policy.into() });
         }
-        Self { limiter, queues: quotas.iter().any(Quota::is_queue), names: names.into() }
+        Self { limiter, queue: quotas.iter().position(Quota::is_queue), names: names.into() }
     }
 
     /// The name of a limit by its number.

@@ -45,6 +45,7 @@ pub enum Missing {
 /// as long as it lasts, a log or a queue its newest only, a backend nothing; while it is being decided, others may see
 /// the charge.) Rules that ask a backend come last.
 ///
+/// The closures look at a request and change nothing: a request that has to wait is shown to them up to three times.
 /// Nothing is judged before the layer is built.
 ///
 /// # Examples
@@ -188,7 +189,7 @@ impl Rule {
     ///
     /// One whose client disconnects before the answer stays charged. A gRPC status that comes in trailers is not seen.
     ///
-    /// **Cost.** Two allocations a request: a future that holds the charge, and where it reports.
+    /// **Cost.** Four allocations a request: it is decided in a boxed future that holds the charge until the answer.
     ///
     /// # Examples
     ///

@@ -1,0 +1,15 @@
+//! The layer as a web developer uses it, in one binary so that it links once.
+
+mod admitted;
+mod answers;
+mod backends;
+mod clients;
+mod forged;
+mod grpc;
+mod pace;
+mod published;
+mod responses;
+mod rules;
+mod servers;
+mod support;
+mod told;
