@@ -80,19 +80,23 @@ impl<'r> Event<'r> {
     }
 }
 
+type OnDecision = Box<dyn Fn(&Event<'_>) + Send + Sync>;
+type OnLimited = Box<dyn Fn(&Refusal<'_>) + Send + Sync>;
+type OnError = Box<dyn Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync>;
+
 /// Whom to tell.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    pub(crate) on_decision: Option<Box<dyn Fn(&Event<'_>) + Send + Sync>>,
-    pub(crate) on_limited: Option<Box<dyn Fn(&Refusal<'_>) + Send + Sync>>,
-    pub(crate) on_error: Option<Box<dyn Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync>>,
+    pub(crate) on_decision: Option<OnDecision>,
+    pub(crate) on_limited: Option<OnLimited>,
+    pub(crate) on_error: Option<OnError>,
 }
 
 impl Rules {
     /// Tells what each rule said of a request.
     pub(crate) fn tell(&self, head: Head<'_>, verdict: &Verdict) {
         for tale in verdict.tales.iter() {
-            let rule = &self.rules[tale.rule];
+            let rule = &self.rules[usize::from(tale.rule)];
             rule.meter.count(tale.told);
             #[cfg(feature = "tracing")]
             if tale.told != Told::Allowed {

@@ -53,8 +53,8 @@ pub(crate) struct Tales {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tale {
-    /// The rule, by its place.
-    pub(crate) rule: usize,
+    /// The rule, by its place, of which there are 8.
+    pub(crate) rule: u8,
     pub(crate) told: Told,
     pub(crate) cost: u64,
 }
@@ -207,7 +207,7 @@ impl<'l> Ruling<'l> {
     }
 
     fn tell(&mut self, rule: usize, told: Told, cost: u64) {
-        self.tales.push(Tale { rule, told, cost });
+        self.tales.push(Tale { rule: rule as u8, told, cost });
     }
 
     fn deny<'s>(&mut self, denial: Denial, shown: impl Iterator<Item = Shown<'s>> + Clone) -> bool {

@@ -33,7 +33,7 @@ pub(crate) enum Source {
     /// The rule's own limits, those of its tiers, and those of single keys, in this order.
     Here(Box<[Limits]>),
     /// A backend.
-    There(Remote<Limits>),
+    There(Box<Remote<Limits>>),
 }
 
 impl Source {
@@ -41,8 +41,10 @@ impl Source {
     pub(crate) fn limits(&self, place: usize) -> &Limits {
         match self {
             Self::Here(limits) => &limits[place],
-            Self::There(Remote { on_error: Fallback::Limit(limits), .. }) => limits,
-            Self::There(_) => unreachable!("a rule without limits refuses by none"),
+            Self::There(remote) => match &remote.on_error {
+                Fallback::Limit(limits) => limits,
+                _ => unreachable!("a rule without limits refuses by none"),
+            },
         }
     }
 }
@@ -129,7 +131,8 @@ impl Rule {
                 if let Some(setting) = self.setting_of_limits() {
                     return Err(BuildError::Remote { rule: self.name, setting });
                 }
-                Source::There(remote.try_map(|quotas| self.limits(&quotas, self.max_keys, clock))?)
+                let remote = remote.try_map(|quotas| self.limits(&quotas, self.max_keys, clock))?;
+                Source::There(Box::new(remote))
             }
             None => {
                 let several = [&self.quotas].into_iter().chain(self.tiers.iter().map(|(_, quotas)| quotas));

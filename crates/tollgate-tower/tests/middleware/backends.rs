@@ -9,10 +9,15 @@ use tollgate_tower::{Backend, BuildError, OnError, RateLimitLayer, Reply, Rule, 
 
 use crate::support::{by_header, header, of, one, request, send, status, statuses};
 
+/// A key and a cost.
+type Seen = (Vec<u8>, u64);
+/// What was told, and by which rule.
+type Tales = Arc<Mutex<Vec<(Told, String)>>>;
+
 /// Admits the first requests of each key, or fails; across an await, as a real one does.
 #[derive(Clone, Default)]
 struct Elsewhere {
-    seen: Arc<Mutex<Vec<(Vec<u8>, u64)>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
     down: Arc<Mutex<bool>>,
 }
 
@@ -57,7 +62,7 @@ impl Backend for Elsewhere {
 }
 
 /// The layer, its backend, and what was told.
-fn layer(on_error: OnError) -> (RateLimitLayer, Elsewhere, Arc<Mutex<Vec<(Told, String)>>>) {
+fn layer(on_error: OnError) -> (RateLimitLayer, Elsewhere, Tales) {
     let backend = Elsewhere::default();
     let told = Arc::new(Mutex::new(Vec::new()));
     let (decisions, errors) = (Arc::clone(&told), Arc::clone(&told));

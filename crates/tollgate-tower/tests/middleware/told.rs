@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tollgate_tower::{Missing, RateLimitLayer, Rule, Told};
 
-use crate::support::{by_header, by_peer, of, one, request, send, status};
+use crate::support::{by_header, by_peer, of, one, status};
 
 /// What was told, and how often.
 type Tally = Arc<Mutex<BTreeMap<(String, &'static str, bool), u64>>>;
@@ -194,7 +194,7 @@ fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     tracing::subscriber::with_default(Arc::clone(&lines), || {
         for _ in 0..3 {
-            runtime.block_on(send(&layer, request("/a", &[])));
+            runtime.block_on(status(&layer, "/a", &[]));
         }
     });
     let lines = lines.0.lock().unwrap();
