@@ -53,7 +53,11 @@ pub enum Missing {
 /// ```
 /// use http::{HeaderName, Method};
 /// use tollgate::{FixedWindow, Quota, Rate, TokenBucket};
-/// use tollgate_tower::{Head, KeyBy, Missing, RateLimitLayer, Rule};
+/// use tollgate_tower::{KeyBy, Missing, RateLimitLayer, Rule};
+///
+/// /// Attached by the layer that authenticates: never a header that clients can write.
+/// #[derive(Clone)]
+/// struct Paid;
 ///
 /// let api_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
 /// let layer = RateLimitLayer::builder()
@@ -61,7 +65,7 @@ pub enum Missing {
 ///     .rule(
 ///         Rule::new("api", [Quota::from(TokenBucket::new(Rate::per_second(10))), FixedWindow::new(Rate::per_hour(1_000)).into()])
 ///             .key(api_key())
-///             .tier(|head: Head<'_>| head.header("x-plan") == Some(b"paid"), [TokenBucket::new(Rate::per_second(100))])
+///             .tier(|head| head.extension::<Paid>().is_some(), [TokenBucket::new(Rate::per_second(100))])
 ///             .for_key("partner-7", [TokenBucket::new(Rate::per_second(5_000))])
 ///             .skip(|head| head.path() == "/health"),
 ///     )
