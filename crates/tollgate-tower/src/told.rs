@@ -95,16 +95,16 @@ pub(crate) struct Hooks {
 impl Rules {
     /// Tells what each rule said of a request.
     pub(crate) fn tell(&self, head: Head<'_>, verdict: &Verdict) {
-        for tale in verdict.tales.iter() {
-            let rule = &self.rules[usize::from(tale.rule)];
-            rule.meter.count(tale.told);
+        for (rule, told, cost) in verdict.tales.iter() {
+            let rule = &self.rules[rule];
+            rule.meter.count(told);
             #[cfg(feature = "tracing")]
-            if tale.told != Told::Allowed {
-                let (outcome, shadow) = (tale.told.as_str(), rule.shadow);
-                tracing::debug!(rule = &*rule.name, outcome, shadow, path = ?head.path(), cost = tale.cost, "not admitted");
+            if told != Told::Allowed {
+                let (outcome, shadow) = (told.as_str(), rule.shadow);
+                tracing::debug!(rule = &*rule.name, outcome, shadow, path = ?head.path(), cost, "not admitted");
             }
             if let Some(on_decision) = &self.hooks.on_decision {
-                let (told, shadow, cost) = (tale.told, rule.shadow, tale.cost);
+                let shadow = rule.shadow;
                 on_decision(&Event { head, rule: &rule.name, told, shadow, cost });
             }
         }

@@ -29,6 +29,22 @@ pub(super) enum Of<'l> {
     There(&'l str, Reply),
 }
 
+impl<'l> Of<'l> {
+    fn here(&self) -> Option<(&Limits, &MultiDecision<'l>)> {
+        match self {
+            Self::Here(limits, decision) => Some((limits, decision)),
+            Self::There(..) => None,
+        }
+    }
+
+    fn there(&self) -> Option<Shown<'_>> {
+        match self {
+            Self::Here(..) => None,
+            Self::There(name, reply) => Some(shown(name, *reply)),
+        }
+    }
+}
+
 impl<'l> Charges<'l> {
     pub(super) fn new() -> Self {
         Self { made: [const { None }; MOST_RULES], len: 0, stay: false }
@@ -56,21 +72,27 @@ impl<'l> Charges<'l> {
     }
 
     /// What the limits that are enforced show.
-    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> + Clone {
-        self.made[..self.len].iter().flatten().filter(|charge| !charge.shadow).flat_map(|charge| {
-            let (here, there) = match &charge.of {
-                Of::Here(limits, decision) => (Some(limits.shown(decision)), None),
-                Of::There(name, reply) => (None, Some(shown(name, *reply))),
-            };
-            here.into_iter().flatten().chain(there)
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.enforced().flat_map(|of| {
+            let here = of.here().map(|(limits, decision)| limits.shown(decision));
+            here.into_iter().flatten().chain(of.there())
         })
+    }
+
+    /// How they announce themselves.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.enforced().filter_map(Of::here).flat_map(|(limits, decision)| limits.policies(decision))
+    }
+
+    fn enforced(&self) -> impl Iterator<Item = &Of<'l>> {
+        let charges = self.made[..self.len].iter().flatten();
+        charges.filter(|charge| !charge.shadow).map(|charge| &charge.of)
     }
 }
 
 /// What a backend's limit shows.
 pub(super) fn shown(name: &str, reply: Reply) -> Shown<'_> {
-    let numbers = Numbers { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
-    Shown { name, policy: None, numbers }
+    Shown { name, numbers: Numbers { limit: reply.limit, remaining: reply.remaining, reset: reply.wait } }
 }
 
 impl Drop for Charges<'_> {

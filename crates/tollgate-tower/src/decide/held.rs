@@ -19,13 +19,40 @@ use http::{HeaderMap, StatusCode};
 use super::ruling::Ruling;
 use super::{Rules, Verdict};
 use crate::backend::Fallback;
-use crate::rule::{Ask, Source};
+use crate::rule::{Ask, Asked, Compiled, Source};
+use crate::{Head, KeyBuf};
 
 /// A request that is being decided, and then what it was charged. Dropped before the verdict, all of it is given back.
 pub(crate) struct Held {
     work: Pin<Box<dyn Future<Output = ()> + Send>>,
     desk: Arc<Desk>,
     pub(crate) rules: Arc<Rules>,
+}
+
+/// What a rule wants to know of a request, apart from the request.
+pub(super) enum Question {
+    Nothing,
+    NoKey,
+    Limit { key: KeyBuf, cost: u64, limits: usize },
+}
+
+impl Question {
+    pub(super) fn of(rule: &Compiled, head: Head<'_>) -> Self {
+        let mut key = KeyBuf::new();
+        match rule.ask(head, &mut key) {
+            Ask::Nothing => Self::Nothing,
+            Ask::NoKey => Self::NoKey,
+            Ask::Limit(Asked { cost, limits, .. }) => Self::Limit { key, cost, limits },
+        }
+    }
+
+    fn asked(&self) -> Ask<'_> {
+        match *self {
+            Self::Nothing => Ask::Nothing,
+            Self::NoKey => Ask::NoKey,
+            Self::Limit { ref key, cost, limits } => Ask::Limit(Asked { key: key.as_bytes(), cost, limits }),
+        }
+    }
 }
 
 /// What the future and the request tell each other.
@@ -49,7 +76,7 @@ impl Desk {
 
 impl Held {
     /// One question for each rule, in their order.
-    pub(super) fn new(rules: Arc<Rules>, questions: Vec<Ask>) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, questions: Vec<Question>) -> Self {
         let desk = Arc::new(Desk(Mutex::new(Message::Deciding)));
         let work = Box::pin(work(Arc::clone(&rules), questions, Arc::clone(&desk)));
         Self { work, desk, rules }
@@ -82,36 +109,34 @@ impl Held {
     }
 }
 
-async fn work(rules: Arc<Rules>, questions: Vec<Ask>, desk: Arc<Desk>) {
+async fn work(rules: Arc<Rules>, questions: Vec<Question>, desk: Arc<Desk>) {
     let mut ruling = Ruling::new(&rules);
     let mut remembers = false;
     for (index, (rule, question)) in rules.rules.iter().zip(&questions).enumerate() {
-        let goes_on = match (question, &rule.source) {
+        let goes_on = match (question.asked(), &rule.source) {
             (Ask::Nothing, _) => true,
             (Ask::NoKey, _) => ruling.no_key(index),
             (Ask::Limit(asked), Source::Here(limits)) => {
                 remembers |= rule.charge_if.is_some();
                 ruling.ask(index, &limits[asked.limits], asked)
             }
-            (Ask::Limit(asked), Source::There(remote)) => {
-                match remote.decide(asked.key.as_bytes(), asked.cost).await {
-                    Ok(reply) => ruling.reply(index, reply, asked.cost),
-                    Err(error) => {
-                        rules.tell_error(index, &*error);
-                        match &remote.on_error {
-                            Fallback::Allow => {
-                                ruling.failed(index, asked.cost);
-                                true
-                            }
-                            Fallback::Refuse => ruling.unavailable(index, asked.cost),
-                            Fallback::Limit(limits) => {
-                                ruling.failed(index, asked.cost);
-                                ruling.ask(index, limits, asked)
-                            }
+            (Ask::Limit(asked), Source::There(remote)) => match remote.decide(asked.key, asked.cost).await {
+                Ok(reply) => ruling.reply(index, reply, asked.cost),
+                Err(error) => {
+                    rules.tell_error(index, &*error);
+                    match &remote.on_error {
+                        Fallback::Allow => {
+                            ruling.failed(index, asked.cost);
+                            true
+                        }
+                        Fallback::Refuse => ruling.unavailable(index, asked.cost),
+                        Fallback::Limit(limits) => {
+                            ruling.failed(index, asked.cost);
+                            ruling.ask(index, limits, asked)
                         }
                     }
                 }
-            }
+            },
         };
         if !goes_on {
             break;
@@ -126,14 +151,13 @@ async fn work(rules: Arc<Rules>, questions: Vec<Ask>, desk: Arc<Desk>) {
             (rules.sleep)(missing).await;
         }
     }
-    let (verdict, mut charges) = ruling.end();
+    let verdict = ruling.end();
     if verdict.denial.is_some() {
-        drop(charges);
+        drop(ruling);
         *desk.look() = Message::Decided(verdict);
         return;
     }
     // Who is served stays charged, also when the client does not wait for the answer.
-    charges.settle();
     *desk.look() = Message::Decided(verdict);
     if remembers {
         let answered = |_: &mut Context<'_>| match *desk.look() {
@@ -141,6 +165,6 @@ async fn work(rules: Arc<Rules>, questions: Vec<Ask>, desk: Arc<Desk>) {
             _ => Poll::Pending,
         };
         let back = poll_fn(answered).await;
-        charges.give_back(|rule| back & (1 << rule) != 0);
+        ruling.charges.give_back(|rule| back & (1 << rule) != 0);
     }
 }

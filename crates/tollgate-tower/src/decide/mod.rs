@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use held::Held;
+use held::Question;
 pub(crate) use ruling::{Denial, Verdict};
 
-use crate::Head;
 use crate::headers::Styles;
 use crate::rule::{Ask, Compiled, SharedClock, Source};
 use crate::told::Hooks;
+use crate::{Head, KeyBuf};
 use ruling::Ruling;
 
 /// Sleeps for a time.
@@ -46,11 +47,12 @@ impl Rules {
             return self.later(head);
         }
         let mut ruling = Ruling::new(self);
+        let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
-            let goes_on = match (rule.ask(head), &rule.source) {
+            let goes_on = match (rule.ask(head, &mut key), &rule.source) {
                 (Ask::Nothing, _) => true,
                 (Ask::NoKey, _) => ruling.no_key(index),
-                (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], &asked),
+                (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], asked),
                 (Ask::Limit(_), Source::There(_)) => return self.later(head),
             };
             if !goes_on {
@@ -62,28 +64,25 @@ impl Rules {
             drop(ruling);
             return self.later(head);
         }
-        let (verdict, mut charges) = ruling.end();
-        if verdict.denial.is_none() {
-            charges.settle();
-        }
-        Decided::Now(verdict)
+        Decided::Now(ruling.end())
     }
 
     fn must_hold(&self, head: Head<'_>) -> bool {
-        let holds = |rule: &Compiled| match (rule.ask(head), &rule.source) {
+        let mut key = KeyBuf::new();
+        let mut holds = |rule: &Compiled| match (rule.ask(head, &mut key), &rule.source) {
             (Ask::Nothing | Ask::NoKey, _) => false,
             (Ask::Limit(_), Source::There(_)) => true,
             (Ask::Limit(asked), Source::Here(limits)) => {
                 let limits = &limits[asked.limits];
                 rule.charge_if.is_some()
-                    || !rule.shadow && limits.queue.is_some() && !limits.look(&asked).delay().is_zero()
+                    || !rule.shadow && limits.queue.is_some() && !limits.look(asked).delay().is_zero()
             }
         };
-        self.rules.iter().filter(|rule| rule.may_hold()).any(holds)
+        self.rules.iter().filter(|rule| rule.may_hold()).any(&mut holds)
     }
 
     fn later(self: &Arc<Self>, head: Head<'_>) -> Decided {
-        let questions = self.rules.iter().map(|rule| rule.ask(head)).collect();
+        let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
         Decided::Later(Held::new(Arc::clone(self), questions))
     }
 }

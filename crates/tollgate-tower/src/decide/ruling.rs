@@ -1,5 +1,6 @@
 //! The decision on one request as it grows, rule by rule.
 
+use std::iter::empty;
 use std::time::Duration;
 
 use tollgate::{MultiDecision, Outcome, Timestamp};
@@ -14,19 +15,20 @@ use crate::{Reason, Told};
 /// What has been decided so far.
 pub(super) struct Ruling<'l> {
     rules: &'l Rules,
-    charges: Charges<'l>,
-    tales: Tales,
-    denial: Option<(Denial, Note)>,
+    /// Given back when they are dropped before they are settled.
+    pub(super) charges: Charges<'l>,
+    verdict: Verdict,
     /// When the last of the queues lets the request go.
     pub(super) departure: Option<Timestamp>,
 }
 
 /// What was decided, apart from the limits that decided it.
+#[derive(Default)]
 pub(crate) struct Verdict {
     pub(crate) tales: Tales,
     pub(crate) note: Note,
     /// `None`: admitted.
-    pub(crate) denial: Option<Denial>,
+    pub(crate) denial: Option<Box<Denial>>,
 }
 
 /// Why a request was refused.
@@ -43,52 +45,54 @@ pub(crate) struct Denial {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// What each rule said.
-#[derive(Default)]
+/// What each rule said, in the order in which they said it.
 pub(crate) struct Tales {
-    /// A rule whose backend failed may say two things.
-    made: [Option<Tale>; 2 * MOST_RULES],
+    /// A rule, by its place, and what it said. One whose backend failed may say two things.
+    said: [(u8, Told); 2 * MOST_RULES],
     len: usize,
+    /// What the request costs, by rule.
+    costs: [u64; MOST_RULES],
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Tale {
-    /// The rule, by its place, of which there are 8.
-    pub(crate) rule: u8,
-    pub(crate) told: Told,
-    pub(crate) cost: u64,
+impl Default for Tales {
+    fn default() -> Self {
+        Self { said: [(0, Told::Allowed); 2 * MOST_RULES], len: 0, costs: [0; MOST_RULES] }
+    }
 }
 
 impl Tales {
-    fn push(&mut self, tale: Tale) {
-        self.made[self.len] = Some(tale);
+    fn push(&mut self, rule: usize, told: Told, cost: u64) {
+        self.said[self.len] = (rule as u8, told);
         self.len += 1;
+        self.costs[rule] = cost;
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tale> {
-        self.made[..self.len].iter().flatten()
+    /// The place of each rule that spoke, what it said, and what the request costs by it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Told, u64)> {
+        let said = self.said[..self.len].iter();
+        said.map(|&(rule, told)| (rule.into(), told, self.costs[usize::from(rule)]))
     }
 }
 
 impl Limits {
     /// What the limits would say now.
-    pub(super) fn look(&self, asked: &Asked) -> MultiDecision<'_> {
-        self.limiter.peek_n_at(asked.key.as_bytes(), asked.cost, self.limiter.now())
+    pub(super) fn look(&self, asked: Asked<'_>) -> MultiDecision<'_> {
+        self.limiter.peek_n_at(asked.key, asked.cost, self.limiter.now())
     }
 }
 
 impl<'l> Ruling<'l> {
     pub(super) fn new(rules: &'l Rules) -> Self {
-        Self { rules, charges: Charges::new(), tales: Tales::default(), denial: None, departure: None }
+        Self { rules, charges: Charges::new(), verdict: Verdict::default(), departure: None }
     }
 
     /// Whether the request is admitted and has to wait.
     pub(super) fn departs_later(&self) -> bool {
-        self.denial.is_none() && self.departure.is_some()
+        self.verdict.denial.is_none() && self.departure.is_some()
     }
 
     /// Asks a rule's limits. `false`: the request is refused. So it is with the other verbs.
-    pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: &Asked) -> bool {
+    pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>) -> bool {
         let (max_wait, shadow) = (self.rules.rules[rule].max_wait, self.rules.rules[rule].shadow);
         if limits.queue.is_some() && !shadow {
             // Not charged and given back: who came in between would stand behind a place that nobody takes.
@@ -97,7 +101,7 @@ impl<'l> Ruling<'l> {
                 return self.too_late(rule, limits, asked, &seen, max_wait);
             }
         }
-        let decision = limits.limiter.check_n(asked.key.as_bytes(), asked.cost);
+        let decision = limits.limiter.check_n(asked.key, asked.cost);
         let delay = if limits.queue.is_some() && !shadow { decision.delay() } else { Duration::ZERO };
         if delay > max_wait {
             let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
@@ -124,7 +128,7 @@ impl<'l> Ruling<'l> {
         &mut self,
         rule: usize,
         limits: &'l Limits,
-        asked: &Asked,
+        asked: Asked<'_>,
         decision: &MultiDecision<'_>,
         max_wait: Duration,
     ) -> bool {
@@ -136,7 +140,7 @@ impl<'l> Ruling<'l> {
         &mut self,
         rule: usize,
         limits: &'l Limits,
-        asked: &Asked,
+        asked: Asked<'_>,
         decision: &MultiDecision<'_>,
         reason: Reason,
         retry_after: Option<Duration>,
@@ -153,7 +157,7 @@ impl<'l> Ruling<'l> {
             remaining: part.map_or(0, |part| part.remaining()),
             retry_after,
         };
-        self.deny(denial, limits.shown(decision))
+        self.deny(denial, limits.shown(decision), limits.policies(decision))
     }
 
     /// Takes what a backend said.
@@ -170,7 +174,7 @@ impl<'l> Ruling<'l> {
         };
         let Reply { limit, remaining, .. } = reply;
         let denial = Denial { rule, by: None, reason, cost, limit, remaining, retry_after };
-        self.deny(denial, [shown(name, reply)].into_iter())
+        self.deny(denial, [shown(name, reply)].into_iter(), empty())
     }
 
     /// The request has no key.
@@ -184,7 +188,7 @@ impl<'l> Ruling<'l> {
             remaining: 0,
             retry_after: None,
         };
-        self.deny(nothing, std::iter::empty())
+        self.deny(nothing, empty(), empty())
     }
 
     /// A rule's backend failed, which refuses the request.
@@ -198,7 +202,7 @@ impl<'l> Ruling<'l> {
             remaining: 0,
             retry_after: None,
         };
-        self.deny(nobody, std::iter::empty())
+        self.deny(nobody, empty(), empty())
     }
 
     /// A rule's backend failed, which does not decide the request.
@@ -207,26 +211,31 @@ impl<'l> Ruling<'l> {
     }
 
     fn tell(&mut self, rule: usize, told: Told, cost: u64) {
-        self.tales.push(Tale { rule: rule as u8, told, cost });
+        self.verdict.tales.push(rule, told, cost);
     }
 
-    fn deny<'s>(&mut self, denial: Denial, shown: impl Iterator<Item = Shown<'s>> + Clone) -> bool {
+    fn deny<'s>(
+        &mut self,
+        denial: Denial,
+        shown: impl Iterator<Item = Shown<'s>>,
+        policies: impl Iterator<Item = &'s str>,
+    ) -> bool {
         let Denial { rule, cost, reason, .. } = denial;
         self.tell(rule, reason.told(), cost);
         let shadow = self.rules.rules[rule].shadow;
         if !shadow {
-            self.denial = Some((denial, Note::of(self.rules.styles, shown)));
+            self.verdict.denial = Some(Box::new(denial));
+            self.verdict.note = Note::of(self.rules.styles, shown, policies);
         }
         shadow
     }
 
-    /// The verdict, and the charges, which are given back when they are dropped.
-    pub(super) fn end(self) -> (Verdict, Charges<'l>) {
-        let Self { rules, charges, tales, denial, .. } = self;
-        let (denial, note) = match denial {
-            Some((denial, note)) => (Some(denial), note),
-            None => (None, Note::of(rules.styles, charges.shown())),
-        };
-        (Verdict { tales, note, denial }, charges)
+    /// The verdict. The charges stay where they are, and are given back with them unless the request is admitted.
+    pub(super) fn end(&mut self) -> Verdict {
+        if self.verdict.denial.is_none() {
+            self.verdict.note = Note::of(self.rules.styles, self.charges.shown(), self.charges.policies());
+            self.charges.settle();
+        }
+        std::mem::take(&mut self.verdict)
     }
 }

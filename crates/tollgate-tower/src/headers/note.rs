@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::slab::{cut, digits, number};
@@ -26,8 +26,6 @@ const LARGEST_INTEGER: u64 = 999_999_999_999_999;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'l> {
     pub(crate) name: &'l str,
-    /// How the limit announces itself; `None` when only a backend knows.
-    pub(crate) policy: Option<&'l str>,
     pub(crate) numbers: Numbers,
 }
 
@@ -50,28 +48,38 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// A note of all these limits.
-    pub(crate) fn of<'l>(styles: Styles, shown: impl Iterator<Item = Shown<'l>> + Clone) -> Self {
+    /// A note of all these limits, and of how they announce themselves.
+    pub(crate) fn of<'l>(
+        styles: Styles,
+        shown: impl Iterator<Item = Shown<'l>>,
+        policies: impl Iterator<Item = &'l str>,
+    ) -> Self {
         let mut note = Self { styles, ..Self::default() };
         if styles.is_empty() {
             return note;
         }
-        note.tightest =
-            shown.clone().map(|one| one.numbers).min_by_key(|numbers| (numbers.remaining, numbers.limit));
-        if styles.has(Style::Ietf) && note.tightest.is_some() {
-            note.ietf = cut(|text| shown.clone().for_each(|one| write_item(one, text)));
-            if shown.clone().any(|one| one.policy.is_some()) {
-                note.policy =
-                    cut(|text| shown.filter_map(|one| one.policy).for_each(|policy| list(text, policy)));
-            }
+        let mut tightest: Option<Numbers> = None;
+        let shown = shown.inspect(|one| match tightest {
+            Some(Numbers { remaining, limit, .. })
+                if (remaining, limit) <= (one.numbers.remaining, one.numbers.limit) => {}
+            _ => tightest = Some(one.numbers),
+        });
+        if styles.has(Style::Ietf) {
+            note.ietf = cut(|text| shown.for_each(|one| write_item(one, text)));
+            note.policy = cut(|text| policies.for_each(|policy| list(text, policy)));
+        } else {
+            shown.for_each(drop);
         }
+        note.tightest = tightest;
         note
     }
 
     /// Puts the note into a response's headers, but for those that are there already.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
-        if !headers.contains_key(&RATELIMIT) && !headers.contains_key(&RATELIMIT_POLICY) {
-            put(headers, RATELIMIT, || self.ietf);
+        if let Some(ietf) = self.ietf
+            && !headers.contains_key(&RATELIMIT_POLICY)
+            && put(headers, RATELIMIT, || Some(ietf))
+        {
             put(headers, RATELIMIT_POLICY, || self.policy);
         }
         let Some(Numbers { limit, remaining, reset }) = self.tightest else { return };
@@ -101,13 +109,15 @@ impl Note {
     }
 }
 
-fn put(headers: &mut HeaderMap, name: HeaderName, value: impl FnOnce() -> Option<HeaderValue>) {
-    if !headers.contains_key(&name)
+/// Whether it was not there.
+fn put(headers: &mut HeaderMap, name: HeaderName, value: impl FnOnce() -> Option<HeaderValue>) -> bool {
+    // `Err`: the inner service has used up all 32,768 headers. It goes without.
+    if let Ok(Entry::Vacant(free)) = headers.try_entry(name)
         && let Some(value) = value()
     {
-        // `Err`: the inner service has used up all 32,768 headers. It goes without.
-        let _ = headers.try_insert(name, value);
+        return free.try_insert(value).is_ok();
     }
+    false
 }
 
 fn write_item(Shown { name, numbers, .. }: Shown<'_>, text: &mut BytesMut) {
@@ -135,16 +145,19 @@ fn unix(after: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    const POLICY: &str = "\"p\";q=10;w=1";
+
     fn shown(name: &'static str, remaining: u64) -> Shown<'static> {
         let numbers = Numbers { limit: 10, remaining, reset: Duration::from_millis(1_001) };
-        Shown { name, policy: Some("\"p\";q=10;w=1"), numbers }
+        Shown { name, numbers }
     }
 
     #[test]
     fn several_limits_are_one_list_and_the_tightest_stands_for_all() {
         let styles = Styles::from_iter([Style::Ietf, Style::XRateLimit, Style::RateLimitTrio]);
         let mut headers = HeaderMap::new();
-        Note::of(styles, [shown("a", 7), shown("b", 3)].into_iter()).write(&mut headers);
+        Note::of(styles, [shown("a", 7), shown("b", 3)].into_iter(), [POLICY; 2].into_iter())
+            .write(&mut headers);
         assert_eq!(headers["ratelimit"], "\"a\";r=7;t=2, \"b\";r=3;t=2");
         assert_eq!(headers["ratelimit-policy"], "\"p\";q=10;w=1, \"p\";q=10;w=1");
         assert_eq!(
@@ -161,7 +174,8 @@ mod tests {
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
         headers.insert(X_LIMIT, HeaderValue::from_static("1"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private"));
-        Note::of(styles, [shown("a", 7)].into_iter()).write_refusal(&mut headers, Some(1));
+        Note::of(styles, [shown("a", 7)].into_iter(), [POLICY].into_iter())
+            .write_refusal(&mut headers, Some(1));
         assert!(!headers.contains_key(RATELIMIT), "a value of ours would belong to no policy of theirs");
         assert_eq!(
             (headers.get_all(X_LIMIT).iter().count(), &headers[X_LIMIT]),
@@ -174,13 +188,17 @@ mod tests {
     #[test]
     fn an_epoch_is_later_than_now_and_a_delta_wins_over_it() {
         let mut headers = HeaderMap::new();
-        Note::of(Styles::from_iter([Style::XRateLimitEpoch]), [shown("a", 7)].into_iter())
-            .write(&mut headers);
+        Note::of(
+            Styles::from_iter([Style::XRateLimitEpoch]),
+            [shown("a", 7)].into_iter(),
+            [POLICY].into_iter(),
+        )
+        .write(&mut headers);
         let epoch: u64 = headers[X_RESET].to_str().unwrap().parse().unwrap();
         assert!((1..=3).contains(&(epoch - unix(Duration::ZERO) + 1)), "{epoch}");
         let mut headers = HeaderMap::new();
         let both = Styles::from_iter([Style::XRateLimitEpoch, Style::XRateLimit]);
-        Note::of(both, [shown("a", 7)].into_iter()).write(&mut headers);
+        Note::of(both, [shown("a", 7)].into_iter(), [POLICY].into_iter()).write(&mut headers);
         assert_eq!(headers[X_RESET], "2");
     }
 
@@ -188,8 +206,9 @@ mod tests {
     fn integers_stay_within_what_a_structured_field_can_hold() {
         let numbers = Numbers { limit: u64::MAX, remaining: u64::MAX, reset: Duration::MAX };
         let mut headers = HeaderMap::new();
-        let vast = Shown { name: "v", policy: None, numbers };
-        Note::of(Styles::from_iter([Style::Ietf]), [vast].into_iter()).write(&mut headers);
+        let vast = Shown { name: "v", numbers };
+        Note::of(Styles::from_iter([Style::Ietf]), [vast].into_iter(), std::iter::empty())
+            .write(&mut headers);
         assert_eq!(headers[RATELIMIT], "\"v\";r=999999999999999;t=999999999999999");
         assert!(!headers.contains_key(RATELIMIT_POLICY));
     }

@@ -44,12 +44,15 @@ fn has_room(buffer: &mut BytesMut) -> bool {
     buffer.capacity() >= ROOM || buffer.try_reclaim(BUFFER)
 }
 
-/// The header value that `write` writes. `None` when it is no legal value, or the thread is about to end.
+/// The header value that `write` writes. `None` when that is nothing or no legal value, or the thread is about to end.
 pub(super) fn cut(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderValue> {
     SLAB.try_with(|slab| {
         let mut slab = slab.try_borrow_mut().ok()?;
         let buffer = slab.with_room();
         write(buffer);
+        if buffer.is_empty() {
+            return None;
+        }
         HeaderValue::from_maybe_shared(buffer.split().freeze()).ok()
     })
     .ok()

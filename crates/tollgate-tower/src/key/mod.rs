@@ -137,8 +137,12 @@ impl KeyBy {
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> KeyBuf {
         let mut key = KeyBuf::new();
-        self.0(head, &mut key);
+        self.write(head, &mut key);
         key
+    }
+
+    pub(crate) fn write(&self, head: Head<'_>, key: &mut KeyBuf) {
+        self.0(head, key);
     }
 }
 

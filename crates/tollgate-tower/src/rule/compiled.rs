@@ -50,29 +50,33 @@ impl Source {
 }
 
 /// What a rule wants to know of a request.
-pub(crate) enum Ask {
+pub(crate) enum Ask<'k> {
     /// Nothing: it is not concerned.
     Nothing,
     /// It has no key, and is refused for that.
     NoKey,
-    Limit(Asked),
+    Limit(Asked<'k>),
 }
 
 /// A question to a rule's limits.
-pub(crate) struct Asked {
-    pub(crate) key: KeyBuf,
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'k> {
+    pub(crate) key: &'k [u8],
     pub(crate) cost: u64,
     /// Which of the rule's limits.
     pub(crate) limits: usize,
 }
 
 impl Compiled {
-    pub(crate) fn ask(&self, head: Head<'_>) -> Ask {
+    /// Finds the request's key, which is written into `key`, and the limits that it meets.
+    pub(crate) fn ask<'k>(&self, head: Head<'_>, key: &'k mut KeyBuf) -> Ask<'k> {
         let is = |test: &Option<Test>| test.as_ref().map(|test| test(head));
         if is(&self.when) == Some(false) || is(&self.skip) == Some(true) {
             return Ask::Nothing;
         }
-        let key = self.key.of(head);
+        key.clear();
+        self.key.write(head, key);
+        let key = key.as_bytes();
         if key.is_empty() {
             self.meter.keyless();
             match self.missing {
@@ -82,11 +86,11 @@ impl Compiled {
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
-        Ask::Limit(Asked { limits: self.place(&key, head), key, cost })
+        Ask::Limit(Asked { limits: self.place(key, head), key, cost })
     }
 
-    fn place(&self, key: &KeyBuf, head: Head<'_>) -> usize {
-        let own = || self.overrides.get(key.as_bytes()).copied();
+    fn place(&self, key: &[u8], head: Head<'_>) -> usize {
+        let own = || self.overrides.get(key).copied();
         let tier = || self.tiers.iter().position(|tier| tier(head)).map_or(0, |tier| tier + 1);
         if self.overrides.is_empty() { tier() } else { own().unwrap_or_else(tier) }
     }

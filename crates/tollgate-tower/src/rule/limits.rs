@@ -43,21 +43,18 @@ impl Limits {
     }
 
     /// What each limit shows of a decision; of a refusal, those that refuse.
-    pub(crate) fn shown<'d>(
-        &'d self,
-        decision: &'d MultiDecision<'_>,
-    ) -> impl Iterator<Item = Shown<'d>> + Clone + 'd {
-        let count = decision.parts().len();
+    pub(crate) fn shown<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = Shown<'d>> {
+        self.telling(decision).map(|(part, named)| Shown { name: &named.name, numbers: numbers(&part) })
+    }
+
+    /// How those limits announce themselves.
+    pub(crate) fn policies<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = &'d str> {
+        self.telling(decision).map(|(_, named)| &*named.policy)
+    }
+
+    fn telling<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = (Part<'d>, &'d Named)> {
         let admitted = decision.is_allowed();
-        (0..count).filter_map(move |number| {
-            let part = decision.parts().nth(number)?;
-            let Named { name, policy } = &self.names[number];
-            (admitted || part.refuses()).then(|| Shown {
-                name,
-                policy: Some(policy),
-                numbers: numbers(&part),
-            })
-        })
+        decision.parts().zip(&self.names).filter(move |(part, _)| admitted || part.refuses())
     }
 }
 
