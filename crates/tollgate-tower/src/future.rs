@@ -45,10 +45,12 @@ pin_project! {
     }
 }
 
-/// A request that is not decided yet.
+/// A request that is not decided yet, or not served.
 struct Waiting<S, A, B> {
     held: Held,
-    /// Ready for one call.
+    /// Once it is admitted: its note, and whether its charge is remembered until the response.
+    admitted: Option<(Note, bool)>,
+    /// Not ready: what is ready may hold a permit, which nobody should have who waits.
     service: S,
     answer: A,
     request: Request<B>,
@@ -64,7 +66,8 @@ impl<S: Service<Request<B>>, A, B, R> ResponseFuture<S, A, B, R> {
     }
 
     pub(crate) fn waiting(held: Held, service: S, answer: A, request: Request<B>) -> Self {
-        Self { state: State::Waiting { waiting: Some(Box::new(Waiting { held, service, answer, request })) } }
+        let waiting = Waiting { held, admitted: None, service, answer, request };
+        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) } }
     }
 }
 
@@ -112,22 +115,23 @@ where
                     return Poll::Ready(result);
                 }
                 Step::Waiting { waiting } => {
-                    let undecided = waiting.as_mut().expect("a future is not polled after it is done");
-                    let (verdict, remembers) = ready!(undecided.held.poll_verdict(context));
-                    let Some(decided) = waiting.take() else { continue };
-                    let Waiting { held, mut service, answer, request } = *decided;
-                    held.rules.tell(Head::of(&request), &verdict);
-                    state.set(match verdict.denial {
-                        Some(denial) => {
-                            let response =
-                                held.rules.refuse(Head::of(&request), &denial, verdict.note, &answer);
-                            State::Refused { response: Some(response) }
+                    let one = waiting.as_mut().expect("a future is not polled after it is done");
+                    if one.admitted.is_none() {
+                        let (verdict, remembers) = ready!(one.held.poll_verdict(context));
+                        let head = Head::of(&one.request);
+                        one.held.rules.tell(head, &verdict);
+                        if let Some(denial) = verdict.denial {
+                            let response = one.held.rules.refuse(head, &denial, verdict.note, &one.answer);
+                            return Poll::Ready(Ok(response));
                         }
-                        None => {
-                            let (future, note) = (service.call(request), Some(verdict.note));
-                            State::Serving { future, note, held: remembers.then_some(held) }
-                        }
-                    });
+                        one.admitted = Some((verdict.note, remembers));
+                    }
+                    ready!(one.service.poll_ready(context))?;
+                    let Some(one) = waiting.take() else { continue };
+                    let Waiting { held, admitted, mut service, request, .. } = *one;
+                    let (note, remembers) = admitted.unwrap_or_default();
+                    let future = service.call(request);
+                    state.set(State::Serving { future, note: Some(note), held: remembers.then_some(held) });
                 }
             }
         }

@@ -13,8 +13,8 @@ use crate::{Head, Respond};
 
 /// A service whose requests are limited: what [`RateLimitLayer`](crate::RateLimitLayer) makes of the inner one.
 ///
-/// Its response, body and error types are those of the inner service. The inner service must be `Clone`, because a
-/// request that waits takes the one that is ready with it; others clone nothing.
+/// Its response, body and error types are those of the inner service. The inner service must be `Clone`: a request that
+/// waits takes a clone with it, which is asked whether it is ready when the wait is over; others clone nothing.
 pub struct RateLimit<S, A> {
     inner: S,
     rules: Arc<Rules>,
@@ -69,9 +69,7 @@ where
                 }
             }
             Decided::Later(held) => {
-                let next = self.inner.clone();
-                let ready = std::mem::replace(&mut self.inner, next);
-                ResponseFuture::waiting(held, ready, self.answer.clone(), request)
+                ResponseFuture::waiting(held, self.inner.clone(), self.answer.clone(), request)
             }
         }
     }

@@ -86,8 +86,9 @@ struct Proxies {
 impl ClientAddress {
     /// The address of the connection, which `peer` reads out of an extension of the request.
     ///
-    /// A request without that extension, or for which `peer` returns `None` (a Unix socket), has no address: no header
-    /// is believed then, and the rule's [`Missing`](crate::Missing) says what happens.
+    /// A request without that extension, or for which `peer` returns `None`, has no address: no header is believed then,
+    /// and the rule's [`Missing`](crate::Missing) says what happens. For a Unix socket that only a proxy of one's own
+    /// can open, return an address that is trusted, such as 127.0.0.1.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {

@@ -46,6 +46,7 @@ impl<'l> Of<'l> {
 }
 
 impl<'l> Charges<'l> {
+    #[inline]
     pub(super) fn new() -> Self {
         Self { made: [const { None }; MOST_RULES], len: 0, stay: false }
     }

@@ -82,6 +82,7 @@ impl Limits {
 }
 
 impl<'l> Ruling<'l> {
+    #[inline]
     pub(super) fn new(rules: &'l Rules) -> Self {
         Self { rules, charges: Charges::new(), verdict: Verdict::default(), departure: None }
     }
@@ -231,6 +232,7 @@ impl<'l> Ruling<'l> {
     }
 
     /// The verdict. The charges stay where they are, and are given back with them unless the request is admitted.
+    #[inline]
     pub(super) fn end(&mut self) -> Verdict {
         if self.verdict.denial.is_none() {
             self.verdict.note = Note::of(self.rules.styles, self.charges.shown(), self.charges.policies());

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::support::{TokioClock, TokioTimer, by_peer, of, one, request, send, status};
+use crate::support::{Echo, TokioClock, TokioTimer, by_peer, of, one, request, send, status};
 use tokio::time::Instant;
 use tollgate::{LeakyBucket, Quota, Rate, TokenBucket};
 use tollgate_tower::{RateLimitLayer, Rule};
+use tower::{Layer, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
     LeakyBucket::queue(Rate::per_second(per_second)).capacity(capacity).into()
@@ -132,4 +133,18 @@ async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_bur
     // 20 at hand, and one more each 100 ms: by the 25th request five have come back.
     let expected: Vec<_> = (0..24).chain([25, 30, 35]).collect();
     assert_eq!(passed, expected, "the first burst, then every fifth");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_holds_no_permit_of_the_inner_service() {
+    let layer = layer(Rule::new("paced", [queue(1, 5)]));
+    let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
+    let serve = |peer: &'static str| layer.layer(inner.clone()).oneshot(request("/", &[("peer", peer)]));
+    assert_eq!(serve("192.0.2.1").await.unwrap().status(), 200);
+    let waits = tokio::spawn(serve("192.0.2.1"));
+    tokio::task::yield_now().await;
+    let begun = Instant::now();
+    assert_eq!(serve("192.0.2.2").await.unwrap().status(), 200);
+    assert!(begun.elapsed().is_zero(), "{:?}", begun.elapsed());
+    assert_eq!(waits.await.unwrap().unwrap().status(), 200);
 }
