@@ -27,7 +27,7 @@ const LADDER: &[&[&str]] = &[
     &["algorithm::quota"],
     &["clock", "key"],
     &["saved"],
-    &["table::word"],
+    &["table::word", "table::name"],
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
@@ -35,6 +35,7 @@ const LADDER: &[&[&str]] = &[
         "table",
         "table::account",
         "table::bucket",
+        "table::growth",
         "table::header",
         "table::hold",
         "table::refunds",

@@ -242,18 +242,19 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[must_use]
     pub fn len(&self) -> usize {
         let now = self.clock.now();
-        // All tables are of one size, so a key has the same bucket in each.
+        // The tables grow each by itself, but a key is in buckets of the same class.
+        let classes = self.limits.iter().map(|limit| limit.table.roots()).min().unwrap_or(1);
         let mut names = Vec::new();
-        let count = |bucket: usize| {
+        let count = |class: usize| {
             names.clear();
             for Limit { rule, table, .. } in &self.limits {
-                names.extend(table.debtors(bucket, rule, rule.moment(now)));
+                names.extend(table.debtors((class, classes), rule, rule.moment(now)));
             }
             names.sort_unstable();
             names.dedup();
             names.len()
         };
-        (0..self.limits[0].table.buckets()).map(count).sum()
+        (0..classes).map(count).sum()
     }
 
     /// Whether no key owes anything. Reads all tables.
