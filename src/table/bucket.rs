@@ -30,7 +30,7 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::full::{Place, WhenFull};
 use crate::table::header::Header;
-use crate::table::name::{OWED, VACANT, is_moved, is_vacant};
+use crate::table::name::{OWED, VACANT, is_key, is_moved, is_vacant};
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::stats::Events;
 use crate::table::word::Word;
@@ -245,7 +245,7 @@ impl<'a> View<'a> {
             }
             let ruling = match place {
                 Place::Vacant(index, word) => {
-                    let recycled = word.payload() != 0;
+                    let recycled = others[index].is_some_and(|slot| is_key(slot.name));
                     view.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
                 }
                 Place::HandedOver(index, word) => {
