@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::time::Duration;
 
 use tollgate::{Builder, Limiter, ManualClock, Rate, TokenBucket};
 
@@ -42,5 +43,15 @@ fn memory_is_what_the_documentation_says() {
     // A sixteenth of ten million, for which the table is as full.
     let bytes = taken(builder().max_keys(625_000), 625_000);
     assert!(bytes <= 34 * 625_000, "625,000 keys take {bytes} bytes");
+    let before = resident();
+    let clock = ManualClock::new();
+    let mut limiter = builder().clock(clock.clone()).max_keys(625_000).build().unwrap();
+    assert!((0..100_000).all(|key| limiter.check(&key).is_allowed()));
+    assert!(resident() - before > 2 << 20);
+    clock.advance(Duration::from_secs(3_600));
+    limiter.shrink().unwrap();
+    let bytes = resident().saturating_sub(before);
+    assert!(bytes < 256 << 10, "after a spike that has run out {bytes} bytes are still taken");
+
     assert!(builder().max_keys(10_000_000).memory().unwrap() <= 34 * 10_000_000);
 }

@@ -40,6 +40,7 @@ const LADDER: &[&[&str]] = &[
         "table::hold",
         "table::refunds",
         "table::saved",
+        "table::shrink",
         "table::memory",
     ],
     &["decision", "timer"],

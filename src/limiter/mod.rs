@@ -12,6 +12,7 @@ mod resets;
 mod restore;
 mod save;
 mod several;
+mod shrink;
 mod space;
 mod wait;
 

@@ -16,6 +16,7 @@ mod memory;
 mod name;
 pub(crate) mod refunds;
 mod saved;
+mod shrink;
 pub(crate) mod slot;
 mod stats;
 mod word;

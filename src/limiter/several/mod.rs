@@ -32,6 +32,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{AnyRule, Quota, Rule, Taken, for_rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Outcome;
+use crate::error::Error;
 use crate::key::{Identity, Key};
 use crate::limiter::kept;
 use crate::table::bucket::View;
@@ -141,6 +142,11 @@ impl Limit {
         let standing = view.standing(ask, self.rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         (owed, self.table.place_of(ring))
+    }
+
+    /// Gives memory back: how many bytes.
+    fn shrink(&mut self, now: Timestamp) -> Result<usize, Error> {
+        self.table.shrink(&self.rule, self.rule.moment(now))
     }
 
     /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
@@ -273,6 +279,23 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns the memory that a spike of keys took, of all limits' tables: see
+    /// [`Limiter::shrink`](crate::Limiter::shrink).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`]: some of the tables may have shrunk, and nothing is forgotten.
+    pub fn shrink(&mut self) -> Result<usize, Error> {
+        let now = self.clock.now();
+        self.limits.iter_mut().map(|limit| limit.shrink(now)).sum()
+    }
+
+    /// How many bytes of all the tables are in use by now: see [`Limiter::memory`](crate::Limiter::memory).
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.limits.iter().map(|limit| limit.table.bytes()).sum()
     }
 
     /// How often keys came, went, and found no room, over all limits: a key comes once for each.
