@@ -141,7 +141,7 @@ fn nothing_is_always_granted_and_takes_no_room() {
 fn a_full_bucket_refuses_and_counts_it() {
     let limiter = smallest(3);
     let (mut guards, mut refused) = (Vec::new(), Vec::new());
-    for key in 0..200 {
+    for key in 0..300 {
         match limiter.try_acquire(&key) {
             Ok(guard) => guards.push((key, guard)),
             Err(error) => {
@@ -151,10 +151,10 @@ fn a_full_bucket_refuses_and_counts_it() {
         }
     }
     assert_eq!(limiter.len(), guards.len());
-    assert_eq!(guards.len(), 30, "two buckets of fifteen slots");
+    assert_eq!(guards.len(), 60, "four buckets of fifteen slots");
     assert_eq!(limiter.stats().turned_away, refused.len() as u64);
     // Nobody lost a place to those who were refused, and nobody pays for them.
-    for key in 0..200 {
+    for key in 0..300 {
         let holds = guards.iter().any(|(holder, _)| *holder == key);
         assert_eq!(limiter.in_flight(&key), u64::from(holds));
     }

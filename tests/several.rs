@@ -215,11 +215,11 @@ fn a_full_bucket_refuses_for_all_limits() {
         .build()
         .unwrap();
     let admitted = (0..1_000).filter(|key| limiter.check(key).is_allowed()).count();
-    assert!(admitted <= 30, "two buckets of fifteen slots: {admitted}");
+    assert!(admitted <= 60, "four buckets of fifteen slots: {admitted}");
     clock.advance(Duration::from_secs(1));
     // The first table has room again, the second has not: nothing is charged to the first.
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
-    assert_eq!((newcomers, limiter.len()), (30 - admitted, 30));
+    assert_eq!((newcomers, limiter.len()), (60 - admitted, 60));
     let refused =
         (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
     assert_eq!(refused.refused_by(), Some(1));

@@ -1,4 +1,4 @@
-//! What the loom models share: a table of two buckets with two slots each, keys whose names are chosen, and a clock
+//! What the loom models share: a table of four buckets with two slots each, keys whose names are chosen, and a clock
 //! that a thread of the model moves.
 //!
 //! The engine is the production code. Under `--cfg loom` its atomics are loom's, a bucket has two slots in place of
@@ -18,8 +18,8 @@ impl Named {
     /// The `n`th key.
     #[must_use]
     pub const fn new(n: u64) -> Self {
-        // Bit 0 picks the bucket, so names differ above it.
-        Self((n + 1) << 1)
+        // The lowest two bits pick the bucket, so names differ above them.
+        Self((n + 1) << 2)
     }
 }
 
@@ -43,6 +43,14 @@ pub type Shared<A> = Arc<Limiter<Named, A, ManualClock>>;
 pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(1).when_full(when_full).clock(clock.clone());
+    (Arc::new(builder.build().expect("the model's quota is valid")), clock)
+}
+
+/// The same, with memory for as many buckets again. A third key in a bucket splits it: [`X`] and [`Z`] move, [`Y`]
+/// stays.
+pub fn growing<A: Algorithm>(quota: A) -> (Shared<A>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(quota).max_keys(6).when_full(WhenFull::Deny).clock(clock.clone());
     (Arc::new(builder.build().expect("the model's quota is valid")), clock)
 }
 

@@ -160,7 +160,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
 
     /// Builds the limiter that names its keys by `identity`.
     pub(super) fn build_as(self, identity: Identity) -> Result<Limiter<K, A, C>, Error> {
-        let table = self.space.table(self.ring_len()?)?;
+        let table = self.space.table(self.space.size(self.ring_len()?)?)?;
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
         let rules = A::compile(&self.tiers, unix_at_zero)?;

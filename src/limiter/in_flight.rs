@@ -302,7 +302,8 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         Ok(InFlightLimiter {
             rule,
             identity: space.identity(),
-            table: space.table(rule.ring_len())?,
+            // A guard holds its slot, so no key may move.
+            table: space.table(space.size(rule.ring_len())?.fixed())?,
             max_keys: space.max_keys,
             key: PhantomData,
         })

@@ -239,6 +239,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.max_keys
     }
 
+    /// How many bytes of the table are in use by now: it [grows](Builder::max_keys) with the keys that owe something, up to
+    /// what [`Builder::memory`] says.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.table.bytes()
+    }
+
     /// The limiter's time: read it once and pass it to several [`check_at`](Self::check_at).
     #[inline]
     pub fn now(&self) -> Timestamp {

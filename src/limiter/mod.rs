@@ -12,6 +12,7 @@ mod resets;
 mod restore;
 mod save;
 mod several;
+mod shrink;
 mod space;
 mod wait;
 
@@ -26,6 +27,7 @@ pub use reserve::{Books, Reservation, ReserveError};
 pub use several::{MultiBuilder, MultiDecision, MultiLimiter, Part};
 
 use crate::algorithm::{AnyRule, Numbers};
+use crate::table::kept;
 
 /// A rule, and the same as one of the five for the numbers of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +40,4 @@ impl<R: Numbers> Compiled<R> {
     pub(crate) fn new(rule: R) -> Self {
         Self { rule, any: rule.any() }
     }
-}
-
-/// What a slot stores of its key's name: the lowest bit is known from the bucket, and set, so that no name is 0.
-#[inline]
-fn kept(name: u64) -> u64 {
-    name | 1
 }

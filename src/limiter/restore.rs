@@ -81,7 +81,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
                 return;
             }
             found += u64::from(matches!(debt, Debt::Key { .. }));
-            has_room &= limiter.table.enter(rule, at, buckets, debt);
+            has_room &= limiter.table.enter(rule, at, debt);
         })?;
         input.finish()?;
         let has_shrunk = limiter.table.buckets() < buckets;
@@ -166,10 +166,13 @@ fn records<R: Numbers>(
                 }
             }
             SHARED => {
-                let (bucket, payload) = (input.word()?, payload(input.word()?)?);
+                let (ending, payload) = (input.word()?, payload(input.word()?)?);
                 let payload = rule.carry(payload, saved, shift);
+                if ending == 0 {
+                    return Err(RestoreError::Corrupt);
+                }
                 if payload > 0 {
-                    each(Debt::Shared { bucket, payload });
+                    each(Debt::Shared { ending, payload });
                 }
             }
             END if input.word()? == keys => return Ok(keys),

@@ -112,9 +112,9 @@ fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
             out.half(times.len() as u32)?;
             times.iter().try_for_each(|when| out.word(*when))
         }
-        Debt::Shared { bucket, payload } => {
+        Debt::Shared { ending, payload } => {
             out.byte(SHARED)?;
-            out.word(bucket)?;
+            out.word(ending)?;
             out.word(payload)
         }
     }

@@ -37,8 +37,7 @@ impl Space {
     }
 
     /// Reserves the table, if the budget allows it.
-    pub(crate) fn table(&self, ring_len: u64) -> Result<Table, Error> {
-        let size = self.size(ring_len)?;
+    pub(crate) fn table(&self, size: Size) -> Result<Table, Error> {
         if size.bytes() > self.memory_budget {
             return Err(Error::OverBudget { needed: size.bytes(), budget: self.memory_budget });
         }

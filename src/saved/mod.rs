@@ -9,7 +9,7 @@
 //!
 //! ```text
 //!   KEY     name: u64 | payload: u64 | times: u32 | that many times, newest first: u64 each
-//!   SHARED  number of the bucket: u64 | payload of its overflow word: u64
+//!   SHARED  what the names of a bucket's keys end in, behind a 1: u64 | payload of its overflow word: u64
 //!   END     how many KEY records there were: u64
 //! ```
 //!

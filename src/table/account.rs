@@ -5,8 +5,10 @@ use crate::ring::Ring;
 use crate::sync::Ordering::Acquire;
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
 use crate::table::full::Place;
+use crate::table::name::{OWED, VACANT, is_key};
 use crate::table::refunds::Refunding;
-use crate::table::slot::{Ask, OWED, Ruling, VACANT};
+use crate::table::slot::{Ask, Ruling};
+use crate::table::word::Word;
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
@@ -26,21 +28,22 @@ impl<'a> View<'a> {
         at: Moment,
     ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
         loop {
-            let header = self.bucket.header();
-            let others = match self.scan(ask.name) {
-                Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
-                    return Ok((word.payload(), self.ring::<R>(index)));
+            let (view, header) = self.in_sight(ask.name);
+            let others = match view.scan(ask.name, header) {
+                Found::Mine(index, word) if view.bucket.slot(index).is_still(word) => {
+                    return Ok((word.payload(), view.ring::<R>(index)));
                 }
-                Found::Mine(..) | Found::Moved => continue,
-                Found::Others(others) => others,
+                Found::Others(others) if !view.has_changed_since(header) => others,
+                _ => continue,
             };
-            let overflow = self.bucket.overflow().load(Acquire); // B2
+            let overflow = view.bucket.overflow().load(Acquire); // B2
             let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
-            let (index, word, left) = match self.place(ask, &others, at) {
+            let (index, word, left) = match view.place(ask, &others, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
+                _ if view.would_make_room(ask.name, header, &others) => (1, Word::ZERO, VACANT),
                 Place::HandedOver(index, word) => (index, word, OWED),
                 Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
-                Place::TurnedAway(payload, index) => return denied(payload, self.ring::<R>(index)),
+                Place::TurnedAway(payload, index) => return denied(payload, view.ring::<R>(index)),
                 Place::WavedThrough(payload) => {
                     let ring = Ring::NONE.with_unstaged(ask.cost);
                     return Err(Ruling { allowed: true, payload, ring });
@@ -48,9 +51,9 @@ impl<'a> View<'a> {
             };
             let overflow = SHARED_PAYLOAD.get(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-            let owed = self.owed(ask.rule, word, left, at);
+            let owed = view.owed(ask.rule, word, left, at);
             let owed = if shared { owed.max(overflow) } else { owed };
-            return Ok((owed, self.ring::<R>(index)));
+            return Ok((owed, view.ring::<R>(index)));
         }
     }
 
@@ -58,17 +61,18 @@ impl<'a> View<'a> {
     pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
         let at = rule.moment(now);
         loop {
-            match self.scan(name) {
+            let (view, header) = self.at_home(name);
+            match view.scan(name, header) {
                 Found::Mine(index, word) => {
-                    let slot = self.bucket.slot(index);
-                    if rule.erase(self.ring::<R>(index), || slot.is_still(word))
+                    let slot = view.bucket.slot(index);
+                    if rule.erase(view.ring::<R>(index), || slot.is_still(word))
                         && slot.settle(word, rule.forgive(word.payload(), at))
                     {
                         return true;
                     }
                 }
-                Found::Moved => {}
-                Found::Others(_) => return false,
+                Found::Others(_) if !view.has_changed_since(header) => return false,
+                _ => {}
             }
         }
     }
@@ -83,15 +87,16 @@ impl<'a> View<'a> {
     ) -> u64 {
         let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
         loop {
-            match self.scan(name) {
+            let (view, header) = self.at_home(name);
+            match view.scan(name, header) {
                 Found::Mine(index, word) => {
                     let less = |payload| refunding.less(rule, payload);
-                    if let Some(units) = self.bucket.slot(index).refund(word, name, less) {
+                    if let Some(units) = view.bucket.slot(index).refund(word, name, less) {
                         return units;
                     }
                 }
-                Found::Moved => {}
-                Found::Others(_) => return 0,
+                Found::Others(_) if !view.has_changed_since(header) => return 0,
+                _ => {}
             }
         }
     }
@@ -107,7 +112,7 @@ impl<'a> View<'a> {
             let slot = self.bucket.slot(place);
             rule.owes(slot.load().payload(), at).then(|| slot.name())
         });
-        names.filter(|&name| !matches!(name, VACANT | OWED))
+        names.filter(|&name| is_key(name))
     }
 }
 

@@ -30,7 +30,8 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::full::{Place, WhenFull};
 use crate::table::header::Header;
-use crate::table::slot::{Ask, OWED, Ruling, Slot, VACANT};
+use crate::table::name::{OWED, VACANT, is_key, is_moved, is_vacant};
+use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::stats::Events;
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
@@ -73,8 +74,8 @@ pub(crate) struct View<'a> {
 /// A slot at rest that is not the key's.
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    word: Word,
-    name: u64,
+    pub(super) word: Word,
+    pub(super) name: u64,
 }
 
 /// What a scan of the bucket found.
@@ -103,7 +104,7 @@ pub(super) fn probes(name: u64) -> impl Iterator<Item = usize> {
 impl Bucket {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { places: std::array::from_fn(|_| Slot::new(VACANT)) }
+        Self { places: std::array::from_fn(|_| Slot::untouched()) }
     }
 
     /// The slot at a place.
@@ -217,13 +218,18 @@ impl<'a> View<'a> {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
         let mut shares = 0;
+        let mut view = self;
         loop {
             // The overflow word first: a charge of it is only good if the header had not moved since.
-            let overflow = self.bucket.overflow().load(Acquire); // B2
-            let header = self.bucket.header();
-            let others = match self.scan(name) {
+            let overflow = view.bucket.overflow().load(Acquire); // B2
+            let (home, header) = view.at_home(name);
+            if home.number() != view.number() {
+                view = home;
+                continue;
+            }
+            let others = match view.scan(name, header) {
                 Found::Mine(index, word) => {
-                    match self.bucket.slot(index).charge(word, ask, self.ring::<R>(index), rule.moment(now)) {
+                    match view.bucket.slot(index).charge(word, ask, view.ring::<R>(index), rule.moment(now)) {
                         Some(ruling) => return (ruling, now),
                         None => continue,
                     }
@@ -233,22 +239,26 @@ impl<'a> View<'a> {
             };
             now = clock();
             let at = rule.moment(now);
-            let ruling = match self.place(ask, &others, at) {
+            let place = view.place(ask, &others, at);
+            if !matches!(place, Place::Vacant(..)) && view.make_room(rule, header, at) {
+                continue;
+            }
+            let ruling = match place {
                 Place::Vacant(index, word) => {
-                    let recycled = word.payload() != 0;
-                    self.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
+                    let recycled = others[index].is_some_and(|slot| is_key(slot.name));
+                    view.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
                 }
                 Place::HandedOver(index, word) => {
-                    self.insert(ask, header, (index, word, OWED), at, || events.handed_over())
+                    view.insert(ask, header, (index, word, OWED), at, || events.handed_over())
                 }
                 Place::Shared if shares < SHARE_TRIES => {
                     shares += 1;
-                    self.share(ask, header, overflow, at).inspect(|_| events.shared())
+                    view.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
-                Place::Shared => Some(self.turned_away(shared_debt(rule, overflow, at), events)),
+                Place::Shared => Some(turned_away(shared_debt(rule, overflow, at), events)),
                 Place::TurnedAway(payload, index) => {
-                    let ring = self.ring::<R>(index);
-                    Some(Ruling { ring, ..self.turned_away(payload, events) })
+                    let ring = view.ring::<R>(index);
+                    Some(Ruling { ring, ..turned_away(payload, events) })
                 }
                 Place::WavedThrough(payload) => {
                     events.waved_through();
@@ -261,19 +271,15 @@ impl<'a> View<'a> {
         }
     }
 
-    fn turned_away(self, payload: u64, events: &Events) -> Ruling<'a> {
-        events.turned_away();
-        Ruling { allowed: false, payload, ring: Ring::NONE }
-    }
-
     /// Looks for the key in all slots.
-    pub(super) fn scan(self, name: u64) -> Found {
+    pub(super) fn scan(self, name: u64, header: Header) -> Found {
         let mut others = [None; PLACES];
         for index in probes(name) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
             if owner != name {
-                others[index] = (!word.is_frozen()).then_some(Rest { word, name: owner });
+                let is_at_rest = !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header));
+                others[index] = is_at_rest.then_some(Rest { word, name: owner });
             } else if !word.is_frozen() {
                 return Found::Mine(index, word);
             } else if self.bucket.header().commits(index, word) {
@@ -296,7 +302,7 @@ impl<'a> View<'a> {
         let mut least: Option<(usize, Word)> = None;
         for index in probes(ask.name) {
             let Some(Rest { word, name }) = others[index] else { continue };
-            if name == VACANT {
+            if is_vacant(name) {
                 return Place::Vacant(index, word);
             }
             if least.is_none_or(|(_, least)| word.payload() < least.payload()) {
@@ -411,6 +417,11 @@ impl<'a> View<'a> {
     pub(super) fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
         if R::RINGED { self.table.ring(self.bucket, index - 1) } else { Ring::NONE }
     }
+}
+
+fn turned_away<'a>(payload: u64, events: &Events) -> Ruling<'a> {
+    events.turned_away();
+    Ruling { allowed: false, payload, ring: Ring::NONE }
 }
 
 /// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.

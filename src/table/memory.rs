@@ -1,13 +1,15 @@
-//! Zeroed memory, reserved once and committed by the operating system page by page as it is touched; and the hint
-//! that a line of it is about to be.
+//! Zeroed memory: reserved from the operating system at once, committed by it page by page as it is touched, and returned
+//! when dropped; and the hint that a line of it is about to be touched.
 //!
-//! The one module with `unsafe`: an all-zero table is a valid empty one, and `calloc` hands out
-//! zero pages without writing them, which no safe constructor does; nor is there a safe form of the hint.
+//! The one module with `unsafe`: an all-zero table is a valid empty one, and no safe constructor makes one of untouched
+//! pages; nor is there a safe form of the hint. An allocator's zeroed memory would not do: it may be recycled memory
+//! that the allocator clears, and so commits, at once.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Deref;
 use std::ptr::NonNull;
+
+use memmap2::{MmapMut, MmapOptions};
 
 use crate::error::Error;
 
@@ -24,19 +26,16 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {}
 // SAFETY: a bucket is made of atomic integers only.
 unsafe impl Zeroable for crate::table::bucket::Bucket {}
 
-/// A boxed slice of zeroes.
-///
-/// `alloc_zeroed` writes the zeroes itself when asked for more than the alignment that `calloc` keeps, which would
-/// commit every page. So this asks for `calloc`'s alignment and finds the aligned start itself.
+/// A slice of zeroes in pages of its own.
 #[derive(Debug)]
 pub(crate) struct Zeroed<T: Zeroable> {
-    base: NonNull<u8>,
-    layout: Layout,
+    /// Keeps the pages. `None` for no values.
+    _pages: Option<MmapMut>,
     start: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: it owns its memory and hands out shared references to `T: Sync + Send` only.
+// SAFETY: it owns its pages and hands out shared references to `T: Sync + Send` only.
 unsafe impl<T: Zeroable> Send for Zeroed<T> {}
 
 // SAFETY: as above.
@@ -45,20 +44,18 @@ unsafe impl<T: Zeroable> Sync for Zeroed<T> {}
 impl<T: Zeroable> Zeroed<T> {
     /// `len` zeroes.
     pub(crate) fn new(len: usize) -> Result<Self, Error> {
+        const { assert!(align_of::<T>() <= 4096, "a page's alignment must be enough") };
         let refused = Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) };
         if len == 0 {
-            let (base, start) = (NonNull::dangling(), NonNull::dangling());
-            return Ok(Self { base, layout: Layout::new::<()>(), start, len });
+            return Ok(Self { _pages: None, start: NonNull::dangling(), len });
         }
-        let bytes = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(align_of::<T>()));
-        let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, align_of::<u64>()).ok());
-        let Some(layout) = layout else { return Err(refused) };
-        // SAFETY: the layout's size is not zero, since `len` and `T` are not.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { return Err(refused) };
-        // SAFETY: at most `align_of::<T>()` bytes beyond `base`, which the layout has room for.
-        let start = unsafe { base.add(base.align_offset(align_of::<T>())) };
-        Ok(Self { base, layout, start: start.cast(), len })
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+        // Not all of it is going to be touched, so nothing is to be kept ready for it.
+        let pages = bytes.map(|bytes| MmapOptions::new().len(bytes).no_reserve_swap().map_anon());
+        let Some(Ok(mut pages)) = pages else { return Err(refused) };
+        let start = NonNull::new(pages.as_mut_ptr().cast()).filter(|start: &NonNull<T>| start.is_aligned());
+        let Some(start) = start else { return Err(refused) };
+        Ok(Self { _pages: Some(pages), start, len })
     }
 }
 
@@ -67,17 +64,9 @@ impl<T: Zeroable> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` reserved `len` values from `start`, aligned, zeroed, and so valid; they live as long as `self`.
+        // SAFETY: `new` mapped `len` values from `start`, aligned, zeroed, and so valid; the pages live as long as
+        // `self`, and nobody else has them.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl<T: Zeroable> Drop for Zeroed<T> {
-    fn drop(&mut self) {
-        if self.len != 0 {
-            // SAFETY: `base` came from `alloc_zeroed` with this layout, and nothing in it needs dropping.
-            unsafe { dealloc(self.base.as_ptr(), self.layout) };
-        }
     }
 }
 

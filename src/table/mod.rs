@@ -1,19 +1,22 @@
 //! The lock-free table: where the word of each key lives.
 //!
-//! Memory is reserved once. A key's name (its 64-bit hash) picks a bucket and a line in it; there is no chain to
-//! follow, nothing is allocated or freed later, and nothing waits. `word` and `header` are values, `slot` and
-//! `bucket` the only places that change memory.
+//! Memory is reserved once, and used from the front as keys come: see `growth`. A key's name (its 64-bit hash) picks a
+//! bucket and a line in it; there is no chain to follow, nothing is allocated or freed later, and nothing waits.
+//! `name`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
 
 pub(crate) mod account;
 pub(crate) mod bucket;
 mod full;
+mod growth;
 mod header;
 mod hold;
 mod look;
 #[cfg(not(loom))]
 mod memory;
+mod name;
 pub(crate) mod refunds;
 mod saved;
+mod shrink;
 pub(crate) mod slot;
 mod stats;
 mod word;
@@ -21,13 +24,15 @@ mod word;
 use crate::algorithm::{Moment, Rule};
 use crate::error::{Error, within};
 use crate::ring::Ring;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Tally, TallyOrdering};
 use bucket::{Bucket, SLOTS, View};
+use name::KNOWN;
 use refunds::Refunds;
 
 pub(crate) use look::Look;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
+pub(crate) use name::kept;
 pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
 pub(crate) use word::Word;
@@ -52,12 +57,20 @@ const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 /// How many buckets share their counters of rare events: one in so many.
 const SHARDS: usize = 16;
 
+/// Buckets in use from the first: enough for their numbers to tell the two lowest bits of a name.
+const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
+
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
 pub(crate) struct Table {
     buckets: Zeroed<Bucket>,
-    /// Of a bucket's number in a name: one less than their count.
-    mask: usize,
+    /// Of a bucket's number in a name: one less than how many buckets are in use. A hint: with any value that it has had,
+    /// a key is found. So it is not loom's, which would explore every order of reading it.
+    mask: Tally,
+    /// How many buckets have been in use from the first.
+    roots: usize,
+    /// How far siblings reach that were opened ahead of the others.
+    furthest: Tally,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -69,15 +82,26 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     buckets: usize,
+    /// Of those, how many are in use from the first.
+    roots: usize,
     ring_len: usize,
 }
 
 impl Size {
-    /// Buckets at most 55 % full when they hold `max_keys`: so all but two keys in a thousand find room in their own.
+    /// Buckets at most 64 % full when they hold `max_keys`: so all but eight keys in a thousand find room in their own.
+    ///
+    /// They come into use as they are needed, but for those with rings: a ring stays where it is.
     pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, Error> {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
-        let buckets = (max_keys * 20).div_ceil(SLOTS * 11).next_power_of_two().max(2);
-        Ok(Self { buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) })
+        let buckets = (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(KNOWN as usize + 1);
+        let size =
+            Self { buckets, roots: buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) };
+        Ok(if ring_len == 0 { Self { roots: buckets.min(ROOTS), ..size } } else { size })
+    }
+
+    /// The same, all in use from the first: no key ever moves.
+    pub(crate) fn fixed(self) -> Self {
+        Self { roots: self.buckets, ..self }
     }
 
     /// Bytes that the table reserves.
@@ -100,7 +124,9 @@ impl Table {
             buckets: Zeroed::new(size.buckets)?,
             #[cfg(loom)]
             buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
-            mask: size.buckets - 1,
+            mask: Tally::new(size.roots as u64 - 1),
+            roots: size.roots,
+            furthest: Tally::new(0),
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
@@ -112,7 +138,7 @@ impl Table {
     /// The bucket of the key with this name.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let bucket = &self.buckets[name as usize & self.mask];
+        let bucket = &self.buckets[(name & self.mask.load(TallyOrdering::Relaxed)) as usize];
         View { bucket, table: self }
     }
 
@@ -138,9 +164,9 @@ impl Table {
         if place == 0 { Ring::NONE } else { self.ring(self.view(name).bucket, place - 1) }
     }
 
-    /// All buckets.
+    /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.buckets.iter().map(|bucket| View { bucket, table: self })
+        (0..).take_while(|&number| number < self.end()).map(|number| self.at(number))
     }
 
     /// The counters that this name's bucket shares.
@@ -149,12 +175,27 @@ impl Table {
         &self.shards[(name >> 1) as usize % SHARDS]
     }
 
-    /// The names of the keys in bucket `number` that owe something.
-    pub(crate) fn debtors<R: Rule>(&self, number: usize, rule: &R, at: Moment) -> impl Iterator<Item = u64> {
-        View { bucket: &self.buckets[number], table: self }.debtors(*rule, at)
+    /// The names of the keys that owe something, of those whose buckets' numbers are `class` modulo `classes`.
+    pub(crate) fn debtors<R: Rule>(
+        &self,
+        (class, classes): (usize, usize),
+        rule: &R,
+        at: Moment,
+    ) -> impl Iterator<Item = u64> {
+        (class..self.end()).step_by(classes).flat_map(move |number| self.at(number).debtors(*rule, at))
     }
 
-    /// How many buckets there are.
+    /// Bytes in use.
+    pub(crate) fn bytes(&self) -> usize {
+        Size { buckets: self.in_use(), roots: self.roots, ring_len: self.ring_len }.bytes()
+    }
+
+    /// How many buckets were in use from the first.
+    pub(crate) fn roots(&self) -> usize {
+        self.roots
+    }
+
+    /// How many buckets there may be.
     pub(crate) fn buckets(&self) -> usize {
         self.buckets.len()
     }

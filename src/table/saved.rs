@@ -5,7 +5,8 @@ use crate::ring::Ring;
 use crate::sync::Ordering::{Acquire, Relaxed};
 use crate::table::Table;
 use crate::table::bucket::{PLACES, SHARED_PAYLOAD, View, probes};
-use crate::table::slot::{Slot, VACANT};
+use crate::table::name::{is_key, is_moved, is_vacant, kept};
+use crate::table::slot::Slot;
 use crate::table::word::Word;
 
 /// Something that is owed.
@@ -13,8 +14,8 @@ use crate::table::word::Word;
 pub(crate) enum Debt<'t> {
     /// By a key, with its times, newest first.
     Key { name: u64, payload: u64, times: &'t [u64] },
-    /// By the keys that have no slot in their bucket.
-    Shared { bucket: u64, payload: u64 },
+    /// By the keys that have no slot in their bucket. `ending`: what their names end in, behind a 1.
+    Shared { ending: u64, payload: u64 },
 }
 
 impl Table {
@@ -30,7 +31,7 @@ impl Table {
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut times = Vec::new();
-        for (bucket, view) in (0_u64..).zip(self.views()) {
+        for view in self.views() {
             for place in 1..PLACES {
                 let (word, name) = view.bucket.slot(place).debt(rule, view.ring::<R>(place), at, &mut times);
                 let payload = word.payload();
@@ -38,38 +39,41 @@ impl Table {
                     // Nobody's yet, and perhaps never: the key may have been charged elsewhere since.
                     continue;
                 }
-                // Names of keys are odd: of nobody's slots, one that still owes owes it to the overflow word as well.
-                if name & 1 == 1 && !rule.expired(payload, at) {
-                    let name = name & !1 | bucket & 1;
-                    each(Debt::Key { name, payload, times: &times })?;
+                // Of nobody's slots, one that still owes owes it to the overflow word as well.
+                let is_here = is_key(name) || is_moved(name) && !view.has_lost(name, view.bucket.header());
+                if is_here && !rule.expired(payload, at) {
+                    each(Debt::Key { name: view.whole(name), payload, times: &times })?;
                 }
             }
             let overflow = SHARED_PAYLOAD.get(view.bucket.overflow().load(Acquire)); // B2
             if view.bucket.header().is_shared() && !rule.expired(overflow, at) {
-                each(Debt::Shared { bucket, payload: overflow })?;
+                each(Debt::Shared { ending: view.ending(), payload: overflow })?;
             }
         }
         Ok(())
     }
 
-    /// Enters what somebody owes, before the table is shared. `buckets`: how many the table had where it was owed.
-    /// `false` when there is no room for the debt.
-    pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, buckets: usize, debt: Debt<'_>) -> bool {
+    /// Enters what somebody owes, before the table is shared. `false` when there is no room for the debt.
+    pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
         match debt {
-            Debt::Key { name, payload, times } => {
-                let view = self.view(name);
-                let entered = view.admit(rule, name | 1, payload, times);
-                let shares = !entered && rule.half(at).is_some();
-                if shares {
-                    view.owe(payload);
+            Debt::Key { name, payload, times } => loop {
+                let (view, header) = self.view(name).at_home(name);
+                let entered = view.admit(rule, kept(name), payload, times);
+                if entered || !view.make_room(rule, header, at) {
+                    let shares = !entered && rule.half(at).is_some();
+                    if shares {
+                        view.owe(payload);
+                    }
+                    break entered || shares;
                 }
-                entered || shares
-            }
-            Debt::Shared { bucket, payload } => {
-                // A key's bucket there and its bucket here have those low bits of its name that both tables use.
-                let common = buckets.min(self.buckets()) - 1;
-                let theirs = self.views().skip(bucket as usize & common).step_by(common + 1);
-                theirs.for_each(|view| view.owe(payload));
+            },
+            Debt::Shared { ending, payload } => {
+                // Buckets that are not open yet will have it from those they split off.
+                let common = (1 << ending.ilog2()).min(self.end());
+                let first = ending as usize % common;
+                self.at(first).at_home(first as u64).0.owe(payload);
+                let others = (first..self.end()).step_by(common).skip(1).map(|number| self.at(number));
+                others.filter(|view| view.is_open()).for_each(|view| view.owe(payload));
                 true
             }
         }
@@ -107,6 +111,12 @@ impl Slot {
 }
 
 impl View<'_> {
+    /// What the names of the bucket's keys end in, behind a 1.
+    fn ending(self) -> u64 {
+        let level = self.table.level_of(self.number(), self.bucket.header()).unwrap_or(0);
+        1 << level | self.number() as u64
+    }
+
     /// Gives the key a slot, or raises what it owes in the one it has. `false` when there is none.
     fn admit<R: Numbers>(self, rule: &R, name: u64, payload: u64, times: &[u64]) -> bool {
         let slot = |place: usize| self.bucket.slot(place);
@@ -117,7 +127,7 @@ impl View<'_> {
             }
             return true;
         }
-        let vacant = probes(name).find(|place| slot(*place).has_name(VACANT));
+        let vacant = probes(name).find(|place| is_vacant(slot(*place).name()));
         vacant
             .inspect(|&place| slot(place).enter(name, rule.log(payload, self.ring::<R>(place), times)))
             .is_some()

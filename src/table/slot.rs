@@ -24,6 +24,8 @@
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load` | that somebody has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
+//! | S6 | `part`'s name, then its word | a charge, `refund`, then the name | that the key moves: see `growth` |
+//! | S7 | `receive`'s name | `name` | the word that arrived |
 //!
 //! A charge looks at the name once more: after refunds and resets a word can come back under another owner, and then
 //! the charge was that one's. A denial's second look is Relaxed: it asks for the same word.
@@ -31,15 +33,9 @@
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::name::{UNTOUCHED, VACANT, is_key, is_moved, kept, moved};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
-
-/// The name of a slot that belongs to nobody. Its word is worth nothing, whatever it says.
-pub(crate) const VACANT: u64 = 0;
-
-/// The name of a slot that belongs to nobody and still owes: whoever takes it takes over its debt. Names of keys are
-/// odd.
-pub(crate) const OWED: u64 = 2;
 
 /// A key's name and word. All zero is a slot at rest that belongs to nobody.
 #[repr(C)]
@@ -75,9 +71,15 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Slot {
+    /// A slot that nobody has had.
+    #[cfg(loom)]
+    pub(crate) fn untouched() -> Self {
+        Self::new(UNTOUCHED)
+    }
+
     /// A slot at rest that belongs to `name` and was never charged.
     pub(crate) fn new(name: u64) -> Self {
-        Self { name: AtomicU64::new(name), word: AtomicU64::new(0) }
+        Self { name: AtomicU64::new(name), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
     /// In a bucket's place 0, the name is its header.
@@ -152,7 +154,7 @@ impl Slot {
             let charged = seen.charged(payload);
             match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
                 // S1, S3, S4, S5
-                Ok(_) if self.name() == ask.name => return Some(Ruling { allowed, payload, ring }),
+                Ok(_) if self.is_of(ask.name) => return Some(Ruling { allowed, payload, ring }),
                 // The slot has had another owner since, whose word came to be the same. That one paid.
                 Ok(_) => return None,
                 Err(_) => seen = self.reload(ask.name)?,
@@ -177,7 +179,15 @@ impl Slot {
         let charged = seen.charged(payload);
         // Under another name it was a later owner's word, which had come to be the same: that one paid.
         self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3
-            && self.name() == ask.name
+            && self.is_of(ask.name)
+    }
+
+    /// Whether a word that was just changed was the key's: also when the key has begun to move, since what was changed
+    /// before its word [parted](Self::part) moves with it, and no change is possible after.
+    #[inline]
+    fn is_of(&self, name: u64) -> bool {
+        let owner = self.name();
+        owner == name || owner == moved(name)
     }
 
     /// The word as it is now, if it is at rest and the slot still has this name.
@@ -189,7 +199,7 @@ impl Slot {
     /// Makes the slot `name`'s, owing `payload`, before the table is shared.
     pub(crate) fn enter(&self, name: u64, payload: u64) {
         self.name.store(name, Relaxed);
-        self.word.store(Word::from_bits(0).charged(payload).bits(), Relaxed);
+        self.word.store(self.load().charged(payload).bits(), Relaxed);
     }
 
     /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
@@ -213,7 +223,7 @@ impl Slot {
         if !seen.is_frozen() {
             self.word.compare_exchange(seen.bits(), held.bits(), AcqRel, Relaxed).ok()?; // S1
         }
-        let mine = self.name() == name;
+        let mine = self.is_of(name);
         let nothing = Refund { payload: seen.payload(), units: 0 };
         let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
         let lowered = seen.charged(refund.payload);
@@ -227,6 +237,47 @@ impl Slot {
     pub(crate) fn give_back(&self, less: u64) {
         let before = Word::from_bits(self.word.fetch_sub(Word::payload_of(less), Release)); // S5
         debug_assert!(before.payload() >= less, "what is given back must have been in flight: {before:?}");
+    }
+
+    /// at rest, held or committed -> moved: takes the key out of the slot, if it is one that `leaves`: its name and its
+    /// word, of which every charge in flight fails from here on. `None` when there is no such key, or `is_over`.
+    ///
+    /// First the name, so that nobody new comes; then the word, by its parity, which the rule does not read: what charges
+    /// in flight still added goes along, and later ones fail. Nobody writes a slot that has both, so whoever moves the key
+    /// finds the same. `counts`: whether the header has committed the word. `is_over` looks at the header after the
+    /// slot was read, so that nothing is taken from a later owner.
+    pub(crate) fn part(
+        &self,
+        leaves: impl Fn(u64) -> bool,
+        counts: impl Fn(Word) -> bool,
+        is_over: impl Fn() -> bool,
+    ) -> Option<(u64, Word)> {
+        loop {
+            let (word, name) = self.read();
+            let is_pending = word.is_frozen() && !counts(word);
+            if is_pending || !(is_key(name) || is_moved(name)) || !leaves(name) || is_over() {
+                return None;
+            }
+            if is_key(name) {
+                let _ = self.name.compare_exchange(name, moved(name), AcqRel, Relaxed); // S6
+            } else if !counts(word) {
+                return Some((kept(name), word));
+            } else {
+                let parted = word.parted();
+                let _ = self.word.compare_exchange(word.bits(), parted.bits(), AcqRel, Relaxed); // S1, S6
+            }
+        }
+    }
+
+    /// untouched -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the name, by which
+    /// it can be charged.
+    pub(crate) fn receive(&self, moved: Option<(u64, Word)>) {
+        if let Some((_, word)) = moved {
+            let arrived = Word::ZERO.charged(word.payload());
+            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.bits(), Release, Relaxed); // S1
+        }
+        let name = moved.map_or(VACANT, |(name, _)| name);
+        let _ = self.name.compare_exchange(UNTOUCHED, name, Release, Relaxed); // S2, S7
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.

@@ -10,9 +10,9 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Keys inserted into a slot that still read zero.
+    /// Keys inserted into a slot that was nobody's.
     pub inserted: u64,
-    /// Keys inserted into a slot that had been used and owed nothing.
+    /// Keys inserted into the slot of a key that owed nothing any more.
     pub recycled: u64,
     /// Keys that took over a slot with its debt, because their bucket was full.
     pub handed_over: u64,

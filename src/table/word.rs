@@ -76,6 +76,11 @@ impl Word {
         Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload))
     }
 
+    /// The word of a key that has moved out, at rest: no charge, refund or claim can expect it.
+    pub(crate) fn parted(self) -> Self {
+        Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload()))
+    }
+
     /// The word without its frozen bit.
     pub(crate) fn published(self) -> Self {
         self.charged(self.payload())

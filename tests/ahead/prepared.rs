@@ -56,7 +56,7 @@ fn preparing_charges_nothing() {
     assert_eq!(limiter.check(&7).remaining(), limiter.check(&10).remaining());
 }
 
-/// A table of two buckets, so that thirty keys are all that it holds.
+/// A table of four buckets, so that sixty keys are all that it holds.
 fn small(clock: &ManualClock) -> Limiter<u64, TokenBucket, ManualClock> {
     Limiter::builder(TokenBucket::new(Rate::per_second(2)))
         .max_keys(1)
@@ -71,7 +71,7 @@ fn crowd(limiter: &Limiter<u64, TokenBucket, ManualClock>) {
     for key in 1_000..2_000 {
         let _ = limiter.check_n(&key, 2);
     }
-    assert_eq!(limiter.len(), 30, "two buckets of fifteen");
+    assert_eq!(limiter.len(), 60, "four buckets of fifteen");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_prepared_key_is_itself_after_others_took_its_slot() {
         !key.check().is_allowed(),
         "there is no room for it, and no other key's debt or right is its own"
     );
-    assert_eq!(limiter.len(), 30);
+    assert_eq!(limiter.len(), 60);
     assert!(
         (1_000..2_000).all(|other| !limiter.check(&other).is_allowed()),
         "nobody was charged or forgiven"

@@ -8,7 +8,7 @@ use tollgate::{Limiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, Whe
 use crate::{SECOND, Subject, clock, saved};
 
 const BEGUN: u64 = 1_700_000_000 * SECOND;
-const KEYS: u64 = 40;
+const KEYS: u64 = 80;
 
 /// Two threads charge all keys while a third saves; nothing refills.
 fn forgets_nothing(quota: Quota, max_keys: usize) {

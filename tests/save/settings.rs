@@ -199,8 +199,8 @@ fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
             let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
             builder.clock(clock(BEGUN, SECOND))
         };
-        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of two.
-        let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 1)).collect();
+        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of four.
+        let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 2)).collect();
         let before = builder(100).build().unwrap();
         assert!(keys.iter().all(|key| before.check_n(key, 10).is_allowed()));
         let mut file = Vec::new();

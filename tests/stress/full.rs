@@ -10,6 +10,9 @@ use crate::{SECOND, every};
 
 const LIMIT: u64 = 20;
 
+/// Half as many again as the smallest table has room for: four buckets of fifteen.
+const KEYS: u64 = 90;
+
 /// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
 struct Fixed(u64);
 
@@ -81,15 +84,15 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
     for seed in 0..40 {
         let (limiter, mut random) = (build(quota, 1, when_full), Random(seed));
         // Few enough that each asks often, more than there is room for.
-        let mut histories = vec![Vec::new(); 45];
+        let mut histories = vec![Vec::new(); KEYS as usize];
         let (largest, pause) =
             (1 + random.below(LIMIT), [10_000_000, 100_000_000, 2_000_000_000][seed as usize % 3]);
         let mut at = 0;
-        for _ in 0..2_000 {
+        for _ in 0..4_000 {
             if random.below(8) == 0 {
                 at += random.below(pause);
             }
-            let (key, cost) = (random.below(45), 1 + random.below(largest));
+            let (key, cost) = (random.below(KEYS), 1 + random.below(largest));
             if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
                 histories[key as usize].push((at, cost));
             }
@@ -143,17 +146,17 @@ fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
     for quota in [bucket(), LeakyBucket::meter(Rate::per_second(LIMIT)).into()] {
         for seed in 0..200 {
             let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
-            let (mut histories, half) = (vec![Vec::new(); 45], LIMIT / 2);
+            let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
             let mut ask = |key: u64, cost, at| {
                 if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
                     histories[key as usize].push((at, cost));
                 }
             };
             // Keys that owe about half, more of them than there is room for; then all ask for what is left.
-            (0..45).for_each(|key| ask(key, half + random.below(2), 0));
-            (0..45).for_each(|key| ask(key, half - random.below(2), 0));
+            (0..KEYS).for_each(|key| ask(key, half + random.below(2), 0));
+            (0..KEYS).for_each(|key| ask(key, half - random.below(2), 0));
             for later in 1..8 {
-                (0..45).for_each(|key| ask(key, 1 + random.below(LIMIT), later * SECOND / 8));
+                (0..KEYS).for_each(|key| ask(key, 1 + random.below(LIMIT), later * SECOND / 8));
             }
             for history in &histories {
                 as_a_bucket(history).unwrap_or_else(|much| panic!("{quota}, seed {seed}: {much}"));

@@ -110,6 +110,21 @@ fn no_limit_breaks_under_stress() {
             assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
         }
     }
+    for limit in limits {
+        let object =
+            tollgate(&["stress", "--grow", "--threads", "3", "--keys", "5000", "--json", "--limit", limit])
+                .json();
+        assert_eq!((&object["keys_beyond"], &object["grow"]), (&json!(0), &json!(true)), "{object}");
+        assert_eq!(object["decisions"], json!(5_000), "each key once: {object}");
+        assert_eq!(object["allowed"], json!(5_000), "and none before it was asked for: {object}");
+    }
+    let object =
+        tollgate(&["stress", "--grow", "--keys", "5000", "--json", "--limit", "token-bucket:1/h"]).json();
+    assert_eq!(object["memory"], json!(1024 * 256), "{object}");
+    let run = tollgate(&["stress", "--grow", "--keys", "20000", "--threads", "2"]);
+    assert!(run.out.contains("each once, from none") && run.out.contains("bytes a key"), "{}", run.out);
+    let run = tollgate(&["stress", "--grow", "--seconds", "1"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
     // Longer than the histogram's first two microseconds.
     let run =
         tollgate(&["stress", "--threads", "1", "--seconds", "0.05", "--batch", "5000", "--json"]).json();

@@ -32,6 +32,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{AnyRule, Quota, Rule, Taken, for_rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Outcome;
+use crate::error::Error;
 use crate::key::{Identity, Key};
 use crate::limiter::kept;
 use crate::table::bucket::View;
@@ -143,6 +144,11 @@ impl Limit {
         (owed, self.table.place_of(ring))
     }
 
+    /// Gives memory back: how many bytes.
+    fn shrink(&mut self, now: Timestamp) -> Result<usize, Error> {
+        self.table.shrink(&self.rule, self.rule.moment(now))
+    }
+
     /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
     /// Buckets and windows can undo any charge; a queue and a log the newest only, and a log forgets who that was when a
     /// refused request was counted.
@@ -242,18 +248,19 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[must_use]
     pub fn len(&self) -> usize {
         let now = self.clock.now();
-        // All tables are of one size, so a key has the same bucket in each.
+        // The tables grow each by itself, but a key is in buckets of the same class.
+        let classes = self.limits.iter().map(|limit| limit.table.roots()).min().unwrap_or(1);
         let mut names = Vec::new();
-        let count = |bucket: usize| {
+        let count = |class: usize| {
             names.clear();
             for Limit { rule, table, .. } in &self.limits {
-                names.extend(table.debtors(bucket, rule, rule.moment(now)));
+                names.extend(table.debtors((class, classes), rule, rule.moment(now)));
             }
             names.sort_unstable();
             names.dedup();
             names.len()
         };
-        (0..self.limits[0].table.buckets()).map(count).sum()
+        (0..classes).map(count).sum()
     }
 
     /// Whether no key owes anything. Reads all tables.
@@ -272,6 +279,23 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Returns the memory that a spike of keys took, of all limits' tables: see
+    /// [`Limiter::shrink`](crate::Limiter::shrink).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`]: some of the tables may have shrunk, and nothing is forgotten.
+    pub fn shrink(&mut self) -> Result<usize, Error> {
+        let now = self.clock.now();
+        self.limits.iter_mut().map(|limit| limit.shrink(now)).sum()
+    }
+
+    /// How many bytes of all the tables are in use by now: see [`Limiter::memory`](crate::Limiter::memory).
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.limits.iter().map(|limit| limit.table.bytes()).sum()
     }
 
     /// How often keys came, went, and found no room, over all limits: a key comes once for each.

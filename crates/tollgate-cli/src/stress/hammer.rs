@@ -39,6 +39,8 @@ pub(super) enum Way {
     Batches(usize),
     /// By a lease of each key, of so many permits.
     Leases(u64),
+    /// Each key once, in a limiter that grows with them; and once more when all are there.
+    Growing,
 }
 
 /// What happened.
@@ -46,7 +48,10 @@ pub(super) struct Hammered {
     pub(super) checks: u64,
     /// Admitted, key by key.
     pub(super) admitted: Vec<u64>,
-    /// In nanoseconds, of one call in `SAMPLED` (or of a batch in about as many checks), with one reading of the timer.
+    /// Of those, admitted in other calls than the `checks`.
+    pub(super) again: u64,
+    /// In nanoseconds, of one call in `SAMPLED` (or of a batch in about as many checks; of every call while the limiter
+    /// grows), with one reading of the timer.
     pub(super) latency: Histogram<u64>,
     /// How long the busiest thread was checking.
     pub(super) busy: Duration,
@@ -57,6 +62,8 @@ pub(super) struct Hammered {
     /// The same in Unix time, as long as the longer of the two.
     pub(super) stretch: Stretch,
     pub(super) stats: Stats,
+    /// Bytes of the table in use at the end.
+    pub(super) memory: usize,
 }
 
 /// Hammers a limiter as planned.
@@ -66,9 +73,10 @@ pub(super) struct Hammered {
 /// When the engine does not accept the quota, or there is not enough memory.
 pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
     let clock = TscClock::new();
-    // Twice the room: what is measured is checks, not overflow.
+    // Twice the room, unless it is asked how much is needed: what is measured is checks, not overflow.
+    let room = if let Way::Growing = plan.way { 1 } else { 2 };
     let limiter = Limiter::<u64, Quota>::builder(plan.quota)
-        .max_keys(2 * plan.keys as usize)
+        .max_keys(room * plan.keys as usize)
         .memory_budget(usize::MAX)
         .clock(clock.clone())
         .build()?;
@@ -79,7 +87,10 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
         let workers: Vec<_> =
             (0..plan.threads).map(|number| scope.spawn(move || work(plan, limiter, number, ready))).collect();
         ready.wait();
-        watch(plan.time);
+        match plan.way {
+            Way::Growing => follow(|| limiter.stats().inserted, plan.keys),
+            _ => watch(plan.time),
+        }
         workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect::<Vec<_>>()
     });
     let (elapsed, end) = (start.elapsed(), limiter.now());
@@ -91,12 +102,14 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
     Ok(Hammered {
         checks: all.checks,
         admitted: all.admitted,
+        again: all.again,
         latency: all.latency,
         busy: all.busy,
         elapsed,
         limiter_elapsed,
         stretch: Stretch { from, to: from + elapsed.max(limiter_elapsed).as_nanos() as u64 },
         stats: limiter.stats(),
+        memory: limiter.memory(),
     })
 }
 
@@ -104,6 +117,7 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
 struct Worker {
     checks: u64,
     admitted: Vec<u64>,
+    again: u64,
     latency: Histogram<u64>,
     busy: Duration,
 }
@@ -111,12 +125,13 @@ struct Worker {
 impl Worker {
     fn new(keys: u32) -> Self {
         let latency = Histogram::new_with_max(LONGEST, DIGITS).expect("three digits are within one to five");
-        Self { checks: 0, admitted: vec![0; keys as usize], latency, busy: Duration::ZERO }
+        Self { checks: 0, admitted: vec![0; keys as usize], again: 0, latency, busy: Duration::ZERO }
     }
 
     fn add(&mut self, other: &Self) {
         self.checks += other.checks;
         self.admitted.iter_mut().zip(&other.admitted).for_each(|(all, one)| *all += one);
+        self.again += other.again;
         self.latency.add(&other.latency).expect("histograms of one range hold each other's values");
         self.busy = self.busy.max(other.busy);
     }
@@ -144,7 +159,7 @@ impl Worker {
 
 fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barrier) -> Worker {
     let mut worker = Worker::new(plan.keys);
-    let mask = plan.draws.len() - 1;
+    let mask = plan.draws.len().wrapping_sub(1);
     let mut place = number * plan.draws.len() / plan.threads;
     let mut draw = || {
         place += 1;
@@ -168,6 +183,23 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
                 }
             });
         }
+        Way::Growing => {
+            let own = || (number as u64..plan.keys.into()).step_by(plan.threads);
+            ready.wait();
+            let start = Instant::now();
+            for key in own() {
+                let before = Instant::now();
+                let admitted = limiter.check(&key).is_allowed();
+                worker.latency.saturating_record(before.elapsed().as_nanos() as u64);
+                worker.admitted[key as usize] += u64::from(admitted);
+                worker.checks += 1;
+            }
+            worker.busy = start.elapsed();
+            for key in own().filter(|key| limiter.check(key).is_allowed()) {
+                worker.admitted[key as usize] += 1;
+                worker.again += 1;
+            }
+        }
         Way::Leases(permits) => {
             let lease = |key| limiter.lease(&key).permits(permits);
             let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
@@ -189,6 +221,18 @@ fn watch(time: Duration) {
     while let Some(rest) = time.checked_sub(start.elapsed()).filter(|rest| !rest.is_zero()) {
         bar.set_position(start.elapsed().as_millis() as u64);
         thread::sleep(rest.min(STEP));
+    }
+    bar.finish_and_clear();
+}
+
+/// Shows how many of all keys there are, until none comes any more.
+fn follow(there: impl Fn() -> u64, keys: u32) {
+    const STEP: Duration = Duration::from_millis(50);
+    let bar = work_bar(keys.into(), "growing");
+    let mut last = u64::MAX;
+    while there() != std::mem::replace(&mut last, there()) {
+        bar.set_position(last);
+        thread::sleep(STEP);
     }
     bar.finish_and_clear();
 }

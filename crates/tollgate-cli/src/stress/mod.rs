@@ -51,6 +51,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     batch: Option<u16>,
 
+    /// Check every key once, in a limiter that starts empty and grows with them: how long does a new key take, and how
+    /// many bytes?
+    #[arg(long, conflicts_with_all = ["lease", "batch", "seconds", "skew"])]
+    grow: bool,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -58,8 +63,9 @@ pub(crate) struct Args {
 
 const AFTER: &str = "\
 Keys are drawn beforehand; the figures include walking that list and counting
-what was admitted, key by key. One call in 64 is timed, and its latency includes
-one reading of the timer (shown).
+what was admitted, key by key. One call in 64 is timed (with --grow every call,
+and the rate is that of timed calls), and its latency includes one reading of
+the timer (shown).
 
 The limit held when no key was admitted more often than
   burst + rate * D + 1             token bucket, leaky bucket (a token may come
@@ -79,7 +85,8 @@ Examples:
   tollgate stress --threads 8 --keys 1000000 --skew 0 --seconds 10
   tollgate stress --keys 1 --limit sliding-log:100/s
   tollgate stress --keys 1 --limit token-bucket:10000000/s,burst=1000 --lease 100
-  tollgate stress --keys 1000000 --skew 0 --batch 32";
+  tollgate stress --keys 1000000 --skew 0 --batch 32
+  tollgate stress --keys 10000000 --grow";
 
 fn skew(text: &str) -> Result<f64, String> {
     number(text, 0.0, 10.0)
@@ -100,19 +107,21 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 
 impl Args {
     fn way(&self) -> Way {
-        match (self.lease, self.batch) {
-            (Some(permits), _) => Way::Leases(permits),
-            (None, Some(keys)) => Way::Batches(keys.into()),
-            (None, None) => Way::OneByOne,
+        match (self.lease, self.batch, self.grow) {
+            (Some(permits), ..) => Way::Leases(permits),
+            (None, Some(keys), _) => Way::Batches(keys.into()),
+            (None, None, true) => Way::Growing,
+            (None, None, false) => Way::OneByOne,
         }
     }
 
-    /// What a call is, when it is no plain check.
+    /// How keys are drawn, and what a call is.
     fn calls(&self) -> String {
         match self.way() {
-            Way::OneByOne => String::new(),
-            Way::Batches(keys) => format!(", batches of {}", counted(keys as u64, "key")),
-            Way::Leases(permits) => format!(", leases of {}", counted(permits, "permit")),
+            Way::OneByOne => format!(", skew {}", self.skew),
+            Way::Batches(keys) => format!(", skew {}, batches of {}", self.skew, counted(keys as u64, "key")),
+            Way::Leases(permits) => format!(", skew {}, leases of {}", self.skew, counted(permits, "permit")),
+            Way::Growing => ", each once, from none".to_owned(),
         }
     }
 }
@@ -137,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         keys: args.keys,
         time: Duration::from_secs_f64(args.seconds),
         way: args.way(),
-        draws: draws::draw(args.keys, args.skew, 1),
+        draws: if args.grow { Vec::new() } else { draws::draw(args.keys, args.skew, 1) },
     };
     let hammered = hammer(&plan).map_err(|error| Failure::Usage(refusal(args.limit, &error)))?;
     let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted);
@@ -195,7 +204,7 @@ const PERCENTILES: [(&str, f64); 6] =
 
 impl Outcome<'_> {
     fn allowed(&self) -> u64 {
-        self.hammered.admitted.iter().sum()
+        self.hammered.admitted.iter().sum::<u64>() - self.hammered.again
     }
 
     fn a_second(&self) -> f64 {
@@ -224,6 +233,8 @@ impl Outcome<'_> {
             "skew": self.args.skew,
             "lease": self.args.lease,
             "batch": self.args.batch,
+            "grow": self.args.grow,
+            "memory": self.hammered.memory,
             "elapsed_s": self.hammered.busy.as_secs_f64(),
             "decisions": self.hammered.checks,
             "decisions_per_s": self.a_second().round(),
@@ -244,7 +255,7 @@ impl fmt::Display for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { args, hammered, verdict, .. } = self;
         let (threads, keys) = (counted(self.threads as u64, "thread"), counted(args.keys.into(), "key"));
-        writeln!(f, "{} on {threads}, {keys}, skew {}{}\n", args.limit, args.skew, args.calls())?;
+        writeln!(f, "{} on {threads}, {keys}{}\n", args.limit, args.calls())?;
         let mut facts = Columns::new([Side::Left, Side::Right, Side::Left]);
         let mut fact = |name: &str, value: String, note: String| facts.row([name.to_owned(), value, note]);
         let seconds = hammered.busy.as_secs_f64();
@@ -256,10 +267,22 @@ impl fmt::Display for Outcome<'_> {
         fact("allowed", grouped(self.allowed()), plain(percent(self.allowed(), hammered.checks)));
         for (name, nanos) in self.latencies() {
             let note = match name {
-                "p50" => format!("one call in {SAMPLED}; {} ns of it for the timer", hammer::timer_cost()),
+                "p50" => {
+                    let calls =
+                        if args.grow { "every call".to_owned() } else { format!("one call in {SAMPLED}") };
+                    format!("{calls}; {} ns of it for the timer", hammer::timer_cost())
+                }
                 _ => String::new(),
             };
             fact(name, format!("{} ns", grouped(nanos)), note);
+        }
+        if args.grow {
+            let per_key = hammered.memory as f64 / f64::from(args.keys);
+            fact(
+                "bytes a key",
+                format!("{per_key:.1}"),
+                format!("{} in use", grouped(hammered.memory as u64)),
+            );
         }
         let (key, admitted) = verdict.most;
         fact("most admitted", grouped(admitted), format!("key {key}, of at most {}", verdict.bound));

@@ -1,0 +1,312 @@
+//! Growth in place: a table that comes into use as keys arrive forgets nobody on the way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{
+    Count, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate,
+    SlidingWindow, TokenBucket, WhenFull,
+};
+
+type Subject = Limiter<Nth, Quota, ManualClock>;
+
+const LIMIT: u64 = 3;
+
+/// Every algorithm whose keys can move: all but the log, whose rings stay where they are.
+fn movable() -> Vec<Quota> {
+    let rate = Rate::per_hour(LIMIT);
+    vec![
+        TokenBucket::new(rate).into(),
+        LeakyBucket::meter(rate).into(),
+        LeakyBucket::queue(rate).into(),
+        FixedWindow::new(rate).into(),
+        SlidingWindow::new(rate).into(),
+        SlidingWindow::new(rate).subwindows(4).into(),
+        FixedWindow::new(rate).count(Count::All).into(),
+    ]
+}
+
+/// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
+fn limiter(quota: Quota) -> (Subject, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+    (builder.clock(clock.clone()).build().unwrap(), clock)
+}
+
+/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
+struct Nth(u64);
+
+impl Key for Nth {
+    fn name(&self, _: &Identity) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[test]
+fn a_limiter_grows_with_its_keys_up_to_its_memory() {
+    let builder = || Limiter::<Nth>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
+    let limiter = builder().clock(ManualClock::new()).build().unwrap();
+    let most = builder().memory().unwrap();
+    let mut used = limiter.memory();
+    assert_eq!((used, most), (64 * 256, 4_096 * 256));
+    for key in 0..20_000 {
+        assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
+        let now = limiter.memory();
+        assert!(now == used || now == 2 * used, "{used} then {now}");
+        assert!(now <= most);
+        used = now;
+    }
+    assert_eq!(used, most);
+    assert_eq!(limiter.len(), 20_000);
+}
+
+#[test]
+fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::<Nth>::builder(TokenBucket::new(Rate::per_second(1)))
+        .max_keys(1_000_000)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    for key in 0..200_000 {
+        assert!(limiter.check(&Nth(key)).is_allowed());
+        clock.advance(Duration::from_millis(10));
+    }
+    // About a hundred at a time.
+    assert_eq!(limiter.memory(), 64 * 256);
+}
+
+#[test]
+fn a_key_owes_the_same_before_and_after_it_moves() {
+    for quota in movable() {
+        let (limiter, clock) = limiter(quota);
+        clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
+        let early: Vec<Nth> = (0..300).map(Nth).collect();
+        for (cost, key) in early.iter().enumerate() {
+            assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
+        }
+        let owed = |key: &Nth| limiter.peek_n_at(key, 0, limiter.now());
+        let before: Vec<_> =
+            early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
+        let memory = limiter.memory();
+        for other in 1_000..15_000 {
+            let _ = limiter.check(&Nth(other));
+        }
+        assert!(limiter.memory() >= 32 * memory, "{quota}: the table has grown");
+        let after: Vec<_> =
+            early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
+        assert_eq!(before, after, "{quota}");
+        let again: Vec<_> = early
+            .iter()
+            .map(|key| (0..LIMIT).filter(|_| limiter.check(key).is_allowed()).count() as u64)
+            .collect();
+        assert_eq!(again, before.iter().map(|(remaining, _)| *remaining).collect::<Vec<_>>(), "{quota}");
+        assert_eq!(limiter.len(), 14_300);
+    }
+}
+
+#[test]
+fn looking_at_a_key_that_has_not_moved_yet_says_what_a_check_would() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let (mut early, mut later) = (Vec::new(), 0);
+    while limiter.memory() < 2 * 64 * 256 {
+        assert!(limiter.check_n(&Nth(later), 1 + later % LIMIT).is_allowed());
+        early.push(later);
+        later += 1;
+    }
+    // One bucket has been split; the others' keys are still where they were.
+    for nth in early {
+        let looked = limiter.peek_n_at(&Nth(nth), 0, limiter.now()).remaining();
+        assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
+        assert_eq!(limiter.peek(&Nth(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.check(&Nth(nth)).is_allowed(), looked > 0);
+    }
+    assert_eq!(limiter.peek(&Nth(later)).remaining(), LIMIT - 1, "and a new key is new");
+}
+
+#[test]
+fn verbs_find_a_key_that_has_not_moved_yet() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Nth(key), 2))).collect();
+    (1_000..12_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+    for (key, decision) in taken {
+        if key % 2 == 0 {
+            assert_eq!(limiter.refund(decision), 2);
+        } else {
+            assert!(limiter.reset(&Nth(key)));
+        }
+        assert_eq!(limiter.check_n(&Nth(key), LIMIT).remaining(), 0);
+        assert!(!limiter.check(&Nth(key)).is_allowed());
+    }
+}
+
+/// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
+/// and not a unit more.
+#[test]
+fn threads_that_grow_a_table_admit_each_key_exactly_its_limit() {
+    const KEYS: u64 = 15_000;
+    for quota in movable() {
+        let (limiter, _) = limiter(quota);
+        let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        thread::scope(|scope| {
+            for hand in 0..4_u64 {
+                let (limiter, admitted) = (&limiter, &admitted);
+                scope.spawn(move || {
+                    // Each thread's stride is coprime to the number of keys; all are close behind each other.
+                    for turn in 0..2 * KEYS {
+                        let nth = (turn * [1, 1, 7_919, 7_919][hand as usize]) % KEYS;
+                        if limiter.check(&Nth(nth)).is_allowed() {
+                            admitted[nth as usize].fetch_add(1, SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        for (nth, admitted) in admitted.iter().enumerate() {
+            assert_eq!(admitted.load(SeqCst), LIMIT, "{quota}: key {nth}");
+        }
+        assert_eq!(limiter.len(), KEYS as usize);
+    }
+}
+
+/// The same while some give back what they took and take it again: nobody ever holds more than the limit.
+#[test]
+fn refunds_and_resets_of_keys_on_the_move_mint_nothing() {
+    const KEYS: usize = 256;
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let held: Vec<AtomicUsize> = (0..KEYS).map(|_| AtomicUsize::new(0)).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for hand in 0..2 {
+            let (limiter, held, done) = (&limiter, &held, &done);
+            scope.spawn(move || {
+                for turn in 0.. {
+                    let nth = (turn * 97 + hand * 31) % KEYS;
+                    let decision = limiter.check(&Nth(nth as u64));
+                    if decision.is_allowed() {
+                        let holding = held[nth].fetch_add(1, SeqCst) + 1;
+                        assert!(holding <= LIMIT as usize, "key {nth}: {holding}");
+                        held[nth].fetch_sub(1, SeqCst);
+                        limiter.refund(decision);
+                    }
+                    if done.load(SeqCst) {
+                        break;
+                    }
+                }
+            });
+        }
+        (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+        done.store(true, SeqCst);
+    });
+    assert!(limiter.memory() > 16 * 64 * 256);
+}
+
+#[test]
+fn a_limiter_saved_while_it_grows_forgets_nobody() {
+    let quota: Quota = TokenBucket::new(Rate::per_hour(LIMIT)).into();
+    let (limiter, _) = limiter(quota);
+    let known = AtomicU64::new(0);
+    let files = thread::scope(|scope| {
+        scope.spawn(|| {
+            for nth in 0..15_000 {
+                assert!(limiter.check_n(&Nth(nth), LIMIT).is_allowed());
+                known.store(nth + 1, SeqCst);
+            }
+        });
+        let mut files = Vec::new();
+        while known.load(SeqCst) < 15_000 {
+            let before = known.load(SeqCst);
+            let mut file = Vec::new();
+            limiter.save(&mut file).unwrap();
+            files.push((before, file));
+        }
+        files
+    });
+    for (before, file) in files {
+        let builder = Limiter::<Nth, Quota>::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+        let restored = builder.clock(ManualClock::new()).restore(&file[..]).unwrap();
+        let forgotten = (0..before).find(|&nth| restored.check(&Nth(nth)).is_allowed());
+        assert_eq!(forgotten, None);
+    }
+}
+
+#[test]
+fn a_limiter_that_shrinks_forgets_nobody() {
+    let log: Quota = tollgate::SlidingLog::new(Rate::per_hour(LIMIT)).into();
+    for quota in [movable(), vec![log]].concat() {
+        let (mut limiter, clock) = limiter(quota);
+        let memory = limiter.memory();
+        clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
+        for key in 0..15_000 {
+            assert!(limiter.check(&Nth(key)).is_allowed());
+        }
+        // The spike has run out, and some keys came after it.
+        clock.advance(Duration::from_secs(3 * 3_600));
+        for key in 100..300 {
+            assert!(limiter.check_n(&Nth(key), 1 + key % LIMIT).is_allowed());
+        }
+        let owed = |limiter: &Subject| -> Vec<_> {
+            let look = |key| limiter.peek_n_at(&Nth(key), 0, limiter.now());
+            (0..400).map(|key| (look(key).remaining(), look(key).reset_after())).collect()
+        };
+        let (before, stats, used) = (owed(&limiter), limiter.stats(), limiter.memory());
+        let returned = limiter.shrink().unwrap();
+        assert_eq!((owed(&limiter), limiter.stats(), limiter.len()), (before, stats, 200), "{quota}");
+        assert_eq!((limiter.memory(), returned), (memory, used - memory), "{quota}");
+        // It goes on as before, and grows again.
+        for key in 100..300 {
+            let rest = (0..LIMIT).filter(|_| limiter.check(&Nth(key)).is_allowed()).count() as u64;
+            assert_eq!(rest, LIMIT - 1 - key % LIMIT);
+        }
+        assert!((20_000..34_000).all(|key| limiter.check(&Nth(key)).is_allowed()));
+    }
+}
+
+#[test]
+fn several_limits_shrink_together() {
+    let clock = ManualClock::new();
+    let rates = [Rate::per_second(1), Rate::per_hour(10)];
+    let mut limiter = MultiLimiter::<Nth>::builder(rates.map(TokenBucket::new))
+        .max_keys(20_000)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let quiet = limiter.memory();
+    assert!((0..15_000).all(|key| limiter.check_n(&Nth(key), 1).is_allowed()));
+    let used = limiter.memory();
+    clock.advance(Duration::from_secs(2 * 3_600));
+    assert!(limiter.check(&Nth(1)).is_allowed());
+    assert_eq!(limiter.shrink().unwrap(), used - quiet);
+    assert!(!limiter.check(&Nth(1)).is_allowed());
+    assert_eq!(limiter.len(), 1);
+}
+
+#[test]
+fn several_limits_grow_each_by_itself() {
+    let clock = ManualClock::new();
+    let limiter = MultiLimiter::<Nth>::builder([
+        Quota::from(TokenBucket::new(Rate::per_second(LIMIT))),
+        SlidingWindow::new(Rate::per_hour(2 * LIMIT)).into(),
+    ])
+    .max_keys(20_000)
+    .clock(clock.clone())
+    .build()
+    .unwrap();
+    for key in 0..10_000 {
+        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        // The first limit forgets while the second remembers: one table stays small.
+        clock.advance(Duration::from_millis(10));
+    }
+    assert_eq!(limiter.len(), 10_000);
+    clock.advance(Duration::from_secs(1));
+    for key in 0..10_000 {
+        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        assert!(!limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        clock.advance(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,57 @@
+//! What a limiter takes of the machine's memory, as the operating system counts it. A process of its own, so that nobody
+//! else's memory is in the figures.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::time::Duration;
+
+use tollgate::{Builder, Limiter, ManualClock, Rate, TokenBucket};
+
+/// Bytes that are resident now.
+fn resident() -> usize {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+fn builder() -> Builder<u64, TokenBucket, ManualClock> {
+    Limiter::builder(TokenBucket::new(Rate::per_hour(1))).clock(ManualClock::new())
+}
+
+/// What `keys` keys take in this limiter.
+fn taken(builder: Builder<u64, TokenBucket, ManualClock>, keys: u64) -> usize {
+    let before = resident();
+    let limiter = builder.build().unwrap();
+    let admitted = (0..keys).filter(|key| limiter.check(key).is_allowed()).count() as u64;
+    assert!(admitted * 1_000 >= keys * 990, "all but a few have room: {admitted} of {keys}");
+    resident() - before
+}
+
+#[test]
+fn memory_is_what_the_documentation_says() {
+    // The code and the test's own memory first.
+    let _ = taken(builder(), 10);
+    let before = resident();
+    let idle: Vec<_> = (0..100).map(|_| builder().build().unwrap()).collect();
+    assert!(idle.iter().all(|limiter| limiter.check(&1).is_allowed()));
+    let each = (resident() - before) / idle.len();
+    assert!(each < 64 << 10, "an idle limiter of default settings takes {each} bytes");
+
+    let bytes = taken(builder(), 10_000);
+    assert!(bytes < 1 << 20, "10,000 keys take {bytes} bytes");
+
+    // A sixteenth of ten million, for which the table is as full.
+    let bytes = taken(builder().max_keys(625_000), 625_000);
+    assert!(bytes <= 34 * 625_000, "625,000 keys take {bytes} bytes");
+    let before = resident();
+    let clock = ManualClock::new();
+    let mut limiter = builder().clock(clock.clone()).max_keys(625_000).build().unwrap();
+    assert!((0..100_000).all(|key| limiter.check(&key).is_allowed()));
+    assert!(resident() - before > 2 << 20);
+    clock.advance(Duration::from_secs(3_600));
+    limiter.shrink().unwrap();
+    let bytes = resident().saturating_sub(before);
+    assert!(bytes < 256 << 10, "after a spike that has run out {bytes} bytes are still taken");
+
+    assert!(builder().max_keys(10_000_000).memory().unwrap() <= 34 * 10_000_000);
+}
