@@ -141,7 +141,7 @@ impl Rule {
             None => {
                 let several = [&self.quotas].into_iter().chain(self.tiers.iter().map(|(_, quotas)| quotas));
                 let shared = several.map(|quotas| self.limits(quotas, self.max_keys, clock));
-                let own = self.overrides.iter().map(|(_, quotas)| self.limits(quotas, 1, clock));
+                let own = self.overrides.iter().map(|(_, quotas)| self.limits(quotas, Some(1), clock));
                 Source::Here(shared.chain(own).collect::<Result<_, _>>()?)
             }
         };
@@ -174,10 +174,15 @@ impl Rule {
         settings.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
     }
 
-    fn limits(&self, quotas: &[Quota], max_keys: usize, clock: &SharedClock) -> Result<Limits, BuildError> {
-        let limiter = MultiLimiter::builder(quotas.iter().copied())
-            .max_keys(max_keys)
-            .when_full(self.when_full)
+    fn limits(
+        &self,
+        quotas: &[Quota],
+        max_keys: Option<usize>,
+        clock: &SharedClock,
+    ) -> Result<Limits, BuildError> {
+        let builder = MultiLimiter::builder(quotas.iter().copied()).when_full(self.when_full);
+        let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
+        let limiter = builder
             .clock(clock.clone())
             .build()
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;

@@ -94,7 +94,7 @@ pub struct Rule {
     charge_if: Option<ChargeIf>,
     shadow: bool,
     max_wait: Duration,
-    max_keys: usize,
+    max_keys: Option<usize>,
     when_full: WhenFull,
     remote: Option<Remote<Vec<Quota>>>,
 }
@@ -123,7 +123,7 @@ impl Rule {
             charge_if: None,
             shadow: false,
             max_wait: Duration::MAX,
-            max_keys: 65_536,
+            max_keys: None,
             when_full: WhenFull::default(),
             remote: None,
         }
@@ -227,10 +227,10 @@ impl Rule {
         self
     }
 
-    /// How many keys that owe something each limit is to hold at once: see [`tollgate::Builder::max_keys`]. By default
-    /// 65,536, which reserves 2 to 4 MiB a limit.
+    /// How many keys that owe something each limit is to hold at once, and so its memory: see
+    /// [`tollgate::Builder::max_keys`], whose default this has.
     pub fn max_keys(mut self, keys: usize) -> Self {
-        self.max_keys = keys;
+        self.max_keys = Some(keys);
         self
     }
 
