@@ -22,7 +22,7 @@ use tower_governor::governor::GovernorConfigBuilder;
 const RATE: u64 = 10_000_000;
 
 fn limited(layer: &str) -> Result<Router, String> {
-    let app = Router::new().route("/", get(async || "hello"));
+    let app = Router::new().route("/", get(|| async { "hello" }));
     let burst = u32::try_from(RATE).unwrap_or(u32::MAX);
     let mut governor = GovernorConfigBuilder::default();
     governor.per_nanosecond(1_000_000_000 / RATE).burst_size(burst);

@@ -68,8 +68,8 @@ fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let app = Router::new()
-        .route("/search", get(async || Json(["found"])))
-        .route("/reports", post(async || "made"))
+        .route("/search", get(|| async { Json(["found"]) }))
+        .route("/reports", post(|| async { "made" }))
         .route("/metrics", get(async move || metrics.render()))
         .layer(limits()?);
 

@@ -165,7 +165,7 @@ async fn retry_after_is_never_earlier_than_what_ratelimit_says() {
 
 #[tokio::test]
 async fn what_the_inner_service_says_is_not_doubled() {
-    let inner = service_fn(async |_: Request<String>| {
+    let inner = service_fn(|_: Request<String>| async {
         let response =
             Response::builder().header("ratelimit", "\"inner\";r=1").header("x-ratelimit-limit", "1");
         Ok::<_, Infallible>(response.body(String::new()).unwrap())

@@ -1,6 +1,6 @@
 //! gRPC: a tonic server with its own client, over a real socket.
 
-use http::Request;
+use http::{HeaderValue, Request};
 use tollgate::{ManualClock, Rate, TokenBucket};
 use tollgate_tower::{ClientAddress, Grpc, KeyBy, Missing, Rule};
 use tonic::Code;
@@ -41,8 +41,8 @@ async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
 
 #[tokio::test]
 async fn every_reason_has_a_status_of_its_own() {
-    let answer = async |rule: Rule| {
-        let inner = service_fn(async |_: Request<()>| {
+    async fn answer(rule: Rule) -> (HeaderValue, Option<HeaderValue>) {
+        let inner = service_fn(|_: Request<()>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
         });
         let layer = one(rule).answer(Grpc).build().unwrap();
@@ -52,7 +52,7 @@ async fn every_reason_has_a_status_of_its_own() {
             (200, &b"application/grpc"[..])
         );
         (response.headers()["grpc-status"].clone(), response.headers().get("grpc-retry-pushback-ms").cloned())
-    };
+    }
     assert_eq!(
         answer(Rule::new("a", of(1)).cost(|_| 2)).await,
         ("3".parse().unwrap(), Some("-1".parse().unwrap()))

@@ -1,10 +1,14 @@
 //! Requests that wait for their turn, in tokio's paused time: nothing really sleeps.
 
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::support::{Echo, TokioClock, TokioTimer, by_peer, of, one, request, send, status};
 use tokio::time::Instant;
-use tollgate::{LeakyBucket, Quota, Rate, TokenBucket};
+use tollgate::{Clock, LeakyBucket, Quota, Rate, Timestamp, TokenBucket};
 use tollgate_tower::{RateLimitLayer, Rule};
 use tower::{Layer, ServiceExt};
 
@@ -147,4 +151,74 @@ async fn whoever_waits_holds_no_permit_of_the_inner_service() {
     assert_eq!(serve("192.0.2.2").await.unwrap().status(), 200);
     assert!(begun.elapsed().is_zero(), "{:?}", begun.elapsed());
     assert_eq!(waits.await.unwrap().unwrap().status(), 200);
+}
+
+/// Shows tokio's time; when it is read for the n-th time from now, somebody else's request comes in between.
+#[derive(Clone)]
+struct Meddling(Arc<Meddler>);
+
+struct Meddler {
+    clock: TokioClock,
+    readings_left: AtomicUsize,
+    layer: OnceLock<RateLimitLayer>,
+}
+
+impl Clock for Meddling {
+    fn now(&self) -> Timestamp {
+        let now = self.0.clock.now();
+        if self.0.readings_left.fetch_sub(1, Relaxed) == 1 {
+            let layer = self.0.layer.get().unwrap();
+            let mut other = another(layer);
+            if other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                tokio::spawn(other);
+            }
+        }
+        now
+    }
+}
+
+type Other = Pin<Box<dyn Future<Output = u16> + Send>>;
+
+fn another(layer: &RateLimitLayer) -> Other {
+    let layer = layer.clone();
+    Box::pin(async move { status(&layer, "/", &[("peer", "192.0.2.1")]).await })
+}
+
+/// A queue of one a second in which somebody else comes in between at the n-th reading of the clock, once it is set.
+fn meddled() -> (RateLimitLayer, Meddling) {
+    let clock = Meddling(Arc::new(Meddler {
+        clock: TokioClock::new(),
+        readings_left: AtomicUsize::new(usize::MAX),
+        layer: OnceLock::new(),
+    }));
+    let rule = Rule::new("paced", [queue(1, 10)]).key(by_peer()).max_wait(Duration::from_secs(1));
+    let layer = one(rule).clock(clock.clone()).timer(TokioTimer).build().unwrap();
+    clock.0.layer.set(layer.clone()).unwrap();
+    (layer, clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
+    for reading in 1..=4 {
+        let (layer, clock) = meddled();
+        let client = [("peer", "192.0.2.1")];
+        assert_eq!(status(&layer, "/", &client).await, 200);
+        clock.0.readings_left.store(reading, Relaxed);
+        let begun = Instant::now();
+        let answer = status(&layer, "/", &client).await;
+        // Until it is charged the other takes its turn, and the next would be in two seconds.
+        let expected = if reading <= 3 { (429, 0) } else { (200, 1) };
+        assert_eq!((answer, begun.elapsed().as_secs()), expected, "at reading {reading}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
+    for reading in 1..=3 {
+        let (layer, clock) = meddled();
+        clock.0.readings_left.store(reading, Relaxed);
+        let begun = Instant::now();
+        assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+        assert_eq!(begun.elapsed().as_secs(), 1, "at reading {reading}");
+    }
 }

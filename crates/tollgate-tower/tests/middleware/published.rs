@@ -16,7 +16,7 @@ async fn limited<A>(layer: RateLimitLayer<A>) -> Http
 where
     A: Respond<Body> + Clone + Send + Sync + 'static,
 {
-    let hello = any(async || "hello");
+    let hello = any(|| async { "hello" });
     Http::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
 }
 

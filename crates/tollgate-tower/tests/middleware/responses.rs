@@ -37,7 +37,7 @@ async fn only_failed_logins_are_charged() {
 #[tokio::test]
 async fn no_number_of_attempts_at_once_exceeds_the_limit() {
     let layer = failed_logins();
-    let inner = service_fn(async |_: Request<String>| {
+    let inner = service_fn(|_: Request<String>| async {
         tokio::task::yield_now().await;
         Ok::<_, Infallible>(Response::builder().status(401).body(String::new()).unwrap())
     });
@@ -53,11 +53,11 @@ async fn no_number_of_attempts_at_once_exceeds_the_limit() {
 #[tokio::test]
 async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged() {
     let layer = failed_logins();
-    let broken = service_fn(async |_: Request<String>| Err::<Response<String>, _>("broken"));
+    let broken = service_fn(|_: Request<String>| async { Err::<Response<String>, _>("broken") });
     for _ in 0..5 {
         assert!(layer.layer(broken).oneshot(request("/login", &FAILS)).await.is_err());
     }
-    let hangs = service_fn(async |_: Request<String>| {
+    let hangs = service_fn(|_: Request<String>| async {
         std::future::pending::<()>().await;
         Ok::<_, Infallible>(Response::new(String::new()))
     });

@@ -51,8 +51,9 @@ async fn routes_methods_and_tiers_have_limits_of_their_own() {
     .rule(Rule::new("writes", of(1)).when(|head| head.method() == Method::POST))
     .build()
     .unwrap();
-    let admitted = async |headers: &'static [(&str, &str)]| {
-        statuses(&layer, 6, headers).await.iter().filter(|status| **status == 200).count()
+    let admitted = |headers: &'static [(&str, &str)]| {
+        let layer = layer.clone();
+        async move { statuses(&layer, 6, headers).await.iter().filter(|status| **status == 200).count() }
     };
     assert_eq!(admitted(&[("api-key", "a")]).await, 1);
     assert_eq!(admitted(&[("api-key", "b"), ("x-plan", "gold")]).await, 3);

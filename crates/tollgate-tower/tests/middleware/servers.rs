@@ -24,10 +24,10 @@ async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
     let layer =
         one(Rule::new("route", of(2)).key(KeyBy::method().and(route).and(axum_peer()))).build().unwrap();
     let app = Router::new()
-        .route("/users/{id}", get(async || "user").post(async || "made"))
-        .route("/posts/{id}", get(async || "post"))
+        .route("/users/{id}", get(|| async { "user" }).post(|| async { "made" }))
+        .route("/posts/{id}", get(|| async { "post" }))
         .route_layer(layer)
-        .route("/free", get(async || "free"));
+        .route("/free", get(|| async { "free" }));
     let http = Http::to(serve(app).await);
     assert_eq!(http.status("/users/1", &[]).await, 200);
     assert_eq!(http.status("/users/2", &[]).await, 200);
@@ -47,7 +47,7 @@ async fn two_lines_make_a_limited_axum_server() {
     let limit =
         RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
             .unwrap();
-    let http = Http::to(serve(Router::new().route("/", get(async || "hello")).layer(limit)).await);
+    let http = Http::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
     assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
