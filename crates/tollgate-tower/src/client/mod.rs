@@ -168,6 +168,29 @@ impl ClientAddress {
         Some(self.proxies.as_ref().map_or(peer, |proxies| proxies.client(peer, head)))
     }
 
+    /// The key of the clients of this address, as [`KeyBy::client`](crate::KeyBy::client) writes it: for
+    /// [`Rule::for_key`](crate::Rule::for_key).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{ClientAddress, KeyBy, Rule};
+    ///
+    /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+    /// let office = client.key_of([192, 0, 2, 1].into());
+    /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(10))])
+    ///     .key(KeyBy::client(client))
+    ///     .for_key(office, [TokenBucket::new(Rate::per_second(1_000))]);
+    /// ```
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> KeyBuf {
+        let mut key = KeyBuf::new();
+        write_grouped(normalise(address), self.ipv6_prefix, &mut key);
+        key
+    }
+
     pub(crate) fn write(&self, head: Head<'_>, key: &mut KeyBuf) {
         if let Some(address) = self.of(head) {
             write_grouped(address, self.ipv6_prefix, key);

@@ -34,7 +34,6 @@ pub(crate) struct Rules {
 }
 
 /// What is known when the request comes.
-#[expect(clippy::large_enum_variant, reason = "a box for the verdict would be an allocation a request")]
 pub(crate) enum Decided {
     Now(Verdict),
     Later(Held),

@@ -86,6 +86,12 @@ impl Default for KeyBuf {
     }
 }
 
+impl AsRef<[u8]> for KeyBuf {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 /// Says how long the key is and not what it is: keys are often secrets.
 impl fmt::Debug for KeyBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

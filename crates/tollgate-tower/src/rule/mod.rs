@@ -153,7 +153,8 @@ impl Rule {
         self
     }
 
-    /// Concerns no request for which this is true: health checks, addresses of one's own.
+    /// Concerns no request for which this is true: health checks, addresses of one's own (by
+    /// [`ClientAddress::of`](crate::ClientAddress::of)).
     pub fn skip(mut self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.skip = Some(Box::new(skip));
         self
@@ -170,8 +171,8 @@ impl Rule {
         self
     }
 
-    /// Other limits for one key, whatever its tier, written as [`KeyBy`] writes it: a header's value, a path. For an
-    /// address or a combination see [`KeyBy::of`].
+    /// Other limits for one key, whatever its tier, written as [`KeyBy`] writes it: a header's value, a path, or what
+    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of) makes of an address.
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,

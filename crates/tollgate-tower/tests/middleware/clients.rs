@@ -164,3 +164,16 @@ async fn ipv6_clients_are_grouped_by_the_prefix_that_was_chosen() {
         BuildError::TrustsEveryone { given: "0.0.0.0/0".into() }
     );
 }
+
+#[tokio::test]
+async fn one_address_may_have_limits_of_its_own() {
+    let client = peer().x_forwarded_for(["10.0.0.0/8"]).unwrap();
+    let office = client.key_of("::ffff:192.0.2.1".parse().unwrap());
+    let rule = Rule::new("api", of(1)).key(KeyBy::client(client)).for_key(office, of(3));
+    let layer = one(rule).build().unwrap();
+    for expected in [200, 200, 200, 429] {
+        let headers = [("peer", "10.0.0.2"), ("x-forwarded-for", "192.0.2.1")];
+        assert_eq!(status(&layer, "/", &headers).await, expected);
+    }
+    assert!(same(&layer, &[("peer", "192.0.2.2")], &[("peer", "192.0.2.2")]).await);
+}
