@@ -38,7 +38,7 @@ pin_project! {
             future: S::Future,
             note: Option<Note>,
             // What is to be given back when the response is known.
-            held: Option<Held>,
+            held: Option<Box<Held>>,
         },
         // Boxed, so that requests that do not wait carry no room for it.
         Waiting { waiting: Option<Box<Waiting<S, A, B>>> },
@@ -131,7 +131,11 @@ where
                     let Waiting { held, admitted, mut service, request, .. } = *one;
                     let (note, remembers) = admitted.unwrap_or_default();
                     let future = service.call(request);
-                    state.set(State::Serving { future, note: Some(note), held: remembers.then_some(held) });
+                    state.set(State::Serving {
+                        future,
+                        note: Some(note),
+                        held: remembers.then(|| Box::new(held)),
+                    });
                 }
             }
         }

@@ -3,7 +3,7 @@
 use tollgate::MultiDecision;
 
 use crate::backend::Reply;
-use crate::headers::{Numbers, Shown};
+use crate::headers::{Note, Numbers, Shown, Styles, join};
 use crate::rule::{Limits, MOST_RULES};
 
 /// The charges of one request. Dropped before they are settled they are given back, the last first: the request was
@@ -72,17 +72,20 @@ impl<'l> Charges<'l> {
         }
     }
 
-    /// What the limits that are enforced show.
-    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
-        self.enforced().flat_map(|of| {
+    /// What the response will say of the limits that are enforced.
+    pub(super) fn note(&self, styles: Styles) -> Note {
+        let shown = self.enforced().flat_map(|of| {
             let here = of.here().map(|(limits, decision)| limits.shown(decision));
             here.into_iter().flatten().chain(of.there())
-        })
-    }
-
-    /// How they announce themselves.
-    pub(super) fn policies(&self) -> impl Iterator<Item = &str> {
-        self.enforced().filter_map(Of::here).flat_map(|(limits, decision)| limits.policies(decision))
+        });
+        let mut limits = self.enforced().filter_map(Of::here).map(|(limits, _)| limits);
+        match (limits.next(), limits.next()) {
+            (Some(only), None) => Note::of(styles, shown, || only.policy()),
+            (first, second) => {
+                let all = first.into_iter().chain(second).chain(limits);
+                Note::of(styles, shown, || join(all.flat_map(Limits::policies)))
+            }
+        }
     }
 
     fn enforced(&self) -> impl Iterator<Item = &Of<'l>> {

@@ -110,7 +110,8 @@ impl Held {
 }
 
 async fn work(rules: Arc<Rules>, questions: Vec<Question>, desk: Arc<Desk>) {
-    let mut ruling = Ruling::new(&rules);
+    let mut verdict = Verdict::default();
+    let mut ruling = Ruling::new(&rules, &mut verdict);
     let mut remembers = false;
     for (index, (rule, question)) in rules.rules.iter().zip(&questions).enumerate() {
         let goes_on = match (question.asked(), &rule.source) {
@@ -151,20 +152,18 @@ async fn work(rules: Arc<Rules>, questions: Vec<Question>, desk: Arc<Desk>) {
             (rules.sleep)(missing).await;
         }
     }
-    let verdict = ruling.end();
-    if verdict.denial.is_some() {
-        drop(ruling);
-        *desk.look() = Message::Decided(verdict);
-        return;
-    }
-    // Who is served stays charged, also when the client does not wait for the answer.
+    ruling.end();
+    // Those of a refused request are given back before it is told.
+    let charges = ruling.charges;
+    let mut charges = verdict.denial.is_none().then_some(charges);
     *desk.look() = Message::Decided(verdict);
-    if remembers {
+    // Who is served stays charged, also when the client does not wait for the answer.
+    if let Some(charges) = charges.as_mut().filter(|_| remembers) {
         let answered = |_: &mut Context<'_>| match *desk.look() {
             Message::Answered(back) => Poll::Ready(back),
             _ => Poll::Pending,
         };
         let back = poll_fn(answered).await;
-        ruling.charges.give_back(|rule| back & (1 << rule) != 0);
+        charges.give_back(|rule| back & (1 << rule) != 0);
     }
 }

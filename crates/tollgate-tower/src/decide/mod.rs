@@ -45,7 +45,8 @@ impl Rules {
         if self.may_hold && self.must_hold(head) {
             return self.later(head);
         }
-        let mut ruling = Ruling::new(self);
+        let mut verdict = Verdict::default();
+        let mut ruling = Ruling::new(self, &mut verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let goes_on = match (rule.ask(head, &mut key), &rule.source) {
@@ -63,7 +64,9 @@ impl Rules {
             drop(ruling);
             return self.later(head);
         }
-        Decided::Now(ruling.end())
+        ruling.end();
+        drop(ruling);
+        Decided::Now(verdict)
     }
 
     fn must_hold(&self, head: Head<'_>) -> bool {

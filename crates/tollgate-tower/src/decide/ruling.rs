@@ -3,6 +3,7 @@
 use std::iter::empty;
 use std::time::Duration;
 
+use http::HeaderValue;
 use tollgate::{MultiDecision, Outcome, Timestamp};
 
 use super::Rules;
@@ -13,11 +14,11 @@ use crate::rule::{Asked, Limits, MOST_RULES};
 use crate::{Reason, Told};
 
 /// What has been decided so far.
-pub(super) struct Ruling<'l> {
+pub(super) struct Ruling<'l, 'v> {
     rules: &'l Rules,
     /// Given back when they are dropped before they are settled.
     pub(super) charges: Charges<'l>,
-    verdict: Verdict,
+    verdict: &'v mut Verdict,
     /// When the last of the queues lets the request go.
     pub(super) departure: Option<Timestamp>,
 }
@@ -81,10 +82,10 @@ impl Limits {
     }
 }
 
-impl<'l> Ruling<'l> {
+impl<'l, 'v> Ruling<'l, 'v> {
     #[inline]
-    pub(super) fn new(rules: &'l Rules) -> Self {
-        Self { rules, charges: Charges::new(), verdict: Verdict::default(), departure: None }
+    pub(super) fn new(rules: &'l Rules, verdict: &'v mut Verdict) -> Self {
+        Self { rules, charges: Charges::new(), verdict, departure: None }
     }
 
     /// Whether the request is admitted and has to wait.
@@ -158,7 +159,7 @@ impl<'l> Ruling<'l> {
             remaining: part.map_or(0, |part| part.remaining()),
             retry_after,
         };
-        self.deny(denial, limits.shown(decision), limits.policies(decision))
+        self.deny(denial, limits.shown(decision), || limits.policy_of(decision))
     }
 
     /// Takes what a backend said.
@@ -175,7 +176,7 @@ impl<'l> Ruling<'l> {
         };
         let Reply { limit, remaining, .. } = reply;
         let denial = Denial { rule, by: None, reason, cost, limit, remaining, retry_after };
-        self.deny(denial, [shown(name, reply)].into_iter(), empty())
+        self.deny(denial, [shown(name, reply)].into_iter(), || None)
     }
 
     /// The request has no key.
@@ -189,7 +190,7 @@ impl<'l> Ruling<'l> {
             remaining: 0,
             retry_after: None,
         };
-        self.deny(nothing, empty(), empty())
+        self.deny(nothing, empty(), || None)
     }
 
     /// A rule's backend failed, which refuses the request.
@@ -203,7 +204,7 @@ impl<'l> Ruling<'l> {
             remaining: 0,
             retry_after: None,
         };
-        self.deny(nobody, empty(), empty())
+        self.deny(nobody, empty(), || None)
     }
 
     /// A rule's backend failed, which does not decide the request.
@@ -219,25 +220,25 @@ impl<'l> Ruling<'l> {
         &mut self,
         denial: Denial,
         shown: impl Iterator<Item = Shown<'s>>,
-        policies: impl Iterator<Item = &'s str>,
+        policy: impl FnOnce() -> Option<HeaderValue>,
     ) -> bool {
         let Denial { rule, cost, reason, .. } = denial;
         self.tell(rule, reason.told(), cost);
         let shadow = self.rules.rules[rule].shadow;
         if !shadow {
             self.verdict.denial = Some(Box::new(denial));
-            self.verdict.note = Note::of(self.rules.styles, shown, policies);
+            self.verdict.note = Note::of(self.rules.styles, shown, policy);
         }
         shadow
     }
 
-    /// The verdict. The charges stay where they are, and are given back with them unless the request is admitted.
+    /// Completes the verdict. The charges stay where they are, and are given back with them unless the request is
+    /// admitted.
     #[inline]
-    pub(super) fn end(&mut self) -> Verdict {
+    pub(super) fn end(&mut self) {
         if self.verdict.denial.is_none() {
-            self.verdict.note = Note::of(self.rules.styles, self.charges.shown(), self.charges.policies());
+            self.verdict.note = self.charges.note(self.rules.styles);
             self.charges.settle();
         }
-        std::mem::take(&mut self.verdict)
     }
 }

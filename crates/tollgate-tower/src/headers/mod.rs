@@ -1,10 +1,12 @@
 //! What a response says of the limits.
 
+mod interned;
 mod note;
 mod slab;
 mod style;
 
-pub(crate) use note::{Note, Numbers, Shown};
+pub(crate) use interned::interned;
+pub(crate) use note::{Note, Numbers, Shown, join};
 pub use style::Style;
 pub(crate) use style::Styles;
 

@@ -52,7 +52,7 @@ impl Note {
     pub(crate) fn of<'l>(
         styles: Styles,
         shown: impl Iterator<Item = Shown<'l>>,
-        policies: impl Iterator<Item = &'l str>,
+        policy: impl FnOnce() -> Option<HeaderValue>,
     ) -> Self {
         let mut note = Self { styles, ..Self::default() };
         if styles.is_empty() {
@@ -66,7 +66,7 @@ impl Note {
         });
         if styles.has(Style::Ietf) {
             note.ietf = cut(|text| shown.for_each(|one| write_item(one, text)));
-            note.policy = cut(|text| policies.for_each(|policy| list(text, policy)));
+            note.policy = policy();
         } else {
             shown.for_each(drop);
         }
@@ -129,6 +129,11 @@ fn write_item(Shown { name, numbers, .. }: Shown<'_>, text: &mut BytesMut) {
     }
 }
 
+/// A list of these items; `None` when there are none.
+pub(crate) fn join<'l>(items: impl Iterator<Item = &'l str>) -> Option<HeaderValue> {
+    cut(|text| items.for_each(|item| list(text, item)))
+}
+
 /// Begins the next item of a list.
 fn list(text: &mut BytesMut, item: &str) {
     if !text.is_empty() {
@@ -156,7 +161,7 @@ mod tests {
     fn several_limits_are_one_list_and_the_tightest_stands_for_all() {
         let styles = Styles::from_iter([Style::Ietf, Style::XRateLimit, Style::RateLimitTrio]);
         let mut headers = HeaderMap::new();
-        Note::of(styles, [shown("a", 7), shown("b", 3)].into_iter(), [POLICY; 2].into_iter())
+        Note::of(styles, [shown("a", 7), shown("b", 3)].into_iter(), || join([POLICY; 2].into_iter()))
             .write(&mut headers);
         assert_eq!(headers["ratelimit"], "\"a\";r=7;t=2, \"b\";r=3;t=2");
         assert_eq!(headers["ratelimit-policy"], "\"p\";q=10;w=1, \"p\";q=10;w=1");
@@ -174,7 +179,7 @@ mod tests {
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
         headers.insert(X_LIMIT, HeaderValue::from_static("1"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private"));
-        Note::of(styles, [shown("a", 7)].into_iter(), [POLICY].into_iter())
+        Note::of(styles, [shown("a", 7)].into_iter(), || join([POLICY].into_iter()))
             .write_refusal(&mut headers, Some(1));
         assert!(!headers.contains_key(RATELIMIT), "a value of ours would belong to no policy of theirs");
         assert_eq!(
@@ -188,17 +193,15 @@ mod tests {
     #[test]
     fn an_epoch_is_later_than_now_and_a_delta_wins_over_it() {
         let mut headers = HeaderMap::new();
-        Note::of(
-            Styles::from_iter([Style::XRateLimitEpoch]),
-            [shown("a", 7)].into_iter(),
-            [POLICY].into_iter(),
-        )
+        Note::of(Styles::from_iter([Style::XRateLimitEpoch]), [shown("a", 7)].into_iter(), || {
+            join([POLICY].into_iter())
+        })
         .write(&mut headers);
         let epoch: u64 = headers[X_RESET].to_str().unwrap().parse().unwrap();
         assert!((1..=3).contains(&(epoch - unix(Duration::ZERO) + 1)), "{epoch}");
         let mut headers = HeaderMap::new();
         let both = Styles::from_iter([Style::XRateLimitEpoch, Style::XRateLimit]);
-        Note::of(both, [shown("a", 7)].into_iter(), [POLICY].into_iter()).write(&mut headers);
+        Note::of(both, [shown("a", 7)].into_iter(), || join([POLICY].into_iter())).write(&mut headers);
         assert_eq!(headers[X_RESET], "2");
     }
 
@@ -207,8 +210,7 @@ mod tests {
         let numbers = Numbers { limit: u64::MAX, remaining: u64::MAX, reset: Duration::MAX };
         let mut headers = HeaderMap::new();
         let vast = Shown { name: "v", numbers };
-        Note::of(Styles::from_iter([Style::Ietf]), [vast].into_iter(), std::iter::empty())
-            .write(&mut headers);
+        Note::of(Styles::from_iter([Style::Ietf]), [vast].into_iter(), || None).write(&mut headers);
         assert_eq!(headers[RATELIMIT], "\"v\";r=999999999999999;t=999999999999999");
         assert!(!headers.contains_key(RATELIMIT_POLICY));
     }

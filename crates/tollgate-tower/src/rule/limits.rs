@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
 use tollgate::{MultiDecision, MultiLimiter, Part, Quota};
 
 use super::SharedClock;
-use crate::headers::{Numbers, Shown, seconds_up};
+use crate::headers::{Numbers, Shown, interned, join, seconds_up};
 
 /// The limits of a rule, of one of its tiers, or of one key.
 pub(crate) struct Limits {
     pub(crate) limiter: MultiLimiter<[u8], SharedClock>,
     /// The number of the first that may make a request wait.
     pub(crate) queue: Option<usize>,
+    /// What `RateLimit-Policy` says of all of them.
+    policy: Option<HeaderValue>,
     /// In the order in which the limits were given.
     names: Box<[Named]>,
 }
@@ -34,7 +37,9 @@ impl Limits {
             let policy = format!("\"{name}\";q={};w={}", quota.limit(), window(quota));
             names.push(Named { name: name.into(), policy: policy.into() });
         }
-        Self { limiter, queue: quotas.iter().position(Quota::is_queue), names: names.into() }
+        let all: Vec<&str> = names.iter().map(|named| &*named.policy).collect();
+        let policy = interned(&all.join(", "));
+        Self { limiter, queue: quotas.iter().position(Quota::is_queue), policy, names: names.into() }
     }
 
     /// The name of a limit by its number.
@@ -47,9 +52,19 @@ impl Limits {
         self.telling(decision).map(|(part, named)| Shown { name: &named.name, numbers: numbers(&part) })
     }
 
-    /// How those limits announce themselves.
-    pub(crate) fn policies<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = &'d str> {
-        self.telling(decision).map(|(_, named)| &*named.policy)
+    /// How the limits that refuse a request announce themselves; those of an admitted one all do.
+    pub(crate) fn policy_of(&self, decision: &MultiDecision<'_>) -> Option<HeaderValue> {
+        join(self.telling(decision).map(|(_, named)| &*named.policy))
+    }
+
+    /// How all of the limits announce themselves.
+    pub(crate) fn policy(&self) -> Option<HeaderValue> {
+        self.policy.clone()
+    }
+
+    /// The same, limit by limit.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|named| &*named.policy)
     }
 
     fn telling<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = (Part<'d>, &'d Named)> {
