@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Decided, Rules};
+use crate::decide::{Rules, Verdict};
 use crate::future::ResponseFuture;
 use crate::{Head, Respond};
 
@@ -57,19 +57,16 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.rules.decide(Head::of(&request)) {
-            Decided::Now(verdict) => {
-                self.rules.tell(Head::of(&request), &verdict);
-                match verdict.denial {
-                    None => ResponseFuture::serving(self.inner.call(request), verdict.note),
-                    Some(denial) => {
-                        let head = Head::of(&request);
-                        ResponseFuture::refused(self.rules.refuse(head, &denial, verdict.note, &self.answer))
-                    }
-                }
-            }
-            Decided::Later(held) => {
-                ResponseFuture::waiting(held, self.inner.clone(), self.answer.clone(), request)
+        let mut verdict = Verdict::default();
+        if let Some(held) = self.rules.decide(Head::of(&request), &mut verdict) {
+            return ResponseFuture::waiting(held, self.inner.clone(), self.answer.clone(), request);
+        }
+        self.rules.tell(Head::of(&request), &verdict);
+        match verdict.denial {
+            None => ResponseFuture::serving(self.inner.call(request), verdict.note),
+            Some(denial) => {
+                let head = Head::of(&request);
+                ResponseFuture::refused(self.rules.refuse(head, &denial, verdict.note, &self.answer))
             }
         }
     }

@@ -33,27 +33,20 @@ pub(crate) struct Rules {
     pub(crate) may_hold: bool,
 }
 
-/// What is known when the request comes.
-pub(crate) enum Decided {
-    Now(Verdict),
-    Later(Held),
-}
-
 impl Rules {
-    /// Decides a request; a future does so where it has to wait or to be remembered.
-    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>) -> Decided {
+    /// Decides a request into `verdict`, which is empty; or a future does so, where it has to wait or to be remembered.
+    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>, verdict: &mut Verdict) -> Option<Held> {
         if self.may_hold && self.must_hold(head) {
-            return self.later(head);
+            return Some(self.later(head));
         }
-        let mut verdict = Verdict::default();
-        let mut ruling = Ruling::new(self, &mut verdict);
+        let mut ruling = Ruling::new(self, verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let goes_on = match (rule.ask(head, &mut key), &rule.source) {
                 (Ask::Nothing, _) => true,
                 (Ask::NoKey, _) => ruling.no_key(index),
                 (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], asked),
-                (Ask::Limit(_), Source::There(_)) => return self.later(head),
+                (Ask::Limit(_), Source::There(_)) => return Some(self.later(head)),
             };
             if !goes_on {
                 break;
@@ -62,11 +55,10 @@ impl Rules {
         if ruling.departs_later() {
             // Somebody came in between and it has to wait after all. What it was charged is given back.
             drop(ruling);
-            return self.later(head);
+            return Some(self.later(head));
         }
         ruling.end();
-        drop(ruling);
-        Decided::Now(verdict)
+        None
     }
 
     fn must_hold(&self, head: Head<'_>) -> bool {
@@ -83,8 +75,8 @@ impl Rules {
         self.rules.iter().filter(|rule| rule.may_hold()).any(&mut holds)
     }
 
-    fn later(self: &Arc<Self>, head: Head<'_>) -> Decided {
+    fn later(self: &Arc<Self>, head: Head<'_>) -> Held {
         let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
-        Decided::Later(Held::new(Arc::clone(self), questions))
+        Held::new(Arc::clone(self), questions)
     }
 }

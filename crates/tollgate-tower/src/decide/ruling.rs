@@ -104,26 +104,28 @@ impl<'l, 'v> Ruling<'l, 'v> {
             }
         }
         let decision = limits.limiter.check_n(asked.key, asked.cost);
-        let delay = if limits.queue.is_some() && !shadow { decision.delay() } else { Duration::ZERO };
-        if delay > max_wait {
-            let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
-            limits.limiter.refund(decision);
-            return goes_on;
-        }
         match decision.outcome() {
-            Outcome::Allowed => {
-                if !delay.is_zero() {
-                    self.departure = self.departure.max(Some(limits.limiter.now() + delay));
-                }
-                self.tell(rule, Told::Allowed, asked.cost);
-                self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
-                true
-            }
+            Outcome::Allowed => {}
             Outcome::Denied => {
-                self.refused(rule, limits, asked, &decision, Reason::Limited, decision.retry_after())
+                let retry_after = decision.retry_after();
+                return self.refused(rule, limits, asked, &decision, Reason::Limited, retry_after);
             }
-            Outcome::Never => self.refused(rule, limits, asked, &decision, Reason::Never, None),
+            Outcome::Never => return self.refused(rule, limits, asked, &decision, Reason::Never, None),
         }
+        if limits.queue.is_some() && !shadow {
+            let delay = decision.delay();
+            if delay > max_wait {
+                let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
+                limits.limiter.refund(decision);
+                return goes_on;
+            }
+            if !delay.is_zero() {
+                self.departure = self.departure.max(Some(limits.limiter.now() + delay));
+            }
+        }
+        self.tell(rule, Told::Allowed, asked.cost);
+        self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+        true
     }
 
     fn too_late(

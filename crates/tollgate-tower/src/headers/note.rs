@@ -76,11 +76,15 @@ impl Note {
 
     /// Puts the note into a response's headers, but for those that are there already.
     pub(crate) fn write(self, headers: &mut HeaderMap) {
-        if let Some(ietf) = self.ietf
-            && !headers.contains_key(&RATELIMIT_POLICY)
-            && put(headers, RATELIMIT, || Some(ietf))
-        {
-            put(headers, RATELIMIT_POLICY, || self.policy);
+        if let Some(ietf) = self.ietf {
+            // Values of ours belong to no policy of theirs, nor ours to values of theirs.
+            let announced = match self.policy {
+                Some(policy) => put(headers, RATELIMIT_POLICY, || Some(policy)),
+                None => !headers.contains_key(&RATELIMIT_POLICY),
+            };
+            if announced && !put(headers, RATELIMIT, || Some(ietf)) {
+                headers.remove(&RATELIMIT_POLICY);
+            }
         }
         let Some(Numbers { limit, remaining, reset }) = self.tightest else { return };
         let (delta, epoch) = (self.styles.has(Style::XRateLimit), self.styles.has(Style::XRateLimitEpoch));
