@@ -104,3 +104,10 @@ fn a_queue_that_lets_a_request_go_at_once_allocates_nothing() {
     let layer = one(Rule::new("paced", [queue]).key(by_peer())).build().unwrap();
     assert_eq!(allocations(&layer), 0);
 }
+
+#[test]
+fn a_request_whose_charge_is_remembered_allocates_five_times() {
+    let rule = Rule::new("logins", [TokenBucket::new(Rate::per_second(1_000_000))]).key(by_peer());
+    let layer = one(rule.charge_if(|status, _| status.is_client_error())).build().unwrap();
+    assert_eq!(allocations(&layer), 5_000);
+}

@@ -2,6 +2,9 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::MatchedPath;
@@ -12,7 +15,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use tollgate::ManualClock;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tollgate::{LeakyBucket, ManualClock, Rate};
 use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -53,6 +58,35 @@ async fn two_lines_make_a_limited_axum_server() {
     assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
     assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=2;w=3600");
     assert_eq!(http.status("/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back() {
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&asked);
+    let rule =
+        Rule::new("paced", [queue]).key(axum_peer()).when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
+    let layer = one(rule).build().unwrap();
+    let address = serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await;
+    let http = Http::to(address);
+    assert_eq!(http.status("/", &[]).await, 200);
+    let before = asked.load(Relaxed);
+
+    let mut waits = TcpStream::connect(address).await.unwrap();
+    waits.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    let begun = Instant::now();
+    while asked.load(Relaxed) == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(http.status("/", &[]).await, 429, "it stands in the queue, which is full");
+    drop(waits);
+    // The server notices, and the next is served when the one that left would have been.
+    while http.status("/", &[]).await != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "its place is free");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "not one departure later: {:?}", begun.elapsed());
 }
 
 /// A service of hyper's own bodies, whose layer has a type that can be written down.
