@@ -58,8 +58,11 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// How many keys that owe something the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     ///
-    /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key, and at least 512 bytes (it has room for nearly twice as many,
-    /// rounded up to a power of two), reserved at once and committed by the operating system as it is touched.
+    /// Keys that owe nothing take no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
+    /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB and
+    /// grows in place, up to 86 bytes a key until it is full: buckets are split one by one as new keys need
+    /// room, so no check waits for more than the split of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
+    /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self

@@ -7,8 +7,8 @@ use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys that owe something.
 ///
-/// A table sized by `max_keys` keeps buckets at most 55 % full, so this concerns two keys in a thousand at capacity, and
-/// floods of new keys. Each such event is counted in [`Stats`](crate::Stats).
+/// A table sized by `max_keys` keeps buckets at most 64 % full, so this concerns up to eight keys in a thousand at
+/// capacity, and floods of new keys. Below its capacity a full bucket is split. Each such event is counted in [`Stats`](crate::Stats).
 ///
 /// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does not step back: a key
 /// that lost its slot and comes back at an earlier time may get as much as the step refills.

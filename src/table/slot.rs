@@ -33,7 +33,7 @@
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::name::{UNTOUCHED, VACANT, is_key, is_moved, kept, moved};
+use crate::table::name::{UNTOUCHED, VACANT, is_key, is_moved, is_same_key, kept, moved};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -186,8 +186,7 @@ impl Slot {
     /// before its word [parted](Self::part) moves with it, and no change is possible after.
     #[inline]
     fn is_of(&self, name: u64) -> bool {
-        let owner = self.name();
-        owner == name || owner == moved(name)
+        is_same_key(self.name(), name)
     }
 
     /// The word as it is now, if it is at rest and the slot still has this name.
