@@ -7,12 +7,14 @@ mod in_flight;
 mod keyed;
 mod lease;
 mod prepared;
+mod reconfigure;
 mod reserve;
 mod resets;
 mod restore;
 mod save;
 mod several;
 mod space;
+mod versions;
 mod wait;
 
 pub use batch::Batch;
@@ -28,15 +30,18 @@ pub use several::{MultiBuilder, MultiDecision, MultiLimiter, Part};
 use crate::algorithm::{AnyRule, Numbers};
 
 /// A rule, and the same as one of the five for the numbers of a decision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Compiled<R> {
     pub(crate) rule: R,
     pub(crate) any: AnyRule,
+    /// The number of the version that it is of, and of the tier in it.
+    version: u64,
+    tier: usize,
 }
 
 impl<R: Numbers> Compiled<R> {
-    pub(crate) fn new(rule: R) -> Self {
-        Self { rule, any: rule.any() }
+    fn new(rule: R, version: u64, tier: usize) -> Self {
+        Self { any: rule.clone().any(), rule, version, tier }
     }
 }
 

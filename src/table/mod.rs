@@ -151,7 +151,7 @@ impl Table {
 
     /// The names of the keys in bucket `number` that owe something.
     pub(crate) fn debtors<R: Rule>(&self, number: usize, rule: &R, at: Moment) -> impl Iterator<Item = u64> {
-        View { bucket: &self.buckets[number], table: self }.debtors(*rule, at)
+        View { bucket: &self.buckets[number], table: self }.debtors(rule, at)
     }
 
     /// How many buckets there are.
