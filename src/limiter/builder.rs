@@ -8,9 +8,10 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Identity, Key};
+use crate::limiter::Limiter;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
-use crate::limiter::{Compiled, Limiter};
+use crate::limiter::versions::Versions;
 use crate::observe::OnDecision;
 use crate::table::WhenFull;
 use crate::time::nanos;
@@ -167,11 +168,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
         let rules = A::compile(&self.tiers, unix_at_zero)?;
-        let mut tiers = rules.into_iter().map(Compiled::new);
-        let Some(default) = tiers.next() else { unreachable!("a builder has at least its own quota") };
         Ok(Limiter {
-            default,
-            tiers: tiers.collect(),
+            versions: Versions::new(self.tiers, rules, self.on_decision.is_some()),
             tier_of: self.tier_of,
             identity,
             table,
@@ -179,7 +177,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             max_keys: self.space.max_keys,
             on_decision: self.on_decision,
             resets: Resets::new(),
-            quotas: self.tiers.into(),
             unix_at_zero,
             key: PhantomData,
         })

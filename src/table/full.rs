@@ -44,9 +44,14 @@ pub(crate) enum Place {
 }
 
 impl WhenFull {
-    /// Where a new key goes when slot `index`, with its `word`, owes the least.
-    pub(crate) fn place<R: Rule>(self, ask: Ask<'_, R>, index: usize, word: Word, at: Moment) -> Place {
-        let (rule, payload) = (ask.rule, word.payload());
+    /// Where a new key goes when slot `index`, with its `word`, owes the least: `payload`.
+    pub(crate) fn place<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        (index, word, payload): (usize, Word, u64),
+        at: Moment,
+    ) -> Place {
+        let rule = ask.rule;
         match self {
             Self::Share => match rule.half(at) {
                 Some(half) if payload <= half => Place::HandedOver(index, word),
