@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a limiter could not be built. Nothing was reserved and nothing changed.
+/// Why a limiter could not be built, or not be given another quota. Nothing was reserved and nothing changed.
 ///
 /// # Examples
 ///
@@ -51,6 +51,15 @@ pub enum Error {
     },
     /// The operating system refused a thread for the coarse clock.
     NoThread,
+    /// What the limiter remembers of its keys cannot be read under the new quota: leave this setting as it is, or build
+    /// a new limiter.
+    CannotInherit {
+        /// What stands in the way, as it is called in the API.
+        field: &'static str,
+    },
+    /// The quota was changed so often that the words of the keys have no room left for another change, or more than a
+    /// thousand times before a debt from before the first had run out: wait, or build a new limiter.
+    ChangedTooOften,
 }
 
 impl fmt::Display for Error {
@@ -79,6 +88,16 @@ impl fmt::Display for Error {
             }
             Self::NoThread => {
                 write!(f, "the operating system refused a thread for the coarse clock: use TscClock")
+            }
+            Self::CannotInherit { field } => write!(
+                f,
+                "what is remembered of the keys cannot be read under another {field}: leave it as it is or build a new limiter"
+            ),
+            Self::ChangedTooOften => {
+                write!(
+                    f,
+                    "the quota was changed too often for the words to tell: wait or build a new limiter"
+                )
             }
         }
     }

@@ -23,7 +23,7 @@ mod timer;
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, Count, FixedWindow, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
+    Algorithm, Count, FixedWindow, Inherit, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
     TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};

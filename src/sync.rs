@@ -3,8 +3,12 @@
 //! Everything concurrent in the crate imports from here, so the code that loom explores is the code that runs.
 
 #[cfg(not(loom))]
+pub(crate) use std::sync::Mutex;
+#[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(loom)]
+pub(crate) use loom::sync::Mutex;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 

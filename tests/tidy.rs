@@ -14,6 +14,7 @@ const LADDER: &[&[&str]] = &[
     &["error", "rate"],
     &["ring"],
     &["algorithm"],
+    &["algorithm::inherit", "algorithm::reach"],
     &["algorithm::packing", "algorithm::refill", "algorithm::windows"],
     &["algorithm::gcra", "algorithm::sub_windows"],
     &[

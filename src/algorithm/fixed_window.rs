@@ -1,10 +1,13 @@
 //! The fixed window.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::algorithm::inherit::{Past, Unit};
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Term,
+    Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{Error, within};
@@ -80,18 +83,35 @@ impl Algorithm for FixedWindow {
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, Error> {
-        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
-        let count = shared("count", tiers.iter().map(|tier| tier.count))?;
-        let index = Windows::index_field(period);
-        let field = Field::lowest(index.start());
-        let windows = Windows::new(period, origin);
-        let half = tiers.iter().map(|tier| tier.rate.count() / 2).min().unwrap_or(0).min(field.max());
-        let rule = |tier: &Self| {
-            let limit = tier.rate.count();
-            within("rate.count", limit, 1_u64, field.max())?;
-            Ok(FixedRule { windows, index, field, limit, half, count })
-        };
-        tiers.iter().map(rule).collect()
+        FixedRule::tiers(tiers, 0, |period, _| Ok(Windows::new(period, origin)))
+    }
+
+    fn recompile(
+        tiers: &[Self],
+        origin: u64,
+        olds: &[FixedRule],
+        change: Change<'_>,
+    ) -> Result<Vec<FixedRule>, Error> {
+        let top = olds.first().map_or(0, |old| old.top(change.until));
+        let mut rules = FixedRule::tiers(tiers, change.since, |period, index| {
+            // The first number whose payloads are above the older ones.
+            Windows::renumbered(period, origin, change.since, (top >> index.start()) + 1)
+        })?;
+        let Some(old) = olds.first() else { return Ok(rules) };
+        let ended = old.moment(Timestamp::from_nanos(change.since));
+        let units = olds.iter().zip(&rules).map(|(old, new)| (old.unit(), new.unit())).collect();
+        // Once the window of the last change is over, nothing from before it counts.
+        let kept = |old: &FixedRule| if ended.tick > old.first { None } else { old.past.clone() };
+        let olds: Vec<_> = olds.iter().map(|old| FixedRule { past: kept(old), ..old.clone() }).collect();
+        let depth = olds.iter().filter_map(|old| old.past.as_ref()).map(|past| past.depth()).max();
+        for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth.unwrap_or(0))?) {
+            rule.past = Some(past);
+            rule.carrying = rule.first;
+            rule.start = rule.field.get(rule.converted(0, Past::carried));
+        }
+        let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
+        rules.iter_mut().for_each(|rule| rule.idle = idle);
+        Ok(rules)
     }
 }
 
@@ -103,7 +123,7 @@ impl Algorithm for FixedWindow {
 ///  |  window   |  count  |
 ///  +-----------+---------+
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FixedRule {
     windows: Windows,
     index: Field,
@@ -112,14 +132,110 @@ pub struct FixedRule {
     /// Half of the smallest limit of the table.
     half: u64,
     count: Count,
+    term: Term,
+    /// The window in which this quota begins: 0, or the one in which it replaced another. What the quotas before counted
+    /// counts in this window only, and lower numbers are theirs.
+    first: u64,
+    /// The same, if there were quotas before.
+    carrying: u64,
+    /// What that window has counted for a key that was never seen.
+    start: u64,
+    /// The smallest `start` of all tiers.
+    idle: u64,
+    /// The quota before this one, if there was any.
+    past: Option<Arc<Past<Self>>>,
 }
 
 impl FixedRule {
+    /// The rules of all tiers, from `since` on, with `windows` of the period and the place of their number.
+    fn tiers(
+        tiers: &[FixedWindow],
+        since: u64,
+        windows: impl FnOnce(u64, Field) -> Result<Windows, Error>,
+    ) -> Result<Vec<Self>, Error> {
+        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
+        let count = shared("count", tiers.iter().map(|tier| tier.count))?;
+        let index = Windows::index_field(period);
+        let field = Field::lowest(index.start());
+        let windows = windows(period, index)?;
+        let first = windows.locate(Timestamp::from_nanos(since)).tick;
+        let term = Term::new(since, windows.left(since));
+        let half = tiers.iter().map(|tier| tier.rate.count() / 2).min().unwrap_or(0).min(field.max());
+        let rule = |tier: &FixedWindow| {
+            let limit = tier.rate.count();
+            within("rate.count", limit, 1_u64, field.max())?;
+            let (term, carrying, start, past) = (term.clone(), u64::MAX, 0, None);
+            Ok(Self {
+                windows,
+                index,
+                field,
+                limit,
+                half,
+                count,
+                term,
+                first,
+                carrying,
+                start,
+                idle: 0,
+                past,
+            })
+        };
+        tiers.iter().map(rule).collect()
+    }
+
     /// The window that counts for the key, and what it has counted.
-    #[inline]
     fn seen(&self, payload: u64, at: Moment) -> (u64, u64) {
         let index = self.index.get(payload);
-        if index >= at.tick { (index, self.field.get(payload)) } else { (at.tick, 0) }
+        match index {
+            index if index == at.tick => (index, self.field.get(payload)),
+            // A later version's word: nothing more fits.
+            index if index > at.tick && self.is_later(payload) => (index, self.field.max()),
+            index if index > at.tick => (index, self.field.get(payload)),
+            index if index < self.first && at.tick == self.first => {
+                (at.tick, self.field.get(self.converted(payload, Past::carried)).max(self.start))
+            }
+            _ => (at.tick, 0),
+        }
+    }
+
+    /// A payload of any version as one of this; `carried` says how its debt changes.
+    fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
+        let Some(past) = self.past.as_ref().filter(|_| self.index.get(payload) < self.first) else {
+            return payload;
+        };
+        let old = &past.rule;
+        let payload = old.converted(payload, carried);
+        let (_, count) = old.seen(payload, past.ended);
+        self.index.of(self.first) | carried(past, count).min(self.field.max())
+    }
+
+    fn unit(&self) -> Unit {
+        Unit { price: 1, burst: self.limit }
+    }
+
+    /// What a key that was never seen has in the window at that moment.
+    fn start_at(&self, at: Moment) -> u64 {
+        if at.tick == self.first { self.start } else { 0 }
+    }
+
+    /// The largest payload that is written by a version which reaches for `until` nanoseconds.
+    fn top(&self, until: u64) -> u64 {
+        let last = Timestamp::from_nanos(self.term.since().saturating_add(until));
+        self.index.of(self.windows.locate(last).tick) | self.field.max()
+    }
+
+    /// What becomes of a request in window `index`, which has `seen` so many.
+    #[inline]
+    fn judge(&self, index: u64, seen: u64, cost: u64) -> Verdict {
+        let count = seen + cost;
+        if count <= self.limit {
+            return Verdict::Allow(self.index.of(index) | count);
+        }
+        let count = count.min(self.ceiling());
+        match self.count {
+            Count::All if count > seen => Verdict::DenyAndCount(self.index.of(index) | count),
+            _ => Verdict::Deny,
+        }
     }
 
     /// Where counts stop.
@@ -136,48 +252,89 @@ impl Rule for FixedRule {
 
     #[inline]
     fn moment(&self, now: Timestamp) -> Moment {
-        self.windows.locate(now)
+        let time = self.term.near(now.as_nanos()).unwrap_or_else(|| self.term.far(now.as_nanos()));
+        self.windows.locate(Timestamp::from_nanos(self.term.since() + time))
+    }
+
+    #[inline]
+    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
+        self.term.near(now.as_nanos())?;
+        Some(self.windows.locate(now))
+    }
+
+    #[inline]
+    fn quick_decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        let index = self.index.get(payload);
+        if index == at.tick {
+            return Some(self.judge(index, self.field.get(payload), cost));
+        }
+        // What an older version counted, or a later one, is found out elsewhere.
+        let is_new = index < at.tick && at.tick != self.carrying;
+        is_new.then(|| self.judge(at.tick, 0, cost))
+    }
+
+    fn term(&self) -> Option<&Term> {
+        Some(&self.term)
+    }
+
+    #[inline]
+    fn is_timely(&self, now: Timestamp) -> bool {
+        self.term.near(now.as_nanos()).is_some()
+    }
+
+    fn is_later(&self, payload: u64) -> bool {
+        payload > self.top(self.term.reach().until())
+    }
+
+    fn current(&self, payload: u64) -> u64 {
+        self.converted(payload, Past::carried_by_any)
+    }
+
+    fn stretch(&self, payload: u64) {
+        let end = self.windows.start_of(self.index.get(payload).saturating_add(1));
+        self.term.stretch(end.saturating_sub(self.term.since()));
     }
 
     #[inline]
     fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let (index, seen) = self.seen(payload, at);
-        let count = seen + cost;
-        if count <= self.limit {
-            return Verdict::Allow(self.index.of(index) | count);
-        }
-        let count = count.min(self.ceiling());
-        match self.count {
-            Count::All if count > seen => Verdict::DenyAndCount(self.index.of(index) | count),
-            _ => Verdict::Deny,
-        }
+        self.judge(index, seen, cost)
     }
 
-    #[inline]
     fn expired(&self, payload: u64, at: Moment) -> bool {
-        payload == 0 || self.index.get(payload) < at.tick
+        let index = self.index.get(payload);
+        // In its first window the count of an older version may be carried on.
+        let carried = || self.field.get(self.current(payload)) > self.idle;
+        payload == 0 || index < at.tick && (at.tick != self.carrying || !carried())
     }
 
     fn owes(&self, payload: u64, at: Moment) -> bool {
-        self.seen(payload, at).1 > 0
+        self.seen(payload, at).1 > self.start_at(at)
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+        if self.is_later(payload) {
+            return None;
+        }
         let (index, count) = self.seen(payload, at);
         let units = if index == self.index.get(taken.charged) { taken.cost.min(count) } else { 0 };
         (units > 0).then(|| Refund { payload: payload - units, units })
     }
 
     fn ahead(&self) -> Option<Self> {
-        Some(Self { count: Count::Allowed, ..*self })
+        Some(Self { count: Count::Allowed, ..self.clone() })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {
-        Some(self.index.of(at.tick) | self.half)
+        Some(self.index.of(at.tick) | self.half.max(self.start_at(at)))
     }
 
     fn forgive(&self, payload: u64, at: Moment) -> u64 {
-        self.index.of(self.seen(payload, at).0)
+        self.index.of(self.seen(payload, at).0) | self.start_at(at)
+    }
+
+    fn bump(&self, payload: u64) -> u64 {
+        self.current(payload) + 1
     }
 }
 
@@ -210,5 +367,11 @@ impl Carry for FixedRule {
             index if payload == 0 || index < 0 => 0,
             index => self.index.set(payload, index.min(self.index.max().into()) as u64),
         }
+    }
+
+    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
+        let payload = self.current(payload);
+        let count = self.field.get(payload).min(fresh.field.max());
+        fresh.index.of(fresh.windows.renumber(self.index.get(payload), &self.windows)) | count
     }
 }

@@ -30,32 +30,174 @@
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
-use crate::algorithm::refill::Refill;
-use crate::algorithm::{AnyRule, Carry, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
+use std::sync::Arc;
+
+use crate::algorithm::inherit::{Past, Unit};
+use crate::algorithm::reach::Term;
+use crate::algorithm::refill::{Bucket, Refill, Room, half};
+use crate::algorithm::{AnyRule, Carry, Change, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
+use crate::error::Error;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
+/// After how many changes the past is looked at for what may be forgotten: seldom, since the rules that keep it are copied.
+const TRIM: u32 = 16;
+
 /// A bucket in grains.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Gcra {
     pub(crate) refill: Refill,
     /// Grains a token.
     pub(crate) price: u64,
     /// Grains in a full bucket.
     pub(crate) full: u64,
+    /// Grains by which a request may go beyond it, because it waits for its turn.
+    pub(crate) patience: u64,
     /// Grains in half of the smallest bucket of the table.
     pub(crate) half: u64,
-    /// The TAT that every bucket has at the clock's zero: above 0 when buckets do not start full.
+    /// The TAT that every bucket has when the refill clock starts: above its floor when buckets do not start full. What
+    /// lies below is that, or an older version's.
     pub(crate) start: u64,
+    /// The smallest `start` of all tiers: no key owes less.
+    pub(crate) idle: u64,
+    /// From here on no bucket owes anything from before the clock's start: every payload counts as it stands.
+    pub(crate) settled: u64,
     /// Tokens in a full bucket.
     pub(crate) burst: u64,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
+    /// The quota before this one, if there was any.
+    pub(crate) past: Option<Arc<Past<Self>>>,
 }
 
 impl Gcra {
+    /// The rules of all tiers of a table; after a change, of a table that the older rules have written.
+    pub(crate) fn tiers(
+        buckets: &[Bucket],
+        change: Option<(&[Self], Change<'_>)>,
+    ) -> Result<Vec<Self>, Error> {
+        let room = change.map_or(Room::ALL, |(olds, change)| {
+            let top = olds.first().map_or(0, |old| old.refill.top(change.until));
+            Room::after(change.since, top + 1)
+        });
+        let (refill, prices) = Refill::fit(buckets, room)?;
+        let half = half(buckets, &prices);
+        let rule = |(bucket, &price): (&Bucket, &u64)| {
+            let (burst, full, start) = (bucket.burst, bucket.burst * price, refill.floor());
+            let (refill, settled, queue) = (refill.clone(), start, bucket.queue);
+            Self {
+                refill,
+                price,
+                full,
+                patience: 0,
+                half,
+                start,
+                idle: start,
+                settled,
+                burst,
+                queue,
+                past: None,
+            }
+        };
+        let mut rules: Vec<Self> = buckets.iter().zip(&prices).map(rule).collect();
+        if let Some((olds, change)) = change {
+            Self::remember(&mut rules, olds, change)?;
+        }
+        Ok(rules)
+    }
+
+    /// Ties the rules to the `olds`, whose payloads they convert.
+    fn remember(rules: &mut [Self], olds: &[Self], change: Change<'_>) -> Result<(), Error> {
+        let Some(old) = olds.first() else { return Ok(()) };
+        let ended = Moment { tick: old.refill.at(change.since), elapsed: 0 };
+        let depth = |olds: &[Self]| olds.iter().map(Self::depth).max().unwrap_or(0);
+        let olds: Vec<Self> = if depth(olds) % TRIM == 0 {
+            olds.iter().map(|old| old.trimmed(&|tat| tat <= old.start.max(ended.tick))).collect()
+        } else {
+            olds.to_vec()
+        };
+        let depth = depth(&olds);
+        let units = olds.iter().zip(&*rules).map(|(old, new)| (old.unit(), new.unit())).collect();
+        for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth)?) {
+            // What older versions wrote may come to more than the last one ever did.
+            let most = past.rule.settled.max(rule.refill.floor() - 1);
+            rule.settled = rule.carry_over(&past, most, Past::carried_by_any);
+            rule.past = Some(past);
+            rule.start = rule.converted(0, Past::carried);
+        }
+        Self::agree(rules);
+        Ok(())
+    }
+
+    /// Says that the buckets of each tier hold so many tokens when the clock starts.
+    pub(crate) fn start_with(rules: &mut [Self], tokens: impl Iterator<Item = u64>) {
+        for (rule, tokens) in rules.iter_mut().zip(tokens) {
+            rule.start = (rule.burst - tokens) * rule.price;
+            rule.settled = rule.start;
+        }
+        Self::agree(rules);
+    }
+
+    fn agree(rules: &mut [Self]) {
+        let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
+        rules.iter_mut().for_each(|rule| rule.idle = idle);
+    }
+
+    fn depth(&self) -> u32 {
+        self.past.as_ref().map_or(0, |past| past.depth())
+    }
+
+    /// The rule without the part of its past that nothing is owed from any more, where a payload stands for what a key
+    /// that was never seen owes, whether or not it is converted. `is_settled` says of a TAT of this version whether the
+    /// newest one takes it for that.
+    fn trimmed(&self, is_settled: &dyn Fn(u64) -> bool) -> Self {
+        let past = self.past.as_ref().filter(|_| !is_settled(self.settled));
+        let past = past.map(|past| {
+            let rule = past.rule.trimmed(&|tat| is_settled(self.carry_over(past, tat, Past::carried_by_any)));
+            let depth = rule.depth();
+            past.after(rule, depth)
+        });
+        Self { past, ..self.clone() }
+    }
+
+    fn unit(&self) -> Unit {
+        Unit { price: self.price, burst: self.burst }
+    }
+
+    /// The TAT that a payload stands for.
     fn tat(&self, payload: u64) -> u64 {
-        payload.max(self.start)
+        if payload >= self.start { payload } else { self.below(payload) }
+    }
+
+    /// The TAT of a payload below `start`: of a bucket that was never charged, or that an older version charged.
+    #[cold]
+    #[inline(never)]
+    fn below(&self, payload: u64) -> u64 {
+        self.converted(payload, Past::carried).max(self.start)
+    }
+
+    /// A payload of any version as one of this; `carried` says how its debt changes.
+    fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
+        if payload >= self.refill.floor() {
+            return payload;
+        }
+        let Some(past) = &self.past else { return payload };
+        let tat = past.rule.converted(payload, carried).max(past.rule.start);
+        self.carry_over(past, tat, carried)
+    }
+
+    /// A TAT of the version before as one of this.
+    fn carry_over(&self, past: &Past<Self>, tat: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
+        let debt = carried(past, tat.saturating_sub(past.ended.tick));
+        // At the top of a word the clock never arrives.
+        self.refill.floor().saturating_add(debt).min(Refill::TOP)
+    }
+
+    /// Whether the turn of a request that is too much for the bucket at this moment comes soon enough.
+    #[cold]
+    #[inline(never)]
+    fn waits(&self, tat: u64, now: u64) -> bool {
+        tat - now - self.full <= self.patience && self.refill.stretch(tat)
     }
 }
 
@@ -71,21 +213,58 @@ impl Rule for Gcra {
     }
 
     #[inline]
+    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
+        Some(Moment { tick: self.refill.quick_at(now.as_nanos())?, elapsed: 0 })
+    }
+
+    #[inline]
+    fn quick_decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        if payload < self.start {
+            return None;
+        }
+        let tat = payload.max(at.tick) + cost * self.price;
+        Some(if tat - at.tick <= self.full { Verdict::Allow(tat) } else { Verdict::Deny })
+    }
+
+    #[inline]
     fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let now = at.tick;
-        // Once `start` has passed it is no later than now.
-        let base = if now >= self.start { payload.max(now) } else { self.tat(payload).max(now) };
-        let tat = base + cost * self.price;
-        if tat - now <= self.full { Verdict::Allow(tat) } else { Verdict::Deny }
+        let tat = self.tat(payload).max(now) + cost * self.price;
+        let fits = tat - now <= self.full || self.patience > 0 && self.waits(tat, now);
+        if fits { Verdict::Allow(tat) } else { Verdict::Deny }
     }
 
     #[inline]
     fn expired(&self, payload: u64, at: Moment) -> bool {
-        payload <= at.tick
+        self.current(payload) <= at.tick.max(self.idle)
+    }
+
+    #[inline]
+    fn is_timely(&self, now: Timestamp) -> bool {
+        self.refill.is_timely(now.as_nanos())
+    }
+
+    fn term(&self) -> Option<&Term> {
+        Some(self.refill.term())
+    }
+
+    fn is_later(&self, payload: u64) -> bool {
+        payload > self.refill.top(self.refill.term().reach().until())
+    }
+
+    fn current(&self, payload: u64) -> u64 {
+        self.converted(payload, Past::carried_by_any)
+    }
+
+    fn stretch(&self, payload: u64) {
+        self.refill.stretch(payload);
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
         let Taken { charged, since, cost } = taken;
+        if self.is_later(payload) {
+            return None;
+        }
         let (now, cost) = (at.tick.max(since.tick), cost * self.price);
         let owed = charged.saturating_sub(now).min(cost);
         let back = match order {
@@ -108,7 +287,7 @@ impl Rule for Gcra {
 
     /// A queue's requests each have a departure.
     fn ahead(&self) -> Option<Self> {
-        (!self.queue).then_some(*self)
+        (!self.queue).then(|| self.clone())
     }
 
     fn half(&self, at: Moment) -> Option<u64> {
@@ -117,6 +296,10 @@ impl Rule for Gcra {
 
     fn forgive(&self, _: u64, at: Moment) -> u64 {
         at.tick
+    }
+
+    fn bump(&self, payload: u64) -> u64 {
+        self.current(payload) + 1
     }
 }
 
@@ -142,9 +325,10 @@ impl Numbers for Gcra {
 
     fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
         let now = now.as_nanos();
-        let drips = self.refill.at(now.saturating_add(max_wait)) - self.refill.at(now);
-        let full = if self.queue { self.full.min(drips + cost * self.price) } else { self.full + drips };
-        Some(Self { full, ..*self })
+        let drips = self.refill.drips(now, max_wait);
+        let (full, patience) =
+            if self.queue { (self.full.min(drips + cost * self.price), 0) } else { (self.full, drips) };
+        Some(Self { full, patience, ..self.clone() })
     }
 
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
@@ -167,11 +351,28 @@ impl Carry for Gcra {
     }
 
     fn with_origin(self, start: u64) -> Self {
-        Self { start, ..self }
+        Self { start, idle: 0, settled: start, ..self }
     }
 
     fn resuming(self, saved: &Self, shift: Shift) -> Self {
-        Self { start: self.carry(saved.start, saved, shift), ..self }
+        let start = self.carry(saved.start, saved, shift);
+        self.with_origin(start)
+    }
+
+    fn origin_anew(&self, fresh: &Self, now: Timestamp) -> u64 {
+        self.anew(self.start, fresh, now)
+    }
+
+    /// What is still owed, in the fresh rule's grains.
+    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {
+        let tick = self.refill.at(now.as_nanos());
+        let debt = self.current(payload).saturating_sub(tick);
+        if debt == 0 {
+            return 0;
+        }
+        let owed = (u128::from(debt) * u128::from(fresh.price)).div_ceil(u128::from(self.price));
+        let tat = u128::from(fresh.refill.at(now.as_nanos())) + owed;
+        u64::try_from(tat).unwrap_or(u64::MAX).min(Refill::TOP)
     }
 
     fn carry(&self, tat: u64, _: &Self, shift: Shift) -> u64 {

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::refill::{Bucket, Refill, half};
-use crate::algorithm::{Algorithm, Settings, sealed};
+use crate::algorithm::refill::Bucket;
+use crate::algorithm::{Algorithm, Change, Settings, sealed};
 use crate::error::Error;
 use crate::rate::Rate;
 
@@ -96,21 +96,18 @@ impl Algorithm for LeakyBucket {
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
-        let buckets: Vec<Bucket> = tiers
-            .iter()
-            .map(|tier| Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity" })
-            .collect();
-        let (refill, prices) = Refill::fit(&buckets)?;
-        let half = half(&buckets, &prices);
-        let rule = |(tier, price): (&Self, u64)| Gcra {
-            refill,
-            price,
-            full: tier.capacity * price,
-            half,
-            start: 0,
-            burst: tier.capacity,
-            queue: tier.mode == Mode::Queue,
-        };
-        Ok(tiers.iter().zip(prices).map(rule).collect())
+        Gcra::tiers(&buckets(tiers), None)
     }
+
+    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, Error> {
+        Gcra::tiers(&buckets(tiers), Some((olds, change)))
+    }
+}
+
+fn buckets(tiers: &[LeakyBucket]) -> Vec<Bucket> {
+    let bucket = |tier: &LeakyBucket| {
+        let queue = tier.mode == Mode::Queue;
+        Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity", queue }
+    };
+    tiers.iter().map(bucket).collect()
 }

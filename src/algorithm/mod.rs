@@ -12,15 +12,18 @@
 //!   guard move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
 //!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells; what is
 //!   in flight counts its charges;
-//! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time.
+//! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time: of payloads
+//!   that one version of the quota wrote, so compare what `current` makes of them (see `inherit`).
 
 mod carry;
 mod fixed_window;
 mod gcra;
 mod in_flight;
+mod inherit;
 mod leaky_bucket;
 mod packing;
 mod quota;
+mod reach;
 mod refill;
 mod settings;
 mod sliding_log;
@@ -36,9 +39,12 @@ use crate::time::Timestamp;
 pub(crate) use carry::Carry;
 pub use fixed_window::FixedWindow;
 pub(crate) use in_flight::InFlightRule;
+pub(crate) use inherit::Change;
+pub use inherit::Inherit;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use quota::Quota;
 pub(crate) use quota::{AnyRule, for_rule};
+pub(crate) use reach::Term;
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -93,6 +99,15 @@ pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
     #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, Error>;
+
+    /// The same for a table whose words the rules `olds`, as many as there are `tiers`, have written until a change.
+    #[doc(hidden)]
+    fn recompile(
+        tiers: &[Self],
+        origin: u64,
+        olds: &[Self::Rule],
+        change: Change<'_>,
+    ) -> Result<Vec<Self::Rule>, Error>;
 
     /// The settings one by one.
     #[doc(hidden)]
@@ -154,15 +169,53 @@ pub struct Moment {
 }
 
 /// An algorithm in the integers of one table: what the table asks of it. Costs are between 1 and the limit.
-pub trait Rule: Copy + Send + Sync + 'static {
+pub trait Rule: Clone + Send + Sync + 'static {
     /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
     const RINGED: bool = false;
+
+    /// For how long this version of the quota is in force. `None`: its words mean the same under every quota that it can
+    /// be changed to, so nobody who goes on by it does harm.
+    fn term(&self) -> Option<&Term> {
+        None
+    }
+
+    /// Whether `moment` tells `now`, and no earlier time because the version has ended.
+    #[inline]
+    fn is_timely(&self, _now: Timestamp) -> bool {
+        true
+    }
+
+    /// Whether a later version wrote `payload`, or may have. It reads as a key that may do nothing.
+    fn is_later(&self, _payload: u64) -> bool {
+        false
+    }
+
+    /// A payload of this version or one before as this one would have written it. No tier makes more of it.
+    fn current(&self, payload: u64) -> u64 {
+        payload
+    }
+
+    /// Sees to it that `payload`, which the rule did not write itself, is one of this version.
+    fn stretch(&self, _payload: u64) {}
 
     /// The largest cost that can be admitted at once.
     fn limit(&self) -> u64;
 
     /// `now` as this rule counts time.
     fn moment(&self, now: Timestamp) -> Moment;
+
+    /// `moment`, if that takes no more than a few instructions. The hot path calls nothing that comes back: whatever it
+    /// keeps over a call it keeps in memory.
+    #[inline]
+    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
+        Some(self.moment(now))
+    }
+
+    /// `decide`, if that takes no more than a few instructions. Not for a rule that is `patient`.
+    #[inline]
+    fn quick_decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        Some(self.decide(payload, ring, at, cost))
+    }
 
     /// Decides one request.
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
@@ -191,7 +244,7 @@ pub trait Rule: Copy + Send + Sync + 'static {
     /// The rule by which permits are taken ahead of the requests that spend them: a refusal of those is nobody's, and
     /// counts for nothing. `None` where each request departs at a moment of its own.
     fn ahead(&self) -> Option<Self> {
-        Some(*self)
+        Some(self.clone())
     }
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads

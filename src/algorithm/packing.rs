@@ -10,6 +10,8 @@
 //! The current count is always exact. Closed windows are too, while the limit lets them fit; a very large limit on a
 //! very short window keeps them in *granules*, rounded up: a little is refused early, nothing is admitted too much.
 
+use std::ops::RangeInclusive;
+
 use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
 use crate::algorithm::{Count, Refund};
 use crate::bits::{Field, bits};
@@ -82,6 +84,23 @@ impl Packing {
         }
         let current = Field::lowest(closed_width * closed).above(current_width);
         Some(Self { index, current, closed_width, closed, granule, ceiling })
+    }
+
+    /// The limits that can be counted so: large enough for the granule, small enough for the counts.
+    pub(crate) fn limits(&self, count: Count) -> RangeInclusive<u64> {
+        let least = (self.granule - 1).saturating_mul(self.closed.into()).saturating_mul(COARSEST);
+        let most = if count == Count::All { self.ceiling / 2 } else { self.ceiling };
+        least.max(1)..=most
+    }
+
+    /// `payload` as this packing, of as many windows, has it; what no longer fits counts as much as fits.
+    pub(crate) fn repacked(&self, payload: u64, other: &Self) -> u64 {
+        let index = self.index.of(other.index.get(payload));
+        let current = self.with_current(index, other.current(payload).min(self.ceiling));
+        (1..=self.closed).fold(current, |packed, age| {
+            let count = other.closed(payload, age).min(self.ceiling).div_ceil(self.granule);
+            self.closed_field(age).set(packed, count.min(self.closed_field(age).max()))
+        })
     }
 
     fn closed_field(&self, age: u32) -> Field {

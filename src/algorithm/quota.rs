@@ -7,8 +7,8 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, Carry, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund, Resolution, Rule,
-    Settings, SlidingLog, SlidingWindow, Taken, TokenBucket, Verdict, sealed,
+    Algorithm, Carry, Change, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund, Resolution,
+    Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
 use crate::rate::Rate;
@@ -138,10 +138,46 @@ impl Algorithm for Quota {
         }
         compile!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog)
     }
+
+    fn recompile(
+        tiers: &[Self],
+        origin: u64,
+        olds: &[AnyRule],
+        change: Change<'_>,
+    ) -> Result<Vec<AnyRule>, Error> {
+        let other = Error::CannotInherit { field: "algorithm" };
+        macro_rules! recompile {
+            ($($algorithm:ident as $rule:ident),*) => {
+                match tiers.first() {
+                    None => Ok(Vec::new()),
+                    $(Some(Self::$algorithm(_)) => {
+                        let tiers: Option<Vec<$algorithm>> = tiers.iter().map(|quota| match quota {
+                            Self::$algorithm(algorithm) => Some(*algorithm),
+                            _ => None,
+                        }).collect();
+                        let olds: Option<Vec<_>> = olds.iter().map(|old| match old {
+                            AnyRule::$rule(rule) => Some(rule.clone()),
+                            _ => None,
+                        }).collect();
+                        let tiers = tiers.ok_or(Error::TiersDiffer { field: "algorithm" })?;
+                        let rules = $algorithm::recompile(&tiers, origin, &olds.ok_or(other)?, change)?;
+                        Ok(rules.into_iter().map(Numbers::any).collect())
+                    })*
+                }
+            };
+        }
+        recompile!(
+            TokenBucket as Gcra,
+            LeakyBucket as Gcra,
+            FixedWindow as Fixed,
+            SlidingWindow as Sliding,
+            SlidingLog as Log
+        )
+    }
 }
 
 /// The rule of any algorithm.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum AnyRule {
     /// Both buckets.
     Gcra(Gcra),
@@ -181,6 +217,27 @@ impl AnyRule {
 impl Rule for AnyRule {
     const RINGED: bool = true;
 
+    fn term(&self) -> Option<&Term> {
+        for_rule!(self, rule => rule.term())
+    }
+
+    #[inline]
+    fn is_timely(&self, now: Timestamp) -> bool {
+        for_rule!(self, rule => rule.is_timely(now))
+    }
+
+    fn is_later(&self, payload: u64) -> bool {
+        for_rule!(self, rule => rule.is_later(payload))
+    }
+
+    fn current(&self, payload: u64) -> u64 {
+        for_rule!(self, rule => rule.current(payload))
+    }
+
+    fn stretch(&self, payload: u64) {
+        for_rule!(self, rule => rule.stretch(payload));
+    }
+
     #[inline]
     fn limit(&self) -> u64 {
         for_rule!(self, rule => rule.limit())
@@ -189,6 +246,16 @@ impl Rule for AnyRule {
     #[inline]
     fn moment(&self, now: Timestamp) -> Moment {
         for_rule!(self, rule => rule.moment(now))
+    }
+
+    #[inline]
+    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
+        for_rule!(self, rule => rule.quick_moment(now))
+    }
+
+    #[inline]
+    fn quick_decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        for_rule!(self, rule => rule.quick_decide(payload, ring, at, cost))
     }
 
     #[inline]
@@ -298,6 +365,14 @@ impl Carry for AnyRule {
 
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
         for_same!(self, saved, (rule, saved) => rule.carry(payload, saved, shift))
+    }
+
+    fn origin_anew(&self, fresh: &Self, now: Timestamp) -> u64 {
+        for_same!(self, fresh, (rule, fresh) => rule.origin_anew(fresh, now))
+    }
+
+    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {
+        for_same!(self, fresh, (rule, fresh) => rule.anew(payload, fresh, now))
     }
 
     fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {

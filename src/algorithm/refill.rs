@@ -8,13 +8,13 @@
 //! than a word has for ten years, so grains are then as fine as fit (about 0.14 ns each; for buckets that take more than 73 years to refill, a
 //! millionth of a token at most) and a token may come up to one grain early, never more and never accumulating.
 
+use crate::algorithm::reach::{Near, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::time::{Shift, div_ceil};
 
-/// Payloads of buckets stay at or below this.
-const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
+const TOP: u64 = Refill::TOP;
 
 /// Tokens a nanosecond that a word can hold over `UPTIME`: 1e10 a second.
 const FASTEST: u64 = 10;
@@ -25,17 +25,32 @@ const FINE: u64 = 1 << 20;
 /// Bits after the point of `Refill::scale`.
 const POINT: u32 = 60;
 
-/// Grains since the clock's zero, as a function of time.
-#[derive(Clone, Copy, Debug)]
+/// Grains since the clock's zero, as a function of time. After a change of the quota the clock goes on from the new
+/// version's floor.
+#[derive(Clone, Debug)]
 pub(crate) struct Refill {
     a: u64,
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
-    /// Up to here a nanosecond is `a` whole grains: `last` when `b` is 1, else 0.
-    whole_until: u64,
-    /// The last nanosecond at which the clock moves; it stands still from there on, so buckets fail closed.
-    last: u64,
+    /// Before this a nanosecond since the limiter's zero is `a` whole grains: the term's reach and one more, or 0 when `b`
+    /// is not 1 or the version began later.
+    whole: Near,
+    /// For how long the clock moves; it stands still from there on, so buckets fail closed.
+    term: Term,
+    /// What it shows when the version begins.
+    floor: u64,
+    /// Grains in the largest bucket.
+    tolerance: u64,
+}
+
+/// What is left of a word for a refill clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    since: u64,
+    floor: u64,
+    /// For how long the clock must run at the least.
+    uptime: u64,
 }
 
 /// A bucket as the user described it.
@@ -45,6 +60,8 @@ pub(crate) struct Bucket {
     pub(crate) burst: u64,
     /// What `burst` is called in the API.
     pub(crate) burst_name: &'static str,
+    /// Whether admitted requests wait for their turn.
+    pub(crate) queue: bool,
 }
 
 /// A rate in lowest terms: `p` tokens in `q` nanoseconds.
@@ -54,54 +71,142 @@ struct Ratio {
     q: u64,
 }
 
+impl Room {
+    /// A whole word, and all of the clock's time.
+    pub(crate) const ALL: Self = Self { since: 0, floor: 0, uptime: UPTIME };
+
+    /// What is above `floor`, from `since` on: for the rest of the ten years, and for one of them at the least.
+    pub(crate) fn after(since: u64, floor: u64) -> Self {
+        Self { since, floor, uptime: UPTIME.saturating_sub(since).max(UPTIME / 10) }
+    }
+
+    fn grains(self) -> u64 {
+        TOP.saturating_sub(self.floor)
+    }
+}
+
 impl Refill {
-    /// One refill clock for all `buckets`, and each one's price of a token in grains.
-    pub(crate) fn fit(buckets: &[Bucket]) -> Result<(Self, Vec<u64>), Error> {
+    /// Payloads of buckets stay at or below this.
+    pub(crate) const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
+
+    /// One refill clock for all `buckets` in the `room` that there is, and each one's price of a token in grains.
+    pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), Error> {
         let ratios = buckets.iter().map(Bucket::ratio).collect::<Result<Vec<_>, _>>()?;
         let fastest = (0..buckets.len()).max_by(|&i, &j| ratios[i].cmp_rate(ratios[j])).unwrap_or(0);
         let shared = ratios.iter().try_fold(1, |all, ratio| lcm(all, ratio.p));
+        let fits = |a| buckets.iter().zip(&ratios).all(|(bucket, ratio)| ratio.fits(a, bucket.burst, room));
         let (a, b) = match shared {
-            Some(a) if buckets.iter().zip(&ratios).all(|(bucket, ratio)| ratio.fits(a, bucket.burst)) => {
-                (a, 1)
-            }
-            _ => ratios[fastest].finest_grain(buckets[fastest].burst),
+            Some(a) if fits(a) => (a, 1),
+            _ => ratios[fastest].finest_grain(buckets[fastest].burst, room)?,
         };
         let mut prices = Vec::with_capacity(buckets.len());
         let mut tolerance = 0;
         for (tier, (bucket, ratio)) in buckets.iter().zip(&ratios).enumerate() {
             let price = ratio.price(a, b).ok_or(Error::TierTooFine { tier })?;
             let full = u128::from(price) * u128::from(bucket.burst);
-            if full + grains(UPTIME, a, b) > u128::from(TOP) {
-                return Err(Error::TierTooFine { tier });
+            if full + grains(room.uptime, a, b) > u128::from(room.grains()) {
+                let fits_a_word = full + grains(UPTIME, a, b) <= u128::from(TOP);
+                return Err(if fits_a_word { Error::ChangedTooOften } else { Error::TierTooFine { tier } });
             }
             tolerance = tolerance.max(full as u64);
             prices.push(price);
         }
         let scale = ((u128::from(a) << POINT) / u128::from(b)) as u64;
-        let last = ((u128::from(TOP - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
+        let last = ((u128::from(room.grains() - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
         let last = last.min((1 << POINT) - 1) as u64;
-        let whole_until = if b == 1 { last } else { 0 };
-        Ok((Self { a, b, scale, whole_until, last }, prices))
+        let Room { since, floor, .. } = room;
+        let term = Term::new(since, last);
+        let whole = Near::new(if b == 1 && floor == 0 { term.reach().until() + 1 } else { 0 });
+        Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
     }
 
-    /// `floor(now * a / b)`.
+    /// `floor + floor((now - since) * a / b)`.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        if now <= self.whole_until {
-            return now * self.a;
+        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.far(now)))
+    }
+
+    /// The same within what is known of the version's reach.
+    #[inline]
+    pub(crate) fn quick_at(&self, now: u64) -> Option<u64> {
+        if now < self.whole.get() {
+            return Some(now * self.a);
         }
-        let now = now.min(self.last);
-        // `scale` is at most one unit of its last place too small and `now < 2^POINT`, so the estimate is at most one
+        Some(self.floor + self.dripped(self.term.near(now)?))
+    }
+
+    /// The time that counts where the reach has to be raised, or cannot be.
+    #[cold]
+    #[inline(never)]
+    fn far(&self, now: u64) -> u64 {
+        let time = self.term.far(now);
+        if self.b == 1 && self.floor == 0 {
+            self.whole.set(self.term.reach().until() + 1);
+        }
+        time
+    }
+
+    /// `floor(time * a / b)`.
+    #[inline]
+    fn dripped(&self, time: u64) -> u64 {
+        if self.b == 1 {
+            return time * self.a;
+        }
+        // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the estimate is at most one
         // grain short, which the remainder (small, so right even in wrapping arithmetic) shows.
-        let estimate = ((u128::from(now) * u128::from(self.scale)) >> POINT) as u64;
-        let rest = now.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
+        let estimate = ((u128::from(time) * u128::from(self.scale)) >> POINT) as u64;
+        let rest = time.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
         estimate + u64::from(rest >= self.b)
     }
 
     /// Nanoseconds from `now` until the clock shows `target`: 0 when it does, `u64::MAX` when it never will.
     pub(crate) fn until(&self, target: u64, now: u64) -> u64 {
-        let when = (u128::from(target) * u128::from(self.b)).div_ceil(u128::from(self.a));
-        if when > u128::from(self.last) { u64::MAX } else { (when as u64).saturating_sub(now) }
+        let Some(target) = target.checked_sub(self.floor).filter(|&target| target > 0) else { return 0 };
+        let when = self.when(target);
+        if when > u128::from(self.term.last()) {
+            return u64::MAX;
+        }
+        self.term.since().saturating_add(when as u64).saturating_sub(now)
+    }
+
+    /// Grains that drip in `time` from `now` on, whether or not the version lasts so long.
+    pub(crate) fn drips(&self, now: u64, time: u64) -> u64 {
+        let since = self.term.since();
+        let dripped = |at: u64| self.dripped(at.saturating_sub(since).min(self.term.last()));
+        dripped(now.saturating_add(time)) - dripped(now)
+    }
+
+    /// Whether the clock shows `now` itself, and no earlier moment because the version has ended.
+    #[inline]
+    pub(crate) fn is_timely(&self, now: u64) -> bool {
+        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.near_until()
+    }
+
+    /// The first nanosecond of the version at which so many grains have dripped.
+    fn when(&self, dripped: u64) -> u128 {
+        (u128::from(dripped) * u128::from(self.b)).div_ceil(u128::from(self.a))
+    }
+
+    /// What the clock shows when the version begins. Smaller payloads are older versions'.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(crate) fn term(&self) -> &Term {
+        &self.term
+    }
+
+    /// The largest payload that is written by a version which reaches for `until` nanoseconds.
+    pub(crate) fn top(&self, until: u64) -> u64 {
+        self.floor + self.dripped(until) + self.tolerance
+    }
+
+    /// Sees to it that `payload` may be written. `false`: the version ends before.
+    pub(crate) fn stretch(&self, payload: u64) -> bool {
+        let beyond = payload.saturating_sub(self.floor.saturating_add(self.tolerance));
+        let needed = self.when(beyond);
+        u64::try_from(needed)
+            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.stretch(needed))
     }
 
     /// The moment that was `target` on a clock that reads `shift` earlier: 0 when it lies before this clock's zero, and
@@ -148,20 +253,31 @@ impl Ratio {
         mine.cmp(&theirs)
     }
 
-    /// Whether `a` grains a nanosecond leave room for ten years and a full bucket.
-    fn fits(self, a: u64, burst: u64) -> bool {
+    /// Whether `a` grains a nanosecond leave room for the uptime and a full bucket. More than a word's ten years would
+    /// hold is never needed, nor would `scale` have room for it.
+    fn fits(self, a: u64, burst: u64, room: Room) -> bool {
         let price = u128::from(a / self.p) * u128::from(self.q);
         let full = price.checked_mul(u128::from(burst));
-        full.is_some_and(|full| u128::from(a) * u128::from(UPTIME) + full <= u128::from(TOP))
+        let fits = |full| u128::from(a) * u128::from(room.uptime) + full <= u128::from(room.grains());
+        a <= TOP / UPTIME && full.is_some_and(fits)
     }
 
-    /// Grains a nanosecond, as `a / b`, with as many grains a token as twice `UPTIME` leaves room for.
-    fn finest_grain(self, burst: u64) -> (u64, u64) {
+    /// Grains a nanosecond, as `a / b`, with as many grains a token as twice the uptime leaves room for; no finer than
+    /// those of a whole word, and no coarser than [`Resolution`](crate::Resolution) promises.
+    fn finest_grain(self, burst: u64, room: Room) -> Result<(u64, u64), Error> {
         let (p, q) = (u128::from(self.p), u128::from(self.q));
-        let fit = |uptime: u64| u128::from(TOP) * q / (u128::from(uptime) * p + u128::from(burst) * q);
-        let price = fit(2 * UPTIME).max(fit(UPTIME)).min(u128::from(u64::MAX / self.p)) as u64;
+        let fit = |grains: u64, uptime: u64| {
+            u128::from(grains) * q / (u128::from(uptime) * p + u128::from(burst) * q)
+        };
+        let finest = |grains, uptime| u128::max(fit(grains, 2 * uptime), fit(grains, uptime));
+        let price = finest(TOP, UPTIME).min(finest(room.grains(), room.uptime));
+        let price = price.min(u128::from(u64::MAX / self.p)) as u64;
+        let coarse = price < FINE && u128::from(self.p) * u128::from(price) < q;
+        if room.floor > 0 && coarse {
+            return Err(Error::ChangedTooOften);
+        }
         let common = gcd(self.p * price, self.q);
-        (self.p * price / common, self.q / common)
+        Ok((self.p * price / common, self.q / common))
     }
 
     /// Grains a token at `a / b` grains a nanosecond, rounded up; `None` when that is off by more than 1e-9.

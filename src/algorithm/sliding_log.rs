@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::algorithm::windows::{shared, shared_period};
+use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Settings, Taken,
-    UPTIME, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Settings,
+    Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
@@ -108,6 +108,24 @@ impl Algorithm for SlidingLog {
             count,
         };
         Ok(tiers.iter().map(rule).collect())
+    }
+
+    /// The ring and the word stay as they were built: a log that holds what the limit needs counts under any.
+    fn recompile(
+        tiers: &[Self],
+        _: u64,
+        olds: &[LogRule],
+        change: Change<'_>,
+    ) -> Result<Vec<LogRule>, Error> {
+        let rule = |(tier, old): (&Self, &LogRule)| {
+            let limit = tier.rate.count();
+            same("rate.period", tier.rate.period_nanos() == old.period)?;
+            same("count", tier.count == old.count)?;
+            within("rate.count", limit, 1_u64, old.ring)?;
+            Ok(LogRule { limit, ..*old })
+        };
+        change.keeps(olds.iter().zip(tiers).map(|(old, tier)| (old.limit, tier.rate.count())))?;
+        tiers.iter().zip(olds).map(rule).collect()
     }
 }
 
@@ -316,6 +334,12 @@ impl Carry for LogRule {
             return 0;
         }
         self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64)
+    }
+
+    /// The times are written down beside it.
+    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
+        let newest = u128::from(self.newest.get(payload)) << self.step;
+        fresh.newest.of(newest.div_ceil(1 << fresh.step).min(fresh.newest.max().into()) as u64)
     }
 
     fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {

@@ -4,9 +4,10 @@ use std::fmt;
 
 use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
-use crate::algorithm::windows::{Windows, shared, shared_period};
+use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict,
+    sealed,
 };
 use crate::error::{Error, within};
 use crate::rate::Rate;
@@ -90,6 +91,15 @@ impl fmt::Display for SlidingWindow {
     }
 }
 
+macro_rules! either {
+    ($self:expr, $rule:ident => $call:expr) => {
+        match $self {
+            SlidingRule::Plain($rule) => $call,
+            SlidingRule::Sub($rule) => $call,
+        }
+    };
+}
+
 impl sealed::Sealed for SlidingWindow {}
 
 impl Algorithm for SlidingWindow {
@@ -122,6 +132,32 @@ impl Algorithm for SlidingWindow {
         };
         tiers.iter().map(rule).collect()
     }
+
+    /// The counts stay as they were packed: they count under any limit that they have room for.
+    fn recompile(
+        tiers: &[Self],
+        _: u64,
+        olds: &[SlidingRule],
+        change: Change<'_>,
+    ) -> Result<Vec<SlidingRule>, Error> {
+        let rule = |(tier, old): (&Self, &SlidingRule)| {
+            let limit = tier.rate.count();
+            let (length, count, subwindows) =
+                either!(old, rule => (rule.windows.length, rule.count, rule.subwindows()));
+            same("subwindows", tier.subwindows == subwindows)?;
+            let period = tier.rate.period_nanos().div_ceil(subwindows.unwrap_or(1).into());
+            same("rate.period", period == length)?;
+            same("count", tier.count == count)?;
+            let room = old.packing().limits(count);
+            within("rate.count", limit, *room.start(), *room.end())?;
+            Ok(match *old {
+                SlidingRule::Plain(old) => SlidingRule::Plain(PlainRule { limit, ..old }),
+                SlidingRule::Sub(old) => SlidingRule::Sub(SubWindowRule { limit, ..old }),
+            })
+        };
+        change.keeps(olds.iter().zip(tiers).map(|(old, tier)| (old.limit(), tier.rate.count())))?;
+        tiers.iter().zip(olds).map(rule).collect()
+    }
 }
 
 /// Either form of the sliding window counter.
@@ -131,15 +167,6 @@ pub enum SlidingRule {
     Plain(PlainRule),
     /// Sub-windows, the oldest counted whole.
     Sub(SubWindowRule),
-}
-
-macro_rules! either {
-    ($self:expr, $rule:ident => $call:expr) => {
-        match $self {
-            SlidingRule::Plain($rule) => $call,
-            SlidingRule::Sub($rule) => $call,
-        }
-    };
 }
 
 impl SlidingRule {
@@ -235,6 +262,10 @@ impl Carry for SlidingRule {
         let index = self.windows().carry(index, saved.windows(), shift);
         if payload == 0 { 0 } else { self.packing().renumbered(payload, index) }
     }
+
+    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
+        fresh.packing().repacked(payload, self.packing())
+    }
 }
 
 /// `previous * overlap + current`.
@@ -250,6 +281,11 @@ impl PlainRule {
     #[expect(clippy::unused_self, reason = "the other form's number is a setting")]
     fn closed(&self) -> u32 {
         1
+    }
+
+    #[expect(clippy::unused_self, reason = "the other form's number is a setting")]
+    fn subwindows(&self) -> Option<u32> {
+        None
     }
 
     /// Whether `previous * (W - elapsed) / W + taken` is at most the limit, for `taken` including the request.

@@ -23,6 +23,10 @@ impl SubWindowRule {
         self.subwindows
     }
 
+    pub(crate) fn subwindows(&self) -> Option<u32> {
+        Some(self.subwindows)
+    }
+
     fn used(&self, payload: u64) -> u64 {
         let closed: u64 = (1..=self.subwindows).map(|age| self.packing.closed(payload, age)).sum();
         closed + self.packing.current(payload)

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::refill::{Bucket, Refill, half};
-use crate::algorithm::{Algorithm, Settings, sealed};
+use crate::algorithm::refill::Bucket;
+use crate::algorithm::{Algorithm, Change, Settings, sealed};
 use crate::error::{Error, within};
 use crate::rate::Rate;
 
@@ -59,7 +59,8 @@ impl TokenBucket {
     /// The tokens in every bucket when the limiter's clock is at zero: from 0 to `burst`, which is the default.
     ///
     /// A bucket fills from then on, whether or not its key has been seen: what a key is worth never depends on
-    /// whether the table still remembers it.
+    /// whether the table still remembers it. A quota that comes [later](crate::Limiter::reconfigure) than the clock's
+    /// zero has no use for it: what a bucket then holds is said by [`Inherit`](crate::Inherit).
     #[must_use]
     pub const fn initial(mut self, tokens: u64) -> Self {
         self.initial = Some(tokens);
@@ -85,18 +86,26 @@ impl Algorithm for TokenBucket {
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
-        let buckets: Vec<Bucket> = tiers
-            .iter()
-            .map(|tier| Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst" })
-            .collect();
-        let (refill, prices) = Refill::fit(&buckets)?;
-        let half = half(&buckets, &prices);
-        let rule = |(tier, price): (&Self, u64)| {
-            let initial = tier.initial.unwrap_or(tier.burst);
-            within("initial", initial, 0_u64, tier.burst)?;
-            let start = (tier.burst - initial) * price;
-            Ok(Gcra { refill, price, full: tier.burst * price, half, start, burst: tier.burst, queue: false })
-        };
-        tiers.iter().zip(prices).map(rule).collect()
+        let mut rules = Gcra::tiers(&buckets(tiers), None)?;
+        let tokens = tiers.iter().map(initial).collect::<Result<Vec<_>, _>>()?;
+        Gcra::start_with(&mut rules, tokens.into_iter());
+        Ok(rules)
     }
+
+    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, Error> {
+        tiers.iter().try_for_each(|tier| initial(tier).map(drop))?;
+        Gcra::tiers(&buckets(tiers), Some((olds, change)))
+    }
+}
+
+fn buckets(tiers: &[TokenBucket]) -> Vec<Bucket> {
+    let bucket =
+        |tier: &TokenBucket| Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst", queue: false };
+    tiers.iter().map(bucket).collect()
+}
+
+fn initial(tier: &TokenBucket) -> Result<u64, Error> {
+    let initial = tier.initial.unwrap_or(tier.burst);
+    within("initial", initial, 0_u64, tier.burst)?;
+    Ok(initial)
 }

@@ -6,12 +6,12 @@ use crate::error::{Error, within};
 use crate::rate::Rate;
 use crate::time::{Shift, Timestamp, div_ceil};
 
-/// The windows of one table, numbered from the one in which the clock's zero lies.
+/// The windows of one table, numbered from the one in which the clock's zero lies (from a later number after a change).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     /// Nanoseconds a window.
     pub(crate) length: u64,
-    /// How far into window 0 the clock's zero lies.
+    /// How far the clock's zero lies behind the start of window 0.
     offset: u64,
     /// `floor(2^64 / length)`, to divide by multiplying.
     reciprocal: u64,
@@ -38,6 +38,18 @@ impl Windows {
             reciprocal: u64::try_from((1_u128 << 64) / u128::from(length)).unwrap_or(u64::MAX),
             last: index_max.saturating_mul(length),
         }
+    }
+
+    /// The same windows of `length` nanoseconds, numbered so that the one at `since` has at least the number `first`.
+    pub(crate) fn renumbered(length: u64, origin: u64, since: u64, first: u64) -> Result<Self, Error> {
+        let windows = Self::new(length, origin);
+        let shift = first.saturating_sub(windows.locate(Timestamp::from_nanos(since)).tick);
+        let offset = u128::from(windows.offset) + u128::from(shift) * u128::from(length);
+        let ahead = UPTIME.saturating_sub(since).max(UPTIME / 10);
+        if offset + u128::from(since) + u128::from(ahead) > u128::from(windows.last) {
+            return Err(Error::ChangedTooOften);
+        }
+        Ok(Self { offset: offset as u64, ..windows })
     }
 
     /// Room for twenty years of window numbers, at the top of a payload.
@@ -75,6 +87,23 @@ impl Windows {
         i128::from(index) + div_ceil(moved - i128::from(self.length / 8), self.length)
     }
 
+    /// How many nanoseconds from `now` on have a window.
+    pub(crate) fn left(&self, now: u64) -> u64 {
+        self.last.saturating_sub(self.offset.saturating_add(now))
+    }
+
+    /// When window `index` begins, on the limiter's clock; 0 when that was before its zero.
+    pub(crate) fn start_of(&self, index: u64) -> u64 {
+        index.saturating_mul(self.length).saturating_sub(self.offset)
+    }
+
+    /// The number here of window `index` of `other`, which are windows of the same length; none before the first.
+    pub(crate) fn renumber(&self, index: u64, other: &Self) -> u64 {
+        let moved = i128::from(self.offset) - i128::from(other.offset);
+        let index = i128::from(index) + moved.div_euclid(self.length.into());
+        u64::try_from(index.max(0)).unwrap_or(u64::MAX)
+    }
+
     fn time(&self, now: Timestamp) -> u64 {
         now.as_nanos().saturating_add(self.offset).min(self.last)
     }
@@ -99,4 +128,9 @@ pub(crate) fn shared<T: PartialEq>(
 ) -> Result<T, Error> {
     let first = values.next().ok_or(Error::TiersDiffer { field })?;
     if values.all(|value| value == first) { Ok(first) } else { Err(Error::TiersDiffer { field }) }
+}
+
+/// `Ok` when a setting that the words depend on stays as it is.
+pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), Error> {
+    if is_same { Ok(()) } else { Err(Error::CannotInherit { field }) }
 }

@@ -99,7 +99,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         I: IntoIterator<Item: Borrow<K>>,
     {
         let keys = keys.into_iter().fuse();
-        let window = [Named { name: 0, compiled: &self.default }; WINDOW];
+        let window = [Named { name: 0, compiled: &self.versions.first().default }; WINDOW];
         let mut batch = Batch { limiter: self, keys, now, window, first: 0, ahead: 0 };
         for (named, key) in batch.window.iter_mut().zip(&mut batch.keys) {
             *named = self.fetched(key.borrow());

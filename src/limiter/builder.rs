@@ -8,9 +8,10 @@ use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
 use crate::error::Error;
 use crate::key::{Identity, Key};
+use crate::limiter::Limiter;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
-use crate::limiter::{Compiled, Limiter};
+use crate::limiter::versions::Versions;
 use crate::observe::OnDecision;
 use crate::table::WhenFull;
 use crate::time::nanos;
@@ -58,8 +59,11 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// How many keys that owe something the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     ///
-    /// Keys that owe nothing take no room. The table takes 31 to 62 bytes a key, and at least 512 bytes (it has room for nearly twice as many,
-    /// rounded up to a power of two), reserved at once and committed by the operating system as it is touched.
+    /// Keys that owe nothing take no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
+    /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB and
+    /// grows in place, up to 86 bytes a key until it is full: buckets are split one by one as new keys need
+    /// room, so no check waits for more than the split of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
+    /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self
@@ -164,11 +168,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
         let rules = A::compile(&self.tiers, unix_at_zero)?;
-        let mut tiers = rules.into_iter().map(Compiled::new);
-        let Some(default) = tiers.next() else { unreachable!("a builder has at least its own quota") };
         Ok(Limiter {
-            default,
-            tiers: tiers.collect(),
+            versions: Versions::new(self.tiers, rules, self.on_decision.is_some()),
             tier_of: self.tier_of,
             identity,
             table,
@@ -176,7 +177,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             max_keys: self.space.max_keys,
             on_decision: self.on_decision,
             resets: Resets::new(),
-            quotas: self.tiers.into(),
             unix_at_zero,
             key: PhantomData,
         })

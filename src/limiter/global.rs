@@ -1,5 +1,7 @@
 //! One limit for everything.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 
 use crossbeam_utils::CachePadded;
@@ -11,11 +13,12 @@ use crate::error::Error;
 use crate::limiter::Compiled;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::DEFAULT_BUDGET;
+use crate::limiter::versions::Versions;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::account::foresee;
 use crate::table::refunds::{Refunding, Refunds};
-use crate::table::slot::{Ask, Slot};
+use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::{Timestamp, nanos};
 
@@ -36,8 +39,7 @@ use crate::time::{Timestamp, nanos};
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
-    pub(super) compiled: Compiled<A::Rule>,
-    pub(super) quota: A,
+    pub(super) versions: Versions<A>,
     pub(super) slot: CachePadded<Slot>,
     ring: Zeroed<AtomicU64>,
     pub(super) refunds: Refunds,
@@ -82,26 +84,60 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.charge_by(&self.compiled.rule, cost, now)
+        let compiled = &self.versions.first().default;
+        if cost == 0 || cost > compiled.rule.limit() || !self.versions.is_plain() {
+            return self.charge_any(cost, now);
+        }
+        let ask = Ask { rule: &compiled.rule, name: NAME, cost };
+        let quickly = |at| self.slot.charge_quickly(self.slot.load(), ask, self.ring(), at);
+        match compiled.rule.quick_moment(now).and_then(quickly) {
+            Some(ruling) if ruling.allowed || self.versions.stands(compiled, now) => {
+                Decision::of(ruling, &compiled.any, now, cost, NAME)
+            }
+            _ => self.charge_any(cost, now),
+        }
     }
 
-    /// Decides by `rule`, the limiter's own or another on the same word.
-    #[inline]
-    pub(super) fn charge_by(&self, rule: &A::Rule, cost: u64, now: Timestamp) -> Decision<'_> {
-        if cost == 0 || cost > rule.limit() {
-            return self.peek_n_at(cost, now);
-        }
+    /// The same for any cost and by any quota.
+    #[inline(never)]
+    fn charge_any(&self, cost: u64, now: Timestamp) -> Decision<'_> {
+        let Ok(decision) =
+            self.charge_by(|compiled| Ok::<_, Infallible>(Cow::Borrowed(&compiled.rule)), cost, now);
+        decision
+    }
+
+    fn charge(&self, rule: &A::Rule, cost: u64, now: Timestamp) -> Ruling<'_> {
         let at = rule.moment(now);
         loop {
             let ask = Ask { rule, name: NAME, cost };
             if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring(), at) {
-                return Decision::of(ruling, &self.compiled.any, now, cost, NAME);
+                return ruling;
             }
         }
     }
 
-    pub(super) fn compiled(&self) -> &Compiled<A::Rule> {
-        &self.compiled
+    /// Decides by the rule that `by` makes of the one in force, on the same word.
+    pub(super) fn charge_by<E>(
+        &self,
+        by: impl Fn(&Compiled<A::Rule>) -> Result<Cow<'_, A::Rule>, E>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<Decision<'_>, E> {
+        let mut compiled = &self.versions.current().default;
+        loop {
+            let rule = by(compiled)?;
+            if cost == 0 || cost > rule.limit() {
+                return Ok(self.peek_n_at(cost, now));
+            }
+            let ruling = self.charge(&rule, cost, now);
+            if !ruling.allowed
+                && let Some(newer) = self.versions.after_all(compiled)
+            {
+                compiled = newer;
+                continue;
+            }
+            return Ok(Decision::of(ruling, &compiled.any, now, cost, NAME));
+        }
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
@@ -111,13 +147,21 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, cost: u64, now: Timestamp) -> Decision<'_> {
-        let rule = &self.compiled.rule;
-        let owed = self.slot.load().payload();
-        if cost == 0 || cost > rule.limit() {
-            return Decision::trivial(owed, self.ring(), &self.compiled.any, now, cost);
+        let mut compiled = &self.versions.current().default;
+        loop {
+            let rule = &compiled.rule;
+            let owed = self.slot.load().payload();
+            let decision = if cost == 0 || cost > rule.limit() {
+                Decision::trivial(owed, self.ring(), &compiled.any, now, cost)
+            } else {
+                let ruling = foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now));
+                Decision::of(ruling, &compiled.any, now, cost, NAME)
+            };
+            match self.versions.after(compiled, now) {
+                Some(newer) => compiled = newer,
+                None => return decision,
+            }
         }
-        let ruling = foresee(Ask { rule, name: NAME, cost }, owed, self.ring(), rule.moment(now));
-        Decision::of(ruling, &self.compiled.any, now, cost, NAME)
     }
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
@@ -158,14 +202,17 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Forgives what is owed, as if nothing had ever been admitted. Permits that [leases](Self::lease) hold end with it.
     pub fn reset(&self) {
-        let at = self.compiled.rule.moment(self.clock.now());
+        let mut by = &self.versions.current().default;
         loop {
-            let seen = self.slot.load();
-            if self.compiled.rule.erase(self.ring(), || self.slot.is_still(seen))
-                && self.slot.settle(seen, self.compiled.rule.forgive(seen.payload(), at))
-            {
-                self.resets.forgave();
-                return;
+            let now = self.clock.now();
+            let (seen, at) = (self.slot.load(), by.rule.moment(now));
+            let reset = by.rule.erase(self.ring(), || self.slot.is_still(seen))
+                && self.slot.settle(seen, by.rule.forgive(seen.payload(), at));
+            // By an older quota than the word is of, nothing is forgiven.
+            match self.versions.after(by, now) {
+                Some(newer) => by = newer,
+                None if reset => return self.resets.forgave(),
+                None => {}
             }
         }
     }
@@ -179,7 +226,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// How finely the limiter counts.
     #[must_use]
     pub fn resolution(&self) -> Resolution {
-        self.compiled.any.resolution()
+        self.versions.current().default.any.resolution()
     }
 
     #[inline]
@@ -190,7 +237,9 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
 impl<A: Algorithm, C> fmt::Debug for GlobalLimiter<A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlobalLimiter").field("rule", &self.compiled.any).finish_non_exhaustive()
+        f.debug_struct("GlobalLimiter")
+            .field("rule", &self.versions.current().default.any)
+            .finish_non_exhaustive()
     }
 }
 
@@ -238,13 +287,11 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
         let rules = A::compile(&[self.quota], unix_at_zero)?;
-        let [rule] = rules[..] else { unreachable!("one quota compiles to one rule") };
         let ring = zeroed_words(needed / size_of::<AtomicU64>())?;
         let slot = CachePadded::new(Slot::new(NAME));
         let (refunds, resets) = (Refunds::new(1)?, Resets::new());
         Ok(GlobalLimiter {
-            compiled: Compiled::new(rule),
-            quota: self.quota,
+            versions: Versions::new(vec![self.quota], rules, false),
             slot,
             ring,
             unix_at_zero,

@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 /// holder did before it gave back is visible to whoever comes in its place. What cannot be counted is refused: a key
 /// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
 /// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
-/// or handed over would be given back by a guard of another key. It concerns two keys in a thousand when `max_keys` keys
+/// or handed over would be given back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
 /// have something in flight, and is counted in [`Stats::turned_away`].
 ///
 /// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when nobody interferes, retried when

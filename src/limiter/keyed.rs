@@ -1,5 +1,7 @@
 //! A limit for each of many keys.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -10,6 +12,7 @@ use crate::key::{Identity, Key};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
 use crate::limiter::resets::Resets;
+use crate::limiter::versions::Versions;
 use crate::limiter::{Builder, Compiled, kept};
 use crate::observe::OnDecision;
 use crate::table::slot::Ask;
@@ -18,13 +21,14 @@ use crate::time::Timestamp;
 
 /// A limit for each of many keys, shared by all threads.
 ///
-/// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of threads. Memory is reserved
-/// once and never grows: what happens when more keys owe something than fit is chosen by
+/// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of threads. Memory is bounded by
+/// [`Builder::max_keys`], and comes into use as keys do: what happens when more owe something than fit is chosen by
 /// [`WhenFull`](crate::WhenFull).
 ///
 /// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
 /// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal of
-/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the clock. No check ever
+/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the clock, and one in about ten, while
+/// the table grows, moves up to fifteen neighbours. No check ever
 /// blocks, allocates or frees, or enters the operating system (but to have a page of the table committed the first
 /// time that it is touched).
 ///
@@ -40,8 +44,7 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
-    pub(super) default: Compiled<A::Rule>,
-    pub(super) tiers: Box<[Compiled<A::Rule>]>,
+    pub(super) versions: Versions<A>,
     pub(super) tier_of: Option<TierOf<K>>,
     pub(super) identity: Identity,
     pub(super) table: Table,
@@ -49,8 +52,6 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) max_keys: usize,
     pub(super) on_decision: Option<OnDecision>,
     pub(super) resets: Resets,
-    /// The tiers as they were described.
-    pub(super) quotas: Box<[A]>,
     pub(super) unix_at_zero: u64,
     pub(super) key: PhantomData<fn(&K)>,
 }
@@ -93,7 +94,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.charge(self.named(key), cost, || now)
     }
 
-    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing (but to help a bucket that is being
+    /// split at this moment).
     pub fn peek(&self, key: &K) -> Decision<'_> {
         self.peek_n_at(key, 1, self.clock.now())
     }
@@ -120,7 +122,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// ```
     #[must_use]
     pub fn tier(&self, number: usize) -> Option<Tier<'_, K, A, C>> {
-        let rule = self.numbered(number)?;
+        let rule = self.versions.first().tier(number)?;
         Some(Tier { limiter: self, rule })
     }
 
@@ -213,7 +215,17 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones.
     pub fn reset(&self, key: &K) -> bool {
         let name = key.name(&self.identity);
-        let known = self.table.view(name).reset(&self.default.rule, kept(name), self.clock.now());
+        let mut by = &self.versions.current().default;
+        let reset = |by: &Compiled<A::Rule>| {
+            let now = self.clock.now();
+            (self.table.view(name).reset(&by.rule, kept(name), now), now)
+        };
+        let (mut known, mut now) = reset(by);
+        // By an older quota than the word is of, nothing is forgiven.
+        while let Some(newer) = self.versions.after(by, now) {
+            by = newer;
+            (known, now) = reset(by);
+        }
         if known {
             self.resets.forgave();
         }
@@ -223,8 +235,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// About how many keys owe something: exact when nobody checks meanwhile. Reads the whole table.
     #[must_use]
     pub fn len(&self) -> usize {
-        let at = self.default.rule.moment(self.clock.now());
-        self.table.views().map(|view| view.live(&self.default.rule, at)).sum()
+        let rule = &self.versions.current().default.rule;
+        let at = rule.moment(self.clock.now());
+        self.table.views().map(|view| view.live(rule, at)).sum()
     }
 
     /// Whether no key owes anything. Reads the whole table.
@@ -261,18 +274,15 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// How finely the limiter counts.
     #[must_use]
     pub fn resolution(&self) -> Resolution {
-        self.default.any.resolution()
-    }
-
-    fn numbered(&self, number: usize) -> Option<&Compiled<A::Rule>> {
-        number.checked_sub(1).map_or(Some(&self.default), |later| self.tiers.get(later))
+        self.versions.current().default.any.resolution()
     }
 
     #[inline]
     fn rule_of(&self, key: &K) -> &Compiled<A::Rule> {
+        let first = self.versions.first();
         match &self.tier_of {
-            None => &self.default,
-            Some(tier_of) => self.numbered(tier_of(key)).unwrap_or(&self.default),
+            None => &first.default,
+            Some(tier_of) => first.tier(tier_of(key)).unwrap_or(&first.default),
         }
     }
 
@@ -295,15 +305,46 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ) -> Decision<'l> {
         let Named { name, compiled } = named;
         // Every limit is at least 1: a check of cost 1 compares nothing here.
-        if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) || self.on_decision.is_some() {
+        if cost != 1 && (cost == 0 || cost > compiled.rule.limit()) || !self.versions.is_plain() {
             // Field by field: returned as it is, the decision would live in memory on every check.
             let Decision { verdict, payload, cost, now, rule, ring, name } =
-                self.tell(self.charge_by(named, &compiled.rule, cost, time));
+                self.charge_special(named, cost, time);
             return Decision { verdict, payload, cost, now, rule, ring, name };
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
-        let (ruling, now) = self.table.view(name).check(ask, time);
+        let (ruling, now) = self.table.view(name).check(ask, &time);
+        if !ruling.allowed && !self.versions.stands(compiled, now) {
+            let Decision { verdict, payload, cost, now, rule, ring, name } =
+                self.charge_special(named, cost, time);
+            return Decision { verdict, payload, cost, now, rule, ring, name };
+        }
         Decision::of(ruling, &compiled.any, now, cost, name)
+    }
+
+    /// The same by the quota in force, where it is not the first or somebody is told, and for any cost.
+    #[inline(never)]
+    fn charge_special<'l>(
+        &'l self,
+        Named { name, compiled }: Named<'l, A::Rule>,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Decision<'l> {
+        let named = Named { name, compiled: self.versions.renewed(compiled) };
+        let Named { compiled, .. } = named;
+        if cost > 0 && cost <= compiled.rule.limit() {
+            let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
+            let (ruling, now) = self.table.view(name).check(ask, &time);
+            let is_answer = ruling.allowed || self.versions.after(compiled, now).is_none();
+            if is_answer && self.on_decision.is_none() {
+                return Decision::of(ruling, &compiled.any, now, cost, name);
+            }
+            if is_answer {
+                return self.tell(Decision::of(ruling, &compiled.any, now, cost, name));
+            }
+        }
+        let Ok(decision) =
+            self.charge_by(named, |compiled| Ok::<_, Infallible>(Cow::Borrowed(&compiled.rule)), cost, time);
+        self.tell(decision)
     }
 
     /// Tells the decision to whom it concerns.
@@ -315,24 +356,33 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         decision
     }
 
-    /// The same for any cost and by any `rule` on the same words; nobody is told.
+    /// The same by the rule that `by` makes of the one in force, on the same words; nobody is told.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_by<'l>(
+    pub(super) fn charge_by<'l, E>(
         &'l self,
-        named: Named<'l, A::Rule>,
-        rule: &A::Rule,
+        Named { name, compiled }: Named<'l, A::Rule>,
+        by: impl Fn(&Compiled<A::Rule>) -> Result<Cow<'_, A::Rule>, E>,
         cost: u64,
         time: impl Fn() -> Timestamp,
-    ) -> Decision<'l> {
-        let Named { name, compiled } = named;
-        if cost == 0 || cost > rule.limit() {
-            return self.look(named, cost, time());
+    ) -> Result<Decision<'l>, E> {
+        let mut compiled = self.versions.renewed(compiled);
+        loop {
+            let rule = by(compiled)?;
+            if cost == 0 || cost > rule.limit() {
+                return Ok(self.look(Named { name, compiled }, cost, time()));
+            }
+            // Checked by another way: a function that is called from two places is inlined into neither.
+            let ask = Ask { rule: &*rule, name: kept(name), cost };
+            let (ruling, now) = self.table.view(name).check_anywhere(ask, &time);
+            if !ruling.allowed
+                && let Some(newer) = self.versions.after_all(compiled)
+            {
+                compiled = newer;
+                continue;
+            }
+            return Ok(Decision::of(ruling, &compiled.any, now, cost, name));
         }
-        // Checked by another way: a function that is called from two places is inlined into neither.
-        let ask = Ask { rule, name: kept(name), cost };
-        let (ruling, now) = self.table.view(name).check_anywhere(ask, time);
-        Decision::of(ruling, &compiled.any, now, cost, name)
     }
 
     /// Decides and writes nothing.
@@ -344,15 +394,24 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let (view, rule) = (self.table.view(name), &compiled.rule);
-        if cost > 0 && cost <= rule.limit() {
-            let ruling = view.peek(Ask { rule, name: kept(name), cost }, now);
-            return Decision::of(ruling, &compiled.any, now, cost, name);
+        let mut compiled = self.versions.renewed(compiled);
+        let view = self.table.view(name);
+        loop {
+            let rule = &compiled.rule;
+            let decision = if cost > 0 && cost <= rule.limit() {
+                let ruling = view.peek(Ask { rule, name: kept(name), cost }, now);
+                Decision::of(ruling, &compiled.any, now, cost, name)
+            } else {
+                // Nothing to decide: only the numbers, as they stand.
+                let standing = view.standing(Ask { rule, name: kept(name), cost: 1 }, rule.moment(now));
+                let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
+                Decision::trivial(owed, ring, &compiled.any, now, cost)
+            };
+            match self.versions.after(compiled, now) {
+                Some(newer) => compiled = newer,
+                None => return decision,
+            }
         }
-        // Nothing to decide: only the numbers, as they stand.
-        let standing = view.standing(Ask { rule, name: kept(name), cost: 1 }, rule.moment(now));
-        let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
-        Decision::trivial(owed, ring, &compiled.any, now, cost)
     }
 
     /// Asks for the cache line that a check of this name looks at first.
@@ -365,8 +424,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter")
-            .field("rule", &self.default.any)
-            .field("tiers", &(self.tiers.len() + 1))
+            .field("rule", &self.versions.current().default.any)
+            .field("tiers", &self.versions.current().all().count())
             .field("max_keys", &self.max_keys)
             .finish_non_exhaustive()
     }
@@ -388,7 +447,9 @@ impl<K: ?Sized, A: Algorithm, C> Copy for Tier<'_, K, A, C> {}
 
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Tier<'_, K, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tier").field("rule", &self.rule.any).finish_non_exhaustive()
+        f.debug_struct("Tier")
+            .field("rule", &self.limiter.versions.renewed(self.rule).any)
+            .finish_non_exhaustive()
     }
 }
 

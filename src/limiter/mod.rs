@@ -7,6 +7,7 @@ mod in_flight;
 mod keyed;
 mod lease;
 mod prepared;
+mod reconfigure;
 mod reserve;
 mod resets;
 mod restore;
@@ -14,6 +15,7 @@ mod save;
 mod several;
 mod shrink;
 mod space;
+mod versions;
 mod wait;
 
 pub use batch::Batch;
@@ -30,14 +32,17 @@ use crate::algorithm::{AnyRule, Numbers};
 use crate::table::kept;
 
 /// A rule, and the same as one of the five for the numbers of a decision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Compiled<R> {
     pub(crate) rule: R,
     pub(crate) any: AnyRule,
+    /// The number of the version that it is of, and of the tier in it.
+    version: u64,
+    tier: usize,
 }
 
 impl<R: Numbers> Compiled<R> {
-    pub(crate) fn new(rule: R) -> Self {
-        Self { rule, any: rule.any() }
+    fn new(rule: R, version: u64, tier: usize) -> Self {
+        Self { any: rule.clone().any(), rule, version, tier }
     }
 }

@@ -16,19 +16,27 @@ use crate::limiter::{Compiled, Limiter, Tier};
 use crate::time::Timestamp;
 
 /// What a check has to know of a key.
-#[derive(Clone, Copy)]
 pub(super) struct Named<'l, R> {
     pub(super) name: u64,
+    /// The rule of its tier in the first version of the quota: the check finds the one in force.
     pub(super) compiled: &'l Compiled<R>,
 }
+
+impl<R> Clone for Named<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Named<'_, R> {}
 
 /// One key of a [`Limiter`], ready to be checked: see [`Limiter::prepare`].
 ///
 /// A few words, `Copy`, and good for as long as the limiter: use it once for a request whose key is known early, or
 /// keep it for a key that comes often, which is then never hashed again.
 ///
-/// **Guarantee.** It decides as the limiter does for the key, under the quota that was the key's when it was prepared,
-/// and from the same state: it makes no difference who checks, nor whether the key was [reset](Limiter::reset),
+/// **Guarantee.** It decides as the limiter does for the key, under the tier that was the key's when it was prepared,
+/// by the quota that is [in force](Limiter::reconfigure), and from the same state: it makes no difference who checks, nor whether the key was [reset](Limiter::reset),
 /// forgotten or moved to another slot in between. It holds nothing in the table: an idle key is forgotten with or
 /// without it.
 ///
@@ -219,6 +227,8 @@ impl<K: ?Sized, A: Algorithm, C> Copy for Prepared<'_, K, A, C> {}
 /// Shows the rule and not the name, which tells where the limiter keeps the key.
 impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Prepared<'_, K, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared").field("rule", &self.named.compiled.any).finish_non_exhaustive()
+        f.debug_struct("Prepared")
+            .field("rule", &self.limiter.versions.renewed(self.named.compiled).any)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! Taking now to act later.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -286,9 +287,17 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
         let named = self.named(key);
-        let rule = patient(named.compiled, cost, max_wait, now)?;
-        self.table.refunds.book();
-        reserved(self, self.tell(self.charge_by(named, &rule, cost, || now)))
+        let decision = self.charge_by(
+            named,
+            |by| {
+                let rule = patient(by, cost, max_wait, now)?;
+                self.table.refunds.book();
+                Ok(Cow::Owned(rule))
+            },
+            cost,
+            || now,
+        )?;
+        reserved(self, self.tell(decision))
     }
 }
 
@@ -322,8 +331,15 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let rule = patient(self.compiled(), cost, max_wait, now)?;
-        self.refunds.book();
-        reserved(self, self.charge_by(&rule, cost, now))
+        let decision = self.charge_by(
+            |by| {
+                let rule = patient(by, cost, max_wait, now)?;
+                self.refunds.book();
+                Ok(Cow::Owned(rule))
+            },
+            cost,
+            now,
+        )?;
+        reserved(self, decision)
     }
 }

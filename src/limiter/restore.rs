@@ -6,7 +6,7 @@ use crate::algorithm::{Algorithm, Carry, Numbers, Rule, Settings};
 use crate::clock::Clock;
 use crate::key::{Identity, Key};
 use crate::limiter::global::NAME;
-use crate::limiter::{Builder, Compiled, GlobalBuilder, GlobalLimiter, Limiter};
+use crate::limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter};
 use crate::saved::{END, Header, KEY, Kind, Reader, RestoreError, SHARED, payload, same};
 use crate::table::Debt;
 use crate::time::{Reading, Shift, Timestamp, nanos};
@@ -67,12 +67,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let mut limiter = self.build_as(identity)?;
         let (shift, now) = shift(&header, &limiter.clock);
         let saved = saved_rules(&header, &quotas)?;
-        let [first, others @ ..] = &saved[..] else { return Err(RestoreError::Corrupt) };
-        limiter.default = resumed(&limiter.default, first, shift);
-        for (tier, saved) in limiter.tiers.iter_mut().zip(others) {
-            *tier = resumed(tier, saved, shift);
-        }
-        let rule = &limiter.default.rule;
+        let Some(first) = saved.first() else { return Err(RestoreError::Corrupt) };
+        limiter.versions.resume(&saved, shift);
+        let rule = &limiter.versions.current().default.rule;
         let at = rule.moment(now);
         let (mut has_room, mut found) = (true, 0_u64);
         let keys = records(&mut input, rule, first, shift, |debt| {
@@ -103,13 +100,14 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let mut input = Reader::begin(input)?;
         let header = Header::read(&mut input)?;
         header.is_of(Kind::Global, &[self.quota.settings()])?;
+        let quota = self.quota;
         let mut limiter = self.build()?;
         let (shift, _) = shift(&header, &limiter.clock);
-        let saved = saved_rules(&header, &[limiter.quota])?;
-        let [saved] = saved[..] else { return Err(RestoreError::Corrupt) };
-        limiter.compiled = resumed(&limiter.compiled, &saved, shift);
-        let rule = &limiter.compiled.rule;
-        records(&mut input, rule, &saved, shift, |debt| {
+        let saved = saved_rules(&header, &[quota])?;
+        limiter.versions.resume(&saved, shift);
+        let Some(saved) = saved.first() else { return Err(RestoreError::Corrupt) };
+        let rule = &limiter.versions.current().default.rule;
+        records(&mut input, rule, saved, shift, |debt| {
             if let Debt::Key { payload, times, .. } = debt {
                 limiter.slot.enter(NAME, rule.log(payload, limiter.ring(), times));
             }
@@ -131,10 +129,6 @@ fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
 fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rule>, RestoreError> {
     let rules = A::compile(quotas, header.unix_at_zero)?;
     Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
-}
-
-fn resumed<R: Numbers>(compiled: &Compiled<R>, saved: &R, shift: Shift) -> Compiled<R> {
-    Compiled::new(compiled.rule.resuming(saved, shift))
 }
 
 /// Hands every debt that has not run out to `each`, as this clock tells it, and returns how many keys were saved.
@@ -161,6 +155,7 @@ fn records<R: Numbers>(
                 }
                 keys += 1;
                 let payload = rule.carry(payload, saved, shift);
+                rule.stretch(payload);
                 if payload > 0 {
                     each(Debt::Key { name, payload, times: &times });
                 }
@@ -171,6 +166,7 @@ fn records<R: Numbers>(
                 if ending == 0 {
                     return Err(RestoreError::Corrupt);
                 }
+                rule.stretch(payload);
                 if payload > 0 {
                     each(Debt::Shared { ending, payload });
                 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::algorithm::{Algorithm, Carry, Rule, Settings};
+use crate::algorithm::{Algorithm, Moment, Numbers, Settings};
 use crate::clock::Clock;
 use crate::key::Key;
+use crate::limiter::versions::Version;
 use crate::limiter::{Compiled, GlobalLimiter, Limiter};
 use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Writer};
 use crate::table::Debt;
@@ -50,22 +51,24 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
-        let rule = &self.default.rule;
-        let reading = reading(&self.clock);
-        let at = rule.moment(Timestamp::from_nanos(reading.at));
-        let rules = [&self.default].into_iter().chain(&self.tiers);
-        let tiers: Vec<_> = self.quotas.iter().zip(rules).map(|(quota, rule)| tier(quota, rule)).collect();
+        self.versions.read(|version, quotas| {
+            let reading = reading(&self.clock);
+            self.save_by(&Book::new(version, quotas, self.unix_at_zero, reading), reading, out)
+        })
+    }
+
+    fn save_by(&self, book: &Book<'_, A::Rule>, reading: Reading, out: impl Write) -> io::Result<usize> {
         let naming = Naming {
             secret: self.identity.secret().clone(),
             fingerprint: self.identity.fingerprint(),
             buckets: self.table.buckets() as u64,
         };
         let mut out = Writer::begin(out)?;
-        Header::write(&mut out, Kind::Keyed, self.unix_at_zero, reading, &tiers, &naming)?;
+        Header::write(&mut out, Kind::Keyed, self.unix_at_zero, reading, &book.tiers, &naming)?;
         let mut keys = 0;
-        self.table.debts(rule, at, |debt| {
+        self.table.debts(book.rule, book.at(), |debt| {
             keys += usize::from(matches!(debt, Debt::Key { .. }));
-            record(&mut out, debt)
+            record(&mut out, book.anew(debt))
         })?;
         end(out, keys)?;
         Ok(keys)
@@ -81,15 +84,18 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     ///
     /// Those of `out`.
     pub fn save(&self, out: impl Write) -> io::Result<()> {
-        let rule = &self.compiled.rule;
-        let reading = reading(&self.clock);
-        let at = rule.moment(Timestamp::from_nanos(reading.at));
+        self.versions.read(|version, quotas| {
+            let reading = reading(&self.clock);
+            self.save_by(&Book::new(version, quotas, self.unix_at_zero, reading), reading, out)
+        })
+    }
+
+    fn save_by(&self, book: &Book<'_, A::Rule>, reading: Reading, out: impl Write) -> io::Result<()> {
         let mut out = Writer::begin(out)?;
-        let tiers = [tier(&self.quota, &self.compiled)];
-        Header::write(&mut out, Kind::Global, self.unix_at_zero, reading, &tiers, &Naming::NONE)?;
+        Header::write(&mut out, Kind::Global, self.unix_at_zero, reading, &book.tiers, &Naming::NONE)?;
         let mut times = Vec::new();
-        let (word, name) = self.slot.debt(rule, self.ring(), at, &mut times);
-        record(&mut out, Debt::Key { name, payload: word.payload(), times: &times })?;
+        let (word, name) = self.slot.debt(book.rule, self.ring(), book.at(), &mut times);
+        record(&mut out, book.anew(Debt::Key { name, payload: word.payload(), times: &times }))?;
         end(out, 1)
     }
 }
@@ -99,8 +105,51 @@ fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
-fn tier<A: Algorithm>(quota: &A, compiled: &Compiled<A::Rule>) -> (Settings, u64) {
-    (quota.settings(), compiled.rule.origin())
+/// Puts debts into the terms of a limiter that is built with the quotas in force: [reconfigured](Limiter::reconfigure)
+/// ones have others.
+struct Book<'l, R> {
+    rule: &'l R,
+    /// The same tier's rule in a new limiter.
+    fresh: R,
+    now: Timestamp,
+    /// The quotas, and what they count from.
+    tiers: Vec<(Settings, u64)>,
+}
+
+impl<'l, R: Numbers> Book<'l, R> {
+    fn new<A: Algorithm<Rule = R>>(
+        version: &'l Version<R>,
+        quotas: &[A],
+        unix_at_zero: u64,
+        reading: Reading,
+    ) -> Self {
+        let now = Timestamp::from_nanos(reading.at);
+        // They were compiled before.
+        let fresh = A::compile(quotas, unix_at_zero).unwrap_or_default();
+        let rules = version.all().zip(&fresh).zip(quotas);
+        let tier = |((old, fresh), quota): ((&Compiled<R>, &R), &A)| {
+            (quota.settings(), old.rule.origin_anew(fresh, now))
+        };
+        let tiers = rules.map(tier).collect();
+        let fresh = fresh.into_iter().next();
+        let rule = &version.default.rule;
+        Self { rule, fresh: fresh.unwrap_or_else(|| rule.clone()), now, tiers }
+    }
+
+    fn at(&self) -> Moment {
+        self.rule.moment(self.now)
+    }
+
+    fn anew<'t>(&self, debt: Debt<'t>) -> Debt<'t> {
+        let anew = |payload| self.rule.anew(payload, &self.fresh, self.now);
+        match debt {
+            Debt::Key { name, payload, times } => {
+                let times = &times[..times.len().min(self.fresh.ring_len() as usize)];
+                Debt::Key { name, payload: anew(payload), times }
+            }
+            Debt::Shared { ending, payload } => Debt::Shared { ending, payload: anew(payload) },
+        }
+    }
 }
 
 fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {

@@ -44,7 +44,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn shrink(&mut self) -> Result<usize, Error> {
-        let rule = &self.default.rule;
+        let rule = &self.versions.current().default.rule;
         self.table.shrink(rule, rule.moment(self.clock.now()))
     }
 }

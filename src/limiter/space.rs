@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::key::Identity;
 use crate::table::{Size, Table, WhenFull};
 
-/// Keys a table is made for unless told otherwise: 2 MiB of address space, touched as keys come.
+/// Keys a table is made for unless told otherwise: 2 MiB of address space.
 const DEFAULT_KEYS: usize = 1 << 16;
 
 /// Bytes a limiter may reserve unless told otherwise.

@@ -49,7 +49,7 @@ impl<'a> View<'a> {
                     return Err(Ruling { allowed: true, payload, ring });
                 }
             };
-            let overflow = SHARED_PAYLOAD.get(overflow);
+            let overflow = ask.rule.current(SHARED_PAYLOAD.get(overflow));
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let owed = view.owed(ask.rule, word, left, at);
             let owed = if shared { owed.max(overflow) } else { owed };
@@ -103,11 +103,15 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that owes something.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        self.debtors(*rule, at).count()
+        self.debtors(rule, at).count()
     }
 
     /// The names of the keys that owe something.
-    pub(crate) fn debtors<R: Rule>(self, rule: R, at: Moment) -> impl Iterator<Item = u64> + use<'a, R> {
+    pub(crate) fn debtors<'r, R: Rule>(
+        self,
+        rule: &'r R,
+        at: Moment,
+    ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
         let names = (1..PLACES).filter_map(move |place| {
             let slot = self.bucket.slot(place);
             rule.owes(slot.load().payload(), at).then(|| slot.name())

@@ -152,7 +152,7 @@ impl<'a> View<'a> {
     /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
     /// the line holds costs a third more on keys that are not in the cache.) What bounds the checks in flight is the
     /// processor's registers, not their latency: a value less on this path is half a nanosecond.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
         ask: Ask<'_, R>,
@@ -163,8 +163,8 @@ impl<'a> View<'a> {
         let (word, name) = self.bucket.slot(home).read();
         if name == ask.name
             && !word.is_frozen()
-            && let Some(ruling) =
-                self.bucket.slot(home).charge(word, ask, self.ring::<R>(home), ask.rule.moment(now))
+            && let Some(at) = ask.rule.quick_moment(now)
+            && let Some(ruling) = self.bucket.slot(home).charge_quickly(word, ask, self.ring::<R>(home), at)
         {
             return (ruling, now);
         }
@@ -177,7 +177,8 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        self.check_displaced(ask.rule, ask.name, ask.cost, clock(), clock)
+        let now = clock();
+        self.enter(ask.rule, ask.name, ask.cost, now, clock)
     }
 
     /// Looks for the key in the other places.
@@ -196,8 +197,8 @@ impl<'a> View<'a> {
             && let (word, owner) = self.bucket.slot(place).read()
             && owner == name
             && !word.is_frozen()
-            && let Some(ruling) =
-                self.bucket.slot(place).charge(word, ask, self.ring::<R>(place), rule.moment(now))
+            && let Some(at) = rule.quick_moment(now)
+            && let Some(ruling) = self.bucket.slot(place).charge_quickly(word, ask, self.ring::<R>(place), at)
         {
             return (ruling, now);
         }
@@ -247,6 +248,10 @@ impl<'a> View<'a> {
                 Place::Vacant(index, word) => {
                     let recycled = others[index].is_some_and(|slot| is_key(slot.name));
                     view.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
+                }
+                // By an older quota than the shared word is of, no debt can be left in it.
+                Place::HandedOver(..) if rule.is_later(SHARED_PAYLOAD.get(overflow)) => {
+                    Some(Ruling { allowed: false, payload: SHARED_PAYLOAD.get(overflow), ring: Ring::NONE })
                 }
                 Place::HandedOver(index, word) => {
                     view.insert(ask, header, (index, word, OWED), at, || events.handed_over())
@@ -299,25 +304,27 @@ impl<'a> View<'a> {
         at: Moment,
     ) -> Place {
         let full = self.table.when_full;
-        let mut least: Option<(usize, Word)> = None;
+        // Words of older quotas are compared by what they come to now.
+        let mut least: Option<(usize, Word, u64)> = None;
         for index in probes(ask.name) {
             let Some(Rest { word, name }) = others[index] else { continue };
             if is_vacant(name) {
                 return Place::Vacant(index, word);
             }
-            if least.is_none_or(|(_, least)| word.payload() < least.payload()) {
-                least = Some((index, word));
+            let owed = ask.rule.current(word.payload());
+            if least.is_none_or(|(_, _, least)| owed < least) {
+                least = Some((index, word, owed));
             }
         }
-        let Some((index, word)) = least else {
+        let Some((index, word, owed)) = least else {
             // Every slot is being inserted into at this moment.
             return if full == WhenFull::Allow { Place::WavedThrough(0) } else { Place::TurnedAway(0, 1) };
         };
         // The smallest payload is the key that was idle longest.
-        if ask.rule.expired(word.payload(), at) {
+        if ask.rule.expired(owed, at) {
             return Place::Vacant(index, word);
         }
-        full.place(ask, index, word, at)
+        full.place(ask, (index, word, owed), at)
     }
 
     /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket
@@ -338,7 +345,7 @@ impl<'a> View<'a> {
         if header.is_shared() {
             // The key may have been charged to the overflow word. Moving the generation stops charges in flight.
             let overflow = self.bucket.overflow().fetch_add(GENERATION.of(1), AcqRel); // B2
-            let overflow = SHARED_PAYLOAD.get(overflow);
+            let overflow = rule.current(SHARED_PAYLOAD.get(overflow));
             shared = !rule.expired(overflow, at);
             if shared {
                 owed = owed.max(overflow);
@@ -357,7 +364,7 @@ impl<'a> View<'a> {
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
-        let header = if left == OWED { self.part_with(header, word.payload())? } else { header };
+        let header = if left == OWED { self.part_with(rule, header, base)? } else { header };
         let shared = shared || left == OWED;
         let claim = slot.claim(word, payload)?;
         claim.rename(ask.name);
@@ -372,19 +379,20 @@ impl<'a> View<'a> {
 
     /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
     /// it then enters. `None` when the bucket changed.
-    fn part_with(self, header: Header, payload: u64) -> Option<Header> {
+    fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
         let raised = |overflow: u64| {
-            let moved = overflow.wrapping_add(GENERATION.of(1));
-            Some(SHARED_PAYLOAD.set(moved, SHARED_PAYLOAD.get(overflow).max(payload)))
+            let (moved, owed) = (overflow.wrapping_add(GENERATION.of(1)), SHARED_PAYLOAD.get(overflow));
+            // A later quota's word would not show what is added under this one.
+            (!rule.is_later(owed)).then(|| SHARED_PAYLOAD.set(moved, rule.current(owed).max(payload)))
         };
-        let _ = self.bucket.overflow().fetch_update(AcqRel, Acquire, raised); // B2
+        self.bucket.overflow().fetch_update(AcqRel, Acquire, raised).ok()?; // B2
         let parting = header.sharing();
         self.bucket.advance(header, parting).then_some(parting)
     }
 
     /// What a new key starts from in a slot with this `word`.
     pub(super) fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
-        if left == VACANT { rule.forgive(word.payload(), at) } else { word.payload() }
+        if left == VACANT { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
     }
 
     /// Charges the bucket's overflow word. `None` when the bucket changed.
@@ -427,7 +435,7 @@ fn turned_away<'a>(payload: u64, events: &Events) -> Ruling<'a> {
 /// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
 /// So the overflow word owes as much as any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
-    SHARED_PAYLOAD.get(overflow).max(rule.half(at).unwrap_or(0))
+    rule.current(SHARED_PAYLOAD.get(overflow)).max(rule.half(at).unwrap_or(0))
 }
 
 /// What the overflow word becomes when it admits the request.

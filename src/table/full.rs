@@ -7,8 +7,8 @@ use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys that owe something.
 ///
-/// A table sized by `max_keys` keeps buckets at most 55 % full, so this concerns two keys in a thousand at capacity, and
-/// floods of new keys. Each such event is counted in [`Stats`](crate::Stats).
+/// A table sized by `max_keys` keeps buckets at most 64 % full, so this concerns up to eight keys in a thousand at
+/// capacity, and floods of new keys. Below its capacity a full bucket is split. Each such event is counted in [`Stats`](crate::Stats).
 ///
 /// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does not step back: a key
 /// that lost its slot and comes back at an earlier time may get as much as the step refills.
@@ -44,9 +44,14 @@ pub(crate) enum Place {
 }
 
 impl WhenFull {
-    /// Where a new key goes when slot `index`, with its `word`, owes the least.
-    pub(crate) fn place<R: Rule>(self, ask: Ask<'_, R>, index: usize, word: Word, at: Moment) -> Place {
-        let (rule, payload) = (ask.rule, word.payload());
+    /// Where a new key goes when slot `index`, with its `word`, owes the least: `payload`.
+    pub(crate) fn place<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        (index, word, payload): (usize, Word, u64),
+        at: Moment,
+    ) -> Place {
+        let rule = ask.rule;
         match self {
             Self::Share => match rule.half(at) {
                 Some(half) if payload <= half => Place::HandedOver(index, word),

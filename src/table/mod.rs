@@ -182,7 +182,7 @@ impl Table {
         rule: &R,
         at: Moment,
     ) -> impl Iterator<Item = u64> {
-        (class..self.end()).step_by(classes).flat_map(move |number| self.at(number).debtors(*rule, at))
+        (class..self.end()).step_by(classes).flat_map(move |number| self.at(number).debtors(rule, at))
     }
 
     /// Bytes in use.

@@ -35,6 +35,13 @@ pub(super) fn moved(name: u64) -> u64 {
     name & !KNOWN | MOVED
 }
 
+/// Whether a slot's name is that of the key with this `name`, in its slot or moving out. In one comparison: it is part of
+/// every charge.
+#[inline]
+pub(super) fn is_same_key(slot: u64, name: u64) -> bool {
+    (slot ^ name) & !(KEY ^ MOVED) == 0
+}
+
 /// Whether this is a key's name in its own slot.
 pub(super) fn is_key(name: u64) -> bool {
     name & KNOWN == KEY
@@ -60,6 +67,8 @@ mod tests {
             assert!(is_key(kept(name)) && !is_moved(kept(name)) && !is_vacant(kept(name)));
             assert!(is_moved(moved(name)) && !is_key(moved(name)) && is_vacant(moved(name)));
             assert_eq!(kept(moved(name)), kept(name));
+            assert!(is_same_key(kept(name), kept(name)) && is_same_key(moved(name), kept(name)));
+            assert!([UNTOUCHED, VACANT, OWED].iter().all(|&nobody| !is_same_key(nobody, kept(name))));
         }
         for name in [UNTOUCHED, VACANT] {
             assert!(is_vacant(name) && !is_key(name) && !is_moved(name));

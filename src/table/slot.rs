@@ -33,7 +33,7 @@
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::name::{UNTOUCHED, VACANT, is_key, is_moved, kept, moved};
+use crate::table::name::{UNTOUCHED, VACANT, is_key, is_moved, is_same_key, kept, moved};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -46,12 +46,19 @@ pub(crate) struct Slot {
 }
 
 /// A request, in the terms of the table.
-#[derive(Clone, Copy)]
 pub(crate) struct Ask<'r, R> {
     pub(crate) rule: &'r R,
     pub(crate) name: u64,
     pub(crate) cost: u64,
 }
+
+impl<R> Clone for Ask<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Ask<'_, R> {}
 
 /// The table's answer.
 #[derive(Clone, Copy)]
@@ -130,13 +137,40 @@ impl Slot {
     #[inline]
     pub(crate) fn charge<'a, R: Rule>(
         &self,
-        mut seen: Word,
+        seen: Word,
         ask: Ask<'_, R>,
         ring: Ring<'a>,
         at: Moment,
     ) -> Option<Ruling<'a>> {
+        let decide = |payload| Some(ask.rule.decide(payload, ring, at, ask.cost));
+        self.charge_by(seen, ask, ring, at, decide)
+    }
+
+    /// The same if it can be decided quickly, `None` if not.
+    #[inline(always)]
+    pub(crate) fn charge_quickly<'a, R: Rule>(
+        &self,
+        seen: Word,
+        ask: Ask<'_, R>,
+        ring: Ring<'a>,
+        at: Moment,
+    ) -> Option<Ruling<'a>> {
+        let decide = |payload| ask.rule.quick_decide(payload, ring, at, ask.cost);
+        self.charge_by(seen, ask, ring, at, decide)
+    }
+
+    // What is called from several places is inlined into none, unless it is told to.
+    #[inline(always)]
+    fn charge_by<'a, R: Rule>(
+        &self,
+        mut seen: Word,
+        ask: Ask<'_, R>,
+        ring: Ring<'a>,
+        at: Moment,
+        decide: impl Fn(u64) -> Option<Verdict>,
+    ) -> Option<Ruling<'a>> {
         loop {
-            let (allowed, payload) = match ask.rule.decide(seen.payload(), ring, at, ask.cost) {
+            let (allowed, payload) = match decide(seen.payload())? {
                 Verdict::Allow(payload) => (true, payload),
                 Verdict::DenyAndCount(payload) => (false, payload),
                 Verdict::Deny if self.is_still(seen) => {
@@ -186,8 +220,7 @@ impl Slot {
     /// before its word [parted](Self::part) moves with it, and no change is possible after.
     #[inline]
     fn is_of(&self, name: u64) -> bool {
-        let owner = self.name();
-        owner == name || owner == moved(name)
+        is_same_key(self.name(), name)
     }
 
     /// The word as it is now, if it is at rest and the slot still has this name.

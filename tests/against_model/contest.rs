@@ -1,7 +1,7 @@
 //! The engine against the model: everything that is said, in every field, through every door.
 //!
-//! A script is replayed on one limiter a key, on the keyed limiter with each key in a bucket of its own, and
-//! again with all keys in one bucket, each as `Quota` and as the algorithm's own type.
+//! A script is replayed on one limiter a key, on the keyed limiter with each key in a bucket of its own, again with all
+//! keys in one bucket, and in a table that grows under them; each as `Quota` and as the algorithm's own type.
 //!
 //! Three things are known to differ, and written down where they are allowed:
 //!
@@ -11,6 +11,7 @@
 //! * A refund may give back less where the engine remembers less: see `shared`. From there on the two may be about
 //!   different debts, and that key is only replayed.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
@@ -19,7 +20,7 @@ use tollgate::{
 };
 use tollgate_model::Answer;
 
-use crate::doors::{Door, Each, Keyed};
+use crate::doors::{Crowded, Door, Each, Keyed};
 use crate::limit::Kind;
 use crate::script::{Action, Case, KEYS, Line, Said, Script, UPTIME};
 use crate::shared::Shared;
@@ -50,6 +51,7 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
             [Placed(0x9E37_79B9_7F4A_7C13), Placed(0x9E58_479B_7F4A_7C13), Placed(0x54D0_49B9_7F4A_7C13)];
         let together = together.each_ref();
         contest.keyed::<Placed, _>("keys in one bucket", quota, 1, together, Shared::ALL)?;
+        contest.crowded(quota, together)?;
     }
     if !script.goes_back || script.keys() == 1 {
         contest.keyed::<str, _>("named keys", quota, 64, KEYS, Shared::ALL)?;
@@ -101,6 +103,22 @@ impl Contest<'_> {
         let door = Keyed { limiter, keys };
         let parted = self.play(name, &door, shared)?;
         if parted { Ok(()) } else { self.remembers_who_owes(name, &door.limiter) }
+    }
+
+    /// Before every line strangers come into the keys' bucket, so that it is split again and again. (A log's never is.)
+    fn crowded<A: Algorithm>(self, quota: A, keys: [&Placed; 3]) -> Result<(), String> {
+        if let Kind::Log { .. } = self.case.limit.kind {
+            return Ok(());
+        }
+        self.clock.set(Timestamp::ZERO);
+        let builder = Limiter::builder(quota).max_keys(100_000).clock(self.clock.clone());
+        let stranger = |number: u64| Placed(number.wrapping_mul(0xD1B5_4A32_D192_ED03) << 6 | keys[0].0 & 63);
+        let door = Crowded {
+            keyed: Keyed { limiter: builder.build().unwrap(), keys },
+            came: Cell::new(0),
+            stranger,
+        };
+        self.play("keys in a bucket that is split", &door, Shared::ALL).map(|_| ())
     }
 
     /// Whether some key may have been given back something else than by the model.

@@ -23,6 +23,7 @@
 //! With S = period the division leaves no remainder, one grain is 1/count of a nanosecond, and everything is
 //! exact. A smaller S describes an engine that keeps coarser time.
 
+use crate::inherit::Debt;
 use crate::reservation::Place;
 use crate::rule::clamp;
 
@@ -96,6 +97,16 @@ impl Arrivals {
     /// How far the TAT is ahead of the clock.
     fn debt(&self, tat: u128, now: u64) -> u128 {
         tat.saturating_sub(self.clock(now))
+    }
+
+    /// The same in units of cost.
+    pub(crate) fn owed(&self, tat: u128, now: u64) -> Debt {
+        Debt { owed: self.debt(tat, now), unit: self.grains }
+    }
+
+    /// The TAT of who owes so much, rounded up to a grain.
+    pub(crate) fn owing(&self, debt: Debt, now: u64) -> u128 {
+        self.clock(now).saturating_add(debt.in_steps_of(self.grains))
     }
 
     /// The TAT after admitting `cost`, which is at most the capacity; `None` if there is no room.

@@ -4,7 +4,8 @@
 
 use crate::Count;
 use crate::grid::Grid;
-use crate::rule::{Charge, Rule};
+use crate::inherit::Debt;
+use crate::rule::{Charge, Rule, clamp};
 
 pub(crate) struct FixedWindow {
     limit: u64,
@@ -74,6 +75,16 @@ impl Rule for FixedWindow {
             Window { count: 0, .. } => 0,
             Window { index, .. } => self.grid.wait_for(now, index + 1),
         }
+    }
+
+    fn debt(&self, window: &Window, now: u64) -> Option<Debt> {
+        Some(Debt { owed: self.at(window, now).count.into(), unit: 1 })
+    }
+
+    /// In the window that `now` lies in.
+    fn owing(&self, debt: Debt, now: u64) -> Option<Window> {
+        let count = clamp(debt.in_steps_of(1)).min(self.ceiling);
+        Some(Window { index: self.grid.index(now, 0), count })
     }
 
     /// What was charged in a window that is over is gone anyway.

@@ -6,6 +6,7 @@
 //! everything before it is gone, which is the TAT before the request.
 
 use crate::arrival::Arrivals;
+use crate::inherit::Debt;
 use crate::refund::Owed;
 use crate::reservation::Place;
 use crate::rule::{Charge, Rule};
@@ -63,6 +64,14 @@ impl Rule for LeakyBucket {
         } else {
             self.arrivals.refunded(0, owed, charge, now)
         }
+    }
+
+    fn debt(&self, owed: &Owed, now: u64) -> Option<Debt> {
+        Some(self.arrivals.owed(owed.tat, now))
+    }
+
+    fn owing(&self, debt: Debt, now: u64) -> Option<Owed> {
+        Some(Owed::new(self.arrivals.owing(debt, now)))
     }
 
     fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {

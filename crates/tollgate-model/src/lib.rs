@@ -28,6 +28,7 @@
 //! | `model.rs`          | [`Model`]: one state for each key                                       |
 //! | `receipt.rs`        | [`Receipt`]: the right to give an admission back                        |
 //! | `reservation.rs`    | [`Reservation`] and [`Booking`]: a place in the future of a bucket      |
+//! | `inherit.rs`        | [`Inherit`]: what a key keeps when its limit is replaced                 |
 //! | `several.rs`        | [`Several`]: several limits on one key, all or nothing                  |
 //! | `rule.rs`           | what is the same for all: cost 0, cost above the limit, the order of it |
 //! | `arrival.rs`        | the arithmetic of GCRA, shared by the token bucket and the leaky bucket |
@@ -51,6 +52,7 @@ mod answer;
 mod arrival;
 mod fixed_window;
 mod grid;
+mod inherit;
 mod leaky_bucket;
 mod model;
 mod receipt;
@@ -65,6 +67,7 @@ mod token_bucket;
 
 pub use algorithm::{Algorithm, Count};
 pub use answer::Answer;
+pub use inherit::Inherit;
 pub use model::Model;
 pub use receipt::Receipt;
 pub use reservation::{Booking, NoMeaning, Reservation};

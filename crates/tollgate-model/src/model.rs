@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use crate::fixed_window::FixedWindow;
+use crate::inherit::Debt;
 use crate::leaky_bucket::LeakyBucket;
 use crate::rule::{self, Reserved, Rule};
 use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
 use crate::sub_windows::SubWindows;
 use crate::token_bucket::TokenBucket;
-use crate::{Algorithm, Answer, Booking, NoMeaning, Receipt, Reservation};
+use crate::{Algorithm, Answer, Booking, Inherit, NoMeaning, Receipt, Reservation};
 
 /// A keyed limiter that is always right and never fast.
 pub struct Model {
@@ -25,32 +26,7 @@ impl Model {
     /// of grains of zero, or a ceiling below the limit. Everything else is answered, however extreme, as long
     /// as there is memory for a key's sub-windows.
     pub fn new(algorithm: Algorithm) -> Self {
-        let keys: Box<dyn Keys + Send + Sync> = match algorithm {
-            Algorithm::TokenBucket { count, period_ns, burst, initial, grains } => {
-                States::boxed(TokenBucket::new(count, period_ns, burst, initial, grains))
-            }
-            Algorithm::LeakyMeter { count, period_ns, capacity, grains } => {
-                States::boxed(LeakyBucket::meter(count, period_ns, capacity, grains))
-            }
-            Algorithm::LeakyQueue { count, period_ns, capacity, grains } => {
-                States::boxed(LeakyBucket::queue(count, period_ns, capacity, grains))
-            }
-            Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling } => {
-                States::boxed(FixedWindow::new(limit, window_ns, origin_ns, count, ceiling))
-            }
-            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule } => {
-                States::boxed(SlidingWindow::new(limit, window_ns, origin_ns, count, ceiling, granule))
-            }
-            Algorithm::SubWindows { limit, window_ns, subwindows, origin_ns, count, ceiling, granule } => {
-                States::boxed(SubWindows::new(
-                    limit, window_ns, subwindows, origin_ns, count, ceiling, granule,
-                ))
-            }
-            Algorithm::SlidingLog { limit, window_ns, count } => {
-                States::boxed(SlidingLog::new(limit, window_ns, count))
-            }
-        };
-        Self { keys }
+        Self { keys: keys(algorithm) }
     }
 
     /// Decides whether `key` may spend `cost` at `now_ns`, and remembers it.
@@ -106,9 +82,48 @@ impl Model {
         if now_ns >= departs_at { 0 } else { self.refund(receipt, now_ns) }
     }
 
+    /// Puts another limit in force at `now_ns`, which must not be earlier than any time before; each key keeps what
+    /// `inherit` says. Receipts and reservations from before it are void.
+    ///
+    /// # Panics
+    ///
+    /// Between others than buckets, or than fixed windows.
+    pub fn reconfigure(&mut self, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
+        let mut next = keys(algorithm);
+        next.inherit(&self.keys.debts(now_ns), inherit, now_ns);
+        self.keys = next;
+    }
+
     /// Forgets `key`.
     pub fn reset(&mut self, key: &str) {
         self.keys.reset(key);
+    }
+}
+
+/// The states of no key yet.
+fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
+    match algorithm {
+        Algorithm::TokenBucket { count, period_ns, burst, initial, grains } => {
+            States::boxed(TokenBucket::new(count, period_ns, burst, initial, grains))
+        }
+        Algorithm::LeakyMeter { count, period_ns, capacity, grains } => {
+            States::boxed(LeakyBucket::meter(count, period_ns, capacity, grains))
+        }
+        Algorithm::LeakyQueue { count, period_ns, capacity, grains } => {
+            States::boxed(LeakyBucket::queue(count, period_ns, capacity, grains))
+        }
+        Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling } => {
+            States::boxed(FixedWindow::new(limit, window_ns, origin_ns, count, ceiling))
+        }
+        Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule } => {
+            States::boxed(SlidingWindow::new(limit, window_ns, origin_ns, count, ceiling, granule))
+        }
+        Algorithm::SubWindows { limit, window_ns, subwindows, origin_ns, count, ceiling, granule } => {
+            States::boxed(SubWindows::new(limit, window_ns, subwindows, origin_ns, count, ceiling, granule))
+        }
+        Algorithm::SlidingLog { limit, window_ns, count } => {
+            States::boxed(SlidingLog::new(limit, window_ns, count))
+        }
     }
 }
 
@@ -120,21 +135,32 @@ trait Keys {
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NoMeaning>;
     fn reset(&mut self, key: &str);
+    fn debts(&self, now: u64) -> Debts;
+    fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64);
+}
+
+/// What all keys owe at one moment.
+struct Debts {
+    limit: u64,
+    unseen: Debt,
+    keys: HashMap<String, Debt>,
 }
 
 /// A rule and, for each key seen, what it remembers.
 struct States<R: Rule> {
     rule: R,
+    /// What a key that was never seen is worth.
+    unseen: R::State,
     states: HashMap<String, R::State>,
 }
 
 impl<R: Rule> States<R> {
     fn boxed(rule: R) -> Box<Self> {
-        Box::new(Self { rule, states: HashMap::new() })
+        Box::new(Self { unseen: rule.unseen(), rule, states: HashMap::new() })
     }
 
     fn state(&self, key: &str) -> R::State {
-        self.states.get(key).cloned().unwrap_or_else(|| self.rule.unseen())
+        self.states.get(key).cloned().unwrap_or_else(|| self.unseen.clone())
     }
 
     fn decide(&self, key: &str, now: u64, cost: u64) -> (R::State, Answer) {
@@ -180,6 +206,21 @@ impl<R: Rule> Keys for States<R> {
 
     fn reset(&mut self, key: &str) {
         self.states.remove(key);
+    }
+
+    fn debts(&self, now: u64) -> Debts {
+        let debt = |state| self.rule.debt(state, now).expect("a bucket or a fixed window");
+        let keys = self.states.iter().map(|(key, state)| (key.clone(), debt(state))).collect();
+        Debts { limit: self.rule.limit(), unseen: debt(&self.unseen), keys }
+    }
+
+    fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64) {
+        let owing = |debt: Debt| {
+            let debt = debt.inherited(inherit, debts.limit, self.rule.limit());
+            self.rule.owing(debt, now).expect("a bucket or a fixed window")
+        };
+        let states = debts.keys.iter().map(|(key, &debt)| (key.clone(), owing(debt))).collect();
+        (self.unseen, self.states) = (owing(debts.unseen), states);
     }
 }
 

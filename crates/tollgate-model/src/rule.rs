@@ -11,6 +11,7 @@
 //!
 //! Remaining and reset always describe the state *after* the request, and so does the wait.
 
+use crate::inherit::Debt;
 use crate::reservation::Place;
 use crate::{Answer, NoMeaning};
 
@@ -48,6 +49,16 @@ pub(crate) trait Rule {
 
     /// Where a reservation finds its place; `None` when the algorithm books nothing ahead.
     fn reserved(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Place<Self::State>> {
+        None
+    }
+
+    /// What is owed at `now`; `None` when nobody else can take it over.
+    fn debt(&self, _state: &Self::State, _now: u64) -> Option<Debt> {
+        None
+    }
+
+    /// The state of a key that owes so much at `now`.
+    fn owing(&self, _debt: Debt, _now: u64) -> Option<Self::State> {
         None
     }
 

@@ -8,6 +8,7 @@
 //! filling since, whether its key was seen or not.
 
 use crate::arrival::Arrivals;
+use crate::inherit::Debt;
 use crate::refund::Owed;
 use crate::reservation::Place;
 use crate::rule::{Charge, Rule};
@@ -58,6 +59,14 @@ impl Rule for TokenBucket {
 
     fn refunded(&self, owed: &Owed, charge: &Charge<'_, Owed>, now: u64) -> (Owed, u64) {
         self.arrivals.refunded(self.first_full, owed, charge, now)
+    }
+
+    fn debt(&self, owed: &Owed, now: u64) -> Option<Debt> {
+        Some(self.arrivals.owed(owed.tat, now))
+    }
+
+    fn owing(&self, debt: Debt, now: u64) -> Option<Owed> {
+        Some(Owed::new(self.arrivals.owing(debt, now)))
     }
 
     fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {

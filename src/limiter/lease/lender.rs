@@ -1,5 +1,7 @@
 //! What a lease needs of its limiter, and how one is had.
 
+use std::borrow::Cow;
+
 use crate::algorithm::{Algorithm, Rule};
 use crate::clock::Clock;
 use crate::decision::Decision;
@@ -44,7 +46,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         Self: 'l;
 
     fn limit_of(&self, pin: Prepared<'_, K, A, C>) -> u64 {
-        pin.named.compiled.rule.limit()
+        self.versions.renewed(pin.named.compiled).rule.limit()
     }
 
     fn decide<'l>(
@@ -62,8 +64,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         permits: u64,
         time: impl Fn() -> Timestamp,
     ) -> Option<Decision<'l>> {
-        let rule = pin.named.compiled.rule.ahead()?;
-        let take = self.charge_by(pin.named, &rule, permits, time);
+        let take =
+            self.charge_by(pin.named, |by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time).ok()?;
         // A take that finds no room is no request's answer.
         Some(if take.is_allowed() { self.tell(take) } else { take })
     }
@@ -81,7 +83,7 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
         Self: 'l;
 
     fn limit_of(&self, (): ()) -> u64 {
-        self.compiled().rule.limit()
+        self.versions.current().default.rule.limit()
     }
 
     fn decide<'l>(&'l self, (): (), cost: u64, time: impl Fn() -> Timestamp) -> Decision<'l> {
@@ -89,8 +91,7 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
     }
 
     fn take_ahead<'l>(&'l self, (): (), permits: u64, time: impl Fn() -> Timestamp) -> Option<Decision<'l>> {
-        let rule = self.compiled().rule.ahead()?;
-        Some(self.charge_by(&rule, permits, time()))
+        self.charge_by(|by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time()).ok()
     }
 
     #[inline]

@@ -98,7 +98,7 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
         let clock = (self.clock)();
         let rules = rules(&self.quotas, nanos(clock.unix_at_zero()))?;
         let limit = |(number, rule): (usize, AnyRule)| {
-            Ok(Limit { number, rule, table: self.space.table(self.space.size(rule.ring_len())?)? })
+            Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)?, rule })
         };
         let mut limits = rules.into_iter().enumerate().map(limit).collect::<Result<Box<[Limit]>, Error>>()?;
         limits.sort_by_key(Limit::reluctance);
