@@ -10,7 +10,7 @@ use tower_layer::Layer;
 
 use crate::decide::{Rules, Sleep};
 use crate::headers::Styles;
-use crate::rule::SharedClock;
+use crate::rule::{Compiled, SharedClock};
 use crate::told::Hooks;
 use crate::{BuildError, ClientAddress, Event, Http, KeyBy, RateLimit, Refusal, Rule, Style};
 
@@ -22,9 +22,10 @@ use crate::{BuildError, ClientAddress, Event, Http, KeyBy, RateLimit, Refusal, R
 /// decided by a backend, or is remembered until its response (see [`Rule::charge_if`]) lives in a boxed future. Header
 /// values are cut from a buffer of the thread's own that is used again.
 ///
-/// **Changes at run time.** The rules of a layer are what they were when it was built. What can change is what its
-/// closures look at: `skip`, `when`, `tier` and `cost` are asked for each request, so a switch or a plan that is read
-/// there counts at once. A key has a state in each tier, so one that changes tiers begins anew in the other.
+/// **Changes at run time.** [`reconfigure`](Self::reconfigure) gives a rule another limit, and keys keep what they owe.
+/// Which rules there are is fixed when the layer is built; but `skip`, `when`, `tier` and `cost` are asked for each
+/// request, so a switch or a plan that is read there counts at once. A key has a state in each tier, so one that changes
+/// tiers begins anew in the other.
 ///
 /// # Examples
 ///
@@ -81,6 +82,12 @@ impl RateLimitLayer {
             sleep: sleep_by(ThreadTimer),
             answer: Http::default(),
         }
+    }
+}
+
+impl<A> RateLimitLayer<A> {
+    pub(crate) fn rules(&self) -> &[Compiled] {
+        &self.rules.rules
     }
 }
 

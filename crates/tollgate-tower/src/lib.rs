@@ -2,6 +2,7 @@
 
 mod answer;
 mod backend;
+mod change;
 mod client;
 mod decide;
 mod error;
@@ -17,6 +18,7 @@ mod told;
 
 pub use answer::{Grpc, Http, Reason, Refusal, Respond};
 pub use backend::{Backend, OnError, Reply};
+pub use change::ChangeError;
 pub use client::ClientAddress;
 pub use error::BuildError;
 pub use future::ResponseFuture;

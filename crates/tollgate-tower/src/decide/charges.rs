@@ -1,10 +1,8 @@
 //! What a request has been charged, rule by rule, until it is certain that it stays.
 
-use tollgate::MultiDecision;
-
 use crate::backend::Reply;
 use crate::headers::{Note, Numbers, Shown, Styles, join};
-use crate::rule::{Limits, MOST_RULES};
+use crate::rule::{Limits, MOST_RULES, Ruled};
 
 /// The charges of one request. Dropped before they are settled they are given back, the last first: the request was
 /// refused, or its client is gone.
@@ -24,13 +22,13 @@ pub(super) struct Charge<'l> {
 
 /// Who was charged.
 pub(super) enum Of<'l> {
-    Here(&'l Limits, MultiDecision<'l>),
+    Here(&'l Limits, Ruled<'l>),
     /// A backend, which gives nothing back.
     There(&'l str, Reply),
 }
 
 impl<'l> Of<'l> {
-    fn here(&self) -> Option<(&Limits, &MultiDecision<'l>)> {
+    fn here(&self) -> Option<(&Limits, &Ruled<'l>)> {
         match self {
             Self::Here(limits, decision) => Some((limits, decision)),
             Self::There(..) => None,
@@ -67,7 +65,7 @@ impl<'l> Charges<'l> {
             if let Some(Charge { of: Of::Here(limits, decision), .. }) =
                 charge.take_if(|charge| gives_back(charge.rule))
             {
-                limits.limiter.refund(decision);
+                limits.engine.refund(decision);
             }
         }
     }

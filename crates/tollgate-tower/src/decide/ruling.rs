@@ -4,13 +4,13 @@ use std::iter::empty;
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::{MultiDecision, Outcome, Timestamp};
+use tollgate::{Outcome, Timestamp};
 
 use super::Rules;
 use super::charges::{Charge, Charges, Of, shown};
 use crate::backend::Reply;
 use crate::headers::{Note, Shown};
-use crate::rule::{Asked, Limits, MOST_RULES};
+use crate::rule::{Asked, Limits, MOST_RULES, Ruled};
 use crate::{Reason, Told};
 
 /// What has been decided so far.
@@ -77,8 +77,8 @@ impl Tales {
 
 impl Limits {
     /// What the limits would say now.
-    pub(super) fn look(&self, asked: Asked<'_>) -> MultiDecision<'_> {
-        self.limiter.peek_n_at(asked.key, asked.cost, self.limiter.now())
+    pub(super) fn look(&self, asked: Asked<'_>) -> Ruled<'_> {
+        self.engine.look(asked.key, asked.cost)
     }
 }
 
@@ -103,7 +103,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
                 return self.too_late(rule, limits, asked, &seen, max_wait);
             }
         }
-        let decision = limits.limiter.check_n(asked.key, asked.cost);
+        let decision = limits.engine.check(asked.key, asked.cost);
         match decision.outcome() {
             Outcome::Allowed => {}
             Outcome::Denied => {
@@ -116,11 +116,11 @@ impl<'l, 'v> Ruling<'l, 'v> {
             let delay = decision.delay();
             if delay > max_wait {
                 let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
-                limits.limiter.refund(decision);
+                limits.engine.refund(decision);
                 return goes_on;
             }
             if !delay.is_zero() {
-                self.departure = self.departure.max(Some(limits.limiter.now() + delay));
+                self.departure = self.departure.max(Some(limits.engine.now() + delay));
             }
         }
         self.tell(rule, Told::Allowed, asked.cost);
@@ -133,7 +133,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
         rule: usize,
         limits: &'l Limits,
         asked: Asked<'_>,
-        decision: &MultiDecision<'_>,
+        decision: &Ruled<'_>,
         max_wait: Duration,
     ) -> bool {
         let retry_after = decision.delay().saturating_sub(max_wait);
@@ -145,7 +145,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
         rule: usize,
         limits: &'l Limits,
         asked: Asked<'_>,
-        decision: &MultiDecision<'_>,
+        decision: &Ruled<'_>,
         reason: Reason,
         retry_after: Option<Duration>,
     ) -> bool {
@@ -157,8 +157,8 @@ impl<'l, 'v> Ruling<'l, 'v> {
             by: Some((asked.limits, number)),
             reason,
             cost: asked.cost,
-            limit: part.map_or(0, |part| part.limit()),
-            remaining: part.map_or(0, |part| part.remaining()),
+            limit: part.map_or(0, |(_, numbers)| numbers.limit),
+            remaining: part.map_or(0, |(_, numbers)| numbers.remaining),
             retry_after,
         };
         self.deny(denial, limits.shown(decision), || limits.policy_of(decision))

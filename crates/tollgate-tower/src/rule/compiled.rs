@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tollgate::{MultiLimiter, Quota};
+use tollgate::Quota;
 
+use super::engine::Engine;
 use super::{ChargeIf, Cost, LONGEST_NAME, Limits, MOST_RULES, Missing, Rule, SharedClock, Test};
 use crate::backend::{Fallback, Remote};
 use crate::meter::Meter;
@@ -90,9 +91,18 @@ impl Compiled {
     }
 
     fn place(&self, key: &[u8], head: Head<'_>) -> usize {
-        let own = || self.overrides.get(key).copied();
         let tier = || self.tiers.iter().position(|tier| tier(head)).map_or(0, |tier| tier + 1);
-        if self.overrides.is_empty() { tier() } else { own().unwrap_or_else(tier) }
+        if self.overrides.is_empty() { tier() } else { self.override_of(key).unwrap_or_else(tier) }
+    }
+
+    /// The place of a tier's limits; the rule's own are tier 0.
+    pub(crate) fn tier(&self, number: usize) -> Option<usize> {
+        (number <= self.tiers.len()).then_some(number)
+    }
+
+    /// The place of a key's own limits.
+    pub(crate) fn override_of(&self, key: &[u8]) -> Option<usize> {
+        self.overrides.get(key).copied()
     }
 
     /// Whether a request may have to wait for this rule's decision, or to be remembered after it.
@@ -180,12 +190,8 @@ impl Rule {
         max_keys: Option<usize>,
         clock: &SharedClock,
     ) -> Result<Limits, BuildError> {
-        let builder = MultiLimiter::builder(quotas.iter().copied()).when_full(self.when_full);
-        let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
-        let limiter = builder
-            .clock(clock.clone())
-            .build()
+        let engine = Engine::new(quotas, max_keys, self.when_full, clock.clone())
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;
-        Ok(Limits::new(&self.name, quotas, limiter))
+        Ok(Limits::new(&self.name, quotas, engine))
     }
 }

@@ -1,81 +1,94 @@
 //! Limits that are charged together, and how they announce themselves.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::{MultiDecision, MultiLimiter, Part, Quota};
+use tollgate::{Error, Inherit, Quota};
 
-use super::SharedClock;
-use crate::headers::{Numbers, Shown, interned, join, seconds_up};
+use super::announced::Announced;
+use super::engine::{Engine, Ruled};
+use crate::headers::{Shown, join, seconds_up};
 
 /// The limits of a rule, of one of its tiers, or of one key.
 pub(crate) struct Limits {
-    pub(crate) limiter: MultiLimiter<[u8], SharedClock>,
+    pub(crate) engine: Engine,
     /// The number of the first that may make a request wait.
     pub(crate) queue: Option<usize>,
-    /// What `RateLimit-Policy` says of all of them.
-    policy: Option<HeaderValue>,
     /// In the order in which the limits were given.
-    names: Box<[Named]>,
-}
-
-/// One limit's name, and what `RateLimit-Policy` says of it.
-struct Named {
-    name: Box<str>,
-    policy: Box<str>,
+    names: Box<[Box<str>]>,
+    announced: Announced,
+    /// Changes take turns.
+    changes: Mutex<()>,
 }
 
 impl Limits {
-    pub(crate) fn new(rule: &str, quotas: &[Quota], limiter: MultiLimiter<[u8], SharedClock>) -> Self {
-        let mut names: Vec<Named> = Vec::with_capacity(quotas.len());
+    pub(crate) fn new(rule: &str, quotas: &[Quota], engine: Engine) -> Self {
+        let mut names: Vec<Box<str>> = Vec::with_capacity(quotas.len());
         for (number, quota) in quotas.iter().enumerate() {
             let mut name =
                 if quotas.len() == 1 { rule.to_owned() } else { format!("{rule}/{}", period(quota)) };
-            if names.iter().any(|other| *other.name == *name) {
+            if names.iter().any(|other| **other == *name) {
                 name = format!("{name}-{}", number + 1);
             }
-            let policy = format!("\"{name}\";q={};w={}", quota.limit(), window(quota));
-            names.push(Named { name: name.into(), policy: policy.into() });
+            names.push(name.into());
         }
-        let all: Vec<&str> = names.iter().map(|named| &*named.policy).collect();
-        let policy = interned(&all.join(", "));
-        Self { limiter, queue: quotas.iter().position(Quota::is_queue), policy, names: names.into() }
+        let policies = names.iter().zip(quotas).map(|(name, quota)| policy(name, quota)).collect();
+        Self {
+            engine,
+            queue: quotas.iter().position(Quota::is_queue),
+            names: names.into(),
+            announced: Announced::new(policies),
+            changes: Mutex::new(()),
+        }
+    }
+
+    /// Puts another quota in force and announces it. `None`: several limits cannot be changed.
+    pub(crate) fn reconfigure(&self, quota: Quota, inherit: Inherit) -> Option<Result<(), Error>> {
+        let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if quota.is_queue() != self.queue.is_some() {
+            return Some(Err(Error::CannotInherit { field: "mode" }));
+        }
+        let result = self.engine.reconfigure(quota, inherit)?;
+        if result.is_ok() {
+            self.announced.change(vec![policy(&self.names[0], &quota)]);
+        }
+        Some(result)
     }
 
     /// The name of a limit by its number.
     pub(crate) fn name(&self, number: usize) -> &str {
-        &self.names[number].name
+        &self.names[number]
     }
 
     /// What each limit shows of a decision; of a refusal, those that refuse.
-    pub(crate) fn shown<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = Shown<'d>> {
-        self.telling(decision).map(|(part, named)| Shown { name: &named.name, numbers: numbers(&part) })
+    pub(crate) fn shown<'d>(&'d self, ruled: &'d Ruled<'_>) -> impl Iterator<Item = Shown<'d>> {
+        let admitted = ruled.is_allowed();
+        let telling = ruled.parts().zip(&self.names).filter(move |((refuses, _), _)| admitted || *refuses);
+        telling.map(|((_, numbers), name)| Shown { name, numbers })
     }
 
     /// How the limits that refuse a request announce themselves; those of an admitted one all do.
-    pub(crate) fn policy_of(&self, decision: &MultiDecision<'_>) -> Option<HeaderValue> {
-        join(self.telling(decision).map(|(_, named)| &*named.policy))
+    pub(crate) fn policy_of(&self, ruled: &Ruled<'_>) -> Option<HeaderValue> {
+        let admitted = ruled.is_allowed();
+        let telling =
+            ruled.parts().zip(self.announced.each()).filter(|((refuses, _), _)| admitted || *refuses);
+        join(telling.map(|(_, policy)| policy))
     }
 
     /// How all of the limits announce themselves.
     pub(crate) fn policy(&self) -> Option<HeaderValue> {
-        self.policy.clone()
+        self.announced.all()
     }
 
     /// The same, limit by limit.
     pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(|named| &*named.policy)
-    }
-
-    fn telling<'d>(&'d self, decision: &'d MultiDecision<'_>) -> impl Iterator<Item = (Part<'d>, &'d Named)> {
-        let admitted = decision.is_allowed();
-        decision.parts().zip(&self.names).filter(move |(part, _)| admitted || part.refuses())
+        self.announced.each()
     }
 }
 
-fn numbers(part: &Part<'_>) -> Numbers {
-    let reset = part.retry_after().unwrap_or_else(|| part.reset_after());
-    Numbers { limit: part.limit(), remaining: part.remaining(), reset }
+fn policy(name: &str, quota: &Quota) -> String {
+    format!("\"{name}\";q={};w={}", quota.limit(), window(quota))
 }
 
 /// The period as it is written in rates: `s`, `min`, `h`, `d`, `10s`.
@@ -100,14 +113,16 @@ fn window(quota: &Quota) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use tollgate::{FixedWindow, LeakyBucket, ManualClock, Rate, TokenBucket};
+    use tollgate::{FixedWindow, LeakyBucket, ManualClock, Rate, TokenBucket, WhenFull};
+
+    use crate::rule::SharedClock;
 
     use super::*;
 
     fn policies(quotas: &[Quota]) -> Vec<String> {
         let clock: SharedClock = Arc::new(ManualClock::new());
-        let limiter = MultiLimiter::builder(quotas.iter().copied()).clock(clock).build().unwrap();
-        Limits::new("api", quotas, limiter).names.iter().map(|named| named.policy.to_string()).collect()
+        let engine = Engine::new(quotas, None, WhenFull::default(), clock).unwrap();
+        Limits::new("api", quotas, engine).policies().map(str::to_owned).collect()
     }
 
     #[test]

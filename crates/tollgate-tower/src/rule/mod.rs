@@ -1,6 +1,8 @@
 //! What is limited: which requests, by which key, to how much.
 
+mod announced;
 mod compiled;
+mod engine;
 mod limits;
 
 use std::fmt;
@@ -11,6 +13,7 @@ use http::{HeaderMap, StatusCode};
 use tollgate::{Clock, Quota, WhenFull};
 
 pub(crate) use compiled::{Ask, Asked, Compiled, Source};
+pub(crate) use engine::Ruled;
 pub(crate) use limits::Limits;
 
 use crate::backend::Remote;

@@ -3,6 +3,7 @@
 mod admitted;
 mod answers;
 mod backends;
+mod changes;
 mod clients;
 mod forged;
 mod grpc;
