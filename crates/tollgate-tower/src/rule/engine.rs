@@ -11,6 +11,7 @@ use tollgate::{
 use super::SharedClock;
 use crate::headers::Numbers;
 
+#[expect(clippy::large_enum_variant, reason = "a layer has a few, and a check would follow one more pointer")]
 pub(crate) enum Engine {
     One(Limiter<[u8], Quota, SharedClock>),
     Several(MultiLimiter<[u8], SharedClock>),
@@ -117,6 +118,7 @@ impl Ruled<'_> {
     }
 
     /// Of each limit, whether it refuses, and its numbers.
+    #[inline]
     pub(crate) fn parts(&self) -> impl Iterator<Item = (bool, Numbers)> {
         let (one, several) = match self {
             Self::One(decision) => (Some(decision), None),
