@@ -1,4 +1,4 @@
-//! An axum server bare, behind tollgate-tower, or behind tower_governor, to be loaded by `wrk`.
+//! An axum server bare, behind an idle layer, tollgate-tower, or tower_governor, to be loaded by `wrk`.
 //!
 //! ```sh
 //! cargo run --release -p tollgate-bench --example axum_server -- tollgate 3000
@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
 use axum::routing::get;
 use tollgate::{Rate, TokenBucket};
 use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
@@ -33,6 +35,8 @@ fn limited(layer: &str) -> Result<Router, String> {
     let tollgate = RateLimitLayer::builder().rule(rule);
     Ok(match layer {
         "bare" => app,
+        // What axum itself takes for any layer at all.
+        "idle" => app.layer(MapResponseLayer::new(|response: Response| response)),
         "tollgate" => app.layer(tollgate.build().map_err(|error| error.to_string())?),
         "tollgate-no-headers" => app.layer(tollgate.headers([]).build().map_err(|error| error.to_string())?),
         "governor-no-headers" => {
@@ -41,7 +45,11 @@ fn limited(layer: &str) -> Result<Router, String> {
         "governor" => {
             app.layer(GovernorLayer::new(Arc::new(governor.use_headers().finish().ok_or_else(unfit)?)))
         }
-        _ => return Err("bare, tollgate, tollgate-no-headers, governor or governor-no-headers".to_owned()),
+        _ => {
+            return Err(
+                "bare, idle, tollgate, tollgate-no-headers, governor or governor-no-headers".to_owned()
+            );
+        }
     })
 }
 
