@@ -197,7 +197,7 @@ impl Rule {
     ///
     /// One whose client disconnects before the answer stays charged. A gRPC status that comes in trailers is not seen.
     ///
-    /// **Cost.** Four allocations a request: it is decided in a boxed future that holds the charge until the answer.
+    /// **Cost.** Five allocations a request: it is decided in a boxed future that holds the charge until the answer.
     ///
     /// # Examples
     ///
