@@ -110,7 +110,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         let at = rule.moment(now);
         loop {
             let ask = Ask { rule, name: NAME, cost };
-            if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring(), at) {
+            if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring(), at, &mut 0) {
                 return ruling;
             }
         }

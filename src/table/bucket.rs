@@ -198,9 +198,14 @@ impl<'a> View<'a> {
             && owner == name
             && !word.is_frozen()
             && let Some(at) = rule.quick_moment(now)
-            && let Some(ruling) = self.bucket.slot(place).charge_quickly(word, ask, self.ring::<R>(place), at)
         {
-            return (ruling, now);
+            // At home it was found before, and lost to somebody else.
+            let mut retries = u64::from(place == home(name));
+            let (slot, ring) = (self.bucket.slot(place), self.ring::<R>(place));
+            if let Some(ruling) = slot.charge_displaced(word, ask, ring, at, &mut retries) {
+                self.table.events(name).retried(retries);
+                return (ruling, now);
+            }
         }
         self.enter(rule, name, cost, now, clock)
     }
@@ -230,7 +235,11 @@ impl<'a> View<'a> {
             }
             let others = match view.scan(name, header) {
                 Found::Mine(index, word) => {
-                    match view.bucket.slot(index).charge(word, ask, view.ring::<R>(index), rule.moment(now)) {
+                    let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
+                    let mut retries = 0;
+                    let ruling = slot.charge(word, ask, ring, rule.moment(now), &mut retries);
+                    events.retried(retries);
+                    match ruling {
                         Some(ruling) => return (ruling, now),
                         None => continue,
                     }
@@ -238,7 +247,10 @@ impl<'a> View<'a> {
                 Found::Others(others) => others,
                 Found::Moved => continue,
             };
-            now = clock();
+            let before = std::mem::replace(&mut now, clock());
+            if now < before {
+                events.clock_stepped_back();
+            }
             let at = rule.moment(now);
             let place = view.place(ask, &others, at);
             if !matches!(place, Place::Vacant(..)) && view.make_room(rule, header, at) {

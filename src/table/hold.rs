@@ -17,7 +17,10 @@ impl<'a> View<'a> {
             let slot = self.bucket.slot(place);
             let (word, name) = slot.read();
             let mine = name == ask.name && !word.is_frozen();
-            let ruling = if mine { slot.charge(word, ask, self.ring::<R>(place), at) } else { None };
+            let mut retries = 0;
+            let charge = |retries| slot.charge(word, ask, self.ring::<R>(place), at, retries);
+            let ruling = mine.then(|| charge(&mut retries)).flatten();
+            self.table.events(ask.name).retried(retries);
             ruling.map(|ruling| ruling.allowed.then_some(slot))
         };
         known(home(ask.name))

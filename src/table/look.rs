@@ -94,6 +94,8 @@ impl View<'_> {
     ) -> bool {
         let place = usize::from(place);
         let at = || ask.rule.moment(now);
-        self.bucket.slot(place).charge_seen(word, payload, ask, self.ring::<R>(place), at)
+        let charged = self.bucket.slot(place).charge_seen(word, payload, ask, self.ring::<R>(place), at);
+        self.table.events(ask.name).retried(u64::from(!charged));
+        charged
     }
 }

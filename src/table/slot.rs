@@ -69,6 +69,15 @@ pub(crate) struct Ruling<'a> {
     pub(crate) ring: Ring<'a>,
 }
 
+/// What became of an attempt to charge a word.
+enum Attempt<'a> {
+    Ruled(Ruling<'a>),
+    /// The word is another by now.
+    Changed,
+    /// Not to be decided here.
+    Lost,
+}
+
 /// A slot taken for a new key, not yet visible as its own.
 #[must_use]
 pub(crate) struct Claim<'a> {
@@ -133,7 +142,8 @@ impl Slot {
     }
 
     /// at rest -> at rest, or committed -> at rest: decides the request on the word `seen`, which belonged to the
-    /// key, and charges it. `None` when the slot is somebody else's by now.
+    /// key, and charges it. `None` when the slot is somebody else's by now. `retries` counts how often the word was no
+    /// longer `seen`.
     #[inline]
     pub(crate) fn charge<'a, R: Rule>(
         &self,
@@ -141,12 +151,49 @@ impl Slot {
         ask: Ask<'_, R>,
         ring: Ring<'a>,
         at: Moment,
+        retries: &mut u64,
     ) -> Option<Ruling<'a>> {
         let decide = |payload| Some(ask.rule.decide(payload, ring, at, ask.cost));
-        self.charge_by(seen, ask, ring, at, decide)
+        self.keep_trying(seen, ask, ring, at, decide, retries)
     }
 
-    /// The same if it can be decided quickly, `None` if not.
+    /// The same if it can be decided quickly.
+    #[inline]
+    pub(crate) fn charge_displaced<'a, R: Rule>(
+        &self,
+        seen: Word,
+        ask: Ask<'_, R>,
+        ring: Ring<'a>,
+        at: Moment,
+        retries: &mut u64,
+    ) -> Option<Ruling<'a>> {
+        let decide = |payload| ask.rule.quick_decide(payload, ring, at, ask.cost);
+        self.keep_trying(seen, ask, ring, at, decide, retries)
+    }
+
+    #[inline(always)]
+    fn keep_trying<'a, R: Rule>(
+        &self,
+        mut seen: Word,
+        ask: Ask<'_, R>,
+        ring: Ring<'a>,
+        at: Moment,
+        decide: impl Fn(u64) -> Option<Verdict>,
+        retries: &mut u64,
+    ) -> Option<Ruling<'a>> {
+        loop {
+            match self.attempt(seen, ask, ring, at, &decide) {
+                Attempt::Ruled(ruling) => return Some(ruling),
+                Attempt::Lost => return None,
+                Attempt::Changed => {
+                    *retries += 1;
+                    seen = self.reload(ask.name)?;
+                }
+            }
+        }
+    }
+
+    /// The same in one attempt.
     #[inline(always)]
     pub(crate) fn charge_quickly<'a, R: Rule>(
         &self,
@@ -155,44 +202,42 @@ impl Slot {
         ring: Ring<'a>,
         at: Moment,
     ) -> Option<Ruling<'a>> {
-        let decide = |payload| ask.rule.quick_decide(payload, ring, at, ask.cost);
-        self.charge_by(seen, ask, ring, at, decide)
+        match self.attempt(seen, ask, ring, at, |payload| ask.rule.quick_decide(payload, ring, at, ask.cost))
+        {
+            Attempt::Ruled(ruling) => Some(ruling),
+            _ => None,
+        }
     }
 
     // What is called from several places is inlined into none, unless it is told to.
     #[inline(always)]
-    fn charge_by<'a, R: Rule>(
+    fn attempt<'a, R: Rule>(
         &self,
-        mut seen: Word,
+        seen: Word,
         ask: Ask<'_, R>,
         ring: Ring<'a>,
         at: Moment,
         decide: impl Fn(u64) -> Option<Verdict>,
-    ) -> Option<Ruling<'a>> {
-        loop {
-            let (allowed, payload) = match decide(seen.payload())? {
-                Verdict::Allow(payload) => (true, payload),
-                Verdict::DenyAndCount(payload) => (false, payload),
-                Verdict::Deny if self.is_still(seen) => {
-                    return Some(Ruling { allowed: false, payload: seen.payload(), ring });
-                }
-                Verdict::Deny => {
-                    seen = self.reload(ask.name)?;
-                    continue;
-                }
-            };
-            if !ask.rule.stage(seen.payload(), ring, at, ask.cost, || self.is_still(seen)) {
-                seen = self.reload(ask.name)?;
-                continue;
+    ) -> Attempt<'a> {
+        let (allowed, payload) = match decide(seen.payload()) {
+            Some(Verdict::Allow(payload)) => (true, payload),
+            Some(Verdict::DenyAndCount(payload)) => (false, payload),
+            Some(Verdict::Deny) if self.is_still(seen) => {
+                return Attempt::Ruled(Ruling { allowed: false, payload: seen.payload(), ring });
             }
-            let charged = seen.charged(payload);
-            match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
-                // S1, S3, S4, S5
-                Ok(_) if self.is_of(ask.name) => return Some(Ruling { allowed, payload, ring }),
-                // The slot has had another owner since, whose word came to be the same. That one paid.
-                Ok(_) => return None,
-                Err(_) => seen = self.reload(ask.name)?,
-            }
+            Some(Verdict::Deny) => return Attempt::Changed,
+            None => return Attempt::Lost,
+        };
+        if !ask.rule.stage(seen.payload(), ring, at, ask.cost, || self.is_still(seen)) {
+            return Attempt::Changed;
+        }
+        let charged = seen.charged(payload);
+        match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
+            // S1, S3, S4, S5
+            Ok(_) if self.is_of(ask.name) => Attempt::Ruled(Ruling { allowed, payload, ring }),
+            // The slot has had another owner since, whose word came to be the same. That one paid.
+            Ok(_) => Attempt::Lost,
+            Err(_) => Attempt::Changed,
         }
     }
 

@@ -6,7 +6,8 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// How often the table's membership changed, since the limiter was built.
 ///
-/// Counted when a key is inserted or a bucket is full; a check of a key that is present counts nothing.
+/// Counted when a key is inserted, a bucket is full or threads meet; a check of a key that is present, and that nobody else
+/// charges at the same moment, counts nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -22,11 +23,16 @@ pub struct Stats {
     pub turned_away: u64,
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
     pub waved_through: u64,
+    /// How often a charge was tried again, because another thread had changed the key's word in between: how much threads
+    /// are in each other's way. A [lease](crate::Limiter::lease) takes them out of it.
+    pub retried: u64,
+    /// How often the clock was seen to step back: as far as a new key's two readings of it show.
+    pub clock_stepped_back: u64,
 }
 
 /// The counters of one shard, on lines of their own.
 #[derive(Debug)]
-pub(crate) struct Events(CachePadded<[Tally; 6]>);
+pub(crate) struct Events(CachePadded<[Tally; 8]>);
 
 impl Events {
     pub(crate) fn new() -> Self {
@@ -57,15 +63,35 @@ impl Events {
         self.count(5);
     }
 
+    pub(crate) fn retried(&self, times: u64) {
+        if times > 0 {
+            self.0[6].fetch_add(times, Relaxed);
+        }
+    }
+
+    pub(crate) fn clock_stepped_back(&self) {
+        self.count(7);
+    }
+
     /// Adds these counts to `stats`.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
-        let [inserted, recycled, handed_over, shared, turned_away, waved_through] =
-            std::array::from_fn(|event| self.0[event].load(Relaxed));
+        let [
+            inserted,
+            recycled,
+            handed_over,
+            shared,
+            turned_away,
+            waved_through,
+            retried,
+            clock_stepped_back,
+        ] = std::array::from_fn(|event| self.0[event].load(Relaxed));
         stats.inserted += inserted;
         stats.recycled += recycled;
         stats.handed_over += handed_over;
         stats.shared += shared;
         stats.turned_away += turned_away;
         stats.waved_through += waved_through;
+        stats.retried += retried;
+        stats.clock_stepped_back += clock_stepped_back;
     }
 }

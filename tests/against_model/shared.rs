@@ -27,12 +27,16 @@ pub(crate) struct Shared {
     pub(crate) marks: bool,
     /// Whether anybody reserved.
     pub(crate) bookings: bool,
+    /// Slots, with strangers: a key that owes nothing is forgotten, and with it that its refunds came out of order. Then
+    /// more may come back than by the model, but never more than was taken.
+    pub(crate) slots: bool,
 }
 
 impl Shared {
-    pub(crate) const NOTHING: Self = Self { marks: false, bookings: false };
-    pub(crate) const BOOKINGS: Self = Self { marks: false, bookings: true };
-    pub(crate) const ALL: Self = Self { marks: true, bookings: true };
+    pub(crate) const NOTHING: Self = Self { marks: false, bookings: false, slots: false };
+    pub(crate) const BOOKINGS: Self = Self { bookings: true, ..Self::NOTHING };
+    pub(crate) const ALL: Self = Self { marks: true, ..Self::BOOKINGS };
+    pub(crate) const ALL_WITH_STRANGERS: Self = Self { slots: true, ..Self::ALL };
 
     /// The most that line `number` may give back, if that can differ from what the model says.
     pub(crate) fn leeway(self, limit: &Limit, script: &Script, number: usize) -> Option<u64> {
@@ -41,6 +45,11 @@ impl Shared {
         else {
             return None;
         };
+        if self.slots
+            && let Action::Check(cost) | Action::Reserve { cost, .. } = script.lines[taken].action
+        {
+            return Some(cost);
+        }
         let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
         match limit.kind {
             Kind::TokenBucket { .. } | Kind::Meter { .. } => {

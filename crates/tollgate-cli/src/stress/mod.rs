@@ -247,6 +247,7 @@ impl Outcome<'_> {
             "handed_over": stats.handed_over,
             "shared": stats.shared,
             "turned_away": stats.turned_away,
+            "retried": stats.retried,
         })
     }
 }
@@ -296,6 +297,7 @@ impl fmt::Display for Outcome<'_> {
             let note = format!("{} shared, {} turned away", stats.shared, stats.turned_away);
             fact("slots handed over", grouped(stats.handed_over), note);
         }
+        fact("retried", grouped(stats.retried), "charges, because another thread was faster".to_owned());
         fact(
             "clock",
             format!("{:+.1} ppm", self.drift()),
