@@ -4,47 +4,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{
-    Count, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate,
-    SlidingWindow, TokenBucket, WhenFull,
-};
+use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, TokenBucket, WhenFull};
+
+#[path = "growth/keys.rs"]
+mod keys;
+
+use keys::{LIMIT, Nth, movable};
 
 type Subject = Limiter<Nth, Quota, ManualClock>;
-
-const LIMIT: u64 = 3;
-
-/// Every algorithm whose keys can move: all but the log, whose rings stay where they are.
-fn movable() -> Vec<Quota> {
-    let rate = Rate::per_hour(LIMIT);
-    vec![
-        TokenBucket::new(rate).into(),
-        LeakyBucket::meter(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingWindow::new(rate).subwindows(4).into(),
-        FixedWindow::new(rate).count(Count::All).into(),
-    ]
-}
 
 /// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
     (builder.clock(clock.clone()).build().unwrap(), clock)
-}
-
-/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
-struct Nth(u64);
-
-impl Key for Nth {
-    fn name(&self, _: &Identity) -> u64 {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 #[test]
@@ -233,57 +206,6 @@ fn a_limiter_saved_while_it_grows_forgets_nobody() {
         let forgotten = (0..before).find(|&nth| restored.check(&Nth(nth)).is_allowed());
         assert_eq!(forgotten, None);
     }
-}
-
-#[test]
-fn a_limiter_that_shrinks_forgets_nobody() {
-    let log: Quota = tollgate::SlidingLog::new(Rate::per_hour(LIMIT)).into();
-    for quota in [movable(), vec![log]].concat() {
-        let (mut limiter, clock) = limiter(quota);
-        let memory = limiter.memory();
-        clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
-        for key in 0..15_000 {
-            assert!(limiter.check(&Nth(key)).is_allowed());
-        }
-        // The spike has run out, and some keys came after it.
-        clock.advance(Duration::from_secs(3 * 3_600));
-        for key in 100..300 {
-            assert!(limiter.check_n(&Nth(key), 1 + key % LIMIT).is_allowed());
-        }
-        let owed = |limiter: &Subject| -> Vec<_> {
-            let look = |key| limiter.peek_n_at(&Nth(key), 0, limiter.now());
-            (0..400).map(|key| (look(key).remaining(), look(key).reset_after())).collect()
-        };
-        let (before, stats, used) = (owed(&limiter), limiter.stats(), limiter.memory());
-        let returned = limiter.shrink().unwrap();
-        assert_eq!((owed(&limiter), limiter.stats(), limiter.len()), (before, stats, 200), "{quota}");
-        assert_eq!((limiter.memory(), returned), (memory, used - memory), "{quota}");
-        // It goes on as before, and grows again.
-        for key in 100..300 {
-            let rest = (0..LIMIT).filter(|_| limiter.check(&Nth(key)).is_allowed()).count() as u64;
-            assert_eq!(rest, LIMIT - 1 - key % LIMIT);
-        }
-        assert!((20_000..34_000).all(|key| limiter.check(&Nth(key)).is_allowed()));
-    }
-}
-
-#[test]
-fn several_limits_shrink_together() {
-    let clock = ManualClock::new();
-    let rates = [Rate::per_second(1), Rate::per_hour(10)];
-    let mut limiter = MultiLimiter::<Nth>::builder(rates.map(TokenBucket::new))
-        .max_keys(20_000)
-        .clock(clock.clone())
-        .build()
-        .unwrap();
-    let quiet = limiter.memory();
-    assert!((0..15_000).all(|key| limiter.check_n(&Nth(key), 1).is_allowed()));
-    let used = limiter.memory();
-    clock.advance(Duration::from_secs(2 * 3_600));
-    assert!(limiter.check(&Nth(1)).is_allowed());
-    assert_eq!(limiter.shrink().unwrap(), used - quiet);
-    assert!(!limiter.check(&Nth(1)).is_allowed());
-    assert_eq!(limiter.len(), 1);
 }
 
 #[test]

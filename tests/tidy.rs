@@ -41,7 +41,7 @@ const LADDER: &[&[&str]] = &[
         "table::hold",
         "table::refunds",
         "table::saved",
-        "table::shrink",
+        "table::sweep",
         "table::memory",
     ],
     &["decision", "timer"],

@@ -1,6 +1,6 @@
 //! A key's account: what it owes, what it is given back, and who owes anything.
 
-use crate::algorithm::{Moment, Rule, Taken, Verdict};
+use crate::algorithm::{Moment, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
 use crate::sync::Ordering::Acquire;
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
@@ -27,8 +27,9 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         at: Moment,
     ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
+        let _pin = self.table.pin(ask.name);
         loop {
-            let (view, header) = self.in_sight(ask.name);
+            let (view, header) = self.in_sight(ask.rule, ask.name, at);
             let others = match view.scan(ask.name, header) {
                 Found::Mine(index, word) if view.bucket.slot(index).is_still(word) => {
                     return Ok((word.payload(), view.ring::<R>(index)));
@@ -60,13 +61,16 @@ impl<'a> View<'a> {
     /// Forgives the key what it owes. `false` when the bucket does not hold it.
     pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
         let at = rule.moment(now);
+        let _pin = self.table.pin(name);
         loop {
-            let (view, header) = self.at_home(name);
+            let (view, header) = self.at_home(rule, name, || at);
             match view.scan(name, header) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
+                    // Held while it is forgiven, so that no other key is: see `Slot::refund`.
+                    let forgiven = |payload| Some(Refund { payload: rule.forgive(payload, at), units: 0 });
                     if rule.erase(view.ring::<R>(index), || slot.is_still(word))
-                        && slot.settle(word, rule.forgive(word.payload(), at))
+                        && slot.refund(word, name, forgiven).is_some()
                     {
                         return true;
                     }
@@ -85,9 +89,10 @@ impl<'a> View<'a> {
         taken: Taken,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
+        let _pin = self.table.pin(name);
         let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
         loop {
-            let (view, header) = self.at_home(name);
+            let (view, header) = self.at_home(rule, name, || rule.moment(refunding.now()));
             match view.scan(name, header) {
                 Found::Mine(index, word) => {
                     let less = |payload| refunding.less(rule, payload);

@@ -126,6 +126,11 @@ impl Bucket {
         })
     }
 
+    /// Makes it an untouched bucket, when nobody else uses it.
+    pub(super) fn clear(&self) {
+        self.places.iter().for_each(Slot::clear);
+    }
+
     pub(super) fn overflow(&self) -> &AtomicU64 {
         self.places[0].overflow()
     }
@@ -223,12 +228,13 @@ impl<'a> View<'a> {
     ) -> (Ruling<'a>, Timestamp) {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
+        let _pin = self.table.pin(name);
         let mut shares = 0;
         let mut view = self;
         loop {
             // The overflow word first: a charge of it is only good if the header had not moved since.
             let overflow = view.bucket.overflow().load(Acquire); // B2
-            let (home, header) = view.at_home(name);
+            let (home, header) = view.at_home(rule, name, || rule.moment(now));
             if home.number() != view.number() {
                 view = home;
                 continue;
@@ -391,7 +397,7 @@ impl<'a> View<'a> {
 
     /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
     /// it then enters. `None` when the bucket changed.
-    fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
+    pub(super) fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
         let raised = |overflow: u64| {
             let (moved, owed) = (overflow.wrapping_add(GENERATION.of(1)), SHARED_PAYLOAD.get(overflow));
             // A later quota's word would not show what is added under this one.

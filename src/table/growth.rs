@@ -22,7 +22,7 @@
 //! its step taken.
 //!
 //! Checks of keys that have a slot at rest take no notice: they find it by its name, wherever the hint sends them. All
-//! others come through [`View::at_home`], which finds the bucket by the headers alone, however old the hint was.
+//! others come through [`View::belonging`], which finds the bucket by the headers alone, however old the hint was.
 //!
 //! # Orderings
 //!
@@ -54,11 +54,6 @@ impl Table {
         self.mask.load(TallyOrdering::Relaxed) as usize + 1
     }
 
-    /// Before which number all buckets in use are.
-    pub(crate) fn end(&self) -> usize {
-        self.in_use().max(self.furthest.load(TallyOrdering::Relaxed) as usize)
-    }
-
     /// The level that the table has reached.
     fn level(&self) -> u32 {
         self.in_use().trailing_zeros()
@@ -67,7 +62,7 @@ impl Table {
     /// The level of a bucket with this header; `None` before it is open.
     pub(super) fn level_of(&self, number: usize, header: Header) -> Option<u32> {
         match header.level() {
-            0 => (number < self.roots).then(|| self.roots.trailing_zeros()),
+            0 => (self.within(number) < self.roots).then(|| self.roots.trailing_zeros()),
             level => Some(level),
         }
     }
@@ -76,16 +71,27 @@ impl Table {
     pub(super) fn at(&self, number: usize) -> View<'_> {
         View { bucket: &self.buckets[number], table: self }
     }
+
+    /// A bucket's number within its half.
+    pub(super) fn within(&self, number: usize) -> usize {
+        number & (self.span - 1)
+    }
+
+    /// Which half a bucket is in.
+    pub(super) fn half_of(&self, number: usize) -> usize {
+        number / self.span
+    }
+
+    /// Before which number all buckets in use of this half are, and its first.
+    pub(super) fn reach(&self, half: usize) -> std::ops::Range<usize> {
+        let end = self.roots.max(self.furthest[half].load(TallyOrdering::Relaxed) as usize);
+        half * self.span..half * self.span + end
+    }
 }
 
-/// The number of the bucket that has the keys of this name at this level.
+/// The number of the bucket that has the keys of this name at this level, within its half.
 fn number_at(level: u32, name: u64) -> usize {
     (name & ((1 << level) - 1)) as usize
-}
-
-/// The bucket from which this one is split off.
-fn parent(number: usize) -> usize {
-    number & !(1 << number.ilog2())
 }
 
 impl<'a> View<'a> {
@@ -93,6 +99,22 @@ impl<'a> View<'a> {
     pub(super) fn number(self) -> usize {
         let offset = std::ptr::from_ref(self.bucket).addr() - self.table.buckets.as_ptr().addr();
         offset / size_of::<Bucket>()
+    }
+
+    /// The number within the bucket's half.
+    fn within(self) -> usize {
+        self.table.within(self.number())
+    }
+
+    /// The bucket of this number in the same half.
+    fn fellow(self, within: usize) -> Self {
+        self.table.at(self.number() - self.within() + within)
+    }
+
+    /// The bucket from which this one is split off.
+    fn parent(self) -> Self {
+        let number = self.within();
+        self.fellow(number & !(1 << number.ilog2()))
     }
 
     /// Whether the bucket has been opened.
@@ -106,11 +128,11 @@ impl<'a> View<'a> {
         !self.bucket.header().has_the_members_of(header)
     }
 
-    /// Whether the key of this name had its slot here and has moved.
+    /// Whether the key of this name had its slot here and has moved to a bucket that was split off.
     pub(super) fn has_lost(self, name: u64, header: Header) -> bool {
         self.table
             .level_of(self.number(), header)
-            .is_some_and(|level| number_at(level, self.whole(name)) != self.number())
+            .is_some_and(|level| number_at(level, self.whole(name)) != self.within())
     }
 
     /// A name with the bits that are known from the bucket.
@@ -118,59 +140,77 @@ impl<'a> View<'a> {
         name & !KNOWN | self.number() as u64 & KNOWN
     }
 
-    /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write.
-    pub(super) fn at_home(self, name: u64) -> (Self, Header) {
-        let (mut view, table, name) = (self, self.table, self.whole(name));
+    /// The bucket of this half to which the key belongs, and its header with nothing on the move: for whoever is about to
+    /// write. `None` when the half is being left.
+    pub(super) fn belonging(self, name: u64) -> Option<(Self, Header)> {
+        let (mut view, name) = (self, self.whole(name));
         loop {
-            let (number, header) = (view.number(), view.bucket.header());
-            match table.level_of(number, header) {
-                None => view.open(),
-                Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == number => return (view, header),
-                Some(level) => view = table.at(number_at(level, name)),
-            }
-        }
-    }
-
-    /// The bucket where the key's slot is, if it has one, and its header. Writes nothing, unless keys are on the move.
-    pub(super) fn in_sight(self, name: u64) -> (Self, Header) {
-        let (mut view, table, name) = (self, self.table, self.whole(name));
-        loop {
-            let (number, header) = (view.number(), view.bucket.header());
-            match table.level_of(number, header) {
-                None => view = table.at(parent(number)),
-                Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == number => return (view, header),
-                // Not open, when it is not: its keys are still where it splits off.
-                Some(level) => view = table.at(number_at(level, name)),
-            }
-        }
-    }
-
-    /// Takes a step towards opening this bucket: splits the nearest that is open of those it stems from.
-    fn open(self) {
-        let mut child = self.number();
-        loop {
-            let view = self.table.at(parent(child));
             let header = view.bucket.header();
+            if header.is_leaving() || header.is_gone() {
+                return None;
+            }
+            match self.table.level_of(view.number(), header) {
+                None if !view.open() => return None,
+                None => {}
+                Some(level) if header.is_splitting() => view.split(level, header),
+                Some(level) if number_at(level, name) == view.within() => return Some((view, header)),
+                Some(level) => view = self.fellow(number_at(level, name)),
+            }
+        }
+    }
+
+    /// The bucket of this half where the key's slot is, if it has one, and its header. Writes nothing, unless the bucket is
+    /// being split.
+    pub(super) fn holding(self, name: u64) -> (Self, Header) {
+        let (mut view, name) = (self, self.whole(name));
+        loop {
+            let header = view.bucket.header();
+            match self.table.level_of(view.number(), header) {
+                None => view = view.parent(),
+                Some(level) if header.is_splitting() => view.split(level, header),
+                Some(level) if number_at(level, name) == view.within() => return (view, header),
+                // Not open, when it is not: its keys are still where it splits off.
+                Some(level) => view = self.fellow(number_at(level, name)),
+            }
+        }
+    }
+
+    /// Takes a step towards opening this bucket: splits the nearest that is open of those it stems from. `false` when the half
+    /// is being left.
+    fn open(self) -> bool {
+        let mut child = self;
+        loop {
+            let view = child.parent();
+            let header = view.bucket.header();
+            if header.is_leaving() || header.is_gone() {
+                return false;
+            }
             if let Some(level) = self.table.level_of(view.number(), header) {
                 // Beyond that level the child has opened meanwhile.
-                if level <= child.ilog2() {
+                if level <= child.within().ilog2() {
                     view.split(level, header);
                 }
-                return;
+                return true;
             }
-            child = view.number();
+            child = view;
         }
     }
 
     /// Makes room for a new key in a full bucket, and says whether it did: look again.
     pub(super) fn make_room<R: Rule>(self, rule: &R, header: Header, at: Moment) -> bool {
+        let is_crowded = || self.is_crowded(rule, at);
+        self.widen(header, is_crowded)
+    }
+
+    /// The same; the table follows to the next level if it `is_crowded`.
+    pub(super) fn widen(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
         let Some(level) = self.splits(header) else { return false };
-        let mask = self.table.mask.load(TallyOrdering::Relaxed);
-        if level >= mask.count_ones() && self.is_crowded(rule, at) {
-            let (wider, order) = (mask << 1 | 1, TallyOrdering::Relaxed);
-            let _ = self.table.mask.compare_exchange(mask, wider, order, order);
+        let (mask, base) = (&self.table.mask, &self.table.base);
+        let seen = mask.load(TallyOrdering::Relaxed);
+        let is_hinted = base.load(TallyOrdering::Relaxed) as usize == self.number() - self.within();
+        if level >= seen.count_ones() && is_hinted && is_crowded() {
+            let (wider, order) = (seen << 1 | 1, TallyOrdering::Relaxed);
+            let _ = mask.compare_exchange(seen, wider, order, order);
         }
         self.split(level, header);
         true
@@ -183,20 +223,20 @@ impl<'a> View<'a> {
             number_at(level, self.whole(other)) != number_at(level, self.whole(name))
         };
         let would_part = |level| others.iter().flatten().any(|other| parts(level, other.name));
-        (level + 1..=self.table.buckets.len().ilog2()).any(would_part)
+        (level + 1..=self.table.span.ilog2()).any(would_part)
     }
 
     /// At which level the bucket may be split; `None` when there is no memory for a sibling.
     fn splits(self, header: Header) -> Option<u32> {
-        self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.buckets.len())
+        self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.span)
     }
 
     /// Whether the table is about as full as it should be: by what the bucket's neighbours hold, as if all had reached
     /// the table's level.
     fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
         let (mut slots, mut owing) = (0, 0);
-        for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
-            let neighbour = self.table.at(number % self.table.in_use());
+        for number in (0..NEIGHBOURS).map(|nth| self.within() ^ nth) {
+            let neighbour = self.fellow(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
                 slots += SLOTS << self.table.level().saturating_sub(level);
                 owing += neighbour.live(rule, at);
@@ -212,9 +252,10 @@ impl<'a> View<'a> {
             return;
         }
         // First, so that whoever misses a key here goes as far as it went.
-        self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
+        let furthest = &self.table.furthest[self.table.half_of(self.number())];
+        furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
         let sibling = self.table.at(self.number() | 1 << level).bucket;
-        let leaves = |name| number_at(level + 1, self.whole(name)) == self.number() | 1 << level;
+        let leaves = |name| number_at(level + 1, self.whole(name)) == self.within() | 1 << level;
         let is_over = || self.bucket.header() != splitting;
 
         // Nobody charges the overflow word of a bucket that can still be split: what it owes came with a saved limiter.

@@ -6,7 +6,7 @@
 //! that the allocator clears, and so commits, at once.
 #![allow(unsafe_code)]
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
@@ -26,11 +26,15 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {}
 // SAFETY: a bucket is made of atomic integers only.
 unsafe impl Zeroable for crate::table::bucket::Bucket {}
 
+/// The largest page of memory that any system uses unasked.
+#[cfg(target_os = "linux")]
+const LARGEST_PAGE: usize = 1 << 16;
+
 /// A slice of zeroes in pages of its own.
 #[derive(Debug)]
 pub(crate) struct Zeroed<T: Zeroable> {
-    /// Keeps the pages. `None` for no values.
-    _pages: Option<MmapMut>,
+    /// Keeps the memory. `None` for no values.
+    pages: Option<MmapMut>,
     start: NonNull<T>,
     len: usize,
 }
@@ -47,7 +51,7 @@ impl<T: Zeroable> Zeroed<T> {
         const { assert!(align_of::<T>() <= 4096, "a page's alignment must be enough") };
         let refused = Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) };
         if len == 0 {
-            return Ok(Self { _pages: None, start: NonNull::dangling(), len });
+            return Ok(Self { pages: None, start: NonNull::dangling(), len });
         }
         let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
         // Not all of it is going to be touched, so nothing is to be kept ready for it.
@@ -55,7 +59,32 @@ impl<T: Zeroable> Zeroed<T> {
         let Some(Ok(mut pages)) = pages else { return Err(refused) };
         let start = NonNull::new(pages.as_mut_ptr().cast()).filter(|start: &NonNull<T>| start.is_aligned());
         let Some(start) = start else { return Err(refused) };
-        Ok(Self { _pages: Some(pages), start, len })
+        Ok(Self { pages: Some(pages), start, len })
+    }
+}
+
+impl<T: Zeroable> Zeroed<T> {
+    /// Returns the memory of these values to the operating system: they are zero from here on. `false`, and nothing has
+    /// happened, where that is not to be had: on other systems than Linux, and for less than whole pages of any size.
+    pub(crate) fn release(&self, values: Range<usize>) -> bool {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            use memmap2::UncheckedAdvice::DontNeed;
+            let (offset, len) = (values.start * size_of::<T>(), values.len() * size_of::<T>());
+            let is_whole = offset.is_multiple_of(LARGEST_PAGE) && len.is_multiple_of(LARGEST_PAGE);
+            let Some(pages) = self.pages.as_ref().filter(|_| is_whole && values.end <= self.len) else {
+                return false;
+            };
+            // SAFETY: the range is within the map, which is anonymous and private, so its pages read as zero afterwards: a
+            // valid `T`. Whoever reads one at this moment reads it as it was or as zero, as after a store by another
+            // thread: a `T` is shared with other threads, and so made of atomics.
+            unsafe { pages.unchecked_advise_range(DontNeed, offset, len) }.is_ok()
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        {
+            let _ = values;
+            false
+        }
     }
 }
 
@@ -96,6 +125,19 @@ mod tests {
         let buckets = Zeroed::<Bucket>::new(3).unwrap();
         assert_eq!(buckets.len(), 3);
         assert!(buckets.iter().all(|bucket| std::ptr::from_ref(bucket).addr() % 256 == 0));
+    }
+
+    #[test]
+    fn released_memory_is_zero_and_its_neighbours_stay() {
+        let words = Zeroed::<crate::sync::AtomicU64>::new(4 << 16).unwrap();
+        words.iter().for_each(|word| word.store(7, Ordering::Relaxed));
+        let released = words.release(1 << 16..2 << 16);
+        assert_eq!(released, cfg!(target_os = "linux"));
+        let is_zero = |at: usize| words[at].load(Ordering::Relaxed) == 0;
+        assert!((0..4 << 16).all(|at| is_zero(at) == (released && at >> 16 == 1)));
+        assert!(!words.release(0..8), "less than a page");
+        assert!(!words.release(0..5 << 16), "more than there is");
+        assert!(!is_zero(0));
     }
 
     #[test]

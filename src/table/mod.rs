@@ -16,9 +16,9 @@ mod memory;
 mod name;
 pub(crate) mod refunds;
 mod saved;
-mod shrink;
 pub(crate) mod slot;
 mod stats;
+mod sweep;
 mod word;
 
 use crate::algorithm::{Moment, Rule};
@@ -28,6 +28,7 @@ use crate::sync::{AtomicU64, Tally, TallyOrdering};
 use bucket::{Bucket, SLOTS, View};
 use name::KNOWN;
 use refunds::Refunds;
+use sweep::Way;
 
 pub(crate) use look::Look;
 #[cfg(not(loom))]
@@ -69,8 +70,13 @@ pub(crate) struct Table {
     mask: Tally,
     /// How many buckets have been in use from the first.
     roots: usize,
-    /// How far siblings reach that were opened ahead of the others.
-    furthest: Tally,
+    /// Where the half begins in which keys belong. A hint as well.
+    base: Tally,
+    /// Before which number, in each half, all buckets are that were split off.
+    furthest: [Tally; 2],
+    /// Buckets a half.
+    span: usize,
+    way: Way,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -110,6 +116,11 @@ impl Size {
         self.buckets.saturating_mul(size_of::<Bucket>().saturating_add(rings))
     }
 
+    /// How many times the address space is reserved: a table that grows has a second half to shrink into.
+    fn halves(self) -> usize {
+        if self.roots < self.buckets { 2 } else { 1 }
+    }
+
     /// Slots in the table.
     pub(crate) fn slots(self) -> usize {
         self.buckets * SLOTS
@@ -121,12 +132,15 @@ impl Table {
         let entries = size.slots().saturating_mul(size.ring_len);
         Ok(Self {
             #[cfg(not(loom))]
-            buckets: Zeroed::new(size.buckets)?,
+            buckets: Zeroed::new(size.buckets * size.halves())?,
             #[cfg(loom)]
-            buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
+            buckets: (0..size.buckets * size.halves()).map(|_| Bucket::new()).collect(),
             mask: Tally::new(size.roots as u64 - 1),
             roots: size.roots,
-            furthest: Tally::new(0),
+            base: Tally::new(0),
+            furthest: [Tally::new(0), Tally::new(0)],
+            span: size.buckets,
+            way: Way::new(),
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
@@ -138,7 +152,9 @@ impl Table {
     /// The bucket of the key with this name.
     #[inline]
     pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let bucket = &self.buckets[(name & self.mask.load(TallyOrdering::Relaxed)) as usize];
+        let (mask, base) = (&self.mask, &self.base);
+        let number = name & mask.load(TallyOrdering::Relaxed) | base.load(TallyOrdering::Relaxed);
+        let bucket = &self.buckets[number as usize];
         View { bucket, table: self }
     }
 
@@ -166,7 +182,14 @@ impl Table {
 
     /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        (0..).take_while(|&number| number < self.end()).map(|number| self.at(number))
+        let (from, to) = self.way.halves();
+        from.into_iter().chain([to]).flat_map(|half| self.views_of(half))
+    }
+
+    /// Those of one half.
+    fn views_of(&self, half: usize) -> impl Iterator<Item = View<'_>> {
+        let first = self.reach(half).start;
+        (first..).take_while(move |number| self.reach(half).contains(number)).map(|number| self.at(number))
     }
 
     /// The counters that this name's bucket shares.
@@ -182,7 +205,7 @@ impl Table {
         rule: &R,
         at: Moment,
     ) -> impl Iterator<Item = u64> {
-        (class..self.end()).step_by(classes).flat_map(move |number| self.at(number).debtors(rule, at))
+        self.views().skip(class).step_by(classes).flat_map(move |view| view.debtors(rule, at))
     }
 
     /// Bytes in use.
@@ -197,7 +220,7 @@ impl Table {
 
     /// How many buckets there may be.
     pub(crate) fn buckets(&self) -> usize {
-        self.buckets.len()
+        self.span
     }
 
     /// All counts.

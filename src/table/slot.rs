@@ -98,6 +98,12 @@ impl Slot {
         Self { name: AtomicU64::new(name), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
+    /// Makes it a slot that nobody has had, when nobody else uses it.
+    pub(crate) fn clear(&self) {
+        self.name.store(UNTOUCHED, Relaxed);
+        self.word.store(Word::ZERO.bits(), Relaxed);
+    }
+
     /// In a bucket's place 0, the name is its header.
     #[inline]
     pub(crate) fn header(&self) -> &AtomicU64 {

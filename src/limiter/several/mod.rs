@@ -32,7 +32,6 @@ use std::marker::PhantomData;
 use crate::algorithm::{AnyRule, Quota, Rule, Taken, for_rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Outcome;
-use crate::error::Error;
 use crate::key::{Identity, Key};
 use crate::limiter::kept;
 use crate::table::bucket::View;
@@ -142,11 +141,6 @@ impl Limit {
         let standing = view.standing(ask, self.rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         (owed, self.table.place_of(ring))
-    }
-
-    /// Gives memory back: how many bytes.
-    fn shrink(&mut self, now: Timestamp) -> Result<usize, Error> {
-        self.table.shrink(&self.rule, self.rule.moment(now))
     }
 
     /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
@@ -283,13 +277,12 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// Returns the memory that a spike of keys took, of all limits' tables: see
     /// [`Limiter::shrink`](crate::Limiter::shrink).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`]: some of the tables may have shrunk, and nothing is forgotten.
-    pub fn shrink(&mut self) -> Result<usize, Error> {
-        let now = self.clock.now();
-        self.limits.iter_mut().map(|limit| limit.shrink(now)).sum()
+    pub fn shrink(&self) -> usize {
+        let before = self.memory();
+        for Limit { rule, table, .. } in &self.limits {
+            table.shrink(rule, || rule.moment(self.clock.now()));
+        }
+        before.saturating_sub(self.memory())
     }
 
     /// How many bytes of all the tables are in use by now: see [`Limiter::memory`](crate::Limiter::memory).

@@ -1,0 +1,325 @@
+//! Giving memory back while everybody goes on: all that is still owed moves to the other half of the table's address
+//! space, bucket by bucket, and the half that it leaves is returned to the operating system.
+//!
+//! ```text
+//!  course:  in half 0 ----> from 0 to 1 ----> in half 1 ----> from 1 to 0 ----> in half 0 ...
+//!  a bucket of the half that is left:   at rest ----> leaving ----> gone
+//! ```
+//!
+//! A bucket is left as it is split (see `growth`): its header says so, so that insertions fail; each word parts; and each
+//! key settles in the other half, in whatever slot it finds there. Whoever needs the bucket meanwhile helps. A key settles
+//! once, since two insertions of one key cannot both commit, and a helper that comes too late finds its header gone. No new
+//! key enters the other half before the bucket that it would have been in is gone: so each bucket there has room for
+//! what comes. Before it is left, slots that have run out are vacated, by whoever leaves it: that is what makes the other half
+//! smaller.
+//!
+//! *When the half that was left may be cleared.* Checks that find their key's slot do not say that they are under way: all
+//! that they can do to a bucket that is gone is to fail, since its words have parted, and cleared words are no key's. All others
+//! are *pinned*: they add one to a counter before they read the course. A half is cleared when each counter has been seen
+//! at zero after the course had changed: who adds to it later sees the new course (edge W2).
+//!
+//! # Orderings
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | W1 | the course's compare-exchange | every course load | that the other half is clear; that all buckets are gone |
+//! | W2 | a pin's end, a look for pins | a pin, a look for pins | what the pinned did; the new course |
+//! | W3 | the header's `gone` | every header load | that the bucket's keys have settled |
+
+use std::sync::{Mutex, TryLockError};
+
+use crate::algorithm::{Moment, Rule};
+use crate::sync::{AtomicU64, Ordering, TallyOrdering};
+use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, probes};
+use crate::table::header::Header;
+use crate::table::name::{VACANT, is_key, is_vacant, kept};
+use crate::table::{SHARDS, Table};
+use Ordering::{AcqRel, Acquire, Release};
+
+/// How often the counters of those under way are looked at before the clearing is left to the next call.
+const LOOKS: usize = 1_000;
+
+/// The way of the table from one half to the other.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// Twice the number of the half's turn, and 1 while keys move on to the next.
+    course: AtomicU64,
+    /// How many are under way in the long ways of the table.
+    pins: [crossbeam_utils::CachePadded<AtomicU64>; SHARDS],
+    /// How far the one who sweeps has got.
+    broom: Mutex<Broom>,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug)]
+enum Broom {
+    /// To begin: the other half is clear.
+    Idle,
+    /// To leave the bucket of this number.
+    At(usize),
+    /// To clear this half.
+    Clear(usize),
+}
+
+/// Somebody who is under way. Halves are not cleared meanwhile.
+pub(super) struct Pin<'t>(&'t AtomicU64);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Release); // W2
+    }
+}
+
+impl Way {
+    pub(super) fn new() -> Self {
+        Self {
+            course: AtomicU64::new(0),
+            pins: std::array::from_fn(|_| AtomicU64::new(0).into()),
+            broom: Mutex::new(Broom::Idle),
+        }
+    }
+
+    /// The half that keys are leaving, if they are, and the one in which they belong.
+    pub(super) fn halves(&self) -> (Option<usize>, usize) {
+        let course = self.course.load(Acquire); // W1
+        let half = |turn: u64| (turn & 1) as usize;
+        let turn = course >> 1;
+        if course & 1 == 0 { (None, half(turn)) } else { (Some(half(turn)), half(turn + 1)) }
+    }
+
+    fn advance(&self) {
+        self.course.fetch_add(1, AcqRel); // W1
+    }
+
+    /// Whether nobody is left who began before the course changed. `false`: perhaps.
+    fn is_clear_of_others(&self) -> bool {
+        let is_free = |pins: &AtomicU64| (0..LOOKS).any(|_| pins.fetch_add(0, AcqRel) == 0); // W2
+        self.pins.iter().all(|pins| is_free(pins))
+    }
+}
+
+impl Table {
+    /// Says that somebody is about to read the course, and to act by it.
+    pub(super) fn pin(&self, name: u64) -> Pin<'_> {
+        let pins = &self.way.pins[(name >> 2) as usize % SHARDS];
+        pins.fetch_add(1, AcqRel); // W2
+        Pin(pins)
+    }
+
+    /// A bucket of this half from which that of the key is found.
+    fn start(&self, half: usize, name: u64) -> View<'_> {
+        let mask = self.mask.load(TallyOrdering::Relaxed) as usize;
+        self.at(half * self.span + (name as usize & mask))
+    }
+
+    /// Goes on with giving memory back, by about `buckets` buckets: whether a round has ended. One thread at a time; others
+    /// find nothing to do.
+    pub(crate) fn sweep<R: Rule>(&self, rule: &R, mut buckets: usize, at: impl Fn() -> Moment) -> bool {
+        // What a panic of a clock left is as good as any: every step can be taken again.
+        let mut broom = match self.way.broom.try_lock() {
+            Ok(broom) => broom,
+            Err(TryLockError::Poisoned(broom)) => broom.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        if self.span == self.buckets.len() {
+            return true;
+        }
+        let begin = |half: usize| {
+            // The hints first: with whatever values of them, keys are found.
+            self.furthest[1 - half].store(0, TallyOrdering::Relaxed);
+            self.way.advance();
+            self.mask.store(self.roots as u64 - 1, TallyOrdering::Relaxed);
+            self.base.store(((1 - half) * self.span) as u64, TallyOrdering::Relaxed);
+        };
+        loop {
+            match (*broom, self.way.halves()) {
+                (Broom::Idle, (_, half)) => {
+                    begin(half);
+                    *broom = Broom::At(half * self.span);
+                }
+                (Broom::At(number), (Some(half), _)) if self.reach(half).contains(&number) => {
+                    if buckets == 0 {
+                        return false;
+                    }
+                    buckets -= 1;
+                    while self.at(number).is_open() && !self.at(number).bucket.header().is_gone() {
+                        self.at(number).leave(rule, at(), 1 - half);
+                    }
+                    *broom = Broom::At(number + 1);
+                }
+                (Broom::At(_), (Some(half), _)) => {
+                    self.way.advance();
+                    *broom = Broom::Clear(half);
+                }
+                (Broom::Clear(half), _) => {
+                    let cleared = self.way.is_clear_of_others();
+                    if cleared {
+                        self.clear(half);
+                        *broom = Broom::Idle;
+                    }
+                    return cleared;
+                }
+                (Broom::At(_), (None, _)) => {
+                    unreachable!("keys move from the beginning of a round to its end")
+                }
+            }
+        }
+    }
+
+    /// Ends the round that has begun, and goes through the whole table once.
+    pub(crate) fn shrink<R: Rule>(&self, rule: &R, at: impl Fn() -> Moment) {
+        let is_idle = || self.way.broom.try_lock().is_ok_and(|broom| matches!(*broom, Broom::Idle));
+        if is_idle() || self.sweep(rule, usize::MAX, &at) {
+            self.sweep(rule, usize::MAX, &at);
+        }
+    }
+
+    /// Makes a half that nobody uses as if nobody ever had.
+    fn clear(&self, half: usize) {
+        #[cfg(not(loom))]
+        if self.buckets.release(half * self.span..(half + 1) * self.span) {
+            return;
+        }
+        self.reach(half).for_each(|number| self.buckets[number].clear());
+    }
+
+    /// Gives the key of this whole `name` a slot in the half `to`, unless it has one or the move `is_over`.
+    fn settle(&self, to: usize, name: u64, payload: u64, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            let Some((view, header)) = self.start(to, name).belonging(name) else { return };
+            let others = match view.scan(kept(name), header) {
+                Found::Mine(..) => return,
+                Found::Moved => continue,
+                Found::Others(others) => others,
+            };
+            let vacant = probes(name).find_map(|place| {
+                let slot = others[place].filter(|slot| is_vacant(slot.name))?;
+                Some((place, slot.word))
+            });
+            let Some((place, word)) = vacant else {
+                view.widen(header, || true);
+                continue;
+            };
+            let Some(claim) = view.bucket.slot(place).claim(word, payload) else { continue };
+            claim.rename(kept(name));
+            if view.bucket.advance(header, header.committing(place, header.is_shared())) {
+                return claim.publish();
+            }
+            claim.abandon(VACANT, |payload| payload + 1);
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write, and is
+    /// [pinned](Table::pin).
+    pub(super) fn at_home<R: Rule>(self, rule: &R, name: u64, at: impl Fn() -> Moment) -> (Self, Header) {
+        let (table, name) = (self.table, self.whole(name));
+        loop {
+            let (from, to) = table.way.halves();
+            if let Some(half) = from {
+                let (view, header) = table.start(half, name).holding(name);
+                if !header.is_gone() {
+                    view.leave(rule, at(), to);
+                    continue;
+                }
+            }
+            if let Some(home) = table.start(to, name).belonging(name) {
+                return home;
+            }
+        }
+    }
+
+    /// The bucket where the key's slot is, if it has one, and its header. Writes nothing, unless keys are on the move.
+    pub(super) fn in_sight<R: Rule>(self, rule: &R, name: u64, at: Moment) -> (Self, Header) {
+        let (table, name) = (self.table, self.whole(name));
+        loop {
+            let (from, to) = table.way.halves();
+            for half in from.into_iter().chain([to]) {
+                let (view, header) = table.start(half, name).holding(name);
+                if header.is_leaving() {
+                    view.leave(rule, at, to);
+                    break;
+                }
+                if !header.is_gone() {
+                    return (view, header);
+                }
+            }
+        }
+    }
+
+    /// Moves the bucket's keys to the half `to`, or helps; returns when that is done, or something else has changed.
+    fn leave<R: Rule>(self, rule: &R, at: Moment, to: usize) {
+        let mut leaving = self.bucket.header();
+        if leaving.is_gone() {
+            return;
+        }
+        if !leaving.is_leaving() {
+            self.vacate(rule, at);
+            // A bucket that is being split is split first.
+            let (view, header) = self.holding(self.number() as u64);
+            leaving = header.leaving();
+            let is_at_rest = view.number() == self.number() && !header.is_leaving() && !header.is_gone();
+            if !is_at_rest || !self.bucket.advance(header, leaving) {
+                return;
+            }
+        }
+        let is_over = || self.bucket.header() != leaving;
+        if leaving.is_shared() {
+            let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
+            self.leave_shared(rule, leaving, overflow, to);
+        }
+        for place in 1..PLACES {
+            let stays = |name| self.has_lost(name, leaving);
+            let counts = |word| leaving.commits(place, word);
+            let parted = self.bucket.slot(place).part(|name| !stays(name), counts, is_over);
+            if is_over() {
+                return;
+            }
+            if let Some((name, word)) = parted {
+                self.table.settle(to, self.whole(name), word.payload(), is_over);
+            }
+        }
+        self.bucket.advance(leaving, leaving.gone()); // W3
+    }
+
+    /// Vacates the slots that have run out.
+    fn vacate<R: Rule>(self, rule: &R, at: Moment) {
+        for place in 1..PLACES {
+            let slot = self.bucket.slot(place);
+            let (word, name) = slot.read();
+            if is_key(name)
+                && !word.is_frozen()
+                && rule.expired(word.payload(), at)
+                && let Some(claim) = slot.claim(word, word.payload())
+            {
+                claim.abandon(VACANT, |payload| rule.bump(payload));
+            }
+        }
+    }
+
+    /// Lets the keys that belong here, and have no slot, owe together what they did in the half `to`.
+    fn leave_shared<R: Rule>(self, rule: &R, header: Header, overflow: u64, to: usize) {
+        let table = self.table;
+        let first = table.within(self.number());
+        let step = 1 << table.level_of(self.number(), header).unwrap_or(0);
+        let mut within = first;
+        // From the first on: buckets that are split meanwhile have it from where they split off.
+        while within == first || table.reach(to).contains(&(to * table.span + within)) {
+            let view = table.at(to * table.span + within);
+            if within == first || view.is_open() {
+                view.owe_more(rule, within as u64, overflow);
+            }
+            within += step;
+        }
+    }
+
+    /// Raises what the keys without a slot owe, where the key of this name belongs.
+    fn owe_more<R: Rule>(self, rule: &R, name: u64, payload: u64) {
+        while let Some((view, header)) = self.belonging(name) {
+            if view.part_with(rule, header, payload).is_some() {
+                return;
+            }
+        }
+    }
+}
