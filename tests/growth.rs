@@ -9,7 +9,7 @@ use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, T
 #[path = "growth/keys.rs"]
 mod keys;
 
-use keys::{LIMIT, Nth, movable};
+use keys::{LIMIT, Nth, movable, nobody_got_more};
 
 type Subject = Limiter<Nth, Quota, ManualClock>;
 
@@ -140,9 +140,7 @@ fn threads_that_grow_a_table_admit_each_key_exactly_its_limit() {
                 });
             }
         });
-        for (nth, admitted) in admitted.iter().enumerate() {
-            assert_eq!(admitted.load(SeqCst), LIMIT, "{quota}: key {nth}");
-        }
+        nobody_got_more(&admitted, &quota.to_string());
         assert_eq!(limiter.len(), KEYS as usize);
     }
 }

@@ -56,7 +56,7 @@ const MOST_KEYS: usize = 1 << 36;
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// How many buckets share their counters of rare events: one in so many.
-const SHARDS: usize = 16;
+const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Buckets in use from the first: enough for their numbers to tell the two lowest bits of a name.
 const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };

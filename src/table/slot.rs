@@ -19,7 +19,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `settle`, `refund` | `load`, a charge, `refund` | the slot's name, and that the header had committed |
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `part`, `receive`, `clear` | `load`, a charge, `refund` | the slot's name, and that the header had committed |
 //! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load` | that somebody has booked: see `refunds` |
@@ -98,10 +98,11 @@ impl Slot {
         Self { name: AtomicU64::new(name), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
-    /// Makes it a slot that nobody has had, when nobody else uses it.
+    /// Makes it a slot that nobody has had, when nobody can charge it any more. The name first: whoever still comes this
+    /// way and reads the word must not take it for the key's.
     pub(crate) fn clear(&self) {
         self.name.store(UNTOUCHED, Relaxed);
-        self.word.store(Word::ZERO.bits(), Relaxed);
+        self.word.store(Word::ZERO.bits(), Release); // S1
     }
 
     /// In a bucket's place 0, the name is its header.
@@ -240,7 +241,7 @@ impl Slot {
         let charged = seen.charged(payload);
         match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
             // S1, S3, S4, S5
-            Ok(_) if self.is_of(ask.name) => Attempt::Ruled(Ruling { allowed, payload, ring }),
+            Ok(_) if self.was_of(ask.name, seen) => Attempt::Ruled(Ruling { allowed, payload, ring }),
             // The slot has had another owner since, whose word came to be the same. That one paid.
             Ok(_) => Attempt::Lost,
             Err(_) => Attempt::Changed,
@@ -264,14 +265,16 @@ impl Slot {
         let charged = seen.charged(payload);
         // Under another name it was a later owner's word, which had come to be the same: that one paid.
         self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3
-            && self.is_of(ask.name)
+            && self.was_of(ask.name, seen)
     }
 
-    /// Whether a word that was just changed was the key's: also when the key has begun to move, since what was changed
-    /// before its word [parted](Self::part) moves with it, and no change is possible after.
+    /// Whether the word `seen`, which was just changed, was the key's: also when the key has begun to move, since what was
+    /// changed before its word [parted](Self::part) moves with it, and no change is possible after. Also when the slot
+    /// has been cleared since: words at rest that nobody has had are zero.
     #[inline]
-    fn is_of(&self, name: u64) -> bool {
-        is_same_key(self.name(), name)
+    fn was_of(&self, name: u64, seen: Word) -> bool {
+        let owner = self.name();
+        is_same_key(owner, name) || owner == UNTOUCHED && seen != Word::ZERO
     }
 
     /// The word as it is now, if it is at rest and the slot still has this name.
@@ -307,7 +310,7 @@ impl Slot {
         if !seen.is_frozen() {
             self.word.compare_exchange(seen.bits(), held.bits(), AcqRel, Relaxed).ok()?; // S1
         }
-        let mine = self.is_of(name);
+        let mine = self.was_of(name, seen);
         let nothing = Refund { payload: seen.payload(), units: 0 };
         let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
         let lowered = seen.charged(refund.payload);
@@ -353,15 +356,30 @@ impl Slot {
         }
     }
 
-    /// untouched -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the name, by which
-    /// it can be charged.
+    /// untouched -> held -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the name, by
+    /// which it can be charged, and held until then: no word at rest is without a name.
     pub(crate) fn receive(&self, moved: Option<(u64, Word)>) {
-        if let Some((_, word)) = moved {
-            let arrived = Word::ZERO.charged(word.payload());
-            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.bits(), Release, Relaxed); // S1
+        let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
+        if let Some(arrived) = arrived {
+            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Release, Relaxed); // S1
         }
         let name = moved.map_or(VACANT, |(name, _)| name);
         let _ = self.name.compare_exchange(UNTOUCHED, name, Release, Relaxed); // S2, S7
+        if let Some(arrived) = arrived {
+            self.release(arrived.held());
+        }
+    }
+
+    /// held or committed -> at rest, if the word is still `held`.
+    pub(crate) fn release(&self, held: Word) {
+        let released = held.published();
+        let _ = self.word.compare_exchange(held.bits(), released.bits(), Release, Relaxed); // S1
+    }
+
+    /// moved -> settled: says that the key whose word has `parted` has its slot elsewhere. What follows is seen by whoever
+    /// finds the word changed.
+    pub(crate) fn settled(&self, parted: Word) {
+        let _ = self.word.compare_exchange(parted.bits(), parted.held().bits(), AcqRel, Relaxed); // S1
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.
@@ -387,7 +405,8 @@ impl Claim<'_> {
     /// named -> at rest, nobody's: the header did not commit. The word is one that no charge in flight can expect.
     /// `name` says what it means: [`VACANT`], or [`OWED`] when the old owner still owed something.
     pub(crate) fn abandon(self, name: u64, bump: impl Fn(u64) -> u64) {
-        self.slot.name.store(name, Release); // S2, for S5; what the slot says is published by the store below
+        // Swapped, so that it comes after whatever marked the name as moving. What the slot says is published below.
+        self.slot.name.swap(name, Release); // S2, for S5
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
     }
 }

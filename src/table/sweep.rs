@@ -8,7 +8,7 @@
 //!
 //! A bucket is left as it is split (see `growth`): its header says so, so that insertions fail; each word parts; and each
 //! key settles in the other half, in whatever slot it finds there. Whoever needs the bucket meanwhile helps. A key settles
-//! once, since two insertions of one key cannot both commit, and a helper that comes too late finds its header gone. No new
+//! once, since two insertions of one key cannot both commit, and a helper that comes too late finds its old slot marked. No new
 //! key enters the other half before the bucket that it would have been in is gone: so each bucket there has room for
 //! what comes. Before it is left, slots that have run out are vacated, by whoever leaves it: that is what makes the other half
 //! smaller.
@@ -33,6 +33,8 @@ use crate::sync::{AtomicU64, Ordering, TallyOrdering};
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, probes};
 use crate::table::header::Header;
 use crate::table::name::{VACANT, is_key, is_vacant, kept};
+use crate::table::slot::Slot;
+use crate::table::word::Word;
 use crate::table::{SHARDS, Table};
 use Ordering::{AcqRel, Acquire, Release};
 
@@ -183,13 +185,25 @@ impl Table {
         self.reach(half).for_each(|number| self.buckets[number].clear());
     }
 
-    /// Gives the key of this whole `name` a slot in the half `to`, unless it has one or the move `is_over`.
-    fn settle(&self, to: usize, name: u64, payload: u64, is_over: impl Fn() -> bool) {
-        while !is_over() {
+    /// Gives the key of this whole `name` a slot in the half `to`, with what its `parted` word in the slot `from` owes;
+    /// unless it has one, or had.
+    ///
+    /// A key's new slot can be charged, and so run out and go to another, only after the old one has been marked: until
+    /// then its word stays as an insertion leaves it, which only those can charge who have seen the whole bucket gone. So
+    /// who finds the key nowhere, and then the old slot unmarked, knows that it has not been there before.
+    fn settle(&self, to: usize, name: u64, from: &Slot, parted: Word) {
+        while from.is_still(parted) {
             let Some((view, header)) = self.start(to, name).belonging(name) else { return };
             let others = match view.scan(kept(name), header) {
-                Found::Mine(..) => return,
-                Found::Moved => continue,
+                // Read anew: it may have been named by one who has not committed, and will not.
+                Found::Mine(place, word) if view.bucket.slot(place).is_still(word) => {
+                    from.settled(parted);
+                    if word.is_frozen() {
+                        view.bucket.slot(place).release(word);
+                    }
+                    return;
+                }
+                Found::Mine(..) | Found::Moved => continue,
                 Found::Others(others) => others,
             };
             let vacant = probes(name).find_map(|place| {
@@ -200,9 +214,13 @@ impl Table {
                 view.widen(header, || true);
                 continue;
             };
-            let Some(claim) = view.bucket.slot(place).claim(word, payload) else { continue };
+            if !from.is_still(parted) {
+                return;
+            }
+            let Some(claim) = view.bucket.slot(place).claim(word, parted.payload()) else { continue };
             claim.rename(kept(name));
             if view.bucket.advance(header, header.committing(place, header.is_shared())) {
+                from.settled(parted);
                 return claim.publish();
             }
             claim.abandon(VACANT, |payload| payload + 1);
@@ -272,12 +290,13 @@ impl<'a> View<'a> {
         for place in 1..PLACES {
             let stays = |name| self.has_lost(name, leaving);
             let counts = |word| leaving.commits(place, word);
-            let parted = self.bucket.slot(place).part(|name| !stays(name), counts, is_over);
+            let slot = self.bucket.slot(place);
+            let parted = slot.part(|name| !stays(name), counts, is_over);
             if is_over() {
                 return;
             }
             if let Some((name, word)) = parted {
-                self.table.settle(to, self.whole(name), word.payload(), is_over);
+                self.table.settle(to, self.whole(name), slot, word);
             }
         }
         self.bucket.advance(leaving, leaving.gone()); // W3
