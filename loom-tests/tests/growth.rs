@@ -64,7 +64,7 @@ fn a_key_that_splits_its_bucket_is_inserted_once() {
 /// An insertion that began before the split and commits after it, of a key that moves.
 #[test]
 fn a_key_inserted_into_a_bucket_that_splits_is_inserted_once() {
-    explore(Some(2), || {
+    explore(Some(1), || {
         let (limiter, clock) = growing(ONE);
         assert!(limiter.check(&X).is_allowed());
         clock.set(at(1));

@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use loom_tests::{Named, Run, Shared, X, Y, Z, admitted, explore, limiter, take, take_and_return};
-use tollgate::{Algorithm, Inherit, FixedWindow, Rate, TokenBucket, WhenFull};
+use tollgate::{Algorithm, FixedWindow, Inherit, Rate, TokenBucket, WhenFull};
 
 /// One token a second, four at most.
 const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
@@ -70,8 +70,7 @@ fn a_change_and_back_under_a_charge_mints_nothing() {
     explore(Some(3), || {
         let (limiter, _) = limiter(FOUR, WhenFull::Share);
         assert!(limiter.check_n(&X, 3).is_allowed());
-        let threads =
-            [change(&limiter, &[TWO, FOUR], Inherit::AsIs), take(&limiter, &[(X, 1), (X, 1)], X)];
+        let threads = [change(&limiter, &[TWO, FOUR], Inherit::AsIs), take(&limiter, &[(X, 1), (X, 1)], X)];
         let taken = admitted(threads) + take(&limiter, &[(X, 1), (X, 1)], X)();
         assert_eq!(taken, 1);
     });
@@ -150,7 +149,8 @@ fn a_refund_under_a_change_lowers_no_word_of_the_new_quota() {
 /// The fixed window's counts over a change.
 #[test]
 fn a_window_under_a_change_admits_what_was_there() {
-    const WINDOWS: [FixedWindow; 2] = [FixedWindow::new(Rate::per_second(3)), FixedWindow::new(Rate::per_minute(9))];
+    const WINDOWS: [FixedWindow; 2] =
+        [FixedWindow::new(Rate::per_second(3)), FixedWindow::new(Rate::per_minute(9))];
     explore(Some(3), || {
         let (limiter, _) = limiter(WINDOWS[0], WhenFull::Share);
         assert!(limiter.check_n(&X, 1).is_allowed());
