@@ -61,7 +61,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// Keys that owe nothing take no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
     /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB and
-    /// grows in place, up to 86 bytes a key until it is full: buckets are split one by one as new keys need
+    /// grows in place, up to 76 bytes a key until it is full: buckets are split one by one as new keys need
     /// room, so no check waits for more than the split of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
     /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {

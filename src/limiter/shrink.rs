@@ -37,7 +37,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// assert!(limiter.check_n(&7, 90).is_allowed());
     /// assert!(limiter.memory() > quiet);
     /// clock.advance(Duration::from_secs(10));
-    /// assert_eq!(limiter.shrink(), limiter.memory() * 31);
+    /// assert!(limiter.shrink() > 0);
     /// assert_eq!(limiter.memory(), quiet);
     /// assert_eq!(limiter.check(&7).remaining(), 18);
     /// # Ok::<(), tollgate::Error>(())

@@ -428,15 +428,12 @@ impl<'a> View<'a> {
                 ring: Ring::NONE,
             });
         };
-        let sharing = header.sharing();
-        if !self.bucket.advance(header, sharing) {
-            return None;
-        }
         let charged = SHARED_PAYLOAD.set(overflow, payload);
         self.bucket.overflow().compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
-        // The generation is short: if it came around, the header tells.
+        // The header last: an insertion that has not seen this charge cannot commit any more, and if one has, or the
+        // short generation came around, the header has moved since it was read, which was after the word.
         let ruling = Ruling { allowed: true, payload, ring: Ring::NONE };
-        self.bucket.header().has_the_members_of(sharing).then_some(ruling)
+        self.bucket.advance(header, header.sharing()).then_some(ruling)
     }
 
     #[inline]

@@ -43,10 +43,10 @@ use crate::table::name::KNOWN;
 /// How full of keys that owe something a full bucket's neighbours must be, in percent, for all to follow it to the next
 /// level. One bucket may be full by chance: then it is split alone, and every check of the keys that moved goes the long
 /// way until the others come.
-const CROWDED: usize = 40;
+const CROWDED: usize = 45;
 
 /// How many neighbours are asked.
-const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 8 };
+const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 32 };
 
 impl Table {
     /// How many buckets are in use, but for the siblings of some that were full by chance.
