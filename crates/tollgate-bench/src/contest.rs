@@ -1,0 +1,208 @@
+//! A contest: one workload, and all who do it, taking turns.
+//!
+//! Pass by pass, each contestant is asked for the same keys in the same order, so that whatever else the machine does hits
+//! all alike. What each answered is checked: nobody gets a figure for work that it did not do.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fault::Fault;
+use crate::limit::Answer;
+use crate::measure::{Outcome, Score, Unit};
+
+/// A limiter under test.
+pub(crate) trait Limits<K>: Send + Sync {
+    /// Asks for one unit.
+    fn admits(&self, key: &K) -> bool;
+
+    /// Asks for all in order, and counts the admitted.
+    fn admitted(&self, keys: &[K]) -> usize {
+        keys.iter().filter(|key| self.admits(key)).count()
+    }
+}
+
+impl<K, F: Fn(&K) -> bool + Send + Sync> Limits<K> for F {
+    fn admits(&self, key: &K) -> bool {
+        self(key)
+    }
+}
+
+/// A limiter of any kind.
+pub(crate) type Boxed<K> = Box<dyn Limits<K>>;
+
+/// One who takes part.
+pub(crate) struct Contestant<K> {
+    /// As the tables and the targets call it.
+    pub(crate) name: String,
+    /// Threads that ask at once, each for all keys.
+    pub(crate) threads: usize,
+    /// A floor decides nothing, so its answers are not checked.
+    pub(crate) is_floor: bool,
+    /// Builds it anew.
+    pub(crate) make: Box<dyn Fn() -> Boxed<K>>,
+}
+
+impl<K: 'static> Contestant<K> {
+    /// A limiter asked by one thread.
+    pub(crate) fn new<L: Limits<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
+        let make = move || -> Boxed<K> { Box::new(make()) };
+        Self { name: name.to_owned(), threads: 1, is_floor: false, make: Box::new(make) }
+    }
+
+    /// What no limiter can beat.
+    pub(crate) fn floor<L: Limits<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
+        Self { is_floor: true, ..Self::new(name, make) }
+    }
+
+    /// The same under another name.
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// The same asked by so many threads at once.
+    pub(crate) fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+}
+
+/// What is asked, and who.
+pub(crate) struct Contest<K> {
+    /// Keys that are asked for once before.
+    pub(crate) known: Vec<K>,
+    /// The keys of a pass.
+    pub(crate) asks: Asks<K>,
+    /// What everybody must answer.
+    pub(crate) answer: Answer,
+    /// Who is asked.
+    pub(crate) contestants: Vec<Contestant<K>>,
+}
+
+/// The keys of a pass.
+pub(crate) enum Asks<K> {
+    /// The same in every pass, and once before that the clock does not see.
+    Same(Vec<K>),
+    /// New ones in every pass.
+    New(fn(pass: usize, asks: usize) -> Vec<K>, usize),
+    /// New ones in every pass, of a limiter that is built anew for it.
+    Fresh(fn(pass: usize, asks: usize) -> Vec<K>, usize),
+}
+
+impl<K: Sync> Contest<K> {
+    /// Runs all passes; `tick` is called after each.
+    pub(crate) fn run(self, name: &str, passes: usize, tick: &mut dyn FnMut()) -> Result<Outcome, Fault> {
+        let mut limiters: Vec<Boxed<K>> = Vec::new();
+        for contestant in &self.contestants {
+            let limiter = (contestant.make)();
+            limiter.admitted(&self.known);
+            if let Asks::Same(keys) = &self.asks {
+                limiter.admitted(keys);
+            }
+            limiters.push(limiter);
+        }
+        let mut scores: Vec<Score> = self
+            .contestants
+            .iter()
+            .map(|contestant| Score::new(&contestant.name, contestant.is_floor))
+            .collect();
+        for pass in 0..passes {
+            let made;
+            let keys = match &self.asks {
+                Asks::Same(keys) => keys,
+                Asks::New(make, asks) | Asks::Fresh(make, asks) => {
+                    made = make(pass, *asks);
+                    &made
+                }
+            };
+            // Who begins, and so who comes after whom, changes from pass to pass.
+            for turn in 0..limiters.len() {
+                let index = (turn + pass) % limiters.len();
+                let contestant = &self.contestants[index];
+                if matches!(self.asks, Asks::Fresh(..)) {
+                    limiters[index] = (contestant.make)();
+                }
+                let (took, admitted) = together(&*limiters[index], keys, contestant.threads);
+                let asked = keys.len() * contestant.threads;
+                self.judge(name, contestant, admitted, asked)?;
+                scores[index].add(took.as_secs_f64() * 1e9 / asked as f64, admitted, asked);
+            }
+            tick();
+        }
+        Ok(Outcome { workload: name.to_owned(), unit: Unit::NanosACheck, scores })
+    }
+
+    /// Whether the contestant did what is claimed of it.
+    fn judge(
+        &self,
+        workload: &str,
+        contestant: &Contestant<K>,
+        admitted: usize,
+        asked: usize,
+    ) -> Result<(), Fault> {
+        let expected = match self.answer {
+            Answer::Allow => asked,
+            Answer::Deny => 0,
+            Answer::Either => return Ok(()),
+        };
+        if admitted == expected || contestant.is_floor {
+            return Ok(());
+        }
+        let (workload, contestant) = (workload.to_owned(), contestant.name.clone());
+        Err(Fault::Answered { workload, contestant, admitted, expected, asked })
+    }
+}
+
+/// How long `threads` threads take to ask for all keys each, and how many were admitted. They start together, and go
+/// around the keys from places of their own.
+fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> (Duration, usize) {
+    if threads == 1 {
+        let begun = Instant::now();
+        let admitted = black_box(limiter.admitted(keys));
+        return (begun.elapsed(), admitted);
+    }
+    let start = &Barrier::new(threads + 1);
+    let run = |thread: usize| {
+        let (before, after) = keys.split_at(thread * keys.len() / threads);
+        start.wait();
+        limiter.admitted(after) + limiter.admitted(before)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+        start.wait();
+        let begun = Instant::now();
+        let admitted =
+            threads.into_iter().map(|thread| thread.join().expect("a contestant does not panic")).sum();
+        (begun.elapsed(), admitted)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contest(answer: Answer, admits: fn(&u64) -> bool) -> Result<Outcome, Fault> {
+        let contestants =
+            vec![Contestant::new("right", || |_: &u64| true), Contestant::new("tried", move || admits)];
+        Contest { known: vec![], asks: Asks::Same(vec![1, 2, 3]), answer, contestants }.run(
+            "name",
+            2,
+            &mut || (),
+        )
+    }
+
+    #[test]
+    fn who_answers_something_else_gets_no_figure() {
+        assert!(contest(Answer::Allow, |_| true).is_ok());
+        let fault = contest(Answer::Allow, |&key| key != 2).err().map(|fault| fault.to_string());
+        assert_eq!(fault.as_deref(), Some("name: tried admitted 2 of 3, not 3"));
+        assert!(contest(Answer::Deny, |_| false).is_err(), "the first one admits");
+        assert!(contest(Answer::Either, |_| false).is_ok());
+    }
+
+    #[test]
+    fn every_thread_asks_for_every_key() {
+        let (_, admitted) = together(&|key: &u64| *key > 1, &[1, 2, 3], 2);
+        assert_eq!(admitted, 4);
+    }
+}
