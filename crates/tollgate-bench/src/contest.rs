@@ -73,21 +73,26 @@ pub(crate) struct Contest<K> {
     pub(crate) known: Vec<K>,
     /// The keys of a pass.
     pub(crate) asks: Asks<K>,
+    /// Turns a pass: short ones mostly fit between two of the scheduler's interruptions, but then there must be many.
+    pub(crate) turns: usize,
     /// What everybody must answer.
     pub(crate) answer: Answer,
     /// Who is asked.
     pub(crate) contestants: Vec<Contestant<K>>,
 }
 
-/// The keys of a pass.
+/// The keys of a turn.
 pub(crate) enum Asks<K> {
-    /// The same in every pass, and once before that the clock does not see.
+    /// The same in every turn, and once before that the clock does not see.
     Same(Vec<K>),
-    /// New ones in every pass.
-    New(fn(pass: usize, asks: usize) -> Vec<K>, usize),
-    /// New ones in every pass, of a limiter that is built anew for it.
-    Fresh(fn(pass: usize, asks: usize) -> Vec<K>, usize),
+    /// Others in every turn.
+    Other(Draw<K>),
+    /// Others in every turn, of a limiter that is built anew for it.
+    Fresh(Draw<K>),
 }
+
+/// Draws the keys of a turn by its number.
+type Draw<K> = Box<dyn Fn(usize) -> Vec<K>>;
 
 impl<K: Sync> Contest<K> {
     /// Runs all passes; `tick` is called after each.
@@ -106,18 +111,18 @@ impl<K: Sync> Contest<K> {
             .iter()
             .map(|contestant| Score::new(&contestant.name, contestant.is_floor))
             .collect();
-        for pass in 0..passes {
-            let made;
+        for turn in 0..passes * self.turns {
+            let drawn;
             let keys = match &self.asks {
                 Asks::Same(keys) => keys,
-                Asks::New(make, asks) | Asks::Fresh(make, asks) => {
-                    made = make(pass, *asks);
-                    &made
+                Asks::Other(draw) | Asks::Fresh(draw) => {
+                    drawn = draw(turn);
+                    &drawn
                 }
             };
-            // Who begins, and so who comes after whom, changes from pass to pass.
-            for turn in 0..limiters.len() {
-                let index = (turn + pass) % limiters.len();
+            // Who begins, and so who comes after whom, changes from turn to turn.
+            for place in 0..limiters.len() {
+                let index = (place + turn) % limiters.len();
                 let contestant = &self.contestants[index];
                 if matches!(self.asks, Asks::Fresh(..)) {
                     limiters[index] = (contestant.make)();
@@ -127,7 +132,9 @@ impl<K: Sync> Contest<K> {
                 self.judge(name, contestant, admitted, asked)?;
                 scores[index].add(took.as_secs_f64() * 1e9 / asked as f64, admitted, asked);
             }
-            tick();
+            if (turn + 1) % self.turns == 0 {
+                tick();
+            }
         }
         Ok(Outcome { workload: name.to_owned(), unit: Unit::NanosACheck, scores })
     }
@@ -184,7 +191,7 @@ mod tests {
     fn contest(answer: Answer, admits: fn(&u64) -> bool) -> Result<Outcome, Fault> {
         let contestants =
             vec![Contestant::new("right", || |_: &u64| true), Contestant::new("tried", move || admits)];
-        Contest { known: vec![], asks: Asks::Same(vec![1, 2, 3]), answer, contestants }.run(
+        Contest { known: vec![], asks: Asks::Same(vec![1, 2, 3]), turns: 1, answer, contestants }.run(
             "name",
             2,
             &mut || (),

@@ -9,14 +9,19 @@ pub(crate) fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Random numbers, the same each time (splitmix64).
-fn random() -> impl Iterator<Item = u64> {
-    (1_u64..).map(|nth| mix(42_u64.wrapping_add(nth.wrapping_mul(0x9E37_79B9_7F4A_7C15))))
+/// Random numbers from the `first`, the same each time (splitmix64).
+fn random(first: usize) -> impl Iterator<Item = u64> {
+    (1 + first as u64..).map(|nth| mix(42_u64.wrapping_add(nth.wrapping_mul(0x9E37_79B9_7F4A_7C15))))
 }
 
 /// `asks` keys out of `0..keys`, uniformly at random.
 pub(crate) fn uniform(keys: usize, asks: usize) -> Vec<u64> {
-    random().take(asks).map(|drawn| drawn % keys as u64).collect()
+    uniform_in(0, keys, asks)
+}
+
+/// The `pass`th `asks` of them.
+pub(crate) fn uniform_in(pass: usize, keys: usize, asks: usize) -> Vec<u64> {
+    random(pass * asks).take(asks).map(|drawn| drawn % keys as u64).collect()
 }
 
 /// `asks` keys out of `0..keys`, key `k` in proportion to `(k + 1)^-exponent`.
@@ -28,7 +33,7 @@ pub(crate) fn zipf(keys: usize, asks: usize, exponent: f64) -> Vec<u64> {
     let sums: Vec<f64> = weights.collect();
     let total = sums.last().copied().unwrap_or(0.0);
     // 53 bits are what a double holds.
-    let drawn = random().map(|bits| (bits >> 11) as f64 / (1_u64 << 53) as f64 * total);
+    let drawn = random(0).map(|bits| (bits >> 11) as f64 / (1_u64 << 53) as f64 * total);
     drawn.take(asks).map(|point| sums.partition_point(|&sum| sum <= point).min(keys - 1) as u64).collect()
 }
 

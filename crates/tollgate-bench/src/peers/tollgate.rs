@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Algorithm, Clock, CoarseClock, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Rate,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket, TscClock,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::contest::{Contestant, Limits};

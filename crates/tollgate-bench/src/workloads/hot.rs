@@ -9,8 +9,9 @@ use crate::peers::{
 };
 use crate::workloads::{Effort, Workload};
 
-/// Checks a pass.
-const ASKS: usize = 200_000;
+/// Checks a turn, and turns a pass.
+pub(super) const ASKS: usize = 50_000;
+pub(super) const TURNS: usize = 5;
 
 /// Room for so many keys, of which one is asked.
 const ROOM: usize = 1_000;
@@ -50,6 +51,7 @@ fn hot(name: &str, answer: Answer, who: fn(Task) -> Vec<Contestant<u64>>) -> Wor
     Workload::contest(name, move |effort: Effort| Contest {
         known: vec![7],
         asks: Asks::Same(vec![7; effort.asks(ASKS)]),
+        turns: TURNS,
         answer,
         contestants: who(Task::new(limit(answer), ROOM)),
     })
@@ -61,8 +63,8 @@ fn text(length: usize) -> Workload {
         let task = Task::new(HOT, ROOM);
         let mut contestants = keyed(task);
         contestants.extend([trusted(task), throttlecrab(task)]);
-        let keys = vec![crate::keys::text(7, length); effort.asks(ASKS / 10)];
-        Contest { known: vec![], asks: Asks::Same(keys), answer: Answer::Allow, contestants }
+        let keys = vec![crate::keys::text(7, length); effort.asks(ASKS / 2)];
+        Contest { known: vec![], asks: Asks::Same(keys), turns: TURNS, answer: Answer::Allow, contestants }
     })
 }
 
@@ -70,6 +72,12 @@ fn no_key(name: &str, answer: Answer) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let mut contestants = unkeyed(limit(answer));
         contestants.extend([floors::clock(), floors::swap(), floors::clock_and_swap()]);
-        Contest { known: vec![()], asks: Asks::Same(vec![(); effort.asks(ASKS)]), answer, contestants }
+        Contest {
+            known: vec![()],
+            asks: Asks::Same(vec![(); effort.asks(ASKS)]),
+            turns: TURNS,
+            answer,
+            contestants,
+        }
     })
 }

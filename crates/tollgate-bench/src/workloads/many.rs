@@ -11,6 +11,8 @@ const THOUSAND: usize = 1_000;
 const MILLION: usize = 1_000_000;
 /// Checks a pass.
 const ASKS: usize = MILLION;
+/// New keys a pass where there is no more room.
+const FLOOD: usize = 200_000;
 /// Of the skew of web requests.
 const EXPONENT: f64 = 0.99;
 
@@ -29,17 +31,22 @@ pub(crate) fn workloads() -> Vec<Workload> {
         zipf("1M keys Zipf 0.99, deny", Answer::Deny, everybody),
     ];
     workloads.extend([8, 32, 128].map(|size| in_batches("1M", MILLION, size)));
-    workloads.push(Workload::contest("1M new keys", |effort: Effort| Contest {
-        known: vec![],
-        asks: Asks::Fresh(keys::unique, effort.keys(MILLION)),
-        answer: Answer::Allow,
-        contestants: exact(Task::new(MANY, effort.keys(MILLION))),
+    workloads.push(Workload::contest("1M new keys", |effort: Effort| {
+        let keys = effort.keys(MILLION);
+        Contest {
+            known: vec![],
+            asks: Asks::Fresh(Box::new(move |turn| keys::unique(turn, keys))),
+            turns: 1,
+            answer: Answer::Allow,
+            contestants: exact(Task::new(MANY, keys)),
+        }
     }));
     workloads.push(Workload::contest("flood of new keys at 1M", |effort: Effort| {
         let keys = effort.keys(MILLION);
         Contest {
             known: (0..keys as u64).collect(),
-            asks: Asks::New(keys::unique, effort.asks(200_000)),
+            asks: Asks::Other(Box::new(move |turn| keys::unique(turn, effort.asks(FLOOD)))),
+            turns: 1,
             answer: Answer::Either,
             contestants: exact(Task::new(MANY, keys)),
         }
@@ -54,14 +61,15 @@ type Who = fn(Task) -> Vec<Contestant<u64>>;
 fn uniform(name: &str, keys: usize, answer: Answer, who: Who) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let keys = effort.keys(keys);
-        among(keys, keys::uniform(keys, effort.asks(ASKS)), MANY, answer, who)
+        among(keys, uniformly(keys, effort), MANY, answer, who)
     })
 }
 
 fn zipf(name: &str, answer: Answer, who: Who) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let keys = effort.keys(MILLION);
-        among(keys, keys::zipf(keys, effort.asks(ASKS), EXPONENT), SKEWED, answer, who)
+        let asks = Asks::Same(keys::zipf(keys, effort.asks(ASKS), EXPONENT));
+        among(keys, asks, SKEWED, answer, who)
     })
 }
 
@@ -70,16 +78,20 @@ fn in_batches(many: &str, keys: usize, size: usize) -> Workload {
     Workload::contest(format!("{many} keys, batches of {size}"), move |effort: Effort| {
         let keys = effort.keys(keys);
         let task = Task::new(MANY, keys);
-        let mut contest =
-            among(keys, keys::uniform(keys, effort.asks(ASKS)), MANY, Answer::Allow, |_| vec![]);
+        let mut contest = among(keys, uniformly(keys, effort), MANY, Answer::Allow, |_| vec![]);
         contest.contestants = vec![batches(task, size), governor_alone(task), floors::line(keys)];
         contest
     })
 }
 
+/// Others in each pass, since a pass may ask for a few of all keys only.
+fn uniformly(keys: usize, effort: Effort) -> Asks<u64> {
+    Asks::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.asks(ASKS))))
+}
+
 /// All keys are known, and those of a slow limit owe something until the end.
-fn among(keys: usize, asks: Vec<u64>, slow: Limit, answer: Answer, who: Who) -> Contest<u64> {
+fn among(keys: usize, asks: Asks<u64>, slow: Limit, answer: Answer, who: Who) -> Contest<u64> {
     let limit = if answer == Answer::Deny { SPENT } else { slow };
     let known = (0..keys as u64).collect();
-    Contest { known, asks: Asks::Same(asks), answer, contestants: who(Task::new(limit, keys)) }
+    Contest { known, asks, turns: 1, answer, contestants: who(Task::new(limit, keys)) }
 }

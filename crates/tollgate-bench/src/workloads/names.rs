@@ -26,6 +26,7 @@ fn uniform<K: AnyKey>(effort: Effort, name: impl Fn(u64) -> K) -> Contest<K> {
     Contest {
         known: (0..keys as u64).map(&name).collect(),
         asks: Asks::Same(keys::uniform(keys, effort.asks(MILLION / 2)).into_iter().map(&name).collect()),
+        turns: 1,
         answer: Answer::Allow,
         contestants: keyed(Task::new(MANY, keys)),
     }

@@ -56,6 +56,7 @@ fn hot(threads: usize, said: &str, answer: Answer) -> Workload {
         Contest {
             known: vec![7],
             asks: Asks::Same(vec![7; effort.asks(400_000)]),
+            turns: 1,
             answer,
             contestants: beside(tollgate(task), all, threads),
         }
@@ -68,6 +69,7 @@ fn lease(threads: usize) -> Workload {
         Contest {
             known: vec![7],
             asks: Asks::Same(vec![7; effort.asks(1_000_000)]),
+            turns: 1,
             answer: Answer::Allow,
             contestants: beside(leased(task), vec![leased(task), tollgate(task)], threads),
         }
@@ -85,6 +87,7 @@ fn many(threads: usize, name: &str, limit: Limit, answer: Answer, draw: Draw) ->
         Contest {
             known: (0..keys as u64).collect(),
             asks: Asks::Same(draw(keys, effort.asks(MILLION / 2))),
+            turns: 1,
             answer,
             contestants: beside(tollgate(task), all, threads),
         }
@@ -95,6 +98,12 @@ fn no_key(threads: usize) -> Workload {
     Workload::contest(format!("unkeyed, allow, {threads} threads"), move |effort: Effort| {
         let asks = effort.asks(400_000);
         let all = unkeyed(HOT).into_iter().map(|contestant| contestant.threads(threads)).collect();
-        Contest { known: vec![()], asks: Asks::Same(vec![(); asks]), answer: Answer::Allow, contestants: all }
+        Contest {
+            known: vec![()],
+            asks: Asks::Same(vec![(); asks]),
+            turns: 1,
+            answer: Answer::Allow,
+            contestants: all,
+        }
     })
 }
