@@ -5,11 +5,12 @@
 
 use std::hint::black_box;
 use std::sync::Barrier;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::fault::Fault;
 use crate::limit::Answer;
+use crate::machine::waited;
 use crate::measure::{Outcome, Score, Unit};
 
 /// A limiter under test.
@@ -127,10 +128,11 @@ impl<K: Sync> Contest<K> {
                 if matches!(self.asks, Asks::Fresh(..)) {
                     limiters[index] = (contestant.make)();
                 }
-                let (took, admitted) = together(&*limiters[index], keys, contestant.threads);
+                let done = together(&*limiters[index], keys, contestant.threads);
                 let asked = keys.len() * contestant.threads;
-                self.judge(name, contestant, admitted, asked)?;
-                scores[index].add(took.as_secs_f64() * 1e9 / asked as f64, admitted, asked);
+                self.judge(name, contestant, done.admitted, asked)?;
+                scores[index].add(done.took.as_secs_f64() * 1e9 / asked as f64, done.admitted, asked);
+                scores[index].waits(done.waited, done.took * contestant.threads as u32);
             }
             if (turn + 1) % self.turns == 0 {
                 tick();
@@ -160,28 +162,44 @@ impl<K: Sync> Contest<K> {
     }
 }
 
-/// How long `threads` threads take to ask for all keys each, and how many were admitted. They start together, and go
-/// around the keys from places of their own.
-fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> (Duration, usize) {
+/// What one turn came to.
+struct Turn {
+    took: Duration,
+    admitted: usize,
+    /// Of all threads together, for a processor.
+    waited: Duration,
+}
+
+/// `threads` threads ask for all keys each. They start together, and go around the keys from places of their own.
+fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> Turn {
     if threads == 1 {
-        let begun = Instant::now();
+        let (before, begun) = (waited(), Instant::now());
         let admitted = black_box(limiter.admitted(keys));
-        return (begun.elapsed(), admitted);
+        let took = begun.elapsed();
+        return Turn { took, admitted, waited: waited() - before };
     }
-    let start = &Barrier::new(threads + 1);
+    let start = &Barrier::new(threads);
     let run = |thread: usize| {
-        let (before, after) = keys.split_at(thread * keys.len() / threads);
-        start.wait();
-        limiter.admitted(after) + limiter.admitted(before)
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+        let (first, rest) = keys.split_at(thread * keys.len() / threads);
+        let before = waited();
         start.wait();
         let begun = Instant::now();
-        let admitted =
-            threads.into_iter().map(|thread| thread.join().expect("a contestant does not panic")).sum();
-        (begun.elapsed(), admitted)
-    })
+        let admitted = limiter.admitted(rest) + limiter.admitted(first);
+        (begun, Instant::now(), admitted, waited() - before)
+    };
+    let parts: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+        let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("a contestant does not panic");
+        threads.into_iter().map(join).collect()
+    });
+    // From the first that begins to the last that ends, by their own clocks: whoever started them may be late.
+    let begun = parts.iter().map(|part| part.0).min();
+    let ended = parts.iter().map(|part| part.1).max();
+    Turn {
+        took: begun.zip(ended).map_or(Duration::ZERO, |(begun, ended)| ended - begun),
+        admitted: parts.iter().map(|part| part.2).sum(),
+        waited: parts.iter().map(|part| part.3).sum(),
+    }
 }
 
 #[cfg(test)]
@@ -209,7 +227,7 @@ mod tests {
 
     #[test]
     fn every_thread_asks_for_every_key() {
-        let (_, admitted) = together(&|key: &u64| *key > 1, &[1, 2, 3], 2);
-        assert_eq!(admitted, 4);
+        let turn = together(&|key: &u64| *key > 1, &[1, 2, 3], 2);
+        assert_eq!(turn.admitted, 4);
     }
 }

@@ -46,6 +46,7 @@ fn contestant(score: &Score) -> Value {
         "passes": score.passes,
         "admitted": score.admitted.0,
         "asked": score.admitted.1,
+        "share_without_processor": score.waited_share(),
         "latencies": latencies,
     })
 }

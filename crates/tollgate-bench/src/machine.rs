@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 /// What the reader of a figure must know.
 pub(crate) struct Machine {
@@ -30,4 +31,11 @@ impl Machine {
 /// Threads that run at once.
 pub(crate) fn threads() -> usize {
     available_parallelism().map_or(1, usize::from)
+}
+
+/// How long this thread was ready to run since it began, and had no processor. Linux says it.
+pub(crate) fn waited() -> Duration {
+    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = told.split(' ').nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }

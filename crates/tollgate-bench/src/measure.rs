@@ -1,5 +1,7 @@
 //! Figures: one a pass, their medians and quartiles, and ratios within a pass.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 
 /// What a figure counts.
@@ -44,6 +46,8 @@ pub(crate) struct Score {
     pub(crate) passes: Vec<f64>,
     /// How many checks were admitted, of how many.
     pub(crate) admitted: (usize, usize),
+    /// How long its threads waited for a processor, of how long they were timed.
+    pub(crate) waited: (Duration, Duration),
     /// Every latency of all passes, where latencies are measured.
     pub(crate) latencies: Option<Histogram<u64>>,
 }
@@ -51,13 +55,31 @@ pub(crate) struct Score {
 impl Score {
     /// Nothing yet.
     pub(crate) fn new(name: &str, is_floor: bool) -> Self {
-        Self { name: name.to_owned(), is_floor, passes: Vec::new(), admitted: (0, 0), latencies: None }
+        Self {
+            name: name.to_owned(),
+            is_floor,
+            passes: Vec::new(),
+            admitted: (0, 0),
+            waited: Default::default(),
+            latencies: None,
+        }
     }
 
     /// One more pass.
     pub(crate) fn add(&mut self, figure: f64, admitted: usize, asked: usize) {
         self.passes.push(figure);
         self.admitted = (self.admitted.0 + admitted, self.admitted.1 + asked);
+    }
+
+    /// Some of the time of its threads went by without a processor.
+    pub(crate) fn waits(&mut self, waited: Duration, of: Duration) {
+        self.waited = (self.waited.0 + waited, self.waited.1 + of);
+    }
+
+    /// The share of it. Others' work does that, and not the contestant.
+    pub(crate) fn waited_share(&self) -> f64 {
+        let (waited, of) = self.waited;
+        if of.is_zero() { 0.0 } else { waited.as_secs_f64() / of.as_secs_f64() }
     }
 
     /// The figures' quartiles.

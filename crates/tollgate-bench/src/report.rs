@@ -32,8 +32,13 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         let ratio = first.filter(|first| first.name != score.name).map(|first| first.by(score));
         let ratio = ratio.map_or_else(String::new, ratio_text);
         let spread = format!("{low:.1} .. {high:.1}");
-        let _ =
-            writeln!(text, "  {:<42} {median:>13.1}   {spread:<20}  {ratio}{}", score.name, admitted(score));
+        let _ = writeln!(
+            text,
+            "  {:<42} {median:>13.1}   {spread:<20}  {ratio:<22}{}{}",
+            score.name,
+            admitted(score),
+            waited(score)
+        );
     }
     if outcome.unit == Unit::NanosAtP999 {
         text.push_str(&percentiles(outcome));
@@ -48,6 +53,12 @@ fn admitted(score: &Score) -> String {
         return String::new();
     }
     format!("   admitted {:.1} %", admitted as f64 / asked as f64 * 100.0)
+}
+
+/// Something to say where others held the processors.
+fn waited(score: &Score) -> String {
+    let share = score.waited_share();
+    if share < 0.05 { String::new() } else { format!("   {:.0} % without a processor", share * 100.0) }
 }
 
 /// The latencies of all passes together.
