@@ -63,13 +63,13 @@ fn waited(score: &Score) -> String {
 
 /// The latencies of all passes together.
 fn percentiles(outcome: &Outcome) -> String {
-    let named = PERCENTILES.map(|percentile| format!("{:>9}", format!("p{percentile}"))).concat();
-    let mut text = format!("  {:<42}{named}      max\n", "all passes, ns");
+    let named = PERCENTILES.map(|percentile| format!("{:>11}", format!("p{percentile}"))).concat();
+    let mut text = format!("  {:<42}{named}{:>11}\n", "all passes, ns", "max");
     for score in &outcome.scores {
         let Some(latencies) = &score.latencies else { continue };
-        let of = |percentile: f64| format!("{:>9}", latencies.value_at_percentile(percentile));
+        let of = |percentile: f64| format!("{:>11}", latencies.value_at_percentile(percentile));
         let figures = PERCENTILES.map(of).concat();
-        let _ = writeln!(text, "  {:<42}{figures}{:>9}", score.name, latencies.max());
+        let _ = writeln!(text, "  {:<42}{figures}{:>11}", score.name, latencies.max());
     }
     text
 }

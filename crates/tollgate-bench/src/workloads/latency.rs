@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use quanta::Clock;
@@ -14,6 +15,7 @@ use crate::contest::{Boxed, Contestant, Limits};
 use crate::fault::Fault;
 use crate::keys;
 use crate::limit::MANY;
+use crate::machine::waited;
 use crate::measure::{Outcome, Score, Unit};
 use crate::peers::{Task, exact};
 use crate::workloads::{Effort, Workload};
@@ -82,7 +84,8 @@ fn latency(name: String, company: Company, asked: Loop) -> Workload {
                     Company::Growth => first..first + effort.keys(GROWTH) as u64,
                     Company::Flood => first << 20..u64::MAX,
                 };
-                let (histogram, admitted) = beside(&*limiters[index], &asks, asked, newcomers);
+                let Measured { histogram, admitted, waited, took } =
+                    beside(&*limiters[index], &asks, asked, newcomers);
                 // Alone and while there is room nobody has a reason to refuse.
                 if company != Company::Flood && admitted != asks.len() {
                     let (workload, contestant) = (called.clone(), contestants[index].name.clone());
@@ -90,6 +93,7 @@ fn latency(name: String, company: Company, asked: Loop) -> Workload {
                     return Err(Fault::Answered { workload, contestant, admitted, expected: asked, asked });
                 }
                 scores[index].add(histogram.value_at_quantile(0.999) as f64, admitted, asks.len());
+                scores[index].waits(waited, took);
                 match &mut scores[index].latencies {
                     Some(all) => all.add(&histogram).expect("the same bounds"),
                     none => *none = Some(histogram),
@@ -102,13 +106,22 @@ fn latency(name: String, company: Company, asked: Loop) -> Workload {
     Workload { name, unit: Unit::NanosAtP999, run: Box::new(run) }
 }
 
+/// What a pass came to.
+struct Measured {
+    histogram: Histogram<u64>,
+    admitted: usize,
+    /// For a processor, of how long.
+    waited: Duration,
+    took: Duration,
+}
+
 /// Latencies of the checks, while another thread asks for newcomers, if there are any.
 fn beside(
     limiter: &dyn Limits<u64>,
     asks: &[u64],
     asked: Loop,
     mut newcomers: std::ops::Range<u64>,
-) -> (Histogram<u64>, usize) {
+) -> Measured {
     let (started, stop) = (&AtomicBool::new(newcomers.is_empty()), &AtomicBool::new(false));
     thread::scope(|scope| {
         if !newcomers.is_empty() {
@@ -128,10 +141,11 @@ fn beside(
     })
 }
 
-fn latencies(limiter: &dyn Limits<u64>, asks: &[u64], asked: Loop) -> (Histogram<u64>, usize) {
+fn latencies(limiter: &dyn Limits<u64>, asks: &[u64], asked: Loop) -> Measured {
     // Two digits, and no upper bound but the memory that it takes on the way.
     let mut histogram = Histogram::new(2).expect("two digits are within its range");
     let clock = Clock::new();
+    let (before, began) = (waited(), Instant::now());
     let begun = clock.raw();
     let mut admitted = 0;
     for (nth, key) in asks.iter().enumerate() {
@@ -150,13 +164,11 @@ fn latencies(limiter: &dyn Limits<u64>, asks: &[u64], asked: Loop) -> (Histogram
         let took = clock.delta_as_nanos(since, clock.raw()).saturating_sub(due);
         histogram.record(took).expect("it grows");
     }
-    (histogram, admitted)
+    Measured { histogram, admitted, waited: waited() - before, took: began.elapsed() }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     #[test]
@@ -168,7 +180,7 @@ mod tests {
         };
         let asks: Vec<u64> = (0..1_000).collect();
         let late = |asked| {
-            let (histogram, admitted) = latencies(&stalls, &asks, asked);
+            let Measured { histogram, admitted, .. } = latencies(&stalls, &asks, asked);
             assert_eq!((histogram.len(), admitted), (1_000, 1_000));
             histogram.value_at_quantile(0.5)
         };
