@@ -145,7 +145,7 @@ fn latencies(limiter: &dyn Limits<u64>, asks: &[u64], asked: Loop) -> Measured {
     // Two digits, and no upper bound but the memory that it takes on the way.
     let mut histogram = Histogram::new(2).expect("two digits are within its range");
     let clock = Clock::new();
-    let (before, began) = (waited(), Instant::now());
+    let (began, before) = (Instant::now(), waited());
     let begun = clock.raw();
     let mut admitted = 0;
     for (nth, key) in asks.iter().enumerate() {
