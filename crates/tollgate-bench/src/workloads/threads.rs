@@ -11,6 +11,12 @@ use crate::peers::{Task, keyed, leased, tollgate, unkeyed};
 use crate::workloads::{Effort, Workload};
 
 const MILLION: usize = 1_000_000;
+/// Checks a turn on one key, of all threads.
+const HOT_ASKS: usize = 100_000;
+/// Checks a turn among many keys.
+const ASKS: usize = 50_000;
+/// Turns a pass.
+const TURNS: usize = 5;
 
 /// Two, and powers of two as far as there are processors for them.
 fn counts() -> Vec<usize> {
@@ -27,14 +33,10 @@ fn of(threads: usize) -> Vec<Workload> {
         hot(threads, "allow", Answer::Allow),
         hot(threads, "deny", Answer::Deny),
         lease(threads),
-        many(threads, "1M keys uniform, allow", MANY, Answer::Allow, keys::uniform),
-        many(threads, "1M keys uniform, deny", SPENT, Answer::Deny, keys::uniform),
-        many(threads, "1M keys Zipf 0.99, allow", SKEWED, Answer::Allow, |keys, asks| {
-            keys::zipf(keys, asks, 0.99)
-        }),
-        many(threads, "1M keys Zipf 0.99, deny", SPENT, Answer::Deny, |keys, asks| {
-            keys::zipf(keys, asks, 0.99)
-        }),
+        many(threads, "1M keys uniform, allow", MANY, Answer::Allow, uniform),
+        many(threads, "1M keys uniform, deny", SPENT, Answer::Deny, uniform),
+        many(threads, "1M keys Zipf 0.99, allow", SKEWED, Answer::Allow, zipf),
+        many(threads, "1M keys Zipf 0.99, deny", SPENT, Answer::Deny, zipf),
         no_key(threads),
     ]
 }
@@ -55,8 +57,8 @@ fn hot(threads: usize, said: &str, answer: Answer) -> Workload {
         all.extend([floors::clock_and_swap()]);
         Contest {
             known: vec![7],
-            asks: Asks::Same(vec![7; effort.asks(400_000)]),
-            turns: 1,
+            asks: Asks::Same(vec![7; effort.asks(HOT_ASKS)]),
+            turns: TURNS,
             answer,
             contestants: beside(tollgate(task), all, threads),
         }
@@ -68,15 +70,24 @@ fn lease(threads: usize) -> Workload {
         let task = Task::new(HOT, 1_000);
         Contest {
             known: vec![7],
-            asks: Asks::Same(vec![7; effort.asks(1_000_000)]),
-            turns: 1,
+            asks: Asks::Same(vec![7; effort.asks(HOT_ASKS)]),
+            turns: TURNS,
             answer: Answer::Allow,
             contestants: beside(leased(task), vec![leased(task), tollgate(task)], threads),
         }
     })
 }
 
-type Draw = fn(usize, usize) -> Vec<u64>;
+type Draw = fn(usize, Effort) -> Asks<u64>;
+
+fn uniform(keys: usize, effort: Effort) -> Asks<u64> {
+    Asks::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.asks(ASKS))))
+}
+
+/// The same in every turn, so more of them.
+fn zipf(keys: usize, effort: Effort) -> Asks<u64> {
+    Asks::Same(keys::zipf(keys, effort.asks(4 * ASKS), 0.99))
+}
 
 fn many(threads: usize, name: &str, limit: Limit, answer: Answer, draw: Draw) -> Workload {
     Workload::contest(format!("{name}, {threads} threads"), move |effort: Effort| {
@@ -86,8 +97,8 @@ fn many(threads: usize, name: &str, limit: Limit, answer: Answer, draw: Draw) ->
         all.push(floors::line(keys));
         Contest {
             known: (0..keys as u64).collect(),
-            asks: Asks::Same(draw(keys, effort.asks(MILLION / 2))),
-            turns: 1,
+            asks: draw(keys, effort),
+            turns: TURNS,
             answer,
             contestants: beside(tollgate(task), all, threads),
         }
@@ -96,7 +107,7 @@ fn many(threads: usize, name: &str, limit: Limit, answer: Answer, draw: Draw) ->
 
 fn no_key(threads: usize) -> Workload {
     Workload::contest(format!("unkeyed, allow, {threads} threads"), move |effort: Effort| {
-        let asks = effort.asks(400_000);
+        let asks = effort.asks(HOT_ASKS);
         let all = unkeyed(HOT).into_iter().map(|contestant| contestant.threads(threads)).collect();
         Contest {
             known: vec![()],
