@@ -198,7 +198,7 @@ impl Turn {
 }
 
 /// How often an interrupted turn is taken again.
-const AGAIN: usize = 10;
+const AGAIN: usize = 5;
 
 /// `threads` threads share the keys, and start together.
 fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> Turn {

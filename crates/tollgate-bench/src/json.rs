@@ -58,6 +58,7 @@ fn target(verdict: &Verdict) -> Value {
         "bound": verdict.bound,
         "measured": verdict.measured.map(spread),
         "met": verdict.is_met,
+        "disturbed": verdict.is_disturbed,
     })
 }
 

@@ -82,6 +82,11 @@ impl Score {
         if of.is_zero() { 0.0 } else { waited.as_secs_f64() / of.as_secs_f64() }
     }
 
+    /// Whether others' work is in the figures.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.waited_share() > 0.05
+    }
+
     /// The figures' quartiles.
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.passes.clone())

@@ -57,8 +57,10 @@ fn admitted(score: &Score) -> String {
 
 /// Something to say where others held the processors.
 fn waited(score: &Score) -> String {
-    let share = score.waited_share();
-    if share < 0.05 { String::new() } else { format!("   {:.0} % without a processor", share * 100.0) }
+    if !score.is_disturbed() {
+        return String::new();
+    }
+    format!("   {:.0} % without a processor", score.waited_share() * 100.0)
 }
 
 /// The latencies of all passes together.
@@ -81,7 +83,12 @@ pub(crate) fn targets(verdicts: &[Verdict]) -> String {
         let said = if verdict.is_met { "pass" } else { "MISS" };
         let measured = verdict.measured.map_or_else(|| "not measured".to_owned(), ratio_text);
         let workload = verdict.target.workload;
-        let _ = writeln!(text, "{said:<5} {measured:<28} {:<29} {workload}: {}", verdict.bound, verdict.what);
+        let disturbed = if verdict.is_disturbed { "   (disturbed)" } else { "" };
+        let _ = writeln!(
+            text,
+            "{said:<5} {measured:<28} {:<29} {workload}: {}{disturbed}",
+            verdict.bound, verdict.what
+        );
     }
     let missed = verdicts.iter().filter(|verdict| !verdict.is_met).count();
     let _ = writeln!(text, "{missed} of {} missed", verdicts.len());

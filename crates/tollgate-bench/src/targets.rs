@@ -1,6 +1,6 @@
 //! What is to be reached, as issue 5 has it, and whether it is.
 
-use crate::measure::{Outcome, Spread};
+use crate::measure::{Outcome, Score, Spread};
 
 /// What is compared with what.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub(crate) struct Verdict {
     pub(crate) measured: Option<Spread>,
     /// Whether the bound is kept by the median.
     pub(crate) is_met: bool,
+    /// Whether others held the processors too much for it to be believed, either way.
+    pub(crate) is_disturbed: bool,
 }
 
 const fn ratio(workload: &'static str, of: &'static str, by: &'static str, bound: f64) -> Target {
@@ -104,14 +106,22 @@ impl Target {
         let or_plain = self.or_plain.map(|plain| format!(", or {plain} {unit}")).unwrap_or_default();
         let also = self.or_plain.zip(spread(of)).is_some_and(|(plain, spread)| spread.median <= plain);
         let is_met = measured.is_some_and(keeps) || also;
-        Verdict { target: self, what, bound: bound + &or_plain, measured, is_met }
+        let other = match self.figure {
+            Figure::Ratio(_, other) | Figure::Speedup(_, other) => other,
+            Figure::Plain(of) => of,
+        };
+        let is_disturbed =
+            [of, other].iter().any(|name| outcome.score(name).is_some_and(Score::is_disturbed));
+        Verdict { target: self, what, bound: bound + &or_plain, measured, is_met, is_disturbed }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::measure::{Score, Unit};
+    use crate::measure::Unit;
     use crate::workloads::workloads;
 
     fn outcome(figures: &[(&str, f64)]) -> Outcome {
@@ -143,6 +153,15 @@ mod tests {
         let target = speedup("w", "ours", "theirs", 2.0);
         assert!(target.judge(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
         assert!(!target.judge(&outcome(&[("ours", 5.1), ("theirs", 10.0)])).is_met);
+    }
+
+    #[test]
+    fn a_contestant_that_waited_for_a_processor_disturbs_its_targets() {
+        let mut outcome = outcome(&[("ours", 5.0), ("theirs", 10.0)]);
+        let target = ratio("w", "ours", "theirs", 0.5);
+        assert!(!target.judge(&outcome).is_disturbed);
+        outcome.scores[1].waits(Duration::from_millis(6), Duration::from_millis(100));
+        assert!(target.judge(&outcome).is_disturbed && target.judge(&outcome).is_met);
     }
 
     #[test]
