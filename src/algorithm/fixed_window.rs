@@ -46,7 +46,7 @@ use crate::time::{Shift, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FixedWindow {
-    rate: Rate,
+    pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }

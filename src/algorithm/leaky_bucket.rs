@@ -42,9 +42,9 @@ use crate::rate::Rate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LeakyBucket {
-    rate: Rate,
-    capacity: u64,
-    mode: Mode,
+    pub(super) rate: Rate,
+    pub(super) capacity: u64,
+    pub(super) mode: Mode,
 }
 
 /// What a leaky bucket does with a request that it admits.

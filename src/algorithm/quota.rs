@@ -7,10 +7,11 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, Carry, Change, FixedWindow, LeakyBucket, Moment, Numbers, Order, Refund, Resolution, Rule,
-    Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
+    Algorithm, Carry, Change, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund, Resolution,
+    Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
 };
 use crate::error::Error;
+use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
@@ -64,6 +65,39 @@ macro_rules! for_quota {
             Quota::SlidingLog($algorithm) => $call,
         }
     };
+}
+
+impl Quota {
+    /// So many units in so much time: what is admitted in the long run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{LeakyBucket, Quota, Rate};
+    ///
+    /// let quota = Quota::from(LeakyBucket::queue(Rate::per_second(10)).capacity(30));
+    /// assert_eq!((quota.rate(), quota.limit(), quota.is_queue()), (Rate::per_second(10), 30, true));
+    /// ```
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        for_quota!(self, algorithm => algorithm.rate)
+    }
+
+    /// The most that is admitted at once, and so the largest cost: burst, capacity, or the window's limit.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        match self {
+            Self::TokenBucket(bucket) => bucket.burst,
+            Self::LeakyBucket(bucket) => bucket.capacity,
+            _ => self.rate().count(),
+        }
+    }
+
+    /// Whether what is admitted waits for a departure time: a [`LeakyBucket::queue`].
+    #[must_use]
+    pub const fn is_queue(&self) -> bool {
+        matches!(self, Self::LeakyBucket(bucket) if matches!(bucket.mode, Mode::Queue))
+    }
 }
 
 impl fmt::Display for Quota {

@@ -43,7 +43,7 @@ use crate::time::{Shift, Timestamp, div_ceil};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingLog {
-    rate: Rate,
+    pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
     count: Count,
 }

@@ -49,7 +49,7 @@ use crate::time::{Shift, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingWindow {
-    rate: Rate,
+    pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     subwindows: Option<u32>,
     #[cfg_attr(feature = "serde", serde(default))]

@@ -35,8 +35,8 @@ use crate::rate::Rate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct TokenBucket {
-    rate: Rate,
-    burst: u64,
+    pub(super) rate: Rate,
+    pub(super) burst: u64,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     initial: Option<u64>,
 }

@@ -1,0 +1,85 @@
+//! An API with three limits, tiers by API key, a limit on trial, and counters.
+//!
+//! ```sh
+//! cargo run -p tollgate-tower --example axum --features metrics
+//! curl -i localhost:3000/search                            # a guest: 2 a second, 5 at once
+//! curl -i -H 'x-api-key: gold-7' localhost:3000/search     # a paying client: 50 a second and 10,000 an hour
+//! curl -s localhost:3000/metrics                           # what each rule said, also the one on trial
+//! ```
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+
+use axum::extract::{ConnectInfo, MatchedPath};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tollgate::{FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
+use tollgate_tower::{ClientAddress, Head, KeyBy, RateLimitLayer, Rule, Style};
+
+/// What a real server looks up in its database or reads from a signed token. A key that nobody issued is no key.
+fn is_gold(head: Head<'_>) -> bool {
+    static ISSUED: LazyLock<Vec<&[u8]>> = LazyLock::new(|| vec![b"gold-7", b"gold-8"]);
+    head.header("x-api-key").is_some_and(|key| ISSUED.contains(&key))
+}
+
+/// The key by which clients are told apart: the API key where it is a known one, else the address.
+fn client() -> KeyBy {
+    let address = ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip()));
+    KeyBy::request(move |head, key| match head.header("x-api-key").filter(|_| is_gold(head)) {
+        Some(api_key) => key.push(api_key),
+        None => key.push(KeyBy::client(address.clone()).of(head).as_bytes()),
+    })
+}
+
+fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {
+    let gold: [Quota; 2] =
+        [TokenBucket::new(Rate::per_second(50)).into(), FixedWindow::new(Rate::per_hour(10_000)).into()];
+    let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
+    RateLimitLayer::builder()
+        .rule(
+            Rule::new("client", [TokenBucket::new(Rate::per_second(2)).burst(5)])
+                .key(client())
+                .tier(is_gold, gold)
+                .skip(|head| head.path() == "/metrics"),
+        )
+        // Reports cost ten, and all clients together have a hundred units a second of each route.
+        .rule(
+            Rule::new("route", [TokenBucket::new(Rate::per_second(100))])
+                .key(route)
+                .cost(|head| if head.path() == "/reports" { 10 } else { 1 }),
+        )
+        // Would a stricter limit hurt? It counts, and refuses nobody.
+        .rule(Rule::new("stricter", [SlidingWindow::new(Rate::per_minute(20))]).key(client()).shadow())
+        .headers([Style::Ietf, Style::XRateLimit])
+        .on_limited(|refusal| {
+            println!(
+                "{} refused by {} for {:?}",
+                refusal.head().path(),
+                refusal.rule(),
+                refusal.retry_after()
+            );
+        })
+        .build()
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let app = Router::new()
+        .route("/search", get(|| async { Json(["found"]) }))
+        .route("/reports", post(|| async { "made" }))
+        .route("/metrics", get(async move || metrics.render()))
+        .layer(limits()?);
+
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port())).await?;
+    println!("http://{}", listener.local_addr()?);
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}
+
+/// The first argument, or 3000.
+fn port() -> u16 {
+    std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(3000)
+}

@@ -1,0 +1,82 @@
+//! From a request to a verdict.
+
+mod charges;
+mod held;
+mod ruling;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use held::Held;
+use held::Question;
+pub(crate) use ruling::{Denial, Verdict};
+
+use crate::headers::Styles;
+use crate::rule::{Ask, Compiled, SharedClock, Source};
+use crate::told::Hooks;
+use crate::{Head, KeyBuf};
+use ruling::Ruling;
+
+/// Sleeps for a time.
+pub(crate) type Sleep =
+    Box<dyn Fn(Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Everything that a layer knows but its answer. Held in one place by each service, so that a whole set of rules is one
+/// pointer.
+pub(crate) struct Rules {
+    pub(crate) rules: Box<[Compiled]>,
+    pub(crate) styles: Styles,
+    pub(crate) hooks: Hooks,
+    pub(crate) clock: SharedClock,
+    pub(crate) sleep: Sleep,
+    /// Whether any rule may hold a request.
+    pub(crate) may_hold: bool,
+}
+
+impl Rules {
+    /// Decides a request into `verdict`, which is empty; or a future does so, where it has to wait or to be remembered.
+    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>, verdict: &mut Verdict) -> Option<Held> {
+        if self.may_hold && self.must_hold(head) {
+            return Some(self.later(head));
+        }
+        let mut ruling = Ruling::new(self, verdict);
+        let mut key = KeyBuf::new();
+        for (index, rule) in self.rules.iter().enumerate() {
+            let goes_on = match (rule.ask(head, &mut key), &rule.source) {
+                (Ask::Nothing, _) => true,
+                (Ask::NoKey, _) => ruling.no_key(index),
+                (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], asked),
+                (Ask::Limit(_), Source::There(_)) => return Some(self.later(head)),
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        if ruling.departs_later() {
+            // Somebody came in between and it has to wait after all. What it was charged is given back.
+            drop(ruling);
+            return Some(self.later(head));
+        }
+        ruling.end();
+        None
+    }
+
+    fn must_hold(&self, head: Head<'_>) -> bool {
+        let mut key = KeyBuf::new();
+        let mut holds = |rule: &Compiled| match (rule.ask(head, &mut key), &rule.source) {
+            (Ask::Nothing | Ask::NoKey, _) => false,
+            (Ask::Limit(_), Source::There(_)) => true,
+            (Ask::Limit(asked), Source::Here(limits)) => {
+                let limits = &limits[asked.limits];
+                rule.charge_if.is_some()
+                    || !rule.shadow && limits.queue.is_some() && !limits.look(asked).delay().is_zero()
+            }
+        };
+        self.rules.iter().filter(|rule| rule.may_hold()).any(&mut holds)
+    }
+
+    fn later(self: &Arc<Self>, head: Head<'_>) -> Held {
+        let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
+        Held::new(Arc::clone(self), questions)
+    }
+}

@@ -1,0 +1,149 @@
+//! The response to come.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::decide::{Denial, Held, Rules};
+use crate::headers::Note;
+use crate::{Head, Respond};
+
+pin_project! {
+    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's, or a refusal.
+    ///
+    /// Dropped while the request waits for its turn, it gives the turn back.
+    #[must_use = "a future does nothing until it is polled"]
+    pub struct ResponseFuture<S, A, B, R>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        state: State<S, A, B, R>,
+    }
+}
+
+pin_project! {
+    #[project = Step]
+    enum State<S, A, B, R>
+    where
+        S: Service<Request<B>>,
+    {
+        Refused { response: Option<Response<R>> },
+        Serving {
+            #[pin]
+            future: S::Future,
+            note: Option<Note>,
+            // What is to be given back when the response is known.
+            held: Option<Box<Held>>,
+        },
+        // Boxed, so that requests that do not wait carry no room for it.
+        Waiting { waiting: Option<Box<Waiting<S, A, B>>> },
+    }
+}
+
+/// A request that is not decided yet, or not served.
+struct Waiting<S, A, B> {
+    held: Held,
+    /// Once it is admitted: its note, and whether its charge is remembered until the response.
+    admitted: Option<(Note, bool)>,
+    /// Not ready: what is ready may hold a permit, which nobody should have who waits.
+    service: S,
+    answer: A,
+    request: Request<B>,
+}
+
+impl<S: Service<Request<B>>, A, B, R> ResponseFuture<S, A, B, R> {
+    pub(crate) fn serving(future: S::Future, note: Note) -> Self {
+        Self { state: State::Serving { future, note: Some(note), held: None } }
+    }
+
+    pub(crate) fn refused(response: Response<R>) -> Self {
+        Self { state: State::Refused { response: Some(response) } }
+    }
+
+    pub(crate) fn waiting(held: Held, service: S, answer: A, request: Request<B>) -> Self {
+        let waiting = Waiting { held, admitted: None, service, answer, request };
+        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) } }
+    }
+}
+
+impl Rules {
+    /// The response to a refused request.
+    pub(crate) fn refuse<R>(
+        &self,
+        head: Head<'_>,
+        denial: &Denial,
+        note: Note,
+        answer: &impl Respond<R>,
+    ) -> Response<R> {
+        let mut response = answer.respond(&self.refusal(head, denial));
+        note.write_refusal(response.headers_mut(), denial.retry_after_seconds());
+        response
+    }
+}
+
+impl<S, A, B, R> Future for ResponseFuture<S, A, B, R>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    A: Respond<R>,
+{
+    type Output = Result<Response<R>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            match state.as_mut().project() {
+                Step::Refused { response } => {
+                    return Poll::Ready(Ok(response
+                        .take()
+                        .expect("a future is not polled after it is done")));
+                }
+                Step::Serving { future, note, held } => {
+                    let mut result = ready!(future.poll(context));
+                    if let Some(held) = held.take() {
+                        held.answered(
+                            result.as_ref().ok().map(|response| (response.status(), response.headers())),
+                        );
+                    }
+                    if let (Ok(response), Some(note)) = (&mut result, note.take()) {
+                        note.write(response.headers_mut());
+                    }
+                    return Poll::Ready(result);
+                }
+                Step::Waiting { waiting } => {
+                    let one = waiting.as_mut().expect("a future is not polled after it is done");
+                    if one.admitted.is_none() {
+                        let (verdict, remembers) = ready!(one.held.poll_verdict(context));
+                        let head = Head::of(&one.request);
+                        one.held.rules.tell(head, &verdict);
+                        if let Some(denial) = verdict.denial {
+                            let response = one.held.rules.refuse(head, &denial, verdict.note, &one.answer);
+                            return Poll::Ready(Ok(response));
+                        }
+                        one.admitted = Some((verdict.note, remembers));
+                    }
+                    ready!(one.service.poll_ready(context))?;
+                    let Some(one) = waiting.take() else { continue };
+                    let Waiting { held, admitted, mut service, request, .. } = *one;
+                    let (note, remembers) = admitted.unwrap_or_default();
+                    let future = service.call(request);
+                    state.set(State::Serving {
+                        future,
+                        note: Some(note),
+                        held: remembers.then(|| Box::new(held)),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, A, B, R> fmt::Debug for ResponseFuture<S, A, B, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! One limit or several: the engine's two limiters and their decisions, as one.
+//!
+//! A single limit is a [`Limiter`], which can be given another quota while it runs; several are a [`MultiLimiter`].
+
+use std::time::Duration;
+
+use tollgate::{
+    Decision, Error, Inherit, Limiter, MultiDecision, MultiLimiter, Outcome, Quota, Timestamp, WhenFull,
+};
+
+use super::SharedClock;
+use crate::headers::Numbers;
+
+#[expect(clippy::large_enum_variant, reason = "a layer has a few, and a check would follow one more pointer")]
+pub(crate) enum Engine {
+    One(Limiter<[u8], Quota, SharedClock>),
+    Several(MultiLimiter<[u8], SharedClock>),
+}
+
+/// What they decided.
+pub(crate) enum Ruled<'l> {
+    One(Decision<'l>),
+    Several(MultiDecision<'l>),
+}
+
+macro_rules! each {
+    ($value:expr, $one:ident => $call:expr) => {
+        match $value {
+            Self::One($one) => $call,
+            Self::Several($one) => $call,
+        }
+    };
+}
+
+impl Engine {
+    /// `max_keys`: as many as the engine's default, unless told.
+    pub(crate) fn new(
+        quotas: &[Quota],
+        max_keys: Option<usize>,
+        when_full: WhenFull,
+        clock: SharedClock,
+    ) -> Result<Self, Error> {
+        macro_rules! build {
+            ($builder:expr) => {{
+                let builder = $builder.when_full(when_full).clock(clock);
+                if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.build()?
+            }};
+        }
+        Ok(match quotas {
+            [quota] => Self::One(build!(Limiter::builder(*quota))),
+            several => Self::Several(build!(MultiLimiter::builder(several.iter().copied()))),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, key: &[u8], cost: u64) -> Ruled<'_> {
+        match self {
+            Self::One(limiter) => Ruled::One(limiter.check_n(key, cost)),
+            Self::Several(limiter) => Ruled::Several(limiter.check_n(key, cost)),
+        }
+    }
+
+    /// What [`check`](Self::check) would decide.
+    pub(crate) fn look(&self, key: &[u8], cost: u64) -> Ruled<'_> {
+        match self {
+            Self::One(limiter) => Ruled::One(limiter.peek_n_at(key, cost, limiter.now())),
+            Self::Several(limiter) => Ruled::Several(limiter.peek_n_at(key, cost, limiter.now())),
+        }
+    }
+
+    pub(crate) fn refund(&self, ruled: Ruled<'_>) {
+        match (self, ruled) {
+            (Self::One(limiter), Ruled::One(decision)) => limiter.refund(decision),
+            (Self::Several(limiter), Ruled::Several(decision)) => limiter.refund(decision),
+            // A decision of another limiter gives nothing back.
+            _ => 0,
+        };
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        each!(self, limiter => limiter.now())
+    }
+
+    /// Puts another quota in force. `None`: several limits cannot be changed.
+    pub(crate) fn reconfigure(&self, quota: Quota, inherit: Inherit) -> Option<Result<(), Error>> {
+        match self {
+            Self::One(limiter) => Some(limiter.reconfigure(quota, inherit)),
+            Self::Several(_) => None,
+        }
+    }
+}
+
+impl Ruled<'_> {
+    #[inline]
+    pub(crate) fn outcome(&self) -> Outcome {
+        each!(self, decision => decision.outcome())
+    }
+
+    #[inline]
+    pub(crate) fn is_allowed(&self) -> bool {
+        each!(self, decision => decision.is_allowed())
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        each!(self, decision => decision.delay())
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        each!(self, decision => decision.retry_after())
+    }
+
+    /// The number of the limit that refuses for longest.
+    pub(crate) fn refused_by(&self) -> Option<usize> {
+        match self {
+            Self::One(decision) => (!decision.is_allowed()).then_some(0),
+            Self::Several(decision) => decision.refused_by(),
+        }
+    }
+
+    /// Of each limit, whether it refuses, and its numbers.
+    #[inline]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (bool, Numbers)> {
+        let (one, several) = match self {
+            Self::One(decision) => (Some(decision), None),
+            Self::Several(decision) => (None, Some(decision)),
+        };
+        let one = one.into_iter().map(|decision| {
+            let reset = decision.retry_after().unwrap_or_else(|| decision.reset_after());
+            let numbers = Numbers { limit: decision.limit(), remaining: decision.remaining(), reset };
+            (!decision.is_allowed(), numbers)
+        });
+        let several = several.into_iter().flat_map(MultiDecision::parts).map(|part| {
+            let reset = part.retry_after().unwrap_or_else(|| part.reset_after());
+            (part.refuses(), Numbers { limit: part.limit(), remaining: part.remaining(), reset })
+        });
+        one.chain(several)
+    }
+}

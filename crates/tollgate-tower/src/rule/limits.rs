@@ -1,0 +1,160 @@
+//! Limits that are charged together, and how they announce themselves.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderValue;
+use tollgate::{Error, Inherit, Quota};
+
+use super::announced::Announced;
+use super::engine::{Engine, Ruled};
+use crate::headers::{Shown, join, seconds_up};
+
+/// The limits of a rule, of one of its tiers, or of one key.
+pub(crate) struct Limits {
+    pub(crate) engine: Engine,
+    /// The number of the first that may make a request wait.
+    pub(crate) queue: Option<usize>,
+    /// In the order in which the limits were given.
+    names: Box<[Box<str>]>,
+    announced: Announced,
+    /// Changes take turns.
+    changes: Mutex<()>,
+}
+
+impl Limits {
+    pub(crate) fn new(rule: &str, quotas: &[Quota], engine: Engine) -> Self {
+        let mut names: Vec<Box<str>> = Vec::with_capacity(quotas.len());
+        for (number, quota) in quotas.iter().enumerate() {
+            let mut name =
+                if quotas.len() == 1 { rule.to_owned() } else { format!("{rule}/{}", period(quota)) };
+            if names.iter().any(|other| **other == *name) {
+                name = format!("{name}-{}", number + 1);
+            }
+            names.push(name.into());
+        }
+        let policies = names.iter().zip(quotas).map(|(name, quota)| policy(name, quota)).collect();
+        Self {
+            engine,
+            queue: quotas.iter().position(Quota::is_queue),
+            names: names.into(),
+            announced: Announced::new(policies),
+            changes: Mutex::new(()),
+        }
+    }
+
+    /// Puts another quota in force and announces it. `None`: several limits cannot be changed.
+    pub(crate) fn reconfigure(&self, quota: Quota, inherit: Inherit) -> Option<Result<(), Error>> {
+        let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if quota.is_queue() != self.queue.is_some() {
+            return Some(Err(Error::CannotInherit { field: "mode" }));
+        }
+        let result = self.engine.reconfigure(quota, inherit)?;
+        if result.is_ok() {
+            self.announced.change(vec![policy(&self.names[0], &quota)]);
+        }
+        Some(result)
+    }
+
+    /// The name of a limit by its number.
+    pub(crate) fn name(&self, number: usize) -> &str {
+        &self.names[number]
+    }
+
+    /// What each limit shows of a decision; of a refusal, those that refuse.
+    pub(crate) fn shown<'d>(&'d self, ruled: &'d Ruled<'_>) -> impl Iterator<Item = Shown<'d>> {
+        let admitted = ruled.is_allowed();
+        let telling = ruled.parts().zip(&self.names).filter(move |((refuses, _), _)| admitted || *refuses);
+        telling.map(|((_, numbers), name)| Shown { name, numbers })
+    }
+
+    /// How the limits that refuse a request announce themselves; those of an admitted one all do.
+    pub(crate) fn policy_of(&self, ruled: &Ruled<'_>) -> Option<HeaderValue> {
+        let admitted = ruled.is_allowed();
+        let telling =
+            ruled.parts().zip(self.announced.each()).filter(|((refuses, _), _)| admitted || *refuses);
+        join(telling.map(|(_, policy)| policy))
+    }
+
+    /// How all of the limits announce themselves.
+    pub(crate) fn policy(&self) -> Option<HeaderValue> {
+        self.announced.all()
+    }
+
+    /// The same, limit by limit.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.announced.each()
+    }
+}
+
+fn policy(name: &str, quota: &Quota) -> String {
+    format!("\"{name}\";q={};w={}", quota.limit(), window(quota))
+}
+
+/// The period as it is written in rates: `s`, `min`, `h`, `d`, `10s`.
+fn period(quota: &Quota) -> String {
+    let rate = quota.rate().to_string();
+    match rate.split_once('/') {
+        Some((_, period)) if period.is_ascii() => period.to_owned(),
+        // The standard library writes microseconds with a Greek letter.
+        _ => format!("{}ns", quota.rate().period().as_nanos()),
+    }
+}
+
+/// The seconds, rounded up, in which all of the limit comes back.
+fn window(quota: &Quota) -> u64 {
+    let rate = quota.rate();
+    let nanos =
+        rate.period().as_nanos().saturating_mul(quota.limit().into()) / u128::from(rate.count().max(1));
+    seconds_up(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate::{FixedWindow, LeakyBucket, ManualClock, Rate, TokenBucket, WhenFull};
+
+    use crate::rule::SharedClock;
+
+    use super::*;
+
+    fn policies(quotas: &[Quota]) -> Vec<String> {
+        let clock: SharedClock = Arc::new(ManualClock::new());
+        let engine = Engine::new(quotas, None, WhenFull::default(), clock).unwrap();
+        Limits::new("api", quotas, engine).policies().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_policy_says_the_limit_and_the_seconds_in_which_it_comes_back() {
+        assert_eq!(
+            policies(&[TokenBucket::new(Rate::per_second(10)).burst(25).into()]),
+            ["\"api\";q=25;w=3"]
+        );
+        assert_eq!(
+            policies(&[LeakyBucket::queue(Rate::per_second(10)).capacity(3).into()]),
+            ["\"api\";q=3;w=1"]
+        );
+    }
+
+    #[test]
+    fn several_limits_are_told_apart_by_their_periods() {
+        let rates = [
+            Rate::per_second(10),
+            Rate::per_hour(1_000),
+            Rate::new(5, Duration::from_secs(10)),
+            Rate::new(1, Duration::from_micros(7)),
+            Rate::per_hour(2_000),
+        ];
+        assert_eq!(
+            policies(&rates.map(|rate| FixedWindow::new(rate).into())),
+            [
+                "\"api/s\";q=10;w=1",
+                "\"api/h\";q=1000;w=3600",
+                "\"api/10s\";q=5;w=10",
+                "\"api/7000ns\";q=1;w=1",
+                "\"api/h-5\";q=2000;w=3600"
+            ]
+        );
+    }
+}

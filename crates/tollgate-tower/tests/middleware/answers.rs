@@ -1,0 +1,190 @@
+//! What a client reads: bodies of refusals, and the headers of every response.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
+use tollgate_tower::{Http, Missing, RateLimitLayer, Respond, Rule, Style};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::{by_header, by_peer, header, of, one, request, send, status};
+
+/// The answer to the second of two requests, of a limit of one token in 2.5 seconds.
+async fn second<A: Respond<String> + Clone>(layer: &RateLimitLayer<A>) -> Response<String> {
+    assert_eq!(status(layer, "/", &[]).await, 200);
+    send(layer, request("/", &[])).await
+}
+
+fn slow() -> Rule {
+    Rule::new("api", [TokenBucket::new(Rate::new(2, Duration::from_secs(5))).burst(1)])
+}
+
+#[tokio::test]
+async fn json_by_default() {
+    let layer = one(slow()).clock(ManualClock::new()).build().unwrap();
+    let response = second(&layer).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(header(&response, "content-type"), Some("application/json"));
+    assert_eq!(header(&response, "cache-control"), Some("no-store"));
+    assert_eq!(header(&response, "retry-after"), Some("3"), "2.5 seconds, rounded up");
+    let body: Value = serde_json::from_str(response.body()).unwrap();
+    let expected =
+        json!({"error": "Too Many Requests", "rule": "api", "limit": 1, "remaining": 0, "retry_after": 3});
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn problem_details() {
+    let layer = one(slow()).clock(ManualClock::new()).answer(Http::problem()).build().unwrap();
+    let response = second(&layer).await;
+    assert_eq!(header(&response, "content-type"), Some("application/problem+json"));
+    let body: Value = serde_json::from_str(response.body()).unwrap();
+    let expected = json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "Too Many Requests",
+        "status": 429,
+        "detail": "the limit api is spent, retry after 3 s",
+        "violated-policies": ["api"],
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn plain_text() {
+    let layer = one(slow()).clock(ManualClock::new()).answer(Http::text()).build().unwrap();
+    let response = second(&layer).await;
+    assert_eq!(header(&response, "content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(response.body(), "Too Many Requests: the limit api is spent, retry after 3 s\n");
+}
+
+#[tokio::test]
+async fn a_closure_builds_the_answer_and_the_layer_adds_what_is_missing() {
+    let layer = one(slow())
+        .clock(ManualClock::new())
+        .answer(|refusal: &tollgate_tower::Refusal<'_>| {
+            assert_eq!((refusal.rule(), refusal.retry_after()), ("api", Some(Duration::from_millis(2_500))));
+            Response::builder().status(503).header("retry-after", "99").body("mine".to_owned()).unwrap()
+        })
+        .build()
+        .unwrap();
+    let response = second(&layer).await;
+    assert_eq!((response.status().as_u16(), &**response.body()), (503, "mine"));
+    assert_eq!(response.headers().get_all("retry-after").iter().collect::<Vec<_>>(), ["99"]);
+    assert_eq!(header(&response, "cache-control"), Some("no-store"));
+    assert_eq!(header(&response, "ratelimit"), Some("\"api\";r=0;t=3"));
+}
+
+#[tokio::test]
+async fn what_no_wait_will_help_has_no_retry_after() {
+    for (answer, kind) in [(Http::json(), "error"), (Http::problem(), "detail")] {
+        let layer = one(Rule::new("api", of(3)).cost(|_| 4)).answer(answer).build().unwrap();
+        let response = send(&layer, request("/", &[])).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (400, None));
+        let body: Value = serde_json::from_str(response.body()).unwrap();
+        let text = body[kind].as_str().unwrap();
+        assert!(["Cost Above Limit", "the cost is 4, but api admits at most 3"].contains(&text), "{text}");
+    }
+    let layer = one(Rule::new("api", of(3)).key(by_header("k")).missing(Missing::Refuse)).build().unwrap();
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!(response.body(), r#"{"error":"No Key To Limit By","rule":"api"}"#);
+    assert_eq!(header(&response, "retry-after"), None);
+}
+
+#[tokio::test]
+async fn retry_after_is_at_least_a_second_and_true() {
+    let clock = ManualClock::new();
+    let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(5)).burst(1)]);
+    let layer = one(rule).clock(clock.clone()).build().unwrap();
+    let response = second(&layer).await;
+    assert_eq!(header(&response, "retry-after"), Some("1"), "200 ms are no 0 seconds");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(status(&layer, "/", &[]).await, 200);
+}
+
+#[tokio::test]
+async fn every_style_on_every_response() {
+    let all = [Style::Ietf, Style::XRateLimit, Style::XRateLimitRetryAfter, Style::RateLimitTrio];
+    let layer = one(Rule::new("api", [TokenBucket::new(Rate::per_second(1)).burst(10)]).cost(|_| 9))
+        .headers(all)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let admitted = [
+        ("ratelimit", "\"api\";r=1;t=9"),
+        ("ratelimit-policy", "\"api\";q=10;w=10"),
+        ("x-ratelimit-limit", "10"),
+        ("x-ratelimit-remaining", "1"),
+        ("x-ratelimit-reset", "9"),
+        ("ratelimit-limit", "10"),
+        ("ratelimit-remaining", "1"),
+        ("ratelimit-reset", "9"),
+    ];
+    let response = send(&layer, request("/", &[])).await;
+    for (name, value) in admitted {
+        assert_eq!(header(&response, name), Some(value), "{name}");
+    }
+    for name in ["retry-after", "x-ratelimit-retry-after", "cache-control"] {
+        assert_eq!(header(&response, name), None, "{name}");
+    }
+    let response = send(&layer, request("/", &[])).await;
+    for (name, value) in [
+        ("ratelimit", "\"api\";r=1;t=8"),
+        ("ratelimit-policy", "\"api\";q=10;w=10"),
+        ("x-ratelimit-reset", "8"),
+        ("x-ratelimit-retry-after", "8"),
+        ("retry-after", "8"),
+        ("ratelimit-remaining", "1"),
+    ] {
+        assert_eq!(header(&response, name), Some(value), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn no_style_no_headers_but_retry_after() {
+    let layer = one(slow()).headers([]).clock(ManualClock::new()).build().unwrap();
+    let response = send(&layer, request("/", &[])).await;
+    assert!(response.headers().is_empty(), "{:?}", response.headers());
+    let response = send(&layer, request("/", &[])).await;
+    let mut names: Vec<_> = response.headers().keys().map(|name| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["cache-control", "content-type", "retry-after"]);
+}
+
+#[tokio::test]
+async fn retry_after_is_never_earlier_than_what_ratelimit_says() {
+    // The limit that refuses has tokens in a second; the other one is full again in hours only.
+    let rules = one(Rule::new("fast", [TokenBucket::new(Rate::per_second(1)).burst(1)]))
+        .rule(Rule::new("slow", of(100)));
+    let layer = rules.clock(ManualClock::new()).build().unwrap();
+    let response = second(&layer).await;
+    assert_eq!(header(&response, "retry-after"), Some("1"));
+    assert_eq!(header(&response, "ratelimit"), Some("\"fast\";r=0;t=1"));
+}
+
+#[tokio::test]
+async fn what_the_inner_service_says_is_not_doubled() {
+    let inner = service_fn(|_: Request<String>| async {
+        let response =
+            Response::builder().header("ratelimit", "\"inner\";r=1").header("x-ratelimit-limit", "1");
+        Ok::<_, Infallible>(response.body(String::new()).unwrap())
+    });
+    let layer =
+        one(slow()).headers([Style::Ietf, Style::XRateLimit]).clock(ManualClock::new()).build().unwrap();
+    let response = layer.layer(inner).oneshot(request("/", &[])).await.unwrap();
+    assert_eq!(response.headers().get_all("ratelimit").iter().collect::<Vec<_>>(), ["\"inner\";r=1"]);
+    assert_eq!(response.headers().get_all("x-ratelimit-limit").iter().collect::<Vec<_>>(), ["1"]);
+    assert_eq!(header(&response, "ratelimit-policy"), None);
+    assert_eq!(header(&response, "x-ratelimit-remaining"), Some("0"));
+}
+
+#[tokio::test]
+async fn a_full_queue_says_when_it_has_room() {
+    let queue = LeakyBucket::queue(Rate::new(1, Duration::from_secs(10))).capacity(1);
+    let layer = one(Rule::new("paced", [queue]).key(by_peer())).clock(ManualClock::new()).build().unwrap();
+    let client = [("peer", "192.0.2.1")];
+    assert_eq!(status(&layer, "/", &client).await, 200);
+    let response = send(&layer, request("/", &client)).await;
+    assert_eq!(header(&response, "retry-after"), Some("10"));
+}

@@ -1,0 +1,164 @@
+//! Somebody else decides, and may fail: a failure is never a refusal, nor the other way round.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::{Outcome, Quota};
+use tollgate_tower::{Backend, BuildError, OnError, RateLimitLayer, Reply, Rule, Told};
+
+use crate::support::{by_header, header, of, one, request, send, status, statuses};
+
+/// A key and a cost.
+type Seen = (Vec<u8>, u64);
+/// What was told, and by which rule.
+type Tales = Arc<Mutex<Vec<(Told, String)>>>;
+
+/// Admits the first requests of each key, or fails; across an await, as a real one does.
+#[derive(Clone, Default)]
+struct Elsewhere {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    down: Arc<Mutex<bool>>,
+}
+
+#[derive(Debug)]
+struct Down;
+
+impl fmt::Display for Down {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection refused")
+    }
+}
+
+impl std::error::Error for Down {}
+
+impl Backend for Elsewhere {
+    type Error = Down;
+
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<Reply, Down> {
+        tokio::task::yield_now().await;
+        if *self.down.lock().unwrap() {
+            return Err(Down);
+        }
+        let mut seen = self.seen.lock().unwrap();
+        let before = seen.iter().filter(|(other, _)| other == key).count() as u64;
+        let outcome = if cost > 2 {
+            Outcome::Never
+        } else if before < 2 {
+            Outcome::Allowed
+        } else {
+            Outcome::Denied
+        };
+        if outcome == Outcome::Allowed {
+            seen.push((key.to_vec(), cost));
+        }
+        Ok(Reply {
+            outcome,
+            limit: 2,
+            remaining: 1_u64.saturating_sub(before),
+            wait: Duration::from_millis(1_500),
+        })
+    }
+}
+
+/// The layer, its backend, and what was told.
+fn layer(on_error: OnError) -> (RateLimitLayer, Elsewhere, Tales) {
+    let backend = Elsewhere::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (decisions, errors) = (Arc::clone(&told), Arc::clone(&told));
+    let cost = |head: tollgate_tower::Head<'_>| if head.path() == "/vast" { 3 } else { 1 };
+    let layer = one(Rule::remote("there", backend.clone(), on_error).key(by_header("k")).cost(cost))
+        .rule(Rule::new("here", of(4)))
+        .on_decision(move |event| decisions.lock().unwrap().push((event.told(), event.rule().to_owned())))
+        .on_error(move |rule, error| errors.lock().unwrap().push((Told::Failed, format!("{rule}: {error}"))))
+        .build()
+        .unwrap();
+    (layer, backend, told)
+}
+
+#[tokio::test]
+async fn a_backend_decides_and_its_numbers_are_shown() {
+    let (layer, backend, _) = layer(OnError::Allow);
+    let response = send(&layer, request("/", &[("k", "alice")])).await;
+    assert_eq!(header(&response, "ratelimit"), Some("\"here\";r=3;t=3600, \"there\";r=1;t=2"));
+    assert_eq!(header(&response, "ratelimit-policy"), Some("\"here\";q=4;w=14400"));
+    assert_eq!(status(&layer, "/", &[("k", "alice")]).await, 200);
+    let response = send(&layer, request("/", &[("k", "alice")])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("2")));
+    assert_eq!(
+        response.body(),
+        r#"{"error":"Too Many Requests","rule":"there","limit":2,"remaining":0,"retry_after":2}"#
+    );
+    assert_eq!(status(&layer, "/vast", &[("k", "bob")]).await, 400);
+    assert_eq!(*backend.seen.lock().unwrap(), [(b"alice".to_vec(), 1), (b"alice".to_vec(), 1)]);
+    // What the backend refused cost the rule here nothing: two of four are left, and what is refused here never goes there.
+    assert_eq!(statuses(&layer, 3, &[("k", "carol")]).await, [200, 200, 429]);
+    assert_eq!(backend.seen.lock().unwrap().len(), 4);
+    assert_eq!(status(&layer, "/", &[("k", "dave")]).await, 429);
+    assert_eq!(backend.seen.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_failure_is_what_the_rule_says_and_is_told_as_a_failure() {
+    for (on_error, expected) in [
+        (OnError::Allow, vec![200, 200, 200]),
+        (OnError::Refuse, vec![503, 503, 503]),
+        (OnError::Limit(vec![Quota::from(of(2)[0])]), vec![200, 200, 429]),
+    ] {
+        let (layer, backend, told) = layer(on_error.clone());
+        *backend.down.lock().unwrap() = true;
+        assert_eq!(statuses(&layer, 3, &[("k", "alice")]).await, expected, "{on_error:?}");
+        let told = told.lock().unwrap();
+        let times =
+            |what: Told, who: &str| told.iter().filter(|(told, rule)| *told == what && rule == who).count();
+        assert_eq!(times(Told::Failed, "there"), 3);
+        assert_eq!(times(Told::Failed, "there: connection refused"), 3);
+        assert_eq!(times(Told::Limited, "there"), expected.iter().filter(|status| **status == 429).count());
+    }
+}
+
+#[tokio::test]
+async fn who_is_refused_for_a_failure_is_not_told_to_wait() {
+    let (layer, backend, _) = layer(OnError::Refuse);
+    *backend.down.lock().unwrap() = true;
+    let response = send(&layer, request("/", &[("k", "alice")])).await;
+    assert_eq!(response.body(), r#"{"error":"Rate Limiter Unavailable","rule":"there"}"#);
+    assert_eq!(header(&response, "retry-after"), None);
+    *backend.down.lock().unwrap() = false;
+    // Four are still there: what nobody could decide was not charged here.
+    let response = send(&layer, request("/", &[("k", "alice")])).await;
+    assert!(header(&response, "ratelimit").unwrap().starts_with("\"here\";r=3;"));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_the_backend_thinks_is_charged_nothing_here() {
+    struct Hangs;
+    impl Backend for Hangs {
+        type Error = Down;
+        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Down> {
+            std::future::pending().await
+        }
+    }
+    let layer = one(Rule::remote("there", Hangs, OnError::Allow)
+        .key(by_header("k"))
+        .missing(tollgate_tower::Missing::Pass))
+    .rule(Rule::new("here", of(1)))
+    .build()
+    .unwrap();
+    let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &[("k", "a")])).await;
+    assert!(gone.is_err());
+    assert_eq!(statuses(&layer, 2, &[]).await, [200, 429]);
+}
+
+#[test]
+fn what_a_backend_knows_nothing_of_is_refused_by_name() {
+    let rule = || Rule::remote("there", Elsewhere::default(), OnError::Allow);
+    for (bad, setting) in [
+        (rule().tier(|_| true, of(1)), "tier"),
+        (rule().for_key("k", of(1)), "for_key"),
+        (rule().charge_if(|_, _| true), "charge_if"),
+    ] {
+        let error = one(bad).build().unwrap_err();
+        assert_eq!(error, BuildError::Remote { rule: "there".into(), setting });
+    }
+}

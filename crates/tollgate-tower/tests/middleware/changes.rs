@@ -1,0 +1,102 @@
+//! Limits that change while they serve, without losing what keys owe.
+
+use std::time::Duration;
+
+use tollgate::{Error, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
+use tollgate_tower::{Backend, ChangeError, OnError, RateLimitLayer, Reply, Rule};
+
+use crate::support::{by_header, header, of, one, request, send, status, statuses};
+
+fn bucket(burst: u64) -> TokenBucket {
+    of(burst)[0]
+}
+
+#[tokio::test]
+async fn a_new_limit_counts_at_once_and_forgives_nobody() {
+    let clock = ManualClock::new();
+    let layer = one(Rule::new("api", of(3)).key(by_header("k"))).clock(clock.clone()).build().unwrap();
+    let serving = layer.clone();
+    assert_eq!(statuses(&serving, 4, &[("k", "a")]).await, [200, 200, 200, 429]);
+    layer.reconfigure("api", bucket(5), Inherit::Additive).unwrap();
+    let response = send(&serving, request("/", &[("k", "a")])).await;
+    assert_eq!(
+        (response.status().as_u16(), header(&response, "ratelimit-policy")),
+        (200, Some("\"api\";q=5;w=18000"))
+    );
+    assert_eq!(statuses(&serving, 2, &[("k", "a")]).await, [200, 429], "the three that it owes count");
+    assert_eq!(statuses(&serving, 6, &[("k", "b")]).await, [200, 200, 200, 200, 200, 429]);
+    layer.reconfigure("api", bucket(2), Inherit::AsIs).unwrap();
+    assert_eq!(statuses(&serving, 1, &[("k", "a")]).await, [429]);
+    assert_eq!(statuses(&serving, 3, &[("k", "c")]).await, [200, 200, 429]);
+    clock.advance(Duration::from_secs(3_600));
+    let response = send(&serving, request("/", &[("k", "a")])).await;
+    assert_eq!(
+        (response.status().as_u16(), header(&response, "ratelimit-policy")),
+        (200, Some("\"api\";q=2;w=7200"))
+    );
+}
+
+#[tokio::test]
+async fn a_tier_and_a_key_change_by_themselves() {
+    let rule = Rule::new("api", of(1)).key(by_header("k")).tier(|head| head.path() == "/gold", of(1));
+    let layer = one(rule.for_key("partner", of(1))).build().unwrap();
+    layer.reconfigure_tier("api", 1, bucket(2), Inherit::Additive).unwrap();
+    layer.reconfigure_key("api", "partner", bucket(3), Inherit::Additive).unwrap();
+    assert_eq!(statuses(&layer, 2, &[("k", "a")]).await, [200, 429]);
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&layer, "/gold", &[("k", "a")]).await, expected);
+    }
+    assert_eq!(statuses(&layer, 4, &[("k", "partner")]).await, [200, 200, 200, 429]);
+}
+
+#[test]
+fn what_cannot_change_is_said_by_name_and_stays() {
+    struct Nobody;
+    impl Backend for Nobody {
+        type Error = std::convert::Infallible;
+        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Self::Error> {
+            std::future::pending().await
+        }
+    }
+    let several = [Quota::from(bucket(1)), FixedWindow::new(Rate::per_hour(1)).into()];
+    let layer: RateLimitLayer = one(Rule::new("one", of(1)))
+        .rule(Rule::new("several", several))
+        .rule(Rule::new("meter", [LeakyBucket::meter(Rate::per_second(1))]))
+        .rule(Rule::remote("there", Nobody, OnError::Refuse))
+        .build()
+        .unwrap();
+    let change = |rule: &str, quota: Quota| layer.reconfigure(rule, quota, Inherit::AsIs).unwrap_err();
+    let rule = |name: &str| name.to_owned();
+    assert_eq!(change("none", bucket(1).into()), ChangeError::NoRule { rule: rule("none") });
+    assert_eq!(change("several", bucket(1).into()), ChangeError::Several { rule: rule("several") });
+    assert_eq!(change("there", bucket(1).into()), ChangeError::Remote { rule: rule("there") });
+    assert!(matches!(change("one", bucket(0).into()), ChangeError::Limit { .. }));
+    assert!(matches!(change("one", FixedWindow::new(Rate::per_hour(1)).into()), ChangeError::Limit { .. }));
+    let queue = LeakyBucket::queue(Rate::per_second(1)).into();
+    let error = Error::CannotInherit { field: "mode" };
+    assert_eq!(change("meter", queue), ChangeError::Limit { rule: rule("meter"), error });
+    let tier = layer.reconfigure_tier("one", 1, bucket(1), Inherit::AsIs);
+    assert_eq!(tier, Err(ChangeError::NoTier { rule: rule("one"), tier: 1 }));
+    let key = layer.reconfigure_key("one", "k", bucket(1), Inherit::AsIs);
+    assert_eq!(key, Err(ChangeError::NoKey { rule: rule("one") }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_go_on_while_limits_change_and_are_admitted_no_more_than_the_largest() {
+    let layer = one(Rule::new("api", of(100))).clock(ManualClock::new()).build().unwrap();
+    let serving = layer.clone();
+    let requests = tokio::spawn(async move {
+        let mut admitted = 0;
+        for _ in 0..500 {
+            admitted += usize::from(status(&serving, "/", &[]).await == 200);
+            tokio::task::yield_now().await;
+        }
+        admitted
+    });
+    for burst in (100..=200).chain((150..200).rev()) {
+        layer.reconfigure("api", bucket(burst), Inherit::Additive).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let admitted = requests.await.unwrap();
+    assert!((100..=200).contains(&admitted), "{admitted}");
+}

@@ -1,0 +1,62 @@
+//! gRPC: a tonic server with its own client, over a real socket.
+
+use http::{HeaderValue, Request};
+use tollgate::{ManualClock, Rate, TokenBucket};
+use tollgate_tower::{ClientAddress, Grpc, KeyBy, Missing, Rule};
+use tonic::Code;
+use tonic::transport::server::TcpConnectInfo;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::{by_header, of, one};
+
+#[tokio::test]
+async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
+    let client = ClientAddress::connection(|info: &TcpConnectInfo| Some(info.remote_addr()?.ip()));
+    let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(2)]).key(KeyBy::client(client));
+    let layer = one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap();
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_, health) = tonic_health::server::health_reporter();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    tokio::spawn(
+        tonic::transport::Server::builder().layer(layer).add_service(health).serve_with_incoming(incoming),
+    );
+
+    let endpoint = tonic::transport::Endpoint::new(format!("http://{address}")).unwrap();
+    let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+    for left in ["1", "0"] {
+        let response = client.check(HealthCheckRequest::default()).await.unwrap();
+        let said = response.metadata().get("ratelimit").unwrap().to_str().unwrap();
+        assert!(said.starts_with(&format!("\"rpc\";r={left};")), "{said}");
+    }
+    let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(status.message(), "the limit rpc is spent, retry after 1 s");
+    assert_eq!(status.metadata().get("retry-after").unwrap(), "1");
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "500");
+}
+
+#[tokio::test]
+async fn every_reason_has_a_status_of_its_own() {
+    async fn answer(rule: Rule) -> (HeaderValue, Option<HeaderValue>) {
+        let inner = service_fn(|_: Request<()>| async {
+            Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+        });
+        let layer = one(rule).answer(Grpc).build().unwrap();
+        let response = layer.layer(inner).oneshot(Request::new(())).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), response.headers()["content-type"].as_bytes()),
+            (200, &b"application/grpc"[..])
+        );
+        (response.headers()["grpc-status"].clone(), response.headers().get("grpc-retry-pushback-ms").cloned())
+    }
+    assert_eq!(
+        answer(Rule::new("a", of(1)).cost(|_| 2)).await,
+        ("3".parse().unwrap(), Some("-1".parse().unwrap()))
+    );
+    let keyed = Rule::new("a", of(1)).key(by_header("k")).missing(Missing::Refuse);
+    assert_eq!(answer(keyed).await, ("16".parse().unwrap(), Some("-1".parse().unwrap())));
+}

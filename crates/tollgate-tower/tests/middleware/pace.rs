@@ -1,0 +1,224 @@
+//! Requests that wait for their turn, in tokio's paused time: nothing really sleeps.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::support::{Echo, TokioClock, TokioTimer, by_peer, of, one, request, send, status};
+use tokio::time::Instant;
+use tollgate::{Clock, LeakyBucket, Quota, Rate, Timestamp, TokenBucket};
+use tollgate_tower::{RateLimitLayer, Rule};
+use tower::{Layer, ServiceExt};
+
+fn queue(per_second: u64, capacity: u64) -> Quota {
+    LeakyBucket::queue(Rate::per_second(per_second)).capacity(capacity).into()
+}
+
+fn layer(rule: Rule) -> RateLimitLayer {
+    one(rule.key(by_peer())).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+}
+
+/// So many at once: the status of each, and after how many milliseconds it came.
+async fn at_once(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let layer = layer.clone();
+            tokio::spawn(async move {
+                (status(&layer, "/", &[("peer", "192.0.2.1")]).await, begun.elapsed().as_millis())
+            })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_at_once_at_two_a_second_leave_half_a_second_apart() {
+    let answers = at_once(&layer(Rule::new("paced", [queue(2, 5)])), 5).await;
+    assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200; 5]);
+    for (place, (_, when)) in answers.iter().enumerate() {
+        let ideal = 500 * place as u128;
+        // Tokio's timer counts in whole milliseconds.
+        assert!((ideal..=ideal + 2).contains(when), "{answers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_the_queue_full_is_refused_at_once_and_told_when_there_is_room() {
+    let layer = layer(Rule::new("paced", [queue(1, 2)]));
+    let answers = at_once(&layer, 3).await;
+    assert_eq!(answers[2], (429, 0));
+    assert_eq!((answers[0], answers[1].0), ((200, 0), 200));
+    assert!((1_000..1_003).contains(&answers[1].1), "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_max_wait() {
+    let layer = layer(Rule::new("paced", [queue(10, 100)]).max_wait(Duration::from_millis(250)));
+    let answers = at_once(&layer, 6).await;
+    assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 200, 429, 429, 429]);
+    assert!(answers.iter().all(|(_, when)| *when <= 252), "{answers:?}");
+
+    // Whoever is refused took no place: the next departure is the next there is.
+    let begun = Instant::now();
+    assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+    assert!(begun.elapsed() <= Duration::from_millis(102), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_wait_too_long_is_told_how_much_too_long() {
+    let layer = layer(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::ZERO));
+    assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+    let response = send(&layer, request("/", &[("peer", "192.0.2.1")])).await;
+    assert_eq!(
+        (response.status().as_u16(), crate::support::header(&response, "retry-after")),
+        (429, Some("1"))
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_disconnects_gives_its_place_back() {
+    let layer = layer(Rule::new("paced", [queue(1, 2), TokenBucket::new(Rate::per_hour(3)).into()]));
+    let client = [("peer", "192.0.2.1")];
+    assert_eq!(status(&layer, "/", &client).await, 200);
+    for _ in 0..5 {
+        let waits = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
+        assert!(waits.is_err(), "its turn is in a second");
+    }
+    // Neither the queue's place nor the tokens of the hour were lost on them.
+    let begun = Instant::now();
+    assert_eq!(status(&layer, "/", &client).await, 200);
+    assert!(begun.elapsed() <= Duration::from_millis(1_002), "{:?}", begun.elapsed());
+    assert_eq!(status(&layer, "/", &client).await, 200);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(status(&layer, "/", &client).await, 429, "three an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_request_gives_back_what_other_rules_took_when_its_client_goes() {
+    let layer = one(Rule::new("total", of(2)).key(by_peer()))
+        .rule(Rule::new("paced", [queue(1, 5)]).key(by_peer()))
+        .clock(TokioClock::new())
+        .timer(TokioTimer)
+        .build()
+        .unwrap();
+    let client = [("peer", "192.0.2.1")];
+    assert_eq!(status(&layer, "/", &client).await, 200);
+    let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
+    assert!(gone.is_err());
+    assert_eq!(status(&layer, "/", &client).await, 200, "the second of two");
+    assert_eq!(status(&layer, "/", &client).await, 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_only_reports_makes_nobody_wait() {
+    let layer = layer(Rule::new("paced", [queue(1, 2)]).shadow());
+    assert_eq!(at_once(&layer, 5).await, [(200, 0); 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_burst_of_twenty() {
+    let layer = layer(Rule::new("api", [TokenBucket::new(Rate::per_second(10)).burst(20)]));
+    let mut passed = Vec::new();
+    for number in 0..40 {
+        if status(&layer, "/", &[("peer", "192.0.2.1")]).await == 200 {
+            passed.push(number);
+        }
+        tokio::time::advance(Duration::from_millis(20)).await;
+    }
+    // 20 at hand, and one more each 100 ms: by the 25th request five have come back.
+    let expected: Vec<_> = (0..24).chain([25, 30, 35]).collect();
+    assert_eq!(passed, expected, "the first burst, then every fifth");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_holds_no_permit_of_the_inner_service() {
+    let layer = layer(Rule::new("paced", [queue(1, 5)]));
+    let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
+    let serve = |peer: &'static str| layer.layer(inner.clone()).oneshot(request("/", &[("peer", peer)]));
+    assert_eq!(serve("192.0.2.1").await.unwrap().status(), 200);
+    let waits = tokio::spawn(serve("192.0.2.1"));
+    tokio::task::yield_now().await;
+    let begun = Instant::now();
+    assert_eq!(serve("192.0.2.2").await.unwrap().status(), 200);
+    assert!(begun.elapsed().is_zero(), "{:?}", begun.elapsed());
+    assert_eq!(waits.await.unwrap().unwrap().status(), 200);
+}
+
+/// Shows tokio's time; when it is read for the n-th time from now, somebody else's request comes in between.
+#[derive(Clone)]
+struct Meddling(Arc<Meddler>);
+
+struct Meddler {
+    clock: TokioClock,
+    readings_left: AtomicUsize,
+    layer: OnceLock<RateLimitLayer>,
+}
+
+impl Clock for Meddling {
+    fn now(&self) -> Timestamp {
+        let now = self.0.clock.now();
+        if self.0.readings_left.fetch_sub(1, Relaxed) == 1 {
+            let layer = self.0.layer.get().unwrap();
+            let mut other = another(layer);
+            if other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                tokio::spawn(other);
+            }
+        }
+        now
+    }
+}
+
+type Other = Pin<Box<dyn Future<Output = u16> + Send>>;
+
+fn another(layer: &RateLimitLayer) -> Other {
+    let layer = layer.clone();
+    Box::pin(async move { status(&layer, "/", &[("peer", "192.0.2.1")]).await })
+}
+
+/// A queue of one a second in which somebody else comes in between at the n-th reading of the clock, once it is set.
+fn meddled() -> (RateLimitLayer, Meddling) {
+    let clock = Meddling(Arc::new(Meddler {
+        clock: TokioClock::new(),
+        readings_left: AtomicUsize::new(usize::MAX),
+        layer: OnceLock::new(),
+    }));
+    let rule = Rule::new("paced", [queue(1, 10)]).key(by_peer()).max_wait(Duration::from_secs(1));
+    let layer = one(rule).clock(clock.clone()).timer(TokioTimer).build().unwrap();
+    clock.0.layer.set(layer.clone()).unwrap();
+    (layer, clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
+    for reading in 1..=4 {
+        let (layer, clock) = meddled();
+        let client = [("peer", "192.0.2.1")];
+        assert_eq!(status(&layer, "/", &client).await, 200);
+        clock.0.readings_left.store(reading, Relaxed);
+        let begun = Instant::now();
+        let answer = status(&layer, "/", &client).await;
+        // Until it is charged the other takes its turn, and the next would be in two seconds.
+        let expected = if reading <= 3 { (429, 0) } else { (200, 1) };
+        assert_eq!((answer, begun.elapsed().as_secs()), expected, "at reading {reading}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
+    for reading in 1..=3 {
+        let (layer, clock) = meddled();
+        clock.0.readings_left.store(reading, Relaxed);
+        let begun = Instant::now();
+        assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+        assert_eq!(begun.elapsed().as_secs(), 1, "at reading {reading}");
+    }
+}

@@ -1,0 +1,197 @@
+//! What a published middleware's own integration tests assert, on an axum server with a real client.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::support::{Http, axum_peer, of, one, serve};
+use axum::Router;
+use axum::body::Body;
+use axum::routing::any;
+use http::{Response, StatusCode};
+use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
+use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
+
+/// A server whose every path is limited.
+async fn limited<A>(layer: RateLimitLayer<A>) -> Http
+where
+    A: Respond<Body> + Clone + Send + Sync + 'static,
+{
+    let hello = any(|| async { "hello" });
+    Http::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
+}
+
+/// By the address that the test's own "proxy" on 127.0.0.1 forwards.
+fn by_forwarded() -> KeyBy {
+    let peer = ClientAddress::connection(|info: &axum::extract::ConnectInfo<std::net::SocketAddr>| {
+        Some(info.0.ip())
+    });
+    KeyBy::client(peer.x_forwarded_for(["127.0.0.1"]).unwrap())
+}
+
+/// The statuses of requests that are sent at once, and when each was answered after the first was sent.
+async fn at_once(http: &Http, count: usize, headers: &'static [(&str, &str)]) -> Vec<(u16, Duration)> {
+    let begun = Instant::now();
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let http = http.clone();
+            tokio::spawn(async move { (http.status("/", headers).await, begun.elapsed()) })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers.sort_by_key(|(_, when)| *when);
+    answers
+}
+
+fn count(answers: &[(u16, Duration)], status: u16) -> usize {
+    answers.iter().filter(|(one, _)| *one == status).count()
+}
+
+#[tokio::test]
+async fn of_capacity_three_the_fourth_is_too_many() {
+    let http = limited(one(Rule::new("api", of(3)).key(axum_peer())).build().unwrap()).await;
+    for _ in 0..3 {
+        let response = http.send("/", &[]).await;
+        assert_eq!((response.status(), &**response.body()), (StatusCode::OK, "hello"));
+    }
+    let response = http.send("/", &[]).await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    let body: serde_json::Value = serde_json::from_str(response.body()).unwrap();
+    assert_eq!(body["error"], "Too Many Requests");
+}
+
+#[tokio::test]
+async fn two_forwarded_addresses_have_buckets_of_their_own() {
+    let http = limited(one(Rule::new("api", of(1)).key(by_forwarded())).build().unwrap()).await;
+    for client in ["192.0.2.1", "192.0.2.2"] {
+        assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, 200);
+    }
+    for client in ["192.0.2.1", "192.0.2.2"] {
+        assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, 429);
+    }
+}
+
+#[tokio::test]
+async fn a_token_comes_back_after_its_interval() {
+    let clock = ManualClock::new();
+    let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(2)).burst(1)]).key(axum_peer());
+    let http = limited(one(rule).clock(clock.clone()).build().unwrap()).await;
+    assert_eq!(http.status("/", &[]).await, 200);
+    clock.advance(Duration::from_nanos(499_999_999));
+    assert_eq!(http.status("/", &[]).await, 429);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(http.status("/", &[]).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_fifty_at_once_on_capacity_fifty_all_pass_and_the_next_fails() {
+    let rule = Rule::new("api", of(50)).key(axum_peer());
+    let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
+    assert_eq!(count(&at_once(&http, 50, &[]).await, 200), 50);
+    assert_eq!(http.status("/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_key_of_ones_own_is_a_header_and_those_without_share_anonymous() {
+    let key = KeyBy::request(|head, key| key.push(head.header("api-key").unwrap_or(b"anonymous")));
+    let http = limited(one(Rule::new("api", of(1)).key(key)).build().unwrap()).await;
+    assert_eq!(http.status("/", &[("api-key", "one")]).await, 200);
+    assert_eq!(http.status("/", &[("api-key", "two")]).await, 200);
+    assert_eq!(http.status("/", &[]).await, 200);
+    for again in [&[("api-key", "one")][..], &[("api-key", "two")], &[]] {
+        assert_eq!(http.status("/", again).await, 429);
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_a_hundred_passes_and_the_next_fails() {
+    let rule = Rule::new("api", of(100)).key(axum_peer());
+    let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
+    for _ in 0..100 {
+        assert_eq!(http.status("/", &[]).await, 200);
+    }
+    assert_eq!(http.status("/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn of_cost_five_capacity_ten_admits_two() {
+    let http = limited(one(Rule::new("api", of(10)).key(axum_peer()).cost(|_| 5)).build().unwrap()).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(http.status("/", &[]).await);
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[tokio::test]
+async fn health_checks_are_skipped() {
+    let rule = Rule::new("api", of(1)).key(axum_peer()).skip(|head| head.path() == "/health");
+    let http = limited(one(rule).build().unwrap()).await;
+    for _ in 0..5 {
+        assert_eq!(http.status("/health", &[]).await, 200);
+    }
+    assert_eq!(http.status("/", &[]).await, 200, "they were not charged either");
+    assert_eq!(http.status("/", &[]).await, 429);
+    assert_eq!(http.status("/healthy", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_queue_of_three_serves_three_after_waiting() {
+    let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
+    let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
+    let answers = at_once(&http, 3, &[]).await;
+    assert_eq!(count(&answers, 200), 3);
+    assert!(answers[2].1 >= Duration::from_millis(200), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_queue_of_two_serves_two_of_three_and_refuses_the_third_at_once() {
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
+    let answers = at_once(&http, 3, &[]).await;
+    assert_eq!((count(&answers, 200), count(&answers, 429)), (2, 1));
+    let refused = answers.iter().find(|(status, _)| *status == 429).unwrap().1;
+    assert!(refused < Duration::from_millis(700), "before the second is served: {answers:?}");
+    assert!(answers[2].1 >= Duration::from_millis(999), "{answers:?}");
+}
+
+#[tokio::test]
+async fn every_address_has_a_queue_of_its_own() {
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(1);
+    let http = limited(one(Rule::new("paced", [queue]).key(by_forwarded())).build().unwrap()).await;
+    for (client, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.1", 429)] {
+        assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, status);
+    }
+}
+
+#[tokio::test]
+async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&seen);
+    let answer = |refusal: &Refusal<'_>| {
+        let mut response = Response::new(Body::from(format!("not {} again", refusal.head().path())));
+        *response.status_mut() = StatusCode::IM_A_TEAPOT;
+        response
+    };
+    let layer = one(Rule::new("api", of(1)).key(axum_peer()))
+        .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()))
+        .answer(answer)
+        .build()
+        .unwrap();
+    let http = limited(layer).await;
+    assert_eq!(http.status("/first", &[]).await, 200);
+    let response = http.send("/second", &[]).await;
+    assert_eq!((response.status().as_u16(), &**response.body()), (418, "not /second again"));
+    assert_eq!(*seen.lock().unwrap(), ["/second"]);
+}
+
+#[tokio::test]
+async fn all_methods_share_a_bucket() {
+    let http = limited(one(Rule::new("api", of(4)).key(axum_peer())).build().unwrap()).await;
+    for method in ["GET", "POST", "PUT", "DELETE"] {
+        assert_eq!(http.status("/", &[("method", method)]).await, 200);
+    }
+    assert_eq!(http.status("/", &[("method", "PATCH")]).await, 429);
+}

@@ -1,0 +1,69 @@
+//! Charging only what is answered in a certain way.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use tollgate_tower::{RateLimitLayer, Rule};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::{by_header, by_peer, header, of, one, request, send, status};
+
+fn failed_logins() -> RateLimitLayer {
+    let logins =
+        Rule::new("logins", of(3)).key(by_peer()).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    one(logins).rule(Rule::new("all", of(100)).key(by_header("k"))).build().unwrap()
+}
+
+const FAILS: [(&str, &str); 2] = [("peer", "192.0.2.1"), ("x-want", "401")];
+const WORKS: [(&str, &str); 2] = [("peer", "192.0.2.1"), ("x-want", "200")];
+
+#[tokio::test]
+async fn only_failed_logins_are_charged() {
+    let layer = failed_logins();
+    for _ in 0..10 {
+        assert_eq!(status(&layer, "/login", &WORKS).await, 200);
+    }
+    for _ in 0..3 {
+        assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 429);
+    assert_eq!(status(&layer, "/login", &WORKS).await, 429, "and whoever guessed right comes too late");
+    let others = send(&layer, request("/", &[("peer", "192.0.2.2"), ("x-want", "200")])).await;
+    let said = header(&others, "ratelimit").unwrap();
+    assert!(said.contains("\"all\";r=86"), "13 before it and itself; the refused gave theirs back: {said}");
+}
+
+#[tokio::test]
+async fn no_number_of_attempts_at_once_exceeds_the_limit() {
+    let layer = failed_logins();
+    let inner = service_fn(|_: Request<String>| async {
+        tokio::task::yield_now().await;
+        Ok::<_, Infallible>(Response::builder().status(401).body(String::new()).unwrap())
+    });
+    let tasks: Vec<_> =
+        (0..20).map(|_| tokio::spawn(layer.layer(inner).oneshot(request("/login", &FAILS)))).collect();
+    let mut tried = 0;
+    for task in tasks {
+        tried += usize::from(task.await.unwrap().unwrap().status() == 401);
+    }
+    assert_eq!(tried, 3);
+}
+
+#[tokio::test]
+async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged() {
+    let layer = failed_logins();
+    let broken = service_fn(|_: Request<String>| async { Err::<Response<String>, _>("broken") });
+    for _ in 0..5 {
+        assert!(layer.layer(broken).oneshot(request("/login", &FAILS)).await.is_err());
+    }
+    let hangs = service_fn(|_: Request<String>| async {
+        std::future::pending::<()>().await;
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    for _ in 0..3 {
+        let call = layer.layer(hangs).oneshot(request("/login", &FAILS));
+        assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
+    }
+    assert_eq!(status(&layer, "/login", &WORKS).await, 429);
+}

@@ -1,0 +1,164 @@
+//! Which limits a request meets, and that it is all or nothing.
+
+use std::time::Duration;
+
+use http::Method;
+use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket};
+use tollgate_tower::{BuildError, KeyBy, Missing, RateLimitLayer, Rule};
+
+use crate::support::{by_header, by_peer, header, of, one, request, send, status, statuses};
+
+#[tokio::test]
+async fn several_limits_of_a_rule_are_charged_all_or_nothing() {
+    let clock = ManualClock::new();
+    let quotas: [Quota; 2] =
+        [TokenBucket::new(Rate::per_second(10)).into(), FixedWindow::new(Rate::per_hour(15)).into()];
+    let layer = one(Rule::new("api", quotas).key(by_peer())).clock(clock.clone()).build().unwrap();
+    let alice = [("peer", "192.0.2.1")];
+    assert_eq!(statuses(&layer, 12, &alice).await, [&[200; 10][..], &[429; 2]].concat());
+    clock.advance(Duration::from_secs(1));
+    // The two that were refused did not cost the hour anything.
+    assert_eq!(statuses(&layer, 6, &alice).await, [&[200; 5][..], &[429]].concat());
+    let response = send(&layer, request("/", &alice)).await;
+    assert_eq!(header(&response, "retry-after"), Some("3599"), "the hour refuses, not the second");
+    assert_eq!(header(&response, "ratelimit"), Some("\"api/h\";r=0;t=3599"));
+}
+
+#[tokio::test]
+async fn what_a_later_rule_refuses_costs_the_earlier_rules_nothing() {
+    for last in [Rule::new("last", of(1)), Rule::new("last", [SlidingLog::new(Rate::per_hour(1))])] {
+        let layer = one(Rule::new("first", of(3)).key(by_peer()))
+            .rule(Rule::new("watch", of(2)).shadow())
+            .rule(last.key(by_header("api-key")))
+            .build()
+            .unwrap();
+        assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1"), ("api-key", "a")]).await, 200);
+        for _ in 0..10 {
+            assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1"), ("api-key", "a")]).await, 429);
+        }
+        let response = send(&layer, request("/", &[("peer", "192.0.2.1"), ("api-key", "b")])).await;
+        assert_eq!(header(&response, "ratelimit"), Some("\"first\";r=1;t=7200, \"last\";r=0;t=3600"));
+    }
+}
+
+#[tokio::test]
+async fn routes_methods_and_tiers_have_limits_of_their_own() {
+    let layer = one(Rule::new("api", of(1))
+        .key(by_header("api-key"))
+        .tier(|head| head.header("x-plan") == Some(b"gold"), of(3))
+        .tier(|head| head.header("x-plan").is_some(), of(2))
+        .for_key("partner", of(4)))
+    .rule(Rule::new("writes", of(1)).when(|head| head.method() == Method::POST))
+    .build()
+    .unwrap();
+    let admitted = |headers: &'static [(&str, &str)]| {
+        let layer = layer.clone();
+        async move { statuses(&layer, 6, headers).await.iter().filter(|status| **status == 200).count() }
+    };
+    assert_eq!(admitted(&[("api-key", "a")]).await, 1);
+    assert_eq!(admitted(&[("api-key", "b"), ("x-plan", "gold")]).await, 3);
+    assert_eq!(admitted(&[("api-key", "c"), ("x-plan", "silver")]).await, 2);
+    assert_eq!(admitted(&[("api-key", "partner"), ("x-plan", "gold")]).await, 4, "a key's own limits win");
+    assert_eq!(admitted(&[("api-key", "d"), ("method", "POST")]).await, 1);
+    assert_eq!(admitted(&[("api-key", "e"), ("method", "POST")]).await, 0, "one write for all keys");
+    assert_eq!(admitted(&[("api-key", "e")]).await, 1, "and refused writes cost their keys nothing");
+}
+
+#[tokio::test]
+async fn costs_are_charged_and_those_above_the_limit_never_are() {
+    let cost = |head: tollgate_tower::Head<'_>| {
+        head.header("x-cost").map_or(1, |cost| str::from_utf8(cost).unwrap().parse().unwrap())
+    };
+    let layer = one(Rule::new("api", of(10)).cost(cost)).build().unwrap();
+    assert_eq!(status(&layer, "/", &[("x-cost", "7")]).await, 200);
+    assert_eq!(status(&layer, "/", &[("x-cost", "11")]).await, 400, "no wait will help");
+    assert_eq!(status(&layer, "/", &[("x-cost", "18446744073709551615")]).await, 400);
+    assert_eq!(status(&layer, "/", &[("x-cost", "4")]).await, 429);
+    assert_eq!(status(&layer, "/", &[("x-cost", "0")]).await, 200, "costs nothing");
+    assert_eq!(status(&layer, "/", &[("x-cost", "3")]).await, 200, "the refused ones took nothing");
+    assert_eq!(status(&layer, "/", &[("x-cost", "0")]).await, 200, "costs nothing when all is spent");
+}
+
+#[tokio::test]
+async fn without_a_key_requests_share_pass_or_are_refused_as_the_rule_says() {
+    let layer =
+        |missing| one(Rule::new("api", of(1)).key(by_header("api-key")).missing(missing)).build().unwrap();
+    assert_eq!(statuses(&layer(Missing::Share), 2, &[]).await, [200, 429]);
+    assert_eq!(statuses(&layer(Missing::Pass), 3, &[]).await, [200; 3]);
+    assert_eq!(statuses(&layer(Missing::Refuse), 2, &[]).await, [400; 2]);
+    assert_eq!(
+        statuses(&layer(Missing::Refuse), 2, &[("api-key", "")]).await,
+        [400; 2],
+        "an empty key is none"
+    );
+    assert_eq!(statuses(&layer(Missing::Refuse), 2, &[("api-key", "a")]).await, [200, 429]);
+    // Nobody who sends a key can spend what those without one share.
+    let share = layer(Missing::Share);
+    for key in ["*", "anonymous", " ", "0"] {
+        status(&share, "/", &[("api-key", key)]).await;
+    }
+    assert_eq!(status(&share, "/", &[]).await, 200);
+    // By default they share, and a server that attaches no address still serves.
+    let forgetful = one(Rule::new("api", of(1)).key(by_peer())).build().unwrap();
+    assert_eq!(statuses(&forgetful, 2, &[]).await, [200, 429]);
+}
+
+#[tokio::test]
+async fn a_shadow_rule_reports_and_never_refuses() {
+    let layer = one(Rule::new("shadow", of(1)).key(by_peer()).shadow())
+        .rule(Rule::new("refuses-nobody", of(1)).key(by_header("api-key")).missing(Missing::Refuse).shadow())
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        let response = send(&layer, request("/", &[("peer", "192.0.2.1")])).await;
+        assert_eq!((response.status().as_u16(), header(&response, "ratelimit")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn clones_and_all_their_services_share_one_state() {
+    let layer = one(Rule::new("api", of(2))).build().unwrap();
+    assert_eq!(status(&layer.clone(), "/", &[]).await, 200);
+    assert_eq!(status(&layer, "/", &[]).await, 200);
+    assert_eq!(status(&layer.clone(), "/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn keys_of_any_length_are_told_apart() {
+    let layer = one(Rule::new("api", of(1)).key(by_header("api-key"))).build().unwrap();
+    let long = "k".repeat(8_000);
+    for key in [format!("{long}a"), format!("{long}b"), long.clone(), "k".repeat(128), "k".repeat(129)] {
+        assert_eq!(statuses(&layer, 2, &[("api-key", &key)]).await, [200, 429]);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_by_name_and_builds_nothing() {
+    let build = |rules: Vec<Rule>| {
+        rules.into_iter().fold(RateLimitLayer::builder(), |layer, rule| layer.rule(rule)).build().map(drop)
+    };
+    let rule = |name: &str| Rule::new(name, of(1));
+    assert_eq!(build(vec![]), Err(BuildError::Rules { given: 0 }));
+    assert_eq!(
+        build((0..9).map(|number| rule(&number.to_string())).collect()),
+        Err(BuildError::Rules { given: 9 })
+    );
+    assert_eq!(build((0..8).map(|number| rule(&number.to_string())).collect()), Ok(()));
+    assert_eq!(build(vec![rule("a"), rule("a")]), Err(BuildError::SameName { name: "a".into() }));
+    for name in ["", "two words", "quote\"", "back\\slash", "é", "line\n", &"n".repeat(65)] {
+        assert_eq!(build(vec![rule(name)]), Err(BuildError::Name { given: name.into() }));
+    }
+    let none: [Quota; 0] = [];
+    for bad in [
+        Rule::new("api", none),
+        Rule::new("api", [Quota::from(of(1)[0]); 9]),
+        Rule::new("api", of(0)),
+        Rule::new("api", of(1)).tier(|_| true, of(0)),
+        Rule::new("api", of(1)).for_key("k", of(0)),
+        Rule::new("api", of(1)).max_keys(0),
+    ] {
+        let error = build(vec![bad]).unwrap_err();
+        assert!(matches!(&error, BuildError::Limit { rule, .. } if rule == "api"), "{error}");
+    }
+    let _ = KeyBy::everyone();
+}

@@ -1,0 +1,167 @@
+//! axum's routers, plain hyper and tower's builder; exactness under many tasks.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::MatchedPath;
+use axum::routing::get;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tollgate::{LeakyBucket, ManualClock, Rate};
+use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::support::{Echo, Http, axum_peer, by_peer, of, one, request, serve};
+
+#[tokio::test]
+async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
+    let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
+    let layer =
+        one(Rule::new("route", of(2)).key(KeyBy::method().and(route).and(axum_peer()))).build().unwrap();
+    let app = Router::new()
+        .route("/users/{id}", get(|| async { "user" }).post(|| async { "made" }))
+        .route("/posts/{id}", get(|| async { "post" }))
+        .route_layer(layer)
+        .route("/free", get(|| async { "free" }));
+    let http = Http::to(serve(app).await);
+    assert_eq!(http.status("/users/1", &[]).await, 200);
+    assert_eq!(http.status("/users/2", &[]).await, 200);
+    assert_eq!(http.status("/users/3", &[]).await, 429, "one route, whoever the user is");
+    assert_eq!(http.status("/users/3", &[("method", "POST")]).await, 200);
+    assert_eq!(http.status("/posts/1", &[]).await, 200);
+    for _ in 0..4 {
+        assert_eq!(http.status("/nowhere", &[]).await, 404);
+        assert_eq!(http.status("/free", &[]).await, 200);
+    }
+    assert_eq!(http.status("/posts/1", &[]).await, 200);
+}
+
+#[tokio::test]
+async fn two_lines_make_a_limited_axum_server() {
+    let limit = tollgate::TokenBucket::new(tollgate::Rate::per_hour(2));
+    let limit =
+        RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
+            .unwrap();
+    let http = Http::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
+    assert_eq!(http.status("/", &[]).await, 200);
+    let response = http.send("/", &[]).await;
+    assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
+    assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=2;w=3600");
+    assert_eq!(http.status("/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back() {
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&asked);
+    let rule =
+        Rule::new("paced", [queue]).key(axum_peer()).when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
+    let layer = one(rule).build().unwrap();
+    let address = serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await;
+    let http = Http::to(address);
+    assert_eq!(http.status("/", &[]).await, 200);
+    let before = asked.load(Relaxed);
+
+    let mut waits = TcpStream::connect(address).await.unwrap();
+    waits.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    let begun = Instant::now();
+    while asked.load(Relaxed) == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(http.status("/", &[]).await, 429, "it stands in the queue, which is full");
+    drop(waits);
+    // The server notices, and the next is served when the one that left would have been.
+    while http.status("/", &[]).await != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(5), "its place is free");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "not one departure later: {:?}", begun.elapsed());
+}
+
+/// A service of hyper's own bodies, whose layer has a type that can be written down.
+type Limited<S> = RateLimit<S, tollgate_tower::Http>;
+
+#[tokio::test]
+async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
+    let layer: RateLimitLayer = one(Rule::new("api", of(1)).key(by_peer())).build().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, peer) = listener.accept().await.unwrap();
+            let hello = service_fn(|_: Request<Incoming>| async {
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("hello")))
+            });
+            let limited: Limited<_> = layer.layer(hello);
+            let attached = limited.map_request(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(peer);
+                request
+            });
+            let serving = async move {
+                auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), TowerToHyperService::new(attached))
+                    .await
+            };
+            tokio::spawn(async move { serving.await.unwrap_or_default() });
+        }
+    });
+    let http = Http::to(address);
+    assert_eq!(http.send("/", &[]).await.body(), "hello");
+    assert_eq!(http.status("/", &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_tower_stack_keeps_its_types_and_its_backpressure() {
+    let layer = one(Rule::new("api", of(1))).build().unwrap();
+    let stack: Limited<Echo> = ServiceBuilder::new().layer(layer).service(Echo);
+    let mut clone = stack.clone();
+    let response: Response<String> = clone.ready().await.unwrap().call(request("/", &[])).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(stack.oneshot(request("/", &[])).await.unwrap().status(), 429);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_are_admitted_exactly_what_the_limits_hold() {
+    let layer = one(Rule::new("small", of(700)).key(by_peer()))
+        .rule(Rule::new("large", of(1_000)))
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|task| {
+            let layer = layer.clone();
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                let client = if task % 2 == 0 { "192.0.2.1" } else { "192.0.2.2" };
+                for _ in 0..500 {
+                    let mut service = layer.layer(Echo);
+                    let response =
+                        service.ready().await.unwrap().call(request("/", &[("peer", client)])).await.unwrap();
+                    admitted += usize::from(response.status() == 200);
+                    tokio::task::yield_now().await;
+                }
+                (task % 2, admitted)
+            })
+        })
+        .collect();
+    let mut admitted = [0; 2];
+    for task in tasks {
+        let (client, count) = task.await.unwrap();
+        admitted[client] += count;
+    }
+    assert!(admitted.iter().all(|&count| count <= 700), "{admitted:?}");
+    // One that is refused by `large` holds a token of `small` for a moment, in which another may be refused by `small`:
+    // never more than the limit, and all of it once they have all ended.
+    assert_eq!(admitted.iter().sum::<usize>(), 1_000, "{admitted:?}");
+}

@@ -1,0 +1,173 @@
+//! A service to limit, a clock that follows tokio's, and servers on real sockets.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::time::Instant;
+use tollgate::{Clock, Rate, Timer, Timestamp, TokenBucket};
+use tollgate_tower::{Builder, ClientAddress, KeyBy, RateLimitLayer, Respond, Rule};
+use tower::{Layer, Service, ServiceExt};
+
+/// Answers everything at once, with a header, a status from `x-want`, and without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echo;
+
+impl Service<Request<String>> for Echo {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<String>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        let mut response = Response::new(String::new());
+        if let Some(want) = request.headers().get("x-want") {
+            *response.status_mut() = StatusCode::from_bytes(want.as_bytes()).unwrap();
+        }
+        ready(Ok(response))
+    }
+}
+
+/// Token buckets that hold `burst` and get one token back in an hour.
+pub(crate) fn of(burst: u64) -> [TokenBucket; 1] {
+    [TokenBucket::new(Rate::per_hour(1)).burst(burst)]
+}
+
+/// A layer of one rule.
+pub(crate) fn one(rule: Rule) -> Builder {
+    RateLimitLayer::builder().rule(rule)
+}
+
+/// The client's address, attached to the request as hyper's users do it.
+pub(crate) fn peer() -> ClientAddress {
+    ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()))
+}
+
+pub(crate) fn by_peer() -> KeyBy {
+    KeyBy::client(peer())
+}
+
+pub(crate) fn by_header(name: &'static str) -> KeyBy {
+    KeyBy::header(http::HeaderName::from_static(name))
+}
+
+/// A request with these headers; `peer` is the address of its connection.
+pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Request<String> {
+    let mut builder = Request::builder().uri(path);
+    for (name, value) in headers {
+        builder = match *name {
+            "peer" => builder.extension(SocketAddr::new(value.parse::<IpAddr>().unwrap(), 4711)),
+            "method" => builder.method(*value),
+            _ => builder.header(*name, *value),
+        };
+    }
+    builder.body(String::new()).unwrap()
+}
+
+/// What the layer's service answers.
+pub(crate) async fn send<A>(layer: &RateLimitLayer<A>, request: Request<String>) -> Response<String>
+where
+    A: Respond<String> + Clone,
+{
+    layer.layer(Echo).oneshot(request).await.unwrap()
+}
+
+/// The status of the answer.
+pub(crate) async fn status<A>(layer: &RateLimitLayer<A>, path: &str, headers: &[(&str, &str)]) -> u16
+where
+    A: Respond<String> + Clone,
+{
+    send(layer, request(path, headers)).await.status().as_u16()
+}
+
+/// The statuses of so many of the same request.
+pub(crate) async fn statuses<A>(layer: &RateLimitLayer<A>, count: usize, headers: &[(&str, &str)]) -> Vec<u16>
+where
+    A: Respond<String> + Clone,
+{
+    let mut statuses = Vec::new();
+    for _ in 0..count {
+        statuses.push(status(layer, "/", headers).await);
+    }
+    statuses
+}
+
+/// A header as text.
+pub(crate) fn header<'r, B>(response: &'r Response<B>, name: &str) -> Option<&'r str> {
+    response.headers().get(name).map(|value| value.to_str().unwrap())
+}
+
+/// Tokio's time, which stands still in a paused runtime until everybody sleeps.
+pub(crate) struct TokioClock(Instant);
+
+impl TokioClock {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.0.elapsed()
+    }
+}
+
+pub(crate) struct TokioTimer;
+
+impl Timer for TokioTimer {
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
+    }
+}
+
+/// Serves an axum router on a real socket.
+pub(crate) async fn serve(app: Router) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    address
+}
+
+pub(crate) fn axum_peer() -> KeyBy {
+    KeyBy::client(ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip())))
+}
+
+/// A real client.
+#[derive(Clone)]
+pub(crate) struct Http(Client<HttpConnector, Empty<Bytes>>, SocketAddr);
+
+impl Http {
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        Self(Client::builder(TokioExecutor::new()).build_http(), address)
+    }
+
+    /// Status, headers and body of the answer.
+    pub(crate) async fn send(&self, path: &str, headers: &[(&str, &str)]) -> Response<String> {
+        let mut request = Request::builder().uri(format!("http://{}{path}", self.1));
+        for (name, value) in headers {
+            request = if *name == "method" { request.method(*value) } else { request.header(*name, *value) };
+        }
+        let response = self.0.request(request.body(Empty::new()).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Response::from_parts(head, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    pub(crate) async fn status(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
+        self.send(path, headers).await.status().as_u16()
+    }
+}

@@ -1,0 +1,209 @@
+//! What hooks, counters and events are told: once a decision, by rule, never by key.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tollgate_tower::{Missing, RateLimitLayer, Rule, Told};
+
+use crate::support::{by_header, by_peer, of, one, status};
+
+/// What was told, and how often.
+type Tally = Arc<Mutex<BTreeMap<(String, &'static str, bool), u64>>>;
+
+fn rules() -> tollgate_tower::Builder {
+    one(Rule::new("enforced", of(2)).key(by_peer()).cost(|head| if head.path() == "/vast" { 9 } else { 1 }))
+        .rule(Rule::new("trial", of(1)).key(by_peer()).shadow())
+        .rule(Rule::new("keyed", of(9)).key(by_header("k")).missing(Missing::Refuse))
+}
+
+async fn some_traffic(layer: &RateLimitLayer) {
+    let client = [("peer", "192.0.2.1"), ("k", "1")];
+    for path in ["/", "/", "/", "/vast"] {
+        status(layer, path, &client).await;
+    }
+    status(layer, "/", &[("peer", "192.0.2.2")]).await;
+}
+
+fn expected() -> BTreeMap<(String, &'static str, bool), u64> {
+    [
+        ("enforced", "allowed", false, 3),
+        ("enforced", "limited", false, 1),
+        ("enforced", "never", false, 1),
+        ("trial", "allowed", true, 2),
+        ("trial", "limited", true, 1),
+        ("keyed", "allowed", false, 2),
+        ("keyed", "no_key", false, 1),
+    ]
+    .into_iter()
+    .map(|(rule, told, shadow, count)| ((rule.to_owned(), told, shadow), count))
+    .collect()
+}
+
+#[tokio::test]
+async fn on_decision_is_called_once_for_each_rule_that_decides() {
+    let tally = Tally::default();
+    let told = Arc::clone(&tally);
+    let layer = rules()
+        .on_decision(move |event| {
+            let key = (event.rule().to_owned(), event.told().as_str(), event.is_shadow());
+            *told.lock().unwrap().entry(key).or_default() += 1;
+            assert_eq!(
+                event.cost(),
+                if event.told() == Told::Never {
+                    9
+                } else if event.told() == Told::NoKey {
+                    0
+                } else {
+                    1
+                }
+            );
+        })
+        .build()
+        .unwrap();
+    some_traffic(&layer).await;
+    assert_eq!(*tally.lock().unwrap(), expected());
+}
+
+#[tokio::test]
+async fn on_limited_is_called_once_for_each_refused_request() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&seen);
+    let layer = rules()
+        .on_limited(move |refusal| {
+            hook.lock().unwrap().push((
+                refusal.rule().to_owned(),
+                refusal.reason(),
+                refusal.head().path().to_owned(),
+            ))
+        })
+        .build()
+        .unwrap();
+    some_traffic(&layer).await;
+    let seen: Vec<_> =
+        seen.lock().unwrap().iter().map(|(rule, reason, path)| format!("{rule} {reason:?} {path}")).collect();
+    assert_eq!(seen, ["enforced Limited /", "enforced Never /vast", "keyed NoKey /"]);
+}
+
+#[cfg(feature = "metrics")]
+mod counted {
+    use metrics::{
+        Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    };
+
+    use super::*;
+
+    /// Counts into a tally, and how often a counter was asked for.
+    #[derive(Default)]
+    struct Counts(Tally, Mutex<usize>);
+
+    struct One(Tally, (String, &'static str, bool));
+
+    impl CounterFn for One {
+        fn increment(&self, by: u64) {
+            *self.0.lock().unwrap().entry(self.1.clone()).or_default() += by;
+        }
+
+        fn absolute(&self, _: u64) {}
+    }
+
+    impl Recorder for Counts {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            *self.1.lock().unwrap() += 1;
+            assert_eq!(key.name(), "tollgate_requests_total");
+            let label = |name| key.labels().find(|label| label.key() == name).unwrap().value().to_owned();
+            assert_eq!(key.labels().count(), 3, "no label of keys");
+            let outcomes = ["allowed", "limited", "never", "no_key", "failed"];
+            let outcome = outcomes.into_iter().find(|outcome| *outcome == label("outcome")).unwrap();
+            let shadow = label("mode") == "shadow";
+            assert!(shadow || label("mode") == "enforced");
+            Counter::from_arc(Arc::new(One(Arc::clone(&self.0), (label("rule"), outcome, shadow))))
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn counters_are_by_rule_mode_and_outcome_and_registered_once() {
+        let counts = Counts::default();
+        let layer = rules().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        metrics::with_local_recorder(&counts, || {
+            runtime.block_on(some_traffic(&layer));
+            runtime.block_on(some_traffic(&layer));
+        });
+        assert_eq!(*counts.1.lock().unwrap(), 15, "five for each rule, however much traffic");
+        let tally = counts.0.lock().unwrap();
+        assert_eq!(tally[&("enforced".to_owned(), "never", false)], 2);
+        assert_eq!(tally[&("keyed".to_owned(), "no_key", false)], 2);
+        assert_eq!(
+            tally[&("trial".to_owned(), "limited", true)],
+            1,
+            "what `keyed` refused cost the trial nothing"
+        );
+    }
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
+    use std::fmt::Write;
+
+    use tracing::field::{Field, Visit};
+    use tracing::{Event, Id, Level, Metadata, span};
+
+    struct Lines(Mutex<Vec<String>>);
+
+    struct Line(String);
+
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            write!(self.0, " {field}={value:?}").unwrap();
+        }
+    }
+
+    impl tracing::Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::DEBUG && metadata.target().starts_with("tollgate_tower")
+        }
+        fn new_span(&self, _: &span::Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut line = Line(event.metadata().level().to_string());
+            event.record(&mut line);
+            self.0.lock().unwrap().push(line.0);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    let lines = Arc::new(Lines(Mutex::default()));
+    let layer = one(Rule::new("api", of(1)).key(by_header("k"))).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    tracing::subscriber::with_default(Arc::clone(&lines), || {
+        for _ in 0..3 {
+            runtime.block_on(status(&layer, "/a", &[]));
+        }
+    });
+    let lines = lines.0.lock().unwrap();
+    assert_eq!(
+        lines.iter().filter(|line| line.starts_with("WARN") && line.contains("no key")).count(),
+        1,
+        "{lines:?}"
+    );
+    let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("DEBUG")).collect();
+    assert_eq!(refused.len(), 2, "{lines:?}");
+    assert!(refused[0].contains("outcome=\"limited\"") && refused[0].contains("path=\"/a\""), "{lines:?}");
+}
