@@ -1,0 +1,121 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::fault::Fault;
+use crate::machine::Machine;
+use crate::targets::{TARGETS, Verdict};
+use crate::workloads::{Effort, Workload, resident_of, workloads};
+use crate::{json, report};
+
+/// Exit code while a target is missed.
+const MISSED: u8 = 1;
+/// Exit code when there are no figures; clap's for a wrong command line, too.
+pub(crate) const FAULT: u8 = 2;
+
+/// Tollgate beside its peers, and beside what no limiter can beat.
+///
+/// All contestants of a workload take turns on the same keys, pass by pass; the tables show medians, quartiles, and ratios
+/// within a pass. Run it in release, on a machine that does nothing else.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Exit code: 0, 1 while a target is missed, 2 when there are no figures."
+)]
+pub(crate) struct Command {
+    /// Run only the workloads whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Run only what the targets need, and say which are met
+    #[arg(long)]
+    targets: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Passes of each workload
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    passes: u32,
+    /// Ask for next to nothing: to see that all works, not how fast
+    #[arg(long)]
+    quick: bool,
+    /// Name the workloads and run none
+    #[arg(long)]
+    list: bool,
+    /// The resident bytes of one contestant: asked by this command of itself
+    #[arg(long, hide = true, value_name = "NAME", requires = "keys")]
+    resident_of: Option<String>,
+    /// Keys that it is asked for
+    #[arg(long, hide = true, value_name = "N")]
+    keys: Option<usize>,
+}
+
+impl Command {
+    /// Measures, and prints.
+    pub(crate) fn run(&self) -> Result<ExitCode, Fault> {
+        if let (Some(name), Some(keys)) = (&self.resident_of, self.keys) {
+            println!("{}", resident_of(name, keys)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let chosen = self.chosen()?;
+        if self.list {
+            chosen.iter().for_each(|workload| println!("{} ({})", workload.name, workload.unit.name()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let verdicts = self.measure(&chosen)?;
+        let missed = verdicts.iter().any(|verdict| !verdict.is_met);
+        Ok(ExitCode::from(if missed { MISSED } else { 0 }))
+    }
+
+    /// The workloads to run.
+    fn chosen(&self) -> Result<Vec<Workload>, Fault> {
+        let filter = self.filter.as_deref().unwrap_or_default();
+        let has_target = |workload: &Workload| TARGETS.iter().any(|target| target.workload == workload.name);
+        let is_chosen =
+            |workload: &Workload| workload.name.contains(filter) && (!self.targets || has_target(workload));
+        let chosen: Vec<Workload> = workloads().into_iter().filter(is_chosen).collect();
+        if chosen.is_empty() { Err(Fault::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
+    }
+
+    /// Runs them, prints them, and judges those that have targets if that is asked.
+    fn measure(&self, chosen: &[Workload]) -> Result<Vec<Verdict>, Fault> {
+        let (machine, effort) = (Machine::now(), self.effort());
+        if !self.json {
+            println!("{}", report::head(&machine, effort).trim_end());
+        }
+        let bar = progress(chosen.len() * effort.passes);
+        let (mut outcomes, mut verdicts) = (Vec::new(), Vec::new());
+        for workload in chosen {
+            bar.set_message(workload.name.clone());
+            let outcome = workload.run(effort, &mut || bar.inc(1))?;
+            if self.targets {
+                let of = TARGETS.iter().filter(|target| target.workload == workload.name);
+                verdicts.extend(of.map(|target| target.judge(&outcome)));
+            }
+            if !self.json {
+                bar.suspend(|| print!("{}", report::table(&outcome)));
+            }
+            outcomes.push(outcome);
+        }
+        bar.finish_and_clear();
+        if self.json {
+            println!("{:#}", json::document(&machine, effort, &outcomes, &verdicts));
+        } else if self.targets {
+            print!("{}", report::targets(&verdicts));
+        }
+        Ok(verdicts)
+    }
+
+    fn effort(&self) -> Effort {
+        Effort { passes: self.passes as usize, is_quick: self.quick }
+    }
+}
+
+/// On standard error, and only if that is a terminal.
+fn progress(passes: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} passes, {eta} to go: {msg}");
+    ProgressBar::new(passes as u64).with_style(style.expect("the template is valid"))
+}

@@ -1,0 +1,60 @@
+//! What no limiter can beat: the clock, a compare-exchange, both, and both on a random line of a table.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use quanta::Clock;
+use tollgate::{Limiter, Rate, TokenBucket};
+
+use crate::contest::Contestant;
+
+/// Reading the clock (the raw TSC where there is one).
+pub(crate) fn clock<K: 'static>() -> Contestant<K> {
+    Contestant::floor("floor: clock", || {
+        let clock = Clock::new();
+        move |_: &K| clock.raw() != 0
+    })
+}
+
+/// One compare-exchange on one word.
+pub(crate) fn swap<K: 'static>() -> Contestant<K> {
+    Contestant::floor("floor: CAS", || {
+        let word = AtomicU64::new(0);
+        move |_: &K| {
+            let seen = word.load(Relaxed);
+            word.compare_exchange(seen, seen + 1, Relaxed, Relaxed).is_ok()
+        }
+    })
+}
+
+/// Reading the clock, and one compare-exchange on one word.
+pub(crate) fn clock_and_swap<K: 'static>() -> Contestant<K> {
+    Contestant::floor("floor: clock + CAS", || {
+        let (clock, word) = (Clock::new(), AtomicU64::new(0));
+        move |_: &K| advance(&word, &clock)
+    })
+}
+
+/// Mixing the key, reading the clock, and one compare-exchange on a line of a table as large as Tollgate's for `keys`.
+pub(crate) fn line(keys: usize) -> Contestant<u64> {
+    Contestant::floor("floor: hash + clock + CAS", move || {
+        let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).max_keys(keys);
+        let bytes = builder.memory().expect("the quota is valid");
+        let lines: Vec<Line> =
+            (0..bytes.next_power_of_two() / size_of::<Line>()).map(|_| Line(AtomicU64::new(0))).collect();
+        let (clock, shift) = (Clock::new(), u64::BITS - lines.len().trailing_zeros());
+        move |key: &u64| {
+            let line = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> shift;
+            advance(&lines[line as usize].0, &clock)
+        }
+    })
+}
+
+/// A word on a cache line of its own.
+#[repr(align(64))]
+struct Line(AtomicU64);
+
+/// What GCRA needs at the least.
+fn advance(word: &AtomicU64, clock: &Clock) -> bool {
+    let (seen, now) = (word.load(Relaxed), clock.raw());
+    word.compare_exchange(seen, seen.max(now) + 1, Relaxed, Relaxed).is_ok()
+}

@@ -1,0 +1,67 @@
+//! The same for machines.
+
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+use crate::measure::{Outcome, Score, Spread};
+use crate::report::PERCENTILES;
+use crate::targets::Verdict;
+use crate::workloads::Effort;
+
+/// Everything that was measured.
+pub(crate) fn document(
+    machine: &Machine,
+    effort: Effort,
+    outcomes: &[Outcome],
+    verdicts: &[Verdict],
+) -> Value {
+    json!({
+        "machine": { "processor": machine.processor, "threads": machine.threads, "load_before": machine.load },
+        "passes": effort.passes,
+        "quick": effort.is_quick,
+        "workloads": outcomes.iter().map(workload).collect::<Vec<_>>(),
+        "targets": verdicts.iter().map(target).collect::<Vec<_>>(),
+    })
+}
+
+fn workload(outcome: &Outcome) -> Value {
+    json!({
+        "name": outcome.workload,
+        "unit": outcome.unit.name(),
+        "contestants": outcome.scores.iter().map(contestant).collect::<Vec<_>>(),
+    })
+}
+
+fn contestant(score: &Score) -> Value {
+    let latencies = score.latencies.as_ref().map(|all| {
+        let of =
+            |&percentile: &f64| (format!("p{percentile}"), Value::from(all.value_at_percentile(percentile)));
+        let named: serde_json::Map<String, Value> = PERCENTILES.iter().map(of).collect();
+        json!({ "checks": all.len(), "max": all.max(), "percentiles": named })
+    });
+    json!({
+        "name": score.name,
+        "floor": score.is_floor,
+        "spread": spread(score.spread()),
+        "passes": score.passes,
+        "admitted": score.admitted.0,
+        "asked": score.admitted.1,
+        "share_without_processor": score.waited_share(),
+        "latencies": latencies,
+    })
+}
+
+fn target(verdict: &Verdict) -> Value {
+    json!({
+        "workload": verdict.target.workload,
+        "what": verdict.what,
+        "bound": verdict.bound,
+        "measured": verdict.measured.map(spread),
+        "met": verdict.is_met,
+        "disturbed": verdict.is_disturbed,
+    })
+}
+
+fn spread(Spread { low, median, high }: Spread) -> Value {
+    json!({ "low": low, "median": median, "high": high })
+}

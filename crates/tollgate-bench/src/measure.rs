@@ -1,0 +1,166 @@
+//! Figures: one a pass, their medians and quartiles, and ratios within a pass.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Nanoseconds from one answer to the next, of all threads together.
+    NanosACheck,
+    /// The latency that 999 of 1,000 checks do not exceed, in nanoseconds.
+    NanosAtP999,
+    /// Resident bytes.
+    BytesAKey,
+}
+
+impl Unit {
+    /// As the tables say it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NanosACheck => "ns a check",
+            Self::NanosAtP999 => "ns at p99.9",
+            Self::BytesAKey => "bytes a key",
+        }
+    }
+}
+
+/// The figures of one workload.
+pub(crate) struct Outcome {
+    /// Its name.
+    pub(crate) workload: String,
+    /// What the figures count.
+    pub(crate) unit: Unit,
+    /// One a contestant.
+    pub(crate) scores: Vec<Score>,
+}
+
+/// The figures of one contestant.
+pub(crate) struct Score {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it decides nothing.
+    pub(crate) is_floor: bool,
+    /// One a pass.
+    pub(crate) passes: Vec<f64>,
+    /// How many checks were admitted, of how many.
+    pub(crate) admitted: (usize, usize),
+    /// How long its threads waited for a processor, of how long they were timed.
+    pub(crate) waited: (Duration, Duration),
+    /// Every latency of all passes, where latencies are measured.
+    pub(crate) latencies: Option<Histogram<u64>>,
+}
+
+impl Score {
+    /// Nothing yet.
+    pub(crate) fn new(name: &str, is_floor: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_floor,
+            passes: Vec::new(),
+            admitted: (0, 0),
+            waited: Default::default(),
+            latencies: None,
+        }
+    }
+
+    /// One more pass.
+    pub(crate) fn add(&mut self, figure: f64, admitted: usize, asked: usize) {
+        self.passes.push(figure);
+        self.admitted = (self.admitted.0 + admitted, self.admitted.1 + asked);
+    }
+
+    /// Some of the time of its threads went by without a processor.
+    pub(crate) fn waits(&mut self, waited: Duration, of: Duration) {
+        self.waited = (self.waited.0 + waited, self.waited.1 + of);
+    }
+
+    /// The share of it. Others' work does that, and not the contestant.
+    pub(crate) fn waited_share(&self) -> f64 {
+        let (waited, of) = self.waited;
+        if of.is_zero() { 0.0 } else { waited.as_secs_f64() / of.as_secs_f64() }
+    }
+
+    /// Whether others' work is in the figures.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.waited_share() > 0.05
+    }
+
+    /// The figures' quartiles.
+    pub(crate) fn spread(&self) -> Spread {
+        Spread::of(self.passes.clone())
+    }
+
+    /// This one's figures by those of another, pass by pass.
+    pub(crate) fn by(&self, other: &Self) -> Spread {
+        Spread::of(self.passes.iter().zip(&other.passes).map(|(own, other)| own / other).collect())
+    }
+}
+
+impl Outcome {
+    /// The contestant of this name.
+    pub(crate) fn score(&self, name: &str) -> Option<&Score> {
+        self.scores.iter().find(|score| score.name == name)
+    }
+}
+
+/// The median, and the quartiles around it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// A quarter is below.
+    pub(crate) low: f64,
+    /// Half are below.
+    pub(crate) median: f64,
+    /// A quarter is above.
+    pub(crate) high: f64,
+}
+
+impl Spread {
+    /// Of these figures, of which there is at least one.
+    pub(crate) fn of(mut figures: Vec<f64>) -> Self {
+        figures.sort_by(f64::total_cmp);
+        let count = figures.len();
+        let middle = |a: usize, b: usize| f64::midpoint(figures[a], figures[b]);
+        Self {
+            low: figures[count / 4],
+            median: middle((count - 1) / 2, count / 2),
+            high: figures[(count - 1) - count / 4],
+        }
+    }
+
+    /// One by these: what is small becomes large.
+    pub(crate) fn inverse(self) -> Self {
+        Self { low: 1.0 / self.high, median: 1.0 / self.median, high: 1.0 / self.low }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(passes: &[f64]) -> Score {
+        let mut score = Score::new("a", false);
+        passes.iter().for_each(|&figure| score.add(figure, 1, 1));
+        score
+    }
+
+    #[test]
+    fn a_spread_is_the_median_between_its_quartiles() {
+        let spread = Spread { low: 2.0, median: 3.0, high: 4.0 };
+        assert_eq!(score(&[5.0, 1.0, 3.0, 2.0, 4.0]).spread(), spread);
+        assert_eq!(score(&[4.0, 1.0]).spread().median, 2.5);
+        assert_eq!(score(&[7.0]).spread(), Spread { low: 7.0, median: 7.0, high: 7.0 });
+        assert_eq!(
+            Spread { low: 2.0, median: 4.0, high: 5.0 }.inverse(),
+            Spread { low: 0.2, median: 0.25, high: 0.5 }
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_each_pass() {
+        // The machine was ten times slower in the second pass: the ratio does not see it.
+        let (fast, slow) = (score(&[1.0, 10.0, 1.1]), score(&[2.0, 20.0, 2.2]));
+        assert_eq!(fast.by(&slow), Spread { low: 0.5, median: 0.5, high: 0.5 });
+    }
+}

@@ -1,0 +1,86 @@
+//! rate-net 2.1.0: a sharded, bounded store; its capacity set to the number of keys, as its documentation asks for. Strings
+//! by `check_bytes`, which it advises on hot paths.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use rate_net::{Algorithm, CoarseClock, Decision, Eviction, RateLimiter};
+
+use crate::contest::Contestant;
+use crate::limit::Limit;
+use crate::peers::{AnyKey, Task};
+
+/// A key that rate-net can be asked for.
+pub(crate) trait Asked {
+    /// Asks for `cost` units.
+    fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision;
+}
+
+macro_rules! asked {
+    ($($key:ty),*) => {$(
+        impl Asked for $key {
+            #[inline]
+            fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision {
+                limiter.check_n(*self, cost)
+            }
+        }
+    )*};
+}
+asked!(u64, Ipv4Addr, Ipv6Addr);
+
+impl Asked for String {
+    #[inline]
+    fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision {
+        limiter.check_n_bytes(self, cost)
+    }
+}
+
+/// The default algorithm and clock.
+pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("rate-net", move || {
+        let limiter = builder(task.limit).eviction(Eviction::capacity(task.keys)).try_build();
+        let limiter = limiter.expect("the quota is valid");
+        move |key: &K| key.ask(&limiter, task.cost).is_allow()
+    })
+}
+
+/// By the clock that a thread keeps up to date.
+pub(crate) fn coarse(task: Task) -> Contestant<u64> {
+    Contestant::new("rate-net (coarse clock)", move || {
+        let clock = CoarseClock::spawn(Duration::from_millis(1)).expect("a thread can be had");
+        let limiter = builder(task.limit).clock(clock).eviction(Eviction::capacity(task.keys)).try_build();
+        let limiter = limiter.expect("the quota is valid");
+        move |key: &u64| limiter.check(*key).is_allow()
+    })
+}
+
+/// One limit without a key.
+pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
+    Contestant::new("rate-net", move || {
+        let limiter = builder(limit).try_build_direct().expect("the quota is valid");
+        move |_: &()| limiter.check().is_allow()
+    })
+}
+
+/// Its five algorithms under the limits that Tollgate's are asked under.
+pub(crate) fn of_algorithms() -> Vec<Contestant<u64>> {
+    let of = |name: &str, algorithm: Algorithm, limit: u32, period: Duration| {
+        Contestant::new(&format!("rate-net: {name}"), move || {
+            let builder = RateLimiter::builder().algorithm(algorithm).quota(limit, period).burst(limit);
+            let limiter = builder.try_build().expect("the quota is valid");
+            move |key: &u64| limiter.check(*key).is_allow()
+        })
+    };
+    let (count, hour) = (1_000_000_000, Duration::from_secs(3_600));
+    vec![
+        of("token bucket", Algorithm::TokenBucket, count, hour),
+        of("leaky bucket", Algorithm::LeakyBucket, count, hour),
+        of("fixed window", Algorithm::FixedWindow, count, hour),
+        of("sliding window", Algorithm::SlidingWindowCounter, count, hour),
+        of("sliding log of 100", Algorithm::SlidingWindowLog, 100, Duration::from_nanos(500)),
+    ]
+}
+
+fn builder(limit: Limit) -> rate_net::Builder {
+    RateLimiter::builder().quota(1, limit.every).burst(limit.burst)
+}

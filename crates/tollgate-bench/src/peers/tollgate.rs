@@ -1,0 +1,172 @@
+//! Tollgate: the defaults, and what else it can be asked.
+
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, Clock, CoarseClock, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Rate,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+};
+
+use crate::contest::{Contestant, Limits};
+use crate::limit::Limit;
+use crate::peers::{AnyKey, Task};
+
+/// Tables of ten million keys are larger than what a limiter may take unasked.
+const BUDGET: usize = 8 << 30;
+
+fn quota(limit: Limit) -> TokenBucket {
+    TokenBucket::new(Rate::new(1, limit.every)).burst(limit.burst.into())
+}
+
+fn limiter<K: AnyKey>(task: Task) -> Limiter<K> {
+    let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+    builder.build().expect("the quota is valid")
+}
+
+/// Default clock and hash.
+pub(crate) fn tollgate<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate", move || Checks { limiter: limiter(task), cost: task.cost.into() })
+}
+
+/// Keys named by ahash, the hasher of governor (ahash).
+pub(crate) fn trusted<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate (ahash)", move || {
+        let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+        let limiter = builder.trusted_keys().build().expect("the quota is valid");
+        Checks { limiter, cost: task.cost.into() }
+    })
+}
+
+/// By the clock that a thread keeps up to date.
+pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate (coarse clock)", move || {
+        let clock = CoarseClock::new(Duration::from_millis(1)).expect("a thread can be had");
+        let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+        let limiter = builder.clock(clock).build().expect("the quota is valid");
+        Checks { limiter, cost: task.cost.into() }
+    })
+}
+
+/// Asked one by one.
+struct Checks<K, A: Algorithm, C> {
+    limiter: Limiter<K, A, C>,
+    cost: u64,
+}
+
+impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> Limits<K> for Checks<K, A, C> {
+    fn admits(&self, key: &K) -> bool {
+        if self.cost == 1 {
+            return self.limiter.check(key).is_allowed();
+        }
+        self.limiter.check_n(key, self.cost).is_allowed()
+    }
+
+    fn admitted(&self, keys: &[K]) -> usize {
+        let (limiter, cost) = (&self.limiter, self.cost);
+        if cost == 1 {
+            return keys.iter().filter(|key| limiter.check(key).is_allowed()).count();
+        }
+        keys.iter().filter(|key| limiter.check_n(key, cost).is_allowed()).count()
+    }
+}
+
+/// The time read by the caller, once.
+pub(crate) fn time_given<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate (time given)", move || {
+        let limiter = limiter(task);
+        let now: Timestamp = limiter.now();
+        move |key: &K| limiter.check_at(key, now).is_allowed()
+    })
+}
+
+/// Many keys a call.
+pub(crate) fn batches<K: AnyKey>(task: Task, size: usize) -> Contestant<K> {
+    Contestant::new(&format!("tollgate (batches of {size})"), move || Batches {
+        limiter: limiter(task),
+        size,
+    })
+}
+
+struct Batches<K> {
+    limiter: Limiter<K>,
+    size: usize,
+}
+
+impl<K: AnyKey> Limits<K> for Batches<K> {
+    fn admits(&self, key: &K) -> bool {
+        self.admitted(std::slice::from_ref(key)) == 1
+    }
+
+    fn admitted(&self, keys: &[K]) -> usize {
+        let allowed = |keys: &[K]| self.limiter.check_many(keys).filter(Decision::is_allowed).count();
+        keys.chunks(self.size).map(allowed).sum()
+    }
+}
+
+/// The first key, prepared once a pass, whatever the others are.
+pub(crate) fn prepared<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate (prepared)", move || Prepared(limiter(task)))
+}
+
+struct Prepared<K>(Limiter<K>);
+
+impl<K: AnyKey> Limits<K> for Prepared<K> {
+    fn admits(&self, key: &K) -> bool {
+        self.0.prepare(key).check().is_allowed()
+    }
+
+    fn admitted(&self, keys: &[K]) -> usize {
+        let Some(first) = keys.first() else { return 0 };
+        let key = self.0.prepare(first);
+        keys.iter().filter(|_| key.check().is_allowed()).count()
+    }
+}
+
+/// A lease of the first key, one a thread and pass, whatever the others are.
+pub(crate) fn leased<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("tollgate (lease)", move || Leased(limiter(task)))
+}
+
+struct Leased<K>(Limiter<K>);
+
+impl<K: AnyKey> Limits<K> for Leased<K> {
+    fn admits(&self, key: &K) -> bool {
+        self.0.lease(key).check().is_allowed()
+    }
+
+    fn admitted(&self, keys: &[K]) -> usize {
+        let Some(first) = keys.first() else { return 0 };
+        let mut lease = self.0.lease(first);
+        keys.iter().filter(|_| lease.check().is_allowed()).count()
+    }
+}
+
+/// One limit without a key.
+pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
+    Contestant::new("tollgate", move || {
+        let limiter = GlobalLimiter::builder(quota(limit)).build().expect("the quota is valid");
+        move |_: &()| limiter.check().is_allowed()
+    })
+}
+
+/// A billion an hour, which every algorithm packs, and no thread asks for in a run.
+const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
+
+/// One hot key under each algorithm.
+pub(crate) fn of_algorithms() -> Vec<Contestant<u64>> {
+    let log = SlidingLog::new(Rate::new(100, Duration::from_nanos(500)));
+    vec![
+        of("token bucket", TokenBucket::new(RATE)),
+        of("leaky bucket", LeakyBucket::queue(RATE).capacity(1_000_000_000)),
+        of("fixed window", FixedWindow::new(RATE)),
+        of("sliding window", SlidingWindow::new(RATE)),
+        of("sliding log of 100", log),
+    ]
+}
+
+fn of<A: Algorithm + Copy + Send + Sync + 'static>(name: &str, quota: A) -> Contestant<u64> {
+    Contestant::new(&format!("tollgate: {name}"), move || {
+        let limiter = Limiter::<u64, A>::builder(quota).max_keys(1_000).build().expect("the quota is valid");
+        Checks { limiter, cost: 1 }
+    })
+}

@@ -1,0 +1,189 @@
+//! What is to be reached, as issue 5 has it, and whether it is.
+
+use crate::measure::{Outcome, Score, Spread};
+
+/// What is compared with what.
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    /// The first by the second: at most so much.
+    Ratio(&'static str, &'static str),
+    /// The throughput of the first by that of the second: at least so much.
+    Speedup(&'static str, &'static str),
+    /// The figure itself: at most so much.
+    Plain(&'static str),
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// In which workload.
+    pub(crate) workload: &'static str,
+    figure: Figure,
+    /// How much, at most or at least.
+    pub(crate) bound: f64,
+    /// Another way to reach it: at most so many of the workload's unit.
+    or_plain: Option<f64>,
+}
+
+/// How it came out.
+pub(crate) struct Verdict {
+    /// The row.
+    pub(crate) target: Target,
+    /// What is compared, in words.
+    pub(crate) what: String,
+    /// The bound, in words.
+    pub(crate) bound: String,
+    /// What was measured; `None` where a contestant is missing, and then the target is missed.
+    pub(crate) measured: Option<Spread>,
+    /// Whether the bound is kept by the median.
+    pub(crate) is_met: bool,
+    /// Whether others held the processors too much for it to be believed, either way.
+    pub(crate) is_disturbed: bool,
+}
+
+const fn ratio(workload: &'static str, of: &'static str, by: &'static str, bound: f64) -> Target {
+    Target { workload, figure: Figure::Ratio(of, by), bound, or_plain: None }
+}
+
+const fn speedup(workload: &'static str, of: &'static str, by: &'static str, bound: f64) -> Target {
+    Target { workload, figure: Figure::Speedup(of, by), bound, or_plain: None }
+}
+
+const LINE: &str = "floor: hash + clock + CAS";
+const CAS: &str = "floor: CAS";
+const BUCKET: &str = "tollgate: token bucket";
+
+/// The table of issue 5.
+pub(crate) const TARGETS: [Target; 26] = [
+    ratio("hot key, allow", "tollgate", "floor: clock + CAS", 1.10),
+    ratio("hot key, allow", "tollgate", "governor", 0.45),
+    ratio("hot key, deny", "tollgate", "governor", 0.55),
+    ratio("1M keys uniform, allow", "tollgate", "governor", 0.45),
+    ratio("1M keys uniform, allow", "tollgate", LINE, 1.5),
+    ratio("10M keys uniform, allow", "tollgate", "governor", 0.60),
+    ratio("10M keys uniform, allow", "tollgate", LINE, 1.7),
+    ratio("1M keys Zipf 0.99, allow", "tollgate", "governor", 0.55),
+    ratio("1M keys, batches of 32", "tollgate (batches of 32)", "governor", 0.20),
+    ratio("10M keys, batches of 32", "tollgate (batches of 32)", "governor", 0.25),
+    ratio("hot key, time given, allow", "tollgate (time given)", CAS, 1.25),
+    ratio("hot key, coarse clock, allow", "tollgate (coarse clock)", CAS, 1.25),
+    Target { or_plain: Some(3.0), ..ratio("hot key, time given, deny", "tollgate (time given)", CAS, 0.6) },
+    ratio("string key of 16 bytes, hot", "tollgate", "governor", 0.7),
+    ratio("string key of 16 bytes, hot", "tollgate (ahash)", "governor", 0.5),
+    ratio("1M new keys", "tollgate", "governor", 1.0),
+    ratio("algorithms, hot key, allow", "tollgate: fixed window", BUCKET, 1.15),
+    ratio("algorithms, hot key, allow", "tollgate: leaky bucket", BUCKET, 1.15),
+    ratio("algorithms, hot key, allow", "tollgate: sliding window", BUCKET, 1.15),
+    ratio("algorithms, hot key, allow", "tollgate: sliding log of 100", BUCKET, 2.0),
+    speedup("hot key, allow, 2 threads", "tollgate", "governor", 2.0),
+    speedup("hot key, deny, 2 threads", "tollgate", "governor", 3.0),
+    speedup("hot key, lease, 2 threads", "tollgate (lease)", "tollgate (lease), 1 thread", 1.8),
+    speedup("1M keys uniform, allow, 2 threads", "tollgate", "tollgate, 1 thread", 1.6),
+    Target { figure: Figure::Plain("tollgate"), ..ratio("10M keys, memory", "", "", 34.0) },
+    ratio("latency during a flood, closed loop", "tollgate", "governor", 0.5),
+];
+
+impl Target {
+    /// Judges it by the outcome of its workload.
+    pub(crate) fn judge(self, outcome: &Outcome) -> Verdict {
+        let unit = outcome.unit.name();
+        let spread = |of: &str| outcome.score(of).map(|score| score.spread());
+        let by = |of: &str, by: &str| Some(outcome.score(of)?.by(outcome.score(by)?));
+        let (what, bound, measured, of) = match self.figure {
+            Figure::Ratio(of, other) => {
+                (format!("{of} / {other}"), format!("at most {}", self.bound), by(of, other), of)
+            }
+            Figure::Speedup(of, other) => {
+                let measured = by(of, other).map(Spread::inverse);
+                (format!("throughput of {of} / {other}"), format!("at least {}", self.bound), measured, of)
+            }
+            Figure::Plain(of) => (of.to_owned(), format!("at most {} {unit}", self.bound), spread(of), of),
+        };
+        let keeps = |measured: Spread| match self.figure {
+            Figure::Speedup(..) => measured.median >= self.bound,
+            Figure::Ratio(..) | Figure::Plain(_) => measured.median <= self.bound,
+        };
+        let or_plain = self.or_plain.map(|plain| format!(", or {plain} {unit}")).unwrap_or_default();
+        let also = self.or_plain.zip(spread(of)).is_some_and(|(plain, spread)| spread.median <= plain);
+        let is_met = measured.is_some_and(keeps) || also;
+        let other = match self.figure {
+            Figure::Ratio(_, other) | Figure::Speedup(_, other) => other,
+            Figure::Plain(of) => of,
+        };
+        let is_disturbed =
+            [of, other].iter().any(|name| outcome.score(name).is_some_and(Score::is_disturbed));
+        Verdict { target: self, what, bound: bound + &or_plain, measured, is_met, is_disturbed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measure::Unit;
+    use crate::workloads::workloads;
+
+    fn outcome(figures: &[(&str, f64)]) -> Outcome {
+        let score = |&(name, figure): &(&str, f64)| {
+            let mut score = Score::new(name, false);
+            score.add(figure, 1, 1);
+            score
+        };
+        Outcome {
+            workload: "w".to_owned(),
+            unit: Unit::NanosACheck,
+            scores: figures.iter().map(score).collect(),
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_met_up_to_its_bound() {
+        let target = ratio("w", "ours", "theirs", 0.5);
+        assert!(target.judge(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
+        let verdict = target.judge(&outcome(&[("ours", 5.1), ("theirs", 10.0)]));
+        assert!(
+            !verdict.is_met && verdict.measured.is_some_and(|spread| (spread.median - 0.51).abs() < 1e-9)
+        );
+        assert!(!target.judge(&outcome(&[("ours", 1.0)])).is_met, "who is missing is no excuse");
+    }
+
+    #[test]
+    fn a_speedup_is_the_throughput_and_not_the_time() {
+        let target = speedup("w", "ours", "theirs", 2.0);
+        assert!(target.judge(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
+        assert!(!target.judge(&outcome(&[("ours", 5.1), ("theirs", 10.0)])).is_met);
+    }
+
+    #[test]
+    fn a_contestant_that_waited_for_a_processor_disturbs_its_targets() {
+        let mut outcome = outcome(&[("ours", 5.0), ("theirs", 10.0)]);
+        let target = ratio("w", "ours", "theirs", 0.5);
+        assert!(!target.judge(&outcome).is_disturbed);
+        outcome.scores[1].waits(Duration::from_millis(6), Duration::from_millis(100));
+        assert!(target.judge(&outcome).is_disturbed && target.judge(&outcome).is_met);
+    }
+
+    #[test]
+    fn either_of_two_bounds_is_enough() {
+        let target = Target { or_plain: Some(3.0), ..ratio("w", "ours", "theirs", 0.6) };
+        assert!(target.judge(&outcome(&[("ours", 3.0), ("theirs", 1.0)])).is_met);
+        assert!(target.judge(&outcome(&[("ours", 6.0), ("theirs", 10.0)])).is_met);
+        assert!(!target.judge(&outcome(&[("ours", 6.1), ("theirs", 10.0)])).is_met);
+        let plain = Target { figure: Figure::Plain("ours"), ..ratio("w", "", "", 34.0) };
+        assert!(plain.judge(&outcome(&[("ours", 34.0)])).is_met);
+        assert!(!plain.judge(&outcome(&[("ours", 34.1)])).is_met);
+    }
+
+    #[test]
+    fn every_target_has_its_workload() {
+        let names: Vec<String> = workloads().into_iter().map(|workload| workload.name).collect();
+        // Without Linux nobody says what is resident.
+        let known = |target: &Target| {
+            cfg!(not(target_os = "linux")) || names.iter().any(|name| name == target.workload)
+        };
+        TARGETS.iter().for_each(|target| assert!(known(target), "{}", target.workload));
+        let distinct: std::collections::HashSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+}
