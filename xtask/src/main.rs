@@ -46,9 +46,10 @@ fn main() -> ExitCode {
     match words[..] {
         ["test"] => test::run(test::everything()),
         ["loom"] => test::run(vec![test::loom()]),
-        ["mutate-orderings", ref options @ ..] => {
-            orderings::run(options).unwrap_or_else(|why| misunderstood(&why))
-        }
+        ["mutate-orderings", ref options @ ..] => orderings::run(options).unwrap_or_else(|why| {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) if seconds > 0 => fuzz::run(seconds),

@@ -40,7 +40,7 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
-    for folder in ["src", "loom-tests/src", "loom-tests/tests"] {
+    for folder in ["src", "docs", "loom-tests/src", "loom-tests/tests"] {
         copy_folder(&root.join(folder), &copy.join(folder))?;
     }
     for file in ["README.md", "loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {

@@ -1,0 +1,47 @@
+//! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long scenarios, with
+//! `--mutants` each mutant in every scenario.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tollgate_protocol::{Mutant, SCENARIOS, Scenario, catchers, search};
+
+fn main() -> ExitCode {
+    let options: Vec<String> = std::env::args().skip(1).collect();
+    let has = |option: &str| options.iter().any(|given| given == option);
+    let asked = SCENARIOS.iter().filter(|scenario| !scenario.long || has("--thorough"));
+    if has("--mutants") {
+        let asked: Vec<_> = asked.collect();
+        catchers().iter().for_each(|&(mutant, _)| survey(mutant, &asked));
+        return ExitCode::SUCCESS;
+    }
+    let mut holds = true;
+    for scenario in asked {
+        let begun = Instant::now();
+        let outcome = search(scenario, Mutant::None);
+        println!(
+            "{:62} {:>10} states {:>8} ends {:>5} steps {:>8.1?}",
+            scenario.name,
+            outcome.states,
+            outcome.ends,
+            outcome.depth,
+            begun.elapsed()
+        );
+        if let Some((fault, trace)) = outcome.fault {
+            println!("  FAILED: {fault}\n{trace}");
+            holds = false;
+        }
+    }
+    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says which scenarios catch the mutant.
+fn survey(mutant: Mutant, scenarios: &[&Scenario]) {
+    println!("{mutant:?}");
+    for scenario in scenarios {
+        let begun = Instant::now();
+        if let Some((fault, _)) = search(scenario, mutant).fault {
+            println!("  {}: {fault} ({:.1?})", scenario.name, begun.elapsed());
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The scenarios, as data, and which of them catches which mutant.
+
+use std::collections::BTreeSet;
+
+use crate::mutant::Mutant;
+use crate::rule::Rule;
+use crate::values::Key;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Op {
+    #[default]
+    Nothing,
+    /// Asks for so many units of the key.
+    Check(Key, u8),
+    /// The same, and gives them back when it was admitted.
+    Take(Key, u8),
+    /// Forgives the key what it owes.
+    Reset(Key),
+}
+
+impl Op {
+    pub(crate) fn key(self) -> Key {
+        match self {
+            Self::Nothing => 0,
+            Self::Check(key, _) | Self::Take(key, _) | Self::Reset(key) => key,
+        }
+    }
+
+    pub(crate) fn cost(self) -> u8 {
+        match self {
+            Self::Check(_, cost) | Self::Take(_, cost) => cost,
+            Self::Nothing | Self::Reset(_) => 0,
+        }
+    }
+}
+
+/// What a full bucket does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Share,
+    Deny,
+}
+
+/// Who is there, who asks, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether it takes long, and is searched when asked for only.
+    pub long: bool,
+    pub(crate) rule: Rule,
+    pub(crate) full: Full,
+    /// Whether checks look for the key's name before they read the header. Where they do not, states are fewer.
+    pub(crate) quick: bool,
+    /// Buckets that there may be: 1, 2 or 4.
+    pub(crate) buckets: usize,
+    /// The moments. The clock moves to the next one at any time.
+    pub(crate) times: &'static [u8],
+    /// The keys that have a slot, and their payloads.
+    pub(crate) slots: &'static [(Key, u8)],
+    pub(crate) threads: &'static [&'static [Op]],
+}
+
+impl Scenario {
+    /// Whether anything lowers a word, so that a word can come back.
+    pub(crate) fn lowers(&self) -> bool {
+        self.ops().any(|op| matches!(op, Op::Take(..) | Op::Reset(_)))
+    }
+
+    fn ops(&self) -> impl Iterator<Item = Op> {
+        self.threads.iter().flat_map(|ops| ops.iter().copied())
+    }
+
+    /// All keys of the scenario.
+    pub(crate) fn keys(&self) -> BTreeSet<Key> {
+        self.ops().map(Op::key).chain(self.slots.iter().map(|slot| slot.0)).collect()
+    }
+}
+
+use Op::{Check, Reset, Take};
+
+/// Buckets of one, two and four units.
+const ONE: Rule = Rule { full: 8 };
+const TWO: Rule = Rule { full: 16 };
+const FOUR: Rule = Rule { full: 32 };
+
+// At the first split odd keys move and even ones stay. Keys from 4 on have the second slot for their home.
+const X: Key = 1;
+const Y: Key = 3;
+const Z: Key = 2;
+const W: Key = 4;
+const V: Key = 5;
+
+/// The zero of most scenarios: a payload below has run out.
+const NOW: u8 = 10;
+
+const BASE: Scenario = Scenario {
+    name: "",
+    long: false,
+    rule: ONE,
+    full: Full::Deny,
+    quick: false,
+    buckets: 1,
+    times: &[NOW],
+    slots: &[],
+    threads: &[],
+};
+
+/// All scenarios.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "one key is inserted by three",
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1)], &[Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "one key is inserted twice and charged",
+        rule: TWO,
+        quick: true,
+        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "two keys want one slot",
+        slots: &[(X, 5), (Z, 18)],
+        times: &[10, 18],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(X, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "three keys want two slots",
+        slots: &[(X, 5), (Z, 6)],
+        threads: &[&[Check(Y, 1)], &[Check(W, 1)], &[Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key enters twice beside an owner who comes back",
+        slots: &[(X, 5), (Z, 6)],
+        times: &[10, 18],
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1)], &[Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "an owner charges while its slot is recycled",
+        quick: true,
+        slots: &[(X, 10), (Z, 50)],
+        times: &[10, 18],
+        threads: &[&[Check(X, 1), Check(X, 1)], &[Check(Y, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a stale clock beside a recycled slot",
+        rule: TWO,
+        slots: &[(X, 18), (Z, 60)],
+        times: &[10, 18],
+        threads: &[&[Check(Y, 2)], &[Check(Y, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "the newcomer is asked for while it enters",
+        rule: ONE,
+        quick: true,
+        slots: &[(X, 18), (Z, 60)],
+        times: &[10, 18],
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key enters twice while the clock moves twice",
+        long: true,
+        slots: &[(W, 5), (Z, 6)],
+        times: &[10, 18, 26],
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)], &[Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "an owner charges while its slot is handed over",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 18), (Z, 42)],
+        threads: &[&[Check(X, 2), Check(X, 2)], &[Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a slot is handed over twice",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 18), (Z, 42)],
+        threads: &[&[Check(X, 2)], &[Check(Y, 1)], &[Check(W, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key handed out comes back beside a reset",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 26), (Z, 42)],
+        threads: &[&[Check(Y, 1), Reset(Z), Check(X, 3)], &[Check(X, 2)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key handed out comes back beside a refund",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 26), (Z, 42)],
+        threads: &[&[Take(Y, 1), Check(X, 2)], &[Check(X, 2)]],
+        ..BASE
+    },
+    Scenario {
+        name: "the shared allowance is granted once",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 42), (Z, 42)],
+        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key leaves the shared allowance when a slot runs out",
+        rule: TWO,
+        full: Full::Share,
+        slots: &[(X, 26), (Z, 26)],
+        times: &[10, 26],
+        threads: &[&[Check(Y, 1), Check(Y, 2)], &[Check(Y, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a slot empties beside the shared allowance",
+        rule: TWO,
+        full: Full::Share,
+        slots: &[(X, 26), (Z, 26)],
+        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Reset(X), Check(W, 1)], &[Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "the shared word comes around",
+        rule: TWO,
+        full: Full::Share,
+        slots: &[(X, 26), (Z, 26)],
+        threads: &[
+            &[Check(Y, 1)],
+            &[Check(W, 1), Reset(X), Check(Y, 2), Reset(Y), Check(X, 1), Reset(X), Check(V, 1)],
+        ],
+        ..BASE
+    },
+    Scenario {
+        name: "a reset beside charges",
+        quick: true,
+        slots: &[(X, 18)],
+        threads: &[&[Check(X, 1), Check(X, 1)], &[Reset(X)], &[Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a reset beside an insertion",
+        threads: &[&[Check(X, 1), Check(X, 1)], &[Check(X, 1), Reset(X)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a refund beside charges",
+        rule: TWO,
+        quick: true,
+        slots: &[(X, 18)],
+        threads: &[&[Take(X, 1)], &[Check(X, 1), Check(X, 1)], &[Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "two refunds beside a charge",
+        rule: FOUR,
+        times: &[10, 18],
+        slots: &[(X, 10)],
+        threads: &[&[Take(X, 1)], &[Take(X, 2)], &[Check(X, 2)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a refund beside the key's insertion",
+        rule: TWO,
+        times: &[10, 18],
+        threads: &[&[Take(X, 1)], &[Check(X, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a refund of a recycled slot",
+        rule: TWO,
+        slots: &[(Z, 60)],
+        times: &[10, 18],
+        threads: &[&[Take(X, 1)], &[Check(Y, 2), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a word comes back under another owner",
+        rule: ONE,
+        slots: &[(X, 10), (Z, 60)],
+        threads: &[&[Check(X, 1)], &[Check(Y, 1), Reset(Y), Check(Y, 1)]],
+        quick: true,
+        ..BASE
+    },
+    Scenario {
+        name: "a key is charged while it moves",
+        rule: TWO,
+        buckets: 2,
+        quick: true,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Check(X, 1), Check(X, 1)], &[Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "helpers agree on what moves",
+        rule: TWO,
+        buckets: 2,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "helpers and a charge",
+        long: true,
+        rule: TWO,
+        buckets: 2,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Check(Y, 1)], &[Check(W, 1)], &[Check(X, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "helpers while a moving key runs out",
+        buckets: 2,
+        slots: &[(X, 18), (Z, 60)],
+        times: &[10, 18],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(V, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key that splits its bucket enters once",
+        buckets: 2,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key enters while its bucket splits",
+        buckets: 2,
+        slots: &[(X, 10), (Z, 18)],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(V, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a key that stays enters while its bucket splits",
+        buckets: 2,
+        slots: &[(Z, 10), (X, 18)],
+        threads: &[&[Check(W, 1), Check(Y, 1)], &[Check(W, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a bucket is split twice",
+        buckets: 4,
+        slots: &[(X, 18), (Y, 18)],
+        threads: &[&[Check(V, 1), Check(X, 1)], &[Check(V, 1), Check(Y, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a bucket is split again where keys have left",
+        rule: TWO,
+        buckets: 4,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(6, 1), Check(Z, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a refund of a key that moves",
+        rule: TWO,
+        buckets: 2,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Take(X, 1)], &[Check(Y, 1), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a reset of a key that moves",
+        buckets: 2,
+        slots: &[(X, 18), (Z, 18)],
+        threads: &[&[Reset(X), Check(X, 1)], &[Check(Y, 1), Check(X, 1)]],
+        ..BASE
+    },
+];
+
+/// The scenario of this name.
+///
+/// # Panics
+///
+/// If there is none.
+#[must_use]
+pub fn scenario(name: &str) -> &'static Scenario {
+    SCENARIOS
+        .iter()
+        .find(|scenario| scenario.name == name)
+        .unwrap_or_else(|| panic!("no scenario is called {name}"))
+}
+
+/// Every mutant, and the scenario that catches it.
+#[must_use]
+pub fn catchers() -> &'static [(Mutant, &'static str)] {
+    &[]
+}
