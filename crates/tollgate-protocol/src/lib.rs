@@ -20,6 +20,7 @@
 //! saving. States are told apart by 64-bit hashes: of ten million states two coincide with a chance of three in a
 //! million, and then one of them is not visited.
 
+mod digest;
 mod machine;
 mod mutant;
 mod rule;

@@ -15,20 +15,25 @@ fn main() -> ExitCode {
         catchers().iter().for_each(|&(mutant, _)| survey(mutant, &asked));
         return ExitCode::SUCCESS;
     }
+    let protocol = if has("--remedied") { Mutant::ShareMovesHeaderLast } else { Mutant::None };
     let mut holds = true;
     for scenario in asked {
         let begun = Instant::now();
-        let outcome = search(scenario, Mutant::None);
+        let outcome = search(scenario, protocol);
         println!(
-            "{:62} {:>10} states {:>8} ends {:>5} steps {:>8.1?}",
+            "{:62} {:>10} states {:>8} ends {:>4} steps, {:>4} in vain {:>8.1?}",
             scenario.name,
             outcome.states,
             outcome.ends,
             outcome.depth,
+            outcome.streak,
             begun.elapsed()
         );
         if let Some((fault, trace)) = outcome.fault {
-            println!("  FAILED: {fault}\n{trace}");
+            println!("  FAILED: {fault}");
+            if has("--traces") {
+                println!("{trace}");
+            }
             holds = false;
         }
     }

@@ -1,4 +1,4 @@
-//! The mutants: the protocol with one thought left out.
+//! The mutants: the protocol with one thought left out. And a remedy: the protocol with one thought changed.
 
 /// What is left out; `None` is the protocol as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,6 +6,8 @@ pub enum Mutant {
     /// The protocol itself.
     #[default]
     None,
+    /// A remedy to try: a charge of the overflow word moves the header after the word, not before.
+    ShareMovesHeaderLast,
     /// An insertion commits whatever the header says by then.
     CommitIgnoresTheHeader,
     /// A slot that is given up gets its old word back.

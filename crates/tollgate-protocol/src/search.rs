@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Write;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::digest::digest;
 use crate::machine::{Fault, Machine};
 use crate::mutant::Mutant;
 use crate::rule::UNIT;
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub ends: usize,
     /// Steps on the longest path.
     pub depth: usize,
+    /// The most steps seen in a row of which none ended an operation. There may be more: each state is visited once.
+    pub streak: usize,
     /// The first promise that was broken, and the steps that led to it.
     pub fault: Option<(String, String)>,
 }
@@ -32,6 +35,7 @@ struct Frame {
     state: State,
     digest: u64,
     next: usize,
+    streak: usize,
 }
 
 /// Searches the scenario.
@@ -42,7 +46,7 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     // Whether a state is on the path.
     let mut seen: HashMap<u64, bool, BuildHasherDefault<Digested>> = HashMap::default();
     let first = State::new(scenario);
-    let mut path = vec![Frame { digest: digest(&first), state: first, next: 0 }];
+    let mut path = vec![Frame { digest: digest(&first), state: first, next: 0, streak: 0 }];
     seen.insert(path[0].digest, true);
     while let Some(frame) = path.last_mut() {
         let choice = frame.next;
@@ -84,7 +88,11 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
             Entry::Occupied(_) => {}
             Entry::Vacant(entry) => {
                 entry.insert(true);
-                path.push(Frame { state, digest, next: 0 });
+                let ended =
+                    choice < THREADS && state.threads[choice].begun != frame.state.threads[choice].begun;
+                let streak = if ended { 0 } else { frame.streak + usize::from(choice < THREADS) };
+                outcome.streak = outcome.streak.max(streak);
+                path.push(Frame { state, digest, next: 0, streak });
                 outcome.depth = outcome.depth.max(path.len());
             }
         }
@@ -156,53 +164,6 @@ fn memory(state: &State) -> String {
         }
     }
     memory
-}
-
-/// The state's hash.
-fn digest(state: &State) -> u64 {
-    let mut mixer = Mixer(0x9e37_79b9_7f4a_7c15);
-    state.hash(&mut mixer);
-    mixer.finish()
-}
-
-/// Multiplies and folds, eight bytes at a time.
-struct Mixer(u64);
-
-impl Mixer {
-    fn add(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value).wrapping_mul(0xd6e8_feb8_6659_fd93_a5a3_564e_27f8_8665);
-        self.0 = (product as u64) ^ ((product >> 64) as u64) ^ self.0.rotate_left(23);
-    }
-}
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.add(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.add(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.add(value);
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.add(value as u64);
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.add(value as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        (self.0 ^ self.0 >> 29).wrapping_mul(0x9fb2_1c65_1e98_df25)
-    }
 }
 
 /// A hash that needs no hashing.

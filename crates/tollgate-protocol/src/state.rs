@@ -12,13 +12,13 @@ pub(crate) const KEYS: usize = 8;
 /// Moments at most.
 pub(crate) const MOMENTS: usize = 3;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) word: Word,
     pub(crate) name: Name,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) header: Header,
     pub(crate) overflow: Overflow,
@@ -26,7 +26,7 @@ pub(crate) struct Bucket {
 }
 
 /// Where a thread is: the access that it makes next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pc {
     #[default]
     Begin,
@@ -85,7 +85,7 @@ pub(crate) enum Pc {
 }
 
 /// A split on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
     pub(crate) bucket: u8,
     pub(crate) level: u8,
@@ -102,7 +102,7 @@ pub(crate) struct Split {
 }
 
 /// A request that was admitted and is given back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) charged: u8,
     /// The number of the moment.
@@ -114,7 +114,7 @@ pub(crate) struct Taken {
 }
 
 /// A thread's place and what it remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) pc: Pc,
     /// How many of its operations it has begun.
@@ -171,7 +171,7 @@ impl Thread {
 }
 
 /// Everything.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) buckets: [Bucket; BUCKETS],
     pub(crate) threads: [Thread; THREADS],

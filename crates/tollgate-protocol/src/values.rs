@@ -10,7 +10,7 @@ pub(crate) const BUCKETS: usize = 4;
 pub(crate) type Key = u8;
 
 /// What a slot stores of a name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Name {
     /// Nobody has had the slot.
     #[default]
@@ -42,7 +42,7 @@ impl Name {
 }
 
 /// A slot's word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) frozen: bool,
     pub(crate) parity: bool,
@@ -68,7 +68,7 @@ impl Word {
 }
 
 /// A bucket's header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) parity: [bool; SLOTS],
     pub(crate) shared: bool,
@@ -80,6 +80,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// All of it, in 23 bits.
+    pub(crate) fn bits(self) -> u32 {
+        let parity = self.parity.iter().fold(0, |bits, &parity| bits << 1 | u32::from(parity));
+        let state = parity << 2 | u32::from(self.shared) << 1 | u32::from(self.splitting);
+        (state << 3 | u32::from(self.level)) << 16 | u32::from(self.insertions) << 8 | u32::from(self.shares)
+    }
+
     pub(crate) fn commits(self, place: usize, word: Word) -> bool {
         self.parity[place] == word.parity
     }
@@ -131,13 +138,18 @@ pub(crate) fn parent(number: usize) -> usize {
 }
 
 /// A bucket's overflow word. Its generation is two bits, as in the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overflow {
     generation: u8,
     pub(crate) payload: u8,
 }
 
 impl Overflow {
+    /// All of it, in ten bits.
+    pub(crate) fn bits(self) -> u16 {
+        u16::from(self.generation) << 8 | u16::from(self.payload)
+    }
+
     pub(crate) fn moved(self) -> Self {
         Self { generation: (self.generation + 1) % 4, ..self }
     }

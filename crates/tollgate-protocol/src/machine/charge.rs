@@ -74,10 +74,14 @@ impl Machine<'_> {
                 let sharing = thread.header.sharing();
                 let advanced = Self::advance(state, thread.at, thread.header, sharing);
                 let thread = &mut state.threads[nth];
-                if advanced {
-                    (thread.header, thread.pc) = (sharing, Pc::Share);
-                } else {
+                if !advanced {
                     thread.again();
+                } else if self.is(Mutant::ShareMovesHeaderLast) {
+                    thread.paid = true;
+                    let charged = thread.new.payload;
+                    return self.admit(state, nth, charged);
+                } else {
+                    (thread.header, thread.pc) = (sharing, Pc::Share);
                 }
             }
             Pc::Share => {
@@ -88,6 +92,9 @@ impl Machine<'_> {
                 }
                 *overflow = overflow.owing(thread.new.payload);
                 state.threads[nth].pc = Pc::ShareLook;
+                if self.is(Mutant::ShareMovesHeaderLast) {
+                    state.threads[nth].pc = Pc::ShareHeader;
+                }
                 if self.is(Mutant::NoLookAfterShare) {
                     state.threads[nth].paid = true;
                     return self.admit(state, nth, thread.new.payload);

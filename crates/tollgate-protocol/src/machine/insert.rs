@@ -50,7 +50,7 @@ impl Machine<'_> {
                 thread.others = [None; SLOTS];
                 thread.new = Word::default().charged(payload);
                 thread.pc = Pc::ShareHeader;
-                if self.is(Mutant::ShareWithoutHeader) {
+                if self.is(Mutant::ShareWithoutHeader) || self.is(Mutant::ShareMovesHeaderLast) {
                     thread.pc = Pc::Share;
                 }
             }
