@@ -29,13 +29,14 @@ fn main() -> ExitCode {
             outcome.streak,
             begun.elapsed()
         );
-        if let Some((fault, trace)) = outcome.fault {
-            println!("  FAILED: {fault}");
+        for (fault, trace) in &outcome.faults {
+            let known = if scenario.known.contains(fault) { "known" } else { "NEW" };
+            println!("  BROKEN ({known}): {fault}");
             if has("--traces") {
                 println!("{trace}");
             }
-            holds = false;
         }
+        holds &= outcome.news(scenario).is_none();
     }
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -45,7 +46,7 @@ fn survey(mutant: Mutant, scenarios: &[&Scenario]) {
     println!("{mutant:?}");
     for scenario in scenarios {
         let begun = Instant::now();
-        if let Some((fault, _)) = search(scenario, mutant).fault {
+        if let Some(fault) = search(scenario, mutant).news(scenario) {
             println!("  {}: {fault} ({:.1?})", scenario.name, begun.elapsed());
         }
     }

@@ -23,8 +23,22 @@ pub struct Outcome {
     pub depth: usize,
     /// The most steps seen in a row of which none ended an operation. There may be more: each state is visited once.
     pub streak: usize,
-    /// The first promise that was broken, and the steps that led to it.
-    pub fault: Option<(String, String)>,
+    /// The promises that were broken, each with the steps that led to it first.
+    pub faults: Vec<(&'static str, String)>,
+}
+
+impl Outcome {
+    fn blame(&mut self, fault: Fault, path: &[Frame], last: Option<&State>) {
+        if self.faults.iter().all(|(known, _)| *known != fault) {
+            self.faults.push((fault, trace(path, last)));
+        }
+    }
+
+    /// The first broken promise that the scenario does not know the protocol itself to break.
+    #[must_use]
+    pub fn news(&self, scenario: &Scenario) -> Option<&'static str> {
+        self.faults.iter().map(|(fault, _)| *fault).find(|fault| !scenario.known.contains(fault))
+    }
 }
 
 /// Steps that a thread may need when it runs alone.
@@ -38,7 +52,7 @@ struct Frame {
     streak: usize,
 }
 
-/// Searches the scenario.
+/// Searches the scenario: all of it for the protocol itself, up to the first new fault for a mutant.
 #[must_use]
 pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     let machine = Machine { scenario, mutant };
@@ -48,15 +62,16 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     let first = State::new(scenario);
     let mut path = vec![Frame { digest: digest(&first), state: first, next: 0, streak: 0 }];
     seen.insert(path[0].digest, true);
-    while let Some(frame) = path.last_mut() {
+    while mutant == Mutant::None || outcome.news(scenario).is_none() {
+        let Some(frame) = path.last_mut() else { break };
         let choice = frame.next;
         frame.next += 1;
         if choice == 0 && frame.state.is_over() {
             outcome.ends += 1;
             if let Err(fault) = ends_well(machine, &frame.state) {
-                outcome.fault = Some((fault.into(), trace(&path, None)));
-                break;
+                outcome.blame(fault, &path, None);
             }
+            continue;
         }
         if choice > THREADS {
             seen.insert(frame.digest, false);
@@ -75,15 +90,13 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
             _ => machine.step(&mut state, choice),
         };
         if let Err(fault) = stepped {
-            outcome.fault = Some((fault.into(), trace(&path, Some(&state))));
-            break;
+            outcome.blame(fault, &path, Some(&state));
+            continue;
         }
         let digest = digest(&state);
         match seen.entry(digest) {
             Entry::Occupied(entry) if *entry.get() => {
-                let fault = "a thread does not end: a state came back";
-                outcome.fault = Some((fault.into(), trace(&path, Some(&state))));
-                break;
+                outcome.blame("a thread does not end: a state came back", &path, Some(&state));
             }
             Entry::Occupied(_) => {}
             Entry::Vacant(entry) => {
