@@ -48,8 +48,6 @@ pub enum Mutant {
     SplitUnannounced,
     /// Who takes the key out of a slot does not look whether the split is over.
     PartBlindly,
-    /// An empty place of the sibling stays untouched.
-    NobodyArrives,
     /// An insertion does not stop charges of the overflow word.
     NoGenerationBump,
     /// An insertion starts without what the overflow word owes.
@@ -62,8 +60,6 @@ pub enum Mutant {
     NoPartWith,
     /// The debt is left behind once the slot is claimed.
     PartWithAfterClaim,
-    /// A slot is handed over and its debt forgiven.
-    HandedOverForNothing,
     /// A refund lowers the word without holding it.
     RefundWithoutHold,
     /// A refund lowers the word whatever the name says.

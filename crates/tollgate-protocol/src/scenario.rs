@@ -61,6 +61,8 @@ pub struct Scenario {
     pub(crate) times: &'static [u8],
     /// The keys that have a slot, and their payloads.
     pub(crate) slots: &'static [(Key, u8)],
+    /// What the overflow word owes.
+    pub(crate) overflow: u8,
     pub(crate) threads: &'static [&'static [Op]],
 }
 
@@ -93,6 +95,7 @@ const Y: Key = 3;
 const Z: Key = 2;
 const W: Key = 4;
 const V: Key = 5;
+const Q: Key = 6;
 
 /// The zero of most scenarios: a payload below has run out.
 const NOW: u8 = 10;
@@ -114,6 +117,7 @@ const BASE: Scenario = Scenario {
     buckets: 1,
     times: &[NOW],
     slots: &[],
+    overflow: 0,
     threads: &[],
 };
 
@@ -242,7 +246,7 @@ pub const SCENARIOS: &[Scenario] = &[
         rule: TWO,
         full: Full::Share,
         slots: &[(X, 26), (Z, 26)],
-        threads: &[&[Check(Y, 1), Check(Y, 1), Check(Y, 1)], &[Reset(X), Check(W, 1)]],
+        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Reset(X), Check(W, 1)]],
         ..BASE
     },
     Scenario {
@@ -250,7 +254,7 @@ pub const SCENARIOS: &[Scenario] = &[
         rule: TWO,
         full: Full::Share,
         slots: &[(X, 26), (Z, 26)],
-        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Reset(X), Check(W, 1)]],
+        threads: &[&[Check(Y, 1), Check(Y, 1)], &[Reset(X), Check(Y, 1)]],
         ..BASE
     },
     Scenario {
@@ -264,13 +268,35 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "the shared word comes around",
-        rule: TWO,
+        rule: FOUR,
         full: Full::Share,
-        slots: &[(X, 26), (Z, 26)],
+        slots: &[(X, 42), (Q, 42)],
+        overflow: 18,
         threads: &[
-            &[Check(Y, 1)],
-            &[Check(W, 1), Reset(X), Check(Y, 2), Reset(Y), Check(X, 1), Reset(X), Check(V, 1)],
+            &[Check(Y, 2)],
+            &[Reset(Q), Check(Y, 3), Reset(X), Check(Z, 1), Reset(Z), Check(W, 1), Reset(W), Check(X, 1)],
         ],
+        ..BASE
+    },
+    Scenario {
+        name: "a key is handed out while a better slot empties",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 25), (Z, 42)],
+        threads: &[&[Check(Y, 1)], &[Reset(Z), Check(X, 3)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a charge meets the word under its third owner",
+        quick: true,
+        slots: &[(X, 10), (Q, 60)],
+        threads: &[&[Check(X, 1)], &[Check(Y, 1), Reset(Y), Check(Z, 1), Reset(Z), Reset(Q), Check(X, 1)]],
+        ..BASE
+    },
+    Scenario {
+        name: "a refund meets the word under its third owner",
+        slots: &[(X, 10), (Q, 60)],
+        threads: &[&[Take(X, 1)], &[Reset(X), Check(Y, 1), Reset(Y), Check(Z, 1), Check(Z, 1)]],
         ..BASE
     },
     Scenario {
@@ -395,7 +421,7 @@ pub const SCENARIOS: &[Scenario] = &[
         rule: TWO,
         buckets: 4,
         slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(6, 1), Check(Z, 1)]],
+        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(Q, 1), Check(Z, 1)]],
         ..BASE
     },
     Scenario {
@@ -432,36 +458,34 @@ pub fn scenario(name: &str) -> &'static Scenario {
 #[must_use]
 pub fn catchers() -> &'static [(Mutant, &'static str)] {
     &[
-        (Mutant::CommitIgnoresTheHeader, ""),
-        (Mutant::AbandonKeepsTheWord, ""),
-        (Mutant::AbandonRestoresTheName, ""),
-        (Mutant::ClaimTakesAnyWord, ""),
-        (Mutant::RenameAfterCommit, ""),
-        (Mutant::NoLookAfterCharge, ""),
-        (Mutant::NoLookAfterDenial, ""),
-        (Mutant::PublishBeforeCommit, ""),
-        (Mutant::NoNameAfterHeader, ""),
-        (Mutant::ChargePending, ""),
-        (Mutant::ClockBeforeScan, ""),
-        (Mutant::HelperDropsExpired, ""),
-        (Mutant::HelperMovesPending, ""),
-        (Mutant::ParityNotFlipped, ""),
-        (Mutant::WordPartsFirst, ""),
-        (Mutant::NameArrivesFirst, ""),
-        (Mutant::SiblingOpensFirst, ""),
-        (Mutant::FinishWithoutParity, ""),
-        (Mutant::SplitUnannounced, ""),
-        (Mutant::PartBlindly, ""),
-        (Mutant::NobodyArrives, ""),
-        (Mutant::NoGenerationBump, ""),
-        (Mutant::OverflowForgotten, ""),
-        (Mutant::ShareWithoutHeader, ""),
-        (Mutant::NoLookAfterShare, ""),
-        (Mutant::NoPartWith, ""),
-        (Mutant::PartWithAfterClaim, ""),
-        (Mutant::HandedOverForNothing, ""),
-        (Mutant::RefundWithoutHold, ""),
-        (Mutant::RefundAnyName, ""),
-        (Mutant::NoMarks, ""),
+        (Mutant::CommitIgnoresTheHeader, "one key is inserted by three"),
+        (Mutant::AbandonKeepsTheWord, "two keys want one slot"),
+        (Mutant::AbandonRestoresTheName, "two keys want one slot"),
+        (Mutant::ClaimTakesAnyWord, "one key is inserted by three"),
+        (Mutant::RenameAfterCommit, "one key is inserted by three"),
+        (Mutant::NoLookAfterCharge, "a charge meets the word under its third owner"),
+        (Mutant::NoLookAfterDenial, "two keys want one slot"),
+        (Mutant::PublishBeforeCommit, "one key is inserted twice and charged"),
+        (Mutant::NoNameAfterHeader, "an owner charges while its slot is recycled"),
+        (Mutant::ChargePending, "one key is inserted twice and charged"),
+        (Mutant::ClockBeforeScan, "a key enters twice beside an owner who comes back"),
+        (Mutant::HelperDropsExpired, "a reset of a key that moves"),
+        (Mutant::HelperMovesPending, "a key enters while its bucket splits"),
+        (Mutant::ParityNotFlipped, "a key is charged while it moves"),
+        (Mutant::WordPartsFirst, "a key is charged while it moves"),
+        (Mutant::NameArrivesFirst, "a key is charged while it moves"),
+        (Mutant::SiblingOpensFirst, "helpers agree on what moves"),
+        (Mutant::FinishWithoutParity, "a key is charged while it moves"),
+        (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
+        (Mutant::PartBlindly, "a bucket is split twice"),
+        (Mutant::NoGenerationBump, "a slot empties beside a share"),
+        (Mutant::OverflowForgotten, "a slot empties beside a share"),
+        (Mutant::ShareWithoutHeader, "a slot empties beside a share"),
+        (Mutant::NoLookAfterShare, "the shared word comes around"),
+        (Mutant::NoPartWith, "a key handed out comes back beside a reset"),
+        (Mutant::PartWithAfterClaim, "a key is handed out while a better slot empties"),
+        (Mutant::RefundWithoutHold, "two refunds beside a charge"),
+        (Mutant::RefundAnyName, "a refund meets the word under its third owner"),
+        (Mutant::NoMarks, "two refunds beside a charge"),
     ]
 }

@@ -44,6 +44,9 @@ impl Outcome {
 /// Steps that a thread may need when it runs alone.
 const ALONE: usize = 1_000;
 
+/// A mutant that was not caught in so many states is not caught.
+const MUTANT_STATES: usize = 1_500_000;
+
 /// A state on the path, and which of its successors comes next.
 struct Frame {
     state: State,
@@ -52,7 +55,7 @@ struct Frame {
     streak: usize,
 }
 
-/// Searches the scenario: all of it for the protocol itself, up to the first new fault for a mutant.
+/// Searches the scenario: all of it for the protocol itself; for a mutant up to its first new fault, or 1.5 million states.
 #[must_use]
 pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     let machine = Machine { scenario, mutant };
@@ -62,7 +65,7 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     let first = State::new(scenario);
     let mut path = vec![Frame { digest: digest(&first), state: first, next: 0, streak: 0 }];
     seen.insert(path[0].digest, true);
-    while mutant == Mutant::None || outcome.news(scenario).is_none() {
+    while mutant == Mutant::None || outcome.news(scenario).is_none() && seen.len() < MUTANT_STATES {
         let Some(frame) = path.last_mut() else { break };
         let choice = frame.next;
         frame.next += 1;

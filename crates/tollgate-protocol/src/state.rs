@@ -201,6 +201,10 @@ impl State {
         for (slot, &(key, payload)) in state.buckets[0].slots.iter_mut().zip(scenario.slots) {
             *slot = Slot { word: Word::default().charged(payload), name: Name::Key(key) };
         }
+        if scenario.overflow > 0 {
+            state.buckets[0].overflow = Overflow::default().owing(scenario.overflow);
+            state.buckets[0].header.shared = true;
+        }
         for (nth, thread) in state.threads.iter_mut().enumerate() {
             match scenario.threads.get(nth).and_then(|ops| ops.first()) {
                 Some(&op) => (thread.op, thread.begun) = (op, 1),

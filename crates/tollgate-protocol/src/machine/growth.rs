@@ -155,9 +155,6 @@ impl Machine<'_> {
                 split.gone[place] = split.moved.is_some();
                 let has_word = split.moved.is_some() && !name_first;
                 thread.pc = if has_word { Pc::ReceiveWord } else { Pc::ReceiveName };
-                if split.moved.is_none() && self.is(Mutant::NobodyArrives) {
-                    self.next_place(thread);
-                }
             }
             Pc::ReceiveWord => {
                 let word = &mut state.buckets[sibling].slots[place].word;

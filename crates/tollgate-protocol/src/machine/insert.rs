@@ -67,8 +67,7 @@ impl Machine<'_> {
             thread.others[place] = Some(slot);
         }
         thread.owed = owed;
-        let base =
-            if owed && !self.is(Mutant::HandedOverForNothing) { slot.word.payload } else { self.now(thread) };
+        let base = if owed { slot.word.payload } else { self.now(thread) };
         thread.overflow = Default::default();
         if thread.header.shared && !self.is(Mutant::OverflowForgotten) {
             thread.new.payload = base;

@@ -115,7 +115,7 @@ impl Machine<'_> {
             Pc::ScanHeader if bucket.header.commits(usize::from(place), thread.seen) => {
                 thread.pc = Pc::ScanAgain;
                 if self.is(Mutant::NoNameAfterHeader) {
-                    thread.just = true;
+                    thread.just = slot.word == thread.seen && slot.name.is_of(key);
                     self.found(thread, place);
                 }
             }
