@@ -20,6 +20,7 @@
 //! saving. States are told apart by 64-bit hashes: of ten million states two coincide with a chance of three in a
 //! million, and then one of them is not visited.
 
+mod catchers;
 mod digest;
 mod machine;
 mod mutant;
@@ -29,6 +30,7 @@ mod search;
 mod state;
 mod values;
 
+pub use catchers::catchers;
 pub use mutant::Mutant;
-pub use scenario::{SCENARIOS, Scenario, catchers, scenario};
+pub use scenario::{SCENARIOS, Scenario, scenario};
 pub use search::{Outcome, search};

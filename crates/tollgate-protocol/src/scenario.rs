@@ -1,8 +1,7 @@
-//! The scenarios, as data, and which of them catches which mutant.
+//! The scenarios, as data.
 
 use std::collections::BTreeSet;
 
-use crate::mutant::Mutant;
 use crate::rule::Rule;
 use crate::values::Key;
 
@@ -63,6 +62,8 @@ pub struct Scenario {
     pub(crate) slots: &'static [(Key, u8)],
     /// What the overflow word owes.
     pub(crate) overflow: u8,
+    /// The first slot's word does not count, as a helper leaves it that parts a word twice.
+    pub(crate) skewed: bool,
     pub(crate) threads: &'static [&'static [Op]],
 }
 
@@ -107,6 +108,14 @@ const COMES_AROUND: &str = "a key was admitted more than its limit";
 /// A helper that stalled before it parted a word parts the word of the slot's next owner, if that is the same.
 const PARTED_TWICE: &str = "a word at rest does not count";
 
+/// The word of a claim, not yet committed, is the same as that of a slot that was held two owners ago: so a refund lowers
+/// it. `docs/design.md` knows of this, but thinks that it takes a second refund.
+const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
+
+/// What follows from `PARTED_TWICE`: a claim of such a slot looks committed before it is, and what was charged to it is
+/// lost when it is given up.
+const SKEWED: &str = "a key was admitted more than its limit";
+
 const BASE: Scenario = Scenario {
     name: "",
     long: false,
@@ -118,6 +127,7 @@ const BASE: Scenario = Scenario {
     times: &[NOW],
     slots: &[],
     overflow: 0,
+    skewed: false,
     threads: &[],
 };
 
@@ -197,16 +207,6 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
-        name: "a slot is handed over beside two who ask",
-        known: &[COMES_AROUND],
-        rule: FOUR,
-        full: Full::Share,
-        slots: &[(X, 25), (Z, 42)],
-        long: true,
-        threads: &[&[Check(X, 2)], &[Check(Y, 1)], &[Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
         name: "a key handed out comes back beside a reset",
         rule: FOUR,
         full: Full::Share,
@@ -258,15 +258,6 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
-        name: "a slot empties beside two who share",
-        long: true,
-        rule: TWO,
-        full: Full::Share,
-        slots: &[(X, 26), (Z, 26)],
-        threads: &[&[Check(Y, 1)], &[Reset(X), Check(W, 1)], &[Check(Y, 1)]],
-        ..BASE
-    },
-    Scenario {
         name: "the shared word comes around",
         rule: FOUR,
         full: Full::Share,
@@ -294,7 +285,18 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
+        name: "a refund holds the word of a third owner",
+        rule: TWO,
+        slots: &[(X, 10), (Q, 60)],
+        threads: &[
+            &[Take(X, 1)],
+            &[Reset(X), Check(Y, 1), Reset(Y), Take(Z, 2), Check(Z, 1), Check(Z, 1), Check(Z, 1)],
+        ],
+        ..BASE
+    },
+    Scenario {
         name: "a refund meets the word under its third owner",
+        known: &[CLAIM_LOWERED],
         slots: &[(X, 10), (Q, 60)],
         threads: &[&[Take(X, 1)], &[Reset(X), Check(Y, 1), Reset(Y), Check(Z, 1), Check(Z, 1)]],
         ..BASE
@@ -425,6 +427,15 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
+        name: "a key enters where a word was parted twice",
+        known: &[SKEWED, PARTED_TWICE],
+        rule: TWO,
+        slots: &[(X, 9), (Z, 10)],
+        skewed: true,
+        threads: &[&[Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)], &[Check(Q, 1)]],
+        ..BASE
+    },
+    Scenario {
         name: "a refund of a key that moves",
         rule: TWO,
         buckets: 2,
@@ -452,40 +463,4 @@ pub fn scenario(name: &str) -> &'static Scenario {
         .iter()
         .find(|scenario| scenario.name == name)
         .unwrap_or_else(|| panic!("no scenario is called {name}"))
-}
-
-/// Every mutant, and the scenario that catches it.
-#[must_use]
-pub fn catchers() -> &'static [(Mutant, &'static str)] {
-    &[
-        (Mutant::CommitIgnoresTheHeader, "one key is inserted by three"),
-        (Mutant::AbandonKeepsTheWord, "two keys want one slot"),
-        (Mutant::AbandonRestoresTheName, "two keys want one slot"),
-        (Mutant::ClaimTakesAnyWord, "one key is inserted by three"),
-        (Mutant::RenameAfterCommit, "one key is inserted by three"),
-        (Mutant::NoLookAfterCharge, "a charge meets the word under its third owner"),
-        (Mutant::NoLookAfterDenial, "two keys want one slot"),
-        (Mutant::PublishBeforeCommit, "one key is inserted twice and charged"),
-        (Mutant::NoNameAfterHeader, "an owner charges while its slot is recycled"),
-        (Mutant::ChargePending, "one key is inserted twice and charged"),
-        (Mutant::ClockBeforeScan, "a key enters twice beside an owner who comes back"),
-        (Mutant::HelperDropsExpired, "a reset of a key that moves"),
-        (Mutant::HelperMovesPending, "a key enters while its bucket splits"),
-        (Mutant::ParityNotFlipped, "a key is charged while it moves"),
-        (Mutant::WordPartsFirst, "a key is charged while it moves"),
-        (Mutant::NameArrivesFirst, "a key is charged while it moves"),
-        (Mutant::SiblingOpensFirst, "helpers agree on what moves"),
-        (Mutant::FinishWithoutParity, "a key is charged while it moves"),
-        (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
-        (Mutant::PartBlindly, "a bucket is split twice"),
-        (Mutant::NoGenerationBump, "a slot empties beside a share"),
-        (Mutant::OverflowForgotten, "a slot empties beside a share"),
-        (Mutant::ShareWithoutHeader, "a slot empties beside a share"),
-        (Mutant::NoLookAfterShare, "the shared word comes around"),
-        (Mutant::NoPartWith, "a key handed out comes back beside a reset"),
-        (Mutant::PartWithAfterClaim, "a key is handed out while a better slot empties"),
-        (Mutant::RefundWithoutHold, "two refunds beside a charge"),
-        (Mutant::RefundAnyName, "a refund meets the word under its third owner"),
-        (Mutant::NoMarks, "two refunds beside a charge"),
-    ]
 }

@@ -205,6 +205,7 @@ impl State {
             state.buckets[0].overflow = Overflow::default().owing(scenario.overflow);
             state.buckets[0].header.shared = true;
         }
+        state.buckets[0].header.parity[0] = scenario.skewed;
         for (nth, thread) in state.threads.iter_mut().enumerate() {
             match scenario.threads.get(nth).and_then(|ops| ops.first()) {
                 Some(&op) => (thread.op, thread.begun) = (op, 1),
