@@ -372,7 +372,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "helpers and a charge",
-        long: true,
+        known: &[PARTED_TWICE],
         rule: TWO,
         buckets: 2,
         slots: &[(X, 18), (Z, 18)],
