@@ -1,4 +1,5 @@
 //! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long scenarios, with
+//! `--traces` the steps to each broken promise, with `--remedied` the protocol with a remedy for one of them, and with
 //! `--mutants` each mutant in every scenario.
 
 use std::process::ExitCode;
