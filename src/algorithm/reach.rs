@@ -58,8 +58,9 @@ impl Reach {
             open.then(|| UNTIL.of(needed.saturating_add(STEP).min(last)))
         };
         match self.word.fetch_update(AcqRel, Acquire, raised) {
+            // E1
             Ok(_) => needed.saturating_add(STEP).min(last),
-            Err(seen) => UNTIL.get(seen), // E1
+            Err(seen) => UNTIL.get(seen),
         }
     }
 

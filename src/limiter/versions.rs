@@ -109,7 +109,7 @@ impl<A: Algorithm> Versions<A> {
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         // Acquire, though nothing is read by it: who has seen a change must not go back to the time before it.
-        self.current.load(Acquire) == 0
+        self.current.load(Acquire) == 0 // V1
     }
 
     /// Whether a refusal by the first version's rule, at `now`, is an answer: see `after`.

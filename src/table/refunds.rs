@@ -2,6 +2,10 @@
 //!
 //! Keys share marks by their names, so a key may be thought to have lost its order when another one did: it then gets
 //! back less, never more. Checks do not come here.
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | F1 | a mark's `fetch_max` | a mark's load, and its `fetch_max` | nothing but the mark, which is made before the word is lowered |
 
 use crate::algorithm::{Order, Refund, Rule, Taken};
 use crate::error::Error;
@@ -63,10 +67,10 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let mark = &marks[(self.name >> 1) as usize % marks.len()];
         let is_before = |mark: u64| mark <= self.taken.since.tick;
         // After a mark of its own it cannot tell others' any more.
-        let mut kept = !self.marked && is_before(mark.load(Acquire));
+        let mut kept = !self.marked && is_before(mark.load(Acquire)); // F1
         if !kept || rule.reorders(payload, self.taken) {
             // Of two refunds the second finds the mark of the first.
-            kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, AcqRel));
+            kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, AcqRel)); // F1
             self.marked = true;
         }
         let order = match kept {

@@ -3,11 +3,13 @@
 //! ```text
 //! cargo xtask test                 everything that has to hold before a change goes in
 //! cargo xtask loom                 only the slot protocol under every interleaving
+//! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask help                 this, in other words
 //! ```
 
 mod fuzz;
+mod orderings;
 mod step;
 mod test;
 
@@ -26,6 +28,11 @@ Tollgate's own commands.
   cargo xtask loom
       Only the loom tests.
 
+  cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
+      Weakens each ordering of the engine in turn, in a copy of the tree, and
+      says which loom model caught it. Models that take longer than the limit
+      (30 unless told otherwise) are left out. Takes an hour.
+
   cargo xtask fuzz [--seconds N]
       Runs every fuzz target for N seconds (60 unless told otherwise).
       Needs a nightly toolchain and cargo-fuzz.
@@ -39,6 +46,10 @@ fn main() -> ExitCode {
     match words[..] {
         ["test"] => test::run(test::everything()),
         ["loom"] => test::run(vec![test::loom()]),
+        ["mutate-orderings", ref options @ ..] => orderings::run(options).unwrap_or_else(|why| {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) if seconds > 0 => fuzz::run(seconds),

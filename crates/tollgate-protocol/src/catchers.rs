@@ -1,0 +1,39 @@
+//! Which scenario catches which mutant.
+
+use crate::mutant::Mutant;
+
+/// Every mutant, and the scenario that catches it.
+#[must_use]
+pub fn catchers() -> &'static [(Mutant, &'static str)] {
+    &[
+        (Mutant::CommitIgnoresTheHeader, "one key is inserted by three"),
+        (Mutant::AbandonKeepsTheWord, "two keys want one slot"),
+        (Mutant::AbandonRestoresTheName, "two keys want one slot"),
+        (Mutant::ClaimTakesAnyWord, "one key is inserted by three"),
+        (Mutant::RenameAfterCommit, "one key is inserted by three"),
+        (Mutant::NoLookAfterCharge, "a charge meets the word under its third owner"),
+        (Mutant::NoLookAfterDenial, "two keys want one slot"),
+        (Mutant::PublishBeforeCommit, "one key is inserted twice and charged"),
+        (Mutant::NoNameAfterHeader, "an owner charges while its slot is recycled"),
+        (Mutant::ChargePending, "one key is inserted twice and charged"),
+        (Mutant::ClockBeforeScan, "a key enters twice beside an owner who comes back"),
+        (Mutant::HelperDropsExpired, "a reset of a key that moves"),
+        (Mutant::HelperMovesPending, "a key enters while its bucket splits"),
+        (Mutant::ParityNotFlipped, "a key is charged while it moves"),
+        (Mutant::WordPartsFirst, "a key is charged while it moves"),
+        (Mutant::NameArrivesFirst, "a key is charged while it moves"),
+        (Mutant::SiblingOpensFirst, "helpers agree on what moves"),
+        (Mutant::FinishWithoutParity, "a key is charged while it moves"),
+        (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
+        (Mutant::PartBlindly, "a bucket is split twice"),
+        (Mutant::OverflowForgotten, "a slot empties beside a share"),
+        (Mutant::ShareWithoutHeader, "a slot empties beside a share"),
+        (Mutant::ShareMovesHeaderFirst, "a key handed out comes back beside a refund"),
+        (Mutant::NoLookAfterShare, "the shared word comes around"),
+        (Mutant::NoPartWith, "a key handed out comes back beside a reset"),
+        (Mutant::PartWithAfterClaim, "a key is handed out while a better slot empties"),
+        (Mutant::RefundWithoutHold, "two refunds beside a charge"),
+        (Mutant::RefundAnyName, "a refund holds the word of a third owner"),
+        (Mutant::NoMarks, "two refunds beside a charge"),
+    ]
+}

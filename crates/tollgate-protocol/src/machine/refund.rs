@@ -1,0 +1,88 @@
+//! Giving back and forgiving: the two that lower a word.
+
+use super::Machine;
+use crate::mutant::Mutant;
+use crate::rule::UNIT;
+use crate::state::{MOMENTS, Pc, State};
+
+impl Machine<'_> {
+    /// `reset`: the word becomes one that owes nothing.
+    pub(super) fn settle(self, state: &mut State, nth: usize) {
+        let thread = state.threads[nth];
+        let key = thread.op.key();
+        let settled = thread.seen.charged(self.now(&thread));
+        if !Self::swap_word(state, (thread.at, thread.place), thread.seen, settled) {
+            return state.threads[nth].again();
+        }
+        // Whatever was charged until now is forgiven, also to those who have not been told yet.
+        state.admitted[usize::from(key)] = [0; MOMENTS];
+        state.forgiven[usize::from(key)] = true;
+        let others = state.threads.iter_mut().filter(|thread| thread.op.key() == key);
+        others.for_each(|thread| thread.paid = false);
+        self.finish(state, nth);
+    }
+
+    /// `refund`: holds the slot, asks whose it is and what may come back, and lowers the word.
+    pub(super) fn refund(self, state: &mut State, nth: usize) {
+        let thread = state.threads[nth];
+        let (key, cost) = (thread.op.key(), thread.op.cost());
+        let Some(mut taken) = thread.taken else { return };
+        let since = self.time(taken.since);
+        let place = (thread.at, thread.place);
+        let mut next = match thread.pc {
+            Pc::Hold => {
+                if !Self::swap_word(state, place, thread.seen, thread.seen.held()) {
+                    return state.threads[nth].again();
+                }
+                Pc::HoldName
+            }
+            Pc::HoldName => {
+                let name = state.buckets[usize::from(thread.at)].slots[usize::from(thread.place)].name;
+                taken.mine = name.is_of(key) || self.is(Mutant::RefundAnyName);
+                if taken.mine { Pc::RefundClock } else { Pc::Lower }
+            }
+            Pc::RefundClock => {
+                taken.at = state.clock;
+                Pc::MarkLoad
+            }
+            Pc::MarkLoad => {
+                taken.kept = !taken.marked && state.mark <= since;
+                let reorders = thread.seen.payload != taken.charged;
+                if !taken.kept || reorders { Pc::MarkMax } else { Pc::Lower }
+            }
+            Pc::MarkMax => {
+                taken.kept &= state.mark <= since;
+                taken.marked = true;
+                state.mark = state.mark.max(self.time(taken.at).max(since) + 1);
+                Pc::Lower
+            }
+            _ => return self.lower(state, nth),
+        };
+        if next == Pc::MarkLoad && self.is(Mutant::NoMarks) {
+            (taken.kept, next) = (true, Pc::Lower);
+        }
+        let thread = &mut state.threads[nth];
+        (thread.taken, thread.pc) = (Some(taken), next);
+        debug_assert!(cost > 0, "nothing is taken for nothing");
+    }
+
+    fn lower(self, state: &mut State, nth: usize) {
+        let thread = state.threads[nth];
+        let Some(taken) = thread.taken else { return };
+        let (key, cost) = (thread.op.key(), thread.op.cost());
+        let times = (self.time(taken.since), self.time(taken.at));
+        let payload = thread.seen.payload;
+        let rule = self.scenario.rule;
+        let back = if taken.mine { rule.back(payload, taken.charged, times, cost, taken.kept) } else { 0 };
+        let held = if self.is(Mutant::RefundWithoutHold) { thread.seen } else { thread.seen.held() };
+        let lowered = thread.seen.charged(payload - back);
+        let swapped = Self::swap_word(state, (thread.at, thread.place), held, lowered);
+        if !swapped || !taken.mine {
+            return state.threads[nth].again();
+        }
+        debug_assert!(back <= cost * UNIT, "no more comes back than was taken");
+        let admitted = &mut state.admitted[usize::from(key)][usize::from(taken.since)];
+        *admitted = admitted.saturating_sub(back);
+        self.finish(state, nth);
+    }
+}

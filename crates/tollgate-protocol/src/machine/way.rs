@@ -1,0 +1,167 @@
+//! Finding a key: at a glance, then by the headers and a scan of the bucket.
+
+use super::Machine;
+use crate::mutant::Mutant;
+use crate::scenario::Op;
+use crate::state::{Pc, Slot, State, Thread};
+use crate::values::{Key, Name, SLOTS, number_at, parent};
+
+/// The place that is looked at in the given step of a probe: home first.
+fn probe(key: Key, step: u8) -> u8 {
+    ((key >> 2) + step) % SLOTS as u8
+}
+
+impl Machine<'_> {
+    /// `check` and `check_displaced`: the key's slot by its name alone, wherever the hint leads.
+    pub(super) fn quick(self, state: &mut State, nth: usize) {
+        let State { buckets, threads, .. } = state;
+        let thread = &mut threads[nth];
+        let key = thread.op.key();
+        let place = match thread.pc {
+            Pc::Glance => probe(key, thread.place),
+            _ => thread.place,
+        };
+        let slot = buckets[usize::from(thread.view)].slots[usize::from(place)];
+        match thread.pc {
+            Pc::Glance if slot.name == Name::Key(key) => {
+                (thread.place, thread.pc) = (place, Pc::QuickWord);
+            }
+            Pc::Glance => {
+                thread.place += 1;
+                if usize::from(thread.place) == SLOTS {
+                    thread.again();
+                }
+            }
+            Pc::QuickWord => (thread.seen, thread.pc) = (slot.word, Pc::QuickName),
+            _ if slot.name == Name::Key(key) && !thread.seen.frozen => {
+                thread.just = slot.word == thread.seen;
+                (thread.at, thread.pc) = (thread.view, Pc::Attempt);
+            }
+            _ => thread.again(),
+        }
+    }
+
+    /// `enter`'s load of the overflow word, and `at_home`.
+    pub(super) fn home(self, state: &mut State, nth: usize) {
+        let State { buckets, threads, .. } = state;
+        let thread = &mut threads[nth];
+        let key = thread.op.key();
+        if thread.pc == Pc::Overflow {
+            thread.overflow = buckets[usize::from(thread.view)].overflow;
+            (thread.at, thread.pc) = (thread.view, Pc::Home);
+            return;
+        }
+        let is_opening = thread.pc == Pc::Open;
+        let number = if is_opening { parent(usize::from(thread.child)) } else { usize::from(thread.at) };
+        let header = buckets[number].header;
+        match header.level_of(number) {
+            None if is_opening => thread.child = number as u8,
+            None => (thread.child, thread.pc) = (number as u8, Pc::Open),
+            Some(level) if is_opening => {
+                let child = thread.child;
+                (thread.child, thread.pc) = (0, Pc::Home);
+                if u32::from(level) <= child.ilog2() {
+                    self.begin_split(thread, number as u8, level, header, Pc::Home);
+                }
+            }
+            Some(level) if header.splitting => {
+                self.begin_split(thread, number as u8, level, header, Pc::Home);
+            }
+            Some(level) if number_at(level, key) == number => Self::arrive(thread, header),
+            Some(level) => thread.at = number_at(level, key) as u8,
+        }
+    }
+
+    fn arrive(thread: &mut Thread, header: crate::values::Header) {
+        let checks = matches!(thread.op, Op::Check(..) | Op::Take(..)) && thread.taken.is_none();
+        if checks && thread.at != thread.view {
+            // The overflow word that was read is another bucket's.
+            thread.view = thread.at;
+            thread.again();
+            return;
+        }
+        thread.header = header;
+        (thread.place, thread.pc) = (0, Pc::ScanWord);
+    }
+
+    /// `scan`: the key in all slots of its bucket.
+    pub(super) fn scan(self, state: &mut State, nth: usize) {
+        let State { buckets, threads, .. } = state;
+        let thread = &mut threads[nth];
+        let bucket = &buckets[usize::from(thread.at)];
+        let key = thread.op.key();
+        let place = probe(key, thread.place);
+        let slot = bucket.slots[usize::from(place)];
+        match thread.pc {
+            Pc::ScanWord => (thread.seen, thread.pc) = (slot.word, Pc::ScanName),
+            Pc::ScanName if slot.name != Name::Key(key) => {
+                let has_lost = |key| {
+                    let level = thread.header.level_of(usize::from(thread.at));
+                    level.is_some_and(|level| number_at(level, key) != usize::from(thread.at))
+                };
+                let is_at_rest = match slot.name {
+                    Name::Moved(key) => !thread.seen.frozen && has_lost(key),
+                    _ => !thread.seen.frozen,
+                };
+                let rest = Slot { word: thread.seen, name: slot.name };
+                thread.others[usize::from(place)] = is_at_rest.then_some(rest);
+                Self::scan_on(thread);
+            }
+            Pc::ScanName if !thread.seen.frozen || self.is(Mutant::ChargePending) => {
+                thread.just = slot.word == thread.seen;
+                self.found(thread, place);
+            }
+            Pc::ScanName => thread.pc = Pc::ScanHeader,
+            Pc::ScanHeader if bucket.header.commits(usize::from(place), thread.seen) => {
+                thread.pc = Pc::ScanAgain;
+                if self.is(Mutant::NoNameAfterHeader) {
+                    thread.just = slot.word == thread.seen && slot.name.is_of(key);
+                    self.found(thread, place);
+                }
+            }
+            // Somebody is inserting the same key and has not committed: compete.
+            Pc::ScanHeader => Self::scan_on(thread),
+            _ if slot.name == Name::Key(key) => {
+                thread.just = slot.word == thread.seen;
+                self.found(thread, place);
+            }
+            _ => thread.again(),
+        }
+    }
+
+    fn scan_on(thread: &mut Thread) {
+        thread.seen = Default::default();
+        thread.place += 1;
+        thread.pc = Pc::ScanWord;
+        if usize::from(thread.place) == SLOTS {
+            thread.place = 0;
+            let checks = matches!(thread.op, Op::Check(..) | Op::Take(..)) && thread.taken.is_none();
+            thread.pc = if checks { Pc::InsertClock } else { Pc::Gone };
+        }
+    }
+
+    /// The key has a slot, and `seen` is its word.
+    fn found(self, thread: &mut Thread, place: u8) {
+        thread.place = place;
+        thread.others = [None; SLOTS];
+        thread.pc = match thread.op {
+            Op::Reset(_) => Pc::Settle,
+            _ if thread.taken.is_some() => {
+                let skips = thread.seen.frozen || self.is(Mutant::RefundWithoutHold);
+                if skips { Pc::HoldName } else { Pc::Hold }
+            }
+            _ => Pc::Attempt,
+        };
+    }
+
+    /// A reset or a refund that finds no slot ends here, unless the key may have been on its way.
+    pub(super) fn gone(self, state: &mut State, nth: usize) {
+        let thread = &mut state.threads[nth];
+        let header = state.buckets[usize::from(thread.at)].header;
+        if header.has_the_members_of(thread.header) {
+            self.finish(state, nth);
+        } else {
+            thread.again();
+        }
+    }
+}

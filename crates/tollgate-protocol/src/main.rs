@@ -1,0 +1,53 @@
+//! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long scenarios, with
+//! `--traces` the steps to each broken promise, and with
+//! `--mutants` each mutant in every scenario.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tollgate_protocol::{Mutant, SCENARIOS, Scenario, catchers, search};
+
+fn main() -> ExitCode {
+    let options: Vec<String> = std::env::args().skip(1).collect();
+    let has = |option: &str| options.iter().any(|given| given == option);
+    let asked = SCENARIOS.iter().filter(|scenario| !scenario.long || has("--thorough"));
+    if has("--mutants") {
+        let asked: Vec<_> = asked.collect();
+        catchers().iter().for_each(|&(mutant, _)| survey(mutant, &asked));
+        return ExitCode::SUCCESS;
+    }
+    let mut holds = true;
+    for scenario in asked {
+        let begun = Instant::now();
+        let outcome = search(scenario, Mutant::None);
+        println!(
+            "{:62} {:>10} states {:>8} ends {:>4} steps, {:>4} in vain {:>8.1?}",
+            scenario.name,
+            outcome.states,
+            outcome.ends,
+            outcome.depth,
+            outcome.streak,
+            begun.elapsed()
+        );
+        for (fault, trace) in &outcome.faults {
+            let known = if scenario.known.contains(fault) { "known" } else { "NEW" };
+            println!("  BROKEN ({known}): {fault}");
+            if has("--traces") {
+                println!("{trace}");
+            }
+        }
+        holds &= outcome.news(scenario).is_none();
+    }
+    if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says which scenarios catch the mutant.
+fn survey(mutant: Mutant, scenarios: &[&Scenario]) {
+    println!("{mutant:?}");
+    for scenario in scenarios {
+        let begun = Instant::now();
+        if let Some(fault) = search(scenario, mutant).news(scenario) {
+            println!("  {}: {fault} ({:.1?})", scenario.name, begun.elapsed());
+        }
+    }
+}

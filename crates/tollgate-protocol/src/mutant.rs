@@ -1,0 +1,71 @@
+//! The mutants: the protocol with one thought left out or changed.
+
+/// What is left out; `None` is the protocol as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mutant {
+    /// The protocol itself.
+    #[default]
+    None,
+    /// A charge of the overflow word moves the header before the word, and looks at it again afterwards. The protocol was
+    /// so until this search found that two attempts of one insertion bring the short generation around in between.
+    ShareMovesHeaderFirst,
+    /// An insertion commits whatever the header says by then.
+    CommitIgnoresTheHeader,
+    /// A slot that is given up gets its old word back.
+    AbandonKeepsTheWord,
+    /// A slot that is given up gets its old name back.
+    AbandonRestoresTheName,
+    /// A claim takes the slot from any word at rest, not from the one that the scan saw.
+    ClaimTakesAnyWord,
+    /// The name is written once the header has committed.
+    RenameAfterCommit,
+    /// Whoever could charge the word does not ask whose it was.
+    NoLookAfterCharge,
+    /// A denial does not ask whether the word is still the same.
+    NoLookAfterDenial,
+    /// The word is published before the header commits.
+    PublishBeforeCommit,
+    /// A committed word is charged without reading the name again.
+    NoNameAfterHeader,
+    /// A frozen word under the key's name is charged though the header has not committed it.
+    ChargePending,
+    /// The time of an insertion is read before its scan.
+    ClockBeforeScan,
+    /// A helper drops keys that have run out by its own clock.
+    HelperDropsExpired,
+    /// A helper takes a pending insertion along.
+    HelperMovesPending,
+    /// A word is copied, and its parity stays.
+    ParityNotFlipped,
+    /// The word's parity flips before the name says that the key moves.
+    WordPartsFirst,
+    /// A key's name arrives before its word.
+    NameArrivesFirst,
+    /// The sibling's header is written before its slots.
+    SiblingOpensFirst,
+    /// The header's parity bits stay as they are when the split is over.
+    FinishWithoutParity,
+    /// A split does not announce itself: insertions commit meanwhile.
+    SplitUnannounced,
+    /// Who takes the key out of a slot does not look whether the split is over.
+    PartBlindly,
+    /// An insertion does not stop charges of the overflow word. Nothing catches it: since the header moves last, the
+    /// generation is a second guard.
+    NoGenerationBump,
+    /// An insertion starts without what the overflow word owes.
+    OverflowForgotten,
+    /// A charge of the overflow word does not move the header.
+    ShareWithoutHeader,
+    /// A charge of the overflow word does not look at the header again.
+    NoLookAfterShare,
+    /// A slot is handed over and its debt not left behind.
+    NoPartWith,
+    /// The debt is left behind once the slot is claimed.
+    PartWithAfterClaim,
+    /// A refund lowers the word without holding it.
+    RefundWithoutHold,
+    /// A refund lowers the word whatever the name says.
+    RefundAnyName,
+    /// Refunds take no notice of each other.
+    NoMarks,
+}

@@ -1,0 +1,221 @@
+//! A state of the model: the memory, each thread between two of its accesses, and what callers were told.
+
+use crate::scenario::{Op, Scenario};
+use crate::values::{BUCKETS, Header, Key, Name, Overflow, SLOTS, Word};
+
+/// Threads at most.
+pub(crate) const THREADS: usize = 3;
+
+/// Keys have numbers below this.
+pub(crate) const KEYS: usize = 8;
+
+/// Moments at most.
+pub(crate) const MOMENTS: usize = 3;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) word: Word,
+    pub(crate) name: Name,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    pub(crate) header: Header,
+    pub(crate) overflow: Overflow,
+    pub(crate) slots: [Slot; SLOTS],
+}
+
+/// Where a thread is: the access that it makes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pc {
+    #[default]
+    Begin,
+    Clock,
+    Glance,
+    QuickWord,
+    QuickName,
+    Attempt,
+    Look,
+    ReloadWord,
+    ReloadName,
+    Overflow,
+    Home,
+    Open,
+    ScanWord,
+    ScanName,
+    ScanHeader,
+    ScanAgain,
+    Gone,
+    InsertClock,
+    InsertDebt,
+    PartWithLoad,
+    PartWith,
+    PartWithHeader,
+    Claim,
+    Rename,
+    Commit,
+    Publish,
+    AbandonName,
+    AbandonWord,
+    ShareHeader,
+    Share,
+    ShareLook,
+    Settle,
+    Hold,
+    HoldName,
+    RefundClock,
+    MarkLoad,
+    MarkMax,
+    Lower,
+    Widen,
+    Split,
+    SplitOverflow,
+    SplitShare,
+    PartWord,
+    PartName,
+    PartOver,
+    PartNameCas,
+    PartWordCas,
+    SplitOver,
+    ReceiveWord,
+    ReceiveName,
+    SiblingOpen,
+    Finish,
+    Done,
+}
+
+/// A split on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Split {
+    pub(crate) bucket: u8,
+    pub(crate) level: u8,
+    pub(crate) header: Header,
+    /// What the overflow word owes.
+    pub(crate) debt: u8,
+    pub(crate) place: u8,
+    pub(crate) gone: [bool; SLOTS],
+    pub(crate) word: Word,
+    pub(crate) name: Name,
+    pub(crate) moved: Option<(Key, Word)>,
+    /// Where the thread goes on.
+    pub(crate) then: Pc,
+}
+
+/// A request that was admitted and is given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) charged: u8,
+    /// The number of the moment.
+    pub(crate) since: u8,
+    pub(crate) at: u8,
+    pub(crate) kept: bool,
+    pub(crate) marked: bool,
+    pub(crate) mine: bool,
+}
+
+/// A thread's place and what it remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub(crate) pc: Pc,
+    /// How many of its operations it has begun.
+    pub(crate) begun: u8,
+    pub(crate) op: Op,
+    /// The number of the moment that it has read.
+    pub(crate) now: u8,
+    pub(crate) shares: u8,
+    /// Where it enters: the bucket of the hint, then that of the key.
+    pub(crate) view: u8,
+    /// Where it is on its way to the key's bucket, or which bucket it wants opened.
+    pub(crate) at: u8,
+    pub(crate) child: u8,
+    pub(crate) header: Header,
+    pub(crate) overflow: Overflow,
+    pub(crate) place: u8,
+    pub(crate) seen: Word,
+    pub(crate) others: [Option<Slot>; SLOTS],
+    pub(crate) new: Word,
+    /// Takes over the slot's debt.
+    pub(crate) owed: bool,
+    pub(crate) shared: bool,
+    pub(crate) split: Split,
+    pub(crate) taken: Option<Taken>,
+    /// Ghost: the charge that was just made has not been forgiven by a reset.
+    pub(crate) paid: bool,
+    /// Ghost: the word was the key's at one moment.
+    pub(crate) just: bool,
+}
+
+impl Thread {
+    /// Begins to look for the key's bucket again, remembering nothing.
+    pub(crate) fn again(&mut self) {
+        *self = Self {
+            pc: Pc::Overflow,
+            begun: self.begun,
+            op: self.op,
+            now: self.now,
+            shares: self.shares,
+            view: self.view,
+            at: self.view,
+            taken: self.taken.map(|taken| Taken {
+                charged: taken.charged,
+                since: taken.since,
+                marked: taken.marked,
+                ..Taken::default()
+            }),
+            ..Self::default()
+        };
+        if !matches!(self.op, Op::Check(..) | Op::Take(..)) || self.taken.is_some() {
+            self.pc = Pc::Home;
+        }
+    }
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) buckets: [Bucket; BUCKETS],
+    pub(crate) threads: [Thread; THREADS],
+    /// How many low bits of a key pick the bucket to begin with.
+    pub(crate) hint: u8,
+    /// The number of the moment.
+    pub(crate) clock: u8,
+    /// One mark for all keys.
+    pub(crate) mark: u8,
+    /// Ghost: grains that each key was admitted at each moment and keeps.
+    pub(crate) admitted: [[u8; MOMENTS]; KEYS],
+    /// Ghost: keys whose first debt was forgiven by a reset.
+    pub(crate) forgiven: [bool; KEYS],
+}
+
+impl State {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let mut state = Self {
+            buckets: [Bucket::default(); BUCKETS],
+            threads: [Thread::default(); THREADS],
+            hint: 0,
+            clock: 0,
+            mark: 0,
+            admitted: [[0; MOMENTS]; KEYS],
+            forgiven: [false; KEYS],
+        };
+        for (slot, &(key, payload)) in state.buckets[0].slots.iter_mut().zip(scenario.slots) {
+            *slot = Slot { word: Word::default().charged(payload), name: Name::Key(key) };
+        }
+        if scenario.overflow > 0 {
+            state.buckets[0].overflow = Overflow::default().owing(scenario.overflow);
+            state.buckets[0].header.shared = true;
+        }
+        state.buckets[0].header.parity[0] = scenario.skewed;
+        for (nth, thread) in state.threads.iter_mut().enumerate() {
+            match scenario.threads.get(nth).and_then(|ops| ops.first()) {
+                Some(&op) => (thread.op, thread.begun) = (op, 1),
+                None => thread.pc = Pc::Done,
+            }
+        }
+        state
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.threads.iter().all(|thread| thread.pc == Pc::Done)
+    }
+}

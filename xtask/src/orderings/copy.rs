@@ -1,0 +1,130 @@
+//! A copy of the tree in which any one ordering can be weakened from outside, so that all weakenings need one build.
+//!
+//! In the copy, the ordering `Acquire` of site 7 reads `crate::sync::weakened(7, Acquire)`, which is `Acquire` unless the
+//! environment says `TOLLGATE_WEAKEN=7:Relaxed`. The repository itself is not touched.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::ledger::Site;
+
+/// The environment variable that says what to weaken.
+pub(super) const VARIABLE: &str = "TOLLGATE_WEAKEN";
+
+const WEAKENED: &str = r#"
+/// `ordering`, unless the environment says to weaken this site.
+pub(crate) fn weakened(site: usize, ordering: Ordering) -> Ordering {
+    static CHOICE: std::sync::OnceLock<Option<(usize, Ordering)>> = std::sync::OnceLock::new();
+    let choice = CHOICE.get_or_init(|| {
+        let choice = std::env::var("TOLLGATE_WEAKEN").ok()?;
+        let (site, weaker) = choice.split_once(':').expect("site:Ordering");
+        let weaker = match weaker {
+            "Relaxed" => Ordering::Relaxed,
+            "Acquire" => Ordering::Acquire,
+            "Release" => Ordering::Release,
+            "AcqRel" => Ordering::AcqRel,
+            _ => panic!("no ordering {weaker}"),
+        };
+        Some((site.parse().expect("a site's number"), weaker))
+    });
+    match choice {
+        Some((chosen, weaker)) if *chosen == site => *weaker,
+        _ => ordering,
+    }
+}
+"#;
+
+/// Copies what the loom models need into a folder below `target`, with `sites` to be weakened there.
+pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<PathBuf> {
+    let copy = target.join("mutate-orderings");
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    for folder in ["src", "docs", "loom-tests/src", "loom-tests/tests"] {
+        copy_folder(&root.join(folder), &copy.join(folder))?;
+    }
+    for file in ["README.md", "loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {
+        if root.join(file).exists() {
+            fs::copy(root.join(file), copy.join(file))?;
+        }
+    }
+    fs::write(copy.join("Cargo.toml"), alone(&fs::read_to_string(root.join("Cargo.toml"))?))?;
+    let mut paths: Vec<&str> = sites.iter().map(|site| site.path.as_str()).collect();
+    paths.dedup();
+    for path in paths {
+        let text = fs::read_to_string(root.join(path))?;
+        fs::write(copy.join(path), switchable(&text, path, sites))?;
+    }
+    let sync = copy.join("src/sync.rs");
+    fs::write(&sync, fs::read_to_string(&sync)? + WEAKENED)?;
+    Ok(copy)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() { copy_folder(&from, &to)? } else { fs::copy(&from, &to).map(drop)? }
+    }
+    Ok(())
+}
+
+/// The manifest without the workspace's other members, and without what only the members' tests need.
+fn alone(manifest: &str) -> String {
+    let dropped = |header: &str| {
+        ["[workspace]", "[dev-dependencies]", "[[test]]", "[[bench]]", "[profile"]
+            .iter()
+            .any(|section| header.starts_with(section))
+    };
+    let mut keep = true;
+    let mut alone = String::from("[workspace]\n\n");
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            keep = !dropped(line);
+        }
+        if keep {
+            alone.push_str(line);
+            alone.push('\n');
+        }
+    }
+    alone
+}
+
+/// The text of a file with its orderings behind `weakened`. Sites are numbered from 0, over all files.
+fn switchable(text: &str, path: &str, sites: &[Site]) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // From the right, so that columns stay what they are.
+    for (number, site) in sites.iter().enumerate().rev().filter(|(_, site)| site.path == path) {
+        let line = &mut lines[site.line - 1];
+        let begin = match line[..site.column].strip_suffix("Ordering::") {
+            Some(before) => before.len(),
+            None => site.column,
+        };
+        let end = site.column + site.ordering.len();
+        let ordering = line[begin..end].to_owned();
+        line.replace_range(begin..end, &format!("crate::sync::weakened({number}, {ordering})"));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ordering_of_a_line_is_behind_its_own_switch() {
+        let site =
+            |column, ordering| Site { path: "src/a.rs".into(), line: 1, column, ordering, edges: Vec::new() };
+        let sites = [site(2, "AcqRel"), site(20, "Acquire")];
+        let text = switchable("f(AcqRel, Ordering::Acquire)\n", "src/a.rs", &sites);
+        let expected = "f(crate::sync::weakened(0, AcqRel), crate::sync::weakened(1, Ordering::Acquire))\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_copy_is_a_workspace_of_its_own() {
+        let manifest = "[package]\nname = \"a\"\n[workspace]\nmembers = [\"b\"]\n[dependencies]\nc = \"1\"\n";
+        assert_eq!(alone(manifest), "[workspace]\n\n[package]\nname = \"a\"\n[dependencies]\nc = \"1\"\n");
+    }
+}

@@ -1,0 +1,185 @@
+//! The orderings of the engine, and the happens-before edges that they cite.
+//!
+//! An edge stands in a table of its file's documentation (`//! | S1 | ...`). An ordering other than `Relaxed` cites its
+//! edges in a comment at the end of its line, or alone on the next one where a block begins.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// An ordering in the sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Site {
+    /// With slashes, from the repository's root.
+    pub(super) path: String,
+    /// From 1.
+    pub(super) line: usize,
+    /// Bytes before it in the line.
+    pub(super) column: usize,
+    pub(super) ordering: &'static str,
+    pub(super) edges: Vec<String>,
+}
+
+impl Site {
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.path, self.line)
+    }
+
+    /// What is a step weaker.
+    pub(super) fn weaker(&self) -> &'static [&'static str] {
+        match self.ordering {
+            "SeqCst" => &["AcqRel"],
+            "AcqRel" => &["Acquire", "Release"],
+            _ => &["Relaxed"],
+        }
+    }
+}
+
+/// All edges and all orderings.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    edges: BTreeSet<String>,
+    pub(super) sites: Vec<Site>,
+}
+
+const ORDERINGS: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
+
+impl Ledger {
+    /// Reads `src` of the repository.
+    pub(super) fn read(root: &Path) -> io::Result<Self> {
+        let mut ledger = Self::default();
+        for path in sources(&root.join("src"))? {
+            let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            ledger.add(&relative, &fs::read_to_string(&path)?);
+        }
+        Ok(ledger)
+    }
+
+    fn add(&mut self, path: &str, text: &str) {
+        self.edges.extend(text.lines().filter_map(tabled));
+        let lines: Vec<_> = text.lines().take_while(|line| *line != "#[cfg(test)]").collect();
+        for (index, line) in lines.iter().enumerate() {
+            let (code, comment) = line.split_once("//").unwrap_or((line, ""));
+            if code.trim_start().starts_with("use ") || code.trim_start().starts_with("pub(crate) use ") {
+                continue;
+            }
+            let below = lines.get(index + 1).and_then(|line| line.trim().strip_prefix("//"));
+            let mut edges = cited(comment);
+            if edges.is_empty() {
+                edges = cited(below.unwrap_or_default());
+            }
+            let found = found(code).into_iter().map(|(column, ordering)| Site {
+                path: path.into(),
+                line: index + 1,
+                column,
+                ordering,
+                edges: edges.clone(),
+            });
+            self.sites.extend(found);
+        }
+    }
+
+    /// Orderings without an edge, and edges that stand in no table.
+    pub(super) fn offences(&self) -> Vec<String> {
+        let mut offences = Vec::new();
+        for site in &self.sites {
+            if site.edges.is_empty() {
+                offences.push(format!("{}: {} cites no edge", site.place(), site.ordering));
+            }
+            let unknown = site.edges.iter().filter(|edge| !self.edges.contains(*edge));
+            offences.extend(unknown.map(|edge| format!("{}: {edge} stands in no ledger", site.place())));
+        }
+        offences
+    }
+}
+
+/// Every source file below the folder, in a fixed order.
+fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether this is an edge's name: a capital letter and a digit.
+fn is_edge(word: &str) -> bool {
+    matches!(word.as_bytes(), [letter, digit] if letter.is_ascii_uppercase() && digit.is_ascii_digit())
+}
+
+/// The edge of a row of a ledger.
+fn tabled(line: &str) -> Option<String> {
+    let (edge, _) = line.strip_prefix("//! | ")?.split_once(" |")?;
+    is_edge(edge).then(|| edge.into())
+}
+
+/// The edges with which a comment begins: `S1, S3; why`.
+fn cited(comment: &str) -> Vec<String> {
+    let words = comment.split([' ', ',', ';', ':']).filter(|word| !word.is_empty());
+    words.take_while(|word| is_edge(word)).map(str::to_owned).collect()
+}
+
+/// The orderings in a line of code, and where they begin.
+fn found(code: &str) -> Vec<(usize, &'static str)> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut found = Vec::new();
+    for ordering in ORDERINGS {
+        for (at, _) in code.match_indices(ordering) {
+            let before = code[..at].chars().next_back().is_some_and(is_part);
+            let after = code[at + ordering.len()..].chars().next().is_some_and(is_part);
+            if !before && !after {
+                found.push((at, ordering));
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(text: &str) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.add("src/a.rs", text);
+        ledger
+    }
+
+    #[test]
+    fn every_ordering_of_the_engine_cites_an_edge_of_a_ledger() {
+        let ledger = Ledger::read(crate::root()).expect("the sources can be read");
+        assert!(ledger.sites.len() > 30, "the orderings must be found");
+        assert_eq!(ledger.offences(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_ordering_is_found_with_its_edges() {
+        let text = "//! | S1 | a | b | c |\n//! | S2 | a | b | c |\nuse Ordering::Acquire;\nx.cas(1, AcqRel, Acquire) // S1, S2; so\n";
+        let ledger = ledger(text);
+        let found: Vec<_> = ledger.sites.iter().map(|site| (site.ordering, site.edges.join(" "))).collect();
+        assert_eq!(found, [("AcqRel", "S1 S2".into()), ("Acquire", "S1 S2".into())]);
+        assert!(ledger.offences().is_empty());
+    }
+
+    #[test]
+    fn an_edge_may_be_cited_where_the_block_begins() {
+        let ledger = ledger("//! | S1 | a | b | c |\nmatch x.cas(1, Release, Relaxed) {\n    // S1\n");
+        assert_eq!(ledger.sites[0].edges, ["S1"]);
+    }
+
+    #[test]
+    fn an_ordering_without_an_edge_is_an_offence() {
+        assert_eq!(ledger("x.load(Acquire) // because\n").offences(), ["src/a.rs:1: Acquire cites no edge"]);
+        assert_eq!(ledger("x.load(Acquire) // S9\n").offences(), ["src/a.rs:1: S9 stands in no ledger"]);
+        assert!(
+            ledger("x.load(Relaxed)\n/// Acquire in words.\nTheAcquired(Acquires)\n").offences().is_empty()
+        );
+    }
+}
