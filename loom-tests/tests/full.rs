@@ -25,7 +25,7 @@ fn a_slot_handed_over_under_a_charge_forgives_nothing() {
 /// L13: a key is charged to the shared word, a slot runs out, the key moves into it: the debt moves too.
 #[test]
 fn a_key_that_leaves_the_shared_allowance_takes_its_debt_along() {
-    explore(Some(2), || {
+    explore(Some(1), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Share);
         // Z owes for one second, X for two: nothing can be handed over (half of two is one token: both owe more).
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());

@@ -182,7 +182,7 @@ impl Table {
 
     /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        let (from, to) = self.way.halves();
+        let (from, to) = self.halves();
         from.into_iter().chain([to]).flat_map(|half| self.views_of(half))
     }
 

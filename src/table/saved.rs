@@ -33,8 +33,8 @@ impl Table {
         let mut times = Vec::new();
         // Nothing is cleared meanwhile, so keys can only have moved on once.
         let _pin = self.pin(0);
-        let (_, begun) = self.way.halves();
-        let rest = std::iter::once_with(|| self.way.halves().1).filter(|&half| half != begun);
+        let (_, begun) = self.halves();
+        let rest = std::iter::once_with(|| self.halves().1).filter(|&half| half != begun);
         for view in self.views().chain(rest.flat_map(|half| self.views_of(half))) {
             for place in 1..PLACES {
                 let (word, name) = view.bucket.slot(place).debt(rule, view.ring::<R>(place), at, &mut times);

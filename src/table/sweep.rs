@@ -64,11 +64,13 @@ enum Broom {
 }
 
 /// Somebody who is under way. Halves are not cleared meanwhile.
-pub(super) struct Pin<'t>(&'t AtomicU64);
+pub(super) struct Pin<'t>(Option<&'t AtomicU64>);
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Release); // W2
+        if let Some(pins) = self.0 {
+            pins.fetch_sub(1, Release); // W2
+        }
     }
 }
 
@@ -81,8 +83,7 @@ impl Way {
         }
     }
 
-    /// The half that keys are leaving, if they are, and the one in which they belong.
-    pub(super) fn halves(&self) -> (Option<usize>, usize) {
+    fn halves(&self) -> (Option<usize>, usize) {
         let course = self.course.load(Acquire); // W1
         let half = |turn: u64| (turn & 1) as usize;
         let turn = course >> 1;
@@ -103,9 +104,21 @@ impl Way {
 impl Table {
     /// Says that somebody is about to read the course, and to act by it.
     pub(super) fn pin(&self, name: u64) -> Pin<'_> {
-        let pins = &self.way.pins[(name >> 2) as usize % SHARDS];
-        pins.fetch_add(1, AcqRel); // W2
+        let pins = self.moves().then(|| &*self.way.pins[(name >> 2) as usize % SHARDS]);
+        if let Some(pins) = pins {
+            pins.fetch_add(1, AcqRel); // W2
+        }
         Pin(pins)
+    }
+
+    /// Whether there is another half.
+    fn moves(&self) -> bool {
+        self.span < self.buckets.len()
+    }
+
+    /// The half that keys are leaving, if they are, and the one in which they belong.
+    pub(super) fn halves(&self) -> (Option<usize>, usize) {
+        if self.moves() { self.way.halves() } else { (None, 0) }
     }
 
     /// A bucket of this half from which that of the key is found.
@@ -123,7 +136,7 @@ impl Table {
             Err(TryLockError::Poisoned(broom)) => broom.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
-        if self.span == self.buckets.len() {
+        if !self.moves() {
             return true;
         }
         let begin = |half: usize| {
@@ -234,7 +247,7 @@ impl<'a> View<'a> {
     pub(super) fn at_home<R: Rule>(self, rule: &R, name: u64, at: impl Fn() -> Moment) -> (Self, Header) {
         let (table, name) = (self.table, self.whole(name));
         loop {
-            let (from, to) = table.way.halves();
+            let (from, to) = table.halves();
             if let Some(half) = from {
                 let (view, header) = table.start(half, name).holding(name);
                 if !header.is_gone() {
@@ -252,7 +265,7 @@ impl<'a> View<'a> {
     pub(super) fn in_sight<R: Rule>(self, rule: &R, name: u64, at: Moment) -> (Self, Header) {
         let (table, name) = (self.table, self.whole(name));
         loop {
-            let (from, to) = table.way.halves();
+            let (from, to) = table.halves();
             for half in from.into_iter().chain([to]) {
                 let (view, header) = table.start(half, name).holding(name);
                 if header.is_leaving() {
