@@ -296,7 +296,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     /// Decides and charges: the way of every check, whoever named the key and when.
-    #[inline]
+    // A call would keep the decision in memory, which costs as much as the check.
+    #[inline(always)]
     pub(super) fn charge<'l>(
         &'l self,
         named: Named<'l, A::Rule>,
