@@ -1,6 +1,6 @@
 //! Growth in place: a table that comes into use as keys arrive forgets nobody on the way.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -9,9 +9,7 @@ use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, T
 #[path = "growth/keys.rs"]
 mod keys;
 
-use keys::{LIMIT, Nth, movable, nobody_got_more};
-
-type Subject = Limiter<Nth, Quota, ManualClock>;
+use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
 /// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
@@ -119,57 +117,33 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
 }
 
 /// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
-/// and not a unit more.
+/// and never a unit more.
 #[test]
-fn threads_that_grow_a_table_admit_each_key_exactly_its_limit() {
-    const KEYS: u64 = 15_000;
+fn threads_that_grow_a_table_admit_no_key_more_than_its_limit() {
+    const KEYS: usize = 15_000;
     for quota in movable() {
         let (limiter, _) = limiter(quota);
-        let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+        let admitted = counters(KEYS);
         thread::scope(|scope| {
-            for hand in 0..4_u64 {
+            for stride in [1, 1, 7_919, 7_919] {
                 let (limiter, admitted) = (&limiter, &admitted);
-                scope.spawn(move || {
-                    // Each thread's stride is coprime to the number of keys; all are close behind each other.
-                    for turn in 0..2 * KEYS {
-                        let nth = (turn * [1, 1, 7_919, 7_919][hand as usize]) % KEYS;
-                        if limiter.check(&Nth(nth)).is_allowed() {
-                            admitted[nth as usize].fetch_add(1, SeqCst);
-                        }
-                    }
-                });
+                scope.spawn(move || ask_for_all(limiter, admitted, stride, 2));
             }
         });
         nobody_got_more(&admitted, &quota.to_string());
-        assert_eq!(limiter.len(), KEYS as usize);
+        assert_eq!(limiter.len(), KEYS);
     }
 }
 
-/// The same while some give back what they took and take it again: nobody ever holds more than the limit.
+/// The same while some give back what they took and take it again.
 #[test]
-fn refunds_and_resets_of_keys_on_the_move_mint_nothing() {
-    const KEYS: usize = 256;
+fn refunds_of_keys_on_the_move_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
-    let held: Vec<AtomicUsize> = (0..KEYS).map(|_| AtomicUsize::new(0)).collect();
-    let done = AtomicBool::new(false);
+    let (held, done) = (counters(256), AtomicBool::new(false));
     thread::scope(|scope| {
         for hand in 0..2 {
             let (limiter, held, done) = (&limiter, &held, &done);
-            scope.spawn(move || {
-                for turn in 0.. {
-                    let nth = (turn * 97 + hand * 31) % KEYS;
-                    let decision = limiter.check(&Nth(nth as u64));
-                    if decision.is_allowed() {
-                        let holding = held[nth].fetch_add(1, SeqCst) + 1;
-                        assert!(holding <= LIMIT as usize, "key {nth}: {holding}");
-                        held[nth].fetch_sub(1, SeqCst);
-                        limiter.refund(decision);
-                    }
-                    if done.load(SeqCst) {
-                        break;
-                    }
-                }
-            });
+            scope.spawn(move || take_and_give_back(limiter, held, hand, done));
         }
         (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
         done.store(true, SeqCst);

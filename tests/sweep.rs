@@ -1,6 +1,6 @@
 //! Giving memory back while everybody goes on: nobody is forgotten, and nobody gets anything twice.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -11,9 +11,7 @@ use tollgate::{
 #[path = "growth/keys.rs"]
 mod keys;
 
-use keys::{LIMIT, Nth, movable, nobody_got_more};
-
-type Subject = Limiter<Nth, Quota, ManualClock>;
+use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
 /// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
@@ -100,12 +98,11 @@ fn verbs_find_a_key_whose_turn_has_not_come() {
 /// Threads ask for all keys while another sweeps without end: time stands still, so each gets its limit and never a unit
 /// more, while the table grows in the half that it has just moved to.
 #[test]
-fn threads_that_check_under_a_sweep_admit_each_key_exactly_its_limit() {
-    const KEYS: u64 = 6_000;
+fn threads_that_check_under_a_sweep_admit_no_key_more_than_its_limit() {
+    const KEYS: usize = 6_000;
     for quota in movable() {
         let (limiter, _) = limiter(quota);
-        let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let done = AtomicBool::new(false);
+        let (admitted, done) = (counters(KEYS), AtomicBool::new(false));
         thread::scope(|scope| {
             let (limiter, admitted, done) = (&limiter, &admitted, &done);
             scope.spawn(move || {
@@ -114,48 +111,25 @@ fn threads_that_check_under_a_sweep_admit_each_key_exactly_its_limit() {
                     rounds += u64::from(limiter.sweep(20));
                 }
             });
-            let checkers = [1, 1, 7_919].map(|stride| {
-                scope.spawn(move || {
-                    for turn in 0..4 * KEYS {
-                        let nth = (turn * stride) % KEYS;
-                        if limiter.check(&Nth(nth)).is_allowed() {
-                            admitted[nth as usize].fetch_add(1, SeqCst);
-                        }
-                    }
-                })
-            });
+            let checkers =
+                [1, 1, 7_919].map(|stride| scope.spawn(move || ask_for_all(limiter, admitted, stride, 4)));
             checkers.into_iter().for_each(|checker| checker.join().unwrap());
             done.store(true, SeqCst);
         });
         nobody_got_more(&admitted, &quota.to_string());
-        assert_eq!(limiter.len(), KEYS as usize);
+        assert_eq!(limiter.len(), KEYS);
     }
 }
 
 #[test]
-fn refunds_and_resets_under_a_sweep_mint_nothing() {
+fn refunds_under_a_sweep_mint_nothing() {
     const KEYS: u64 = 256;
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
-    let held: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let done = AtomicBool::new(false);
+    let (held, done) = (counters(KEYS as usize), AtomicBool::new(false));
     thread::scope(|scope| {
-        let (limiter, held, done) = (&limiter, &held, &done);
         for hand in 0..2 {
-            scope.spawn(move || {
-                for turn in 0.. {
-                    let nth = (turn * 97 + hand * 31) % KEYS;
-                    let decision = limiter.check(&Nth(nth));
-                    if decision.is_allowed() {
-                        let holding = held[nth as usize].fetch_add(1, SeqCst) + 1;
-                        assert!(holding <= LIMIT, "key {nth}: {holding}");
-                        held[nth as usize].fetch_sub(1, SeqCst);
-                        assert_eq!(limiter.refund(decision), 1, "what was taken comes back");
-                    }
-                    if done.load(SeqCst) {
-                        break;
-                    }
-                }
-            });
+            let (limiter, held, done) = (&limiter, &held, &done);
+            scope.spawn(move || take_and_give_back(limiter, held, hand, done));
         }
         // Newcomers make the table grow, too.
         for key in 1_000..5_000 {

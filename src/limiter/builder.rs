@@ -69,7 +69,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         self
     }
 
-    /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By default 1 GiB.
+    /// How many bytes the limiter's table may come to take ([`memory`](Self::memory)); [`build`](Self::build) refuses to
+    /// promise more. By default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.space.memory_budget = bytes;
         self
@@ -143,7 +144,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         self
     }
 
-    /// The bytes of the table that [`build`](Self::build) would reserve, whatever the budget.
+    /// The bytes that the table of [`build`](Self::build) can come to take, whatever the budget. A table that grows reserves
+    /// twice that of address space, half of it to [shrink](Limiter::shrink) into.
     ///
     /// # Errors
     ///

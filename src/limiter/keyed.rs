@@ -27,10 +27,11 @@ use crate::time::Timestamp;
 ///
 /// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
 /// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal of
-/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the clock, and one in about ten, while
-/// the table grows, moves up to fifteen neighbours. No check ever
-/// blocks, allocates or frees, or enters the operating system (but to have a page of the table committed the first
-/// time that it is touched).
+/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the
+/// clock; while the table grows or is [swept](Self::sweep), some first move the up to fifteen keys of a bucket. No check
+/// takes a lock, allocates or frees, or enters the operating system (but to have a page of the table committed the first
+/// time that it is touched). None waits for another thread, with one exception: while a full table is swept, two that move
+/// the same key into a bucket with one slot left.
 ///
 /// # Examples
 ///

@@ -259,7 +259,7 @@ impl<'a> View<'a> {
             }
             let at = rule.moment(now);
             let place = view.place(ask, &others, at);
-            if !matches!(place, Place::Vacant(..)) && view.make_room(rule, header, at) {
+            if !matches!(place, Place::Vacant(..)) && view.make_room(header, || view.is_crowded(rule, at)) {
                 continue;
             }
             let ruling = match place {

@@ -196,14 +196,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes room for a new key in a full bucket, and says whether it did: look again.
-    pub(super) fn make_room<R: Rule>(self, rule: &R, header: Header, at: Moment) -> bool {
-        let is_crowded = || self.is_crowded(rule, at);
-        self.widen(header, is_crowded)
-    }
-
-    /// The same; the table follows to the next level if it `is_crowded`.
-    pub(super) fn widen(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
+    /// Makes room for a new key in a full bucket, and says whether it did: look again. The table follows to the next level if
+    /// it `is_crowded`.
+    pub(super) fn make_room(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let (mask, base) = (&self.table.mask, &self.table.base);
         let seen = mask.load(TallyOrdering::Relaxed);
@@ -233,7 +228,7 @@ impl<'a> View<'a> {
 
     /// Whether the table is about as full as it should be: by what the bucket's neighbours hold, as if all had reached
     /// the table's level.
-    fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
+    pub(super) fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
         let (mut slots, mut owing) = (0, 0);
         for number in (0..NEIGHBOURS).map(|nth| self.within() ^ nth) {
             let neighbour = self.fellow(number % self.table.in_use());

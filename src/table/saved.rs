@@ -65,7 +65,7 @@ impl Table {
             Debt::Key { name, payload, times } => loop {
                 let (view, header) = self.view(name).at_home(rule, name, || at);
                 let entered = view.admit(rule, kept(name), payload, times);
-                if entered || !view.make_room(rule, header, at) {
+                if entered || !view.make_room(header, || view.is_crowded(rule, at)) {
                     let shares = !entered && rule.half(at).is_some();
                     if shares {
                         view.owe(payload);

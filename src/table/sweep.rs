@@ -22,7 +22,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | W1 | the course's compare-exchange | every course load | that the other half is clear; that all buckets are gone |
+//! | W1 | the course's step | every course load | that the other half is clear; that all buckets are gone |
 //! | W2 | a pin's end, a look for pins | a pin, a look for pins | what the pinned did; the new course |
 //! | W3 | the header's `gone` | every header load | that the bucket's keys have settled |
 
@@ -224,7 +224,7 @@ impl Table {
                 Some((place, slot.word))
             });
             let Some((place, word)) = vacant else {
-                view.widen(header, || true);
+                view.make_room(header, || true);
                 continue;
             };
             if !from.is_still(parted) {
@@ -346,10 +346,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Raises what the keys without a slot owe, where the key of this name belongs.
+    /// Raises what the keys without a slot owe, where the key of this name belongs; unless a later quota has charged it
+    /// there already, beside whose word this one's cannot be put.
     fn owe_more<R: Rule>(self, rule: &R, name: u64, payload: u64) {
         while let Some((view, header)) = self.belonging(name) {
-            if view.part_with(rule, header, payload).is_some() {
+            let owed = SHARED_PAYLOAD.get(view.bucket.overflow().load(Acquire)); // B2
+            if rule.is_later(owed) || view.part_with(rule, header, payload).is_some() {
                 return;
             }
         }

@@ -1,8 +1,13 @@
 //! The keys and limits of the tests of growing and shrinking tables.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use tollgate::{Count, FixedWindow, Identity, Key, LeakyBucket, Quota, Rate, SlidingWindow, TokenBucket};
+use tollgate::{
+    Count, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingWindow,
+    TokenBucket,
+};
+
+pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
 
 /// What each key has an hour.
 pub(crate) const LIMIT: u64 = 3;
@@ -46,4 +51,38 @@ pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
     }
     let missing = LIMIT * admitted.len() as u64 - admitted.iter().sum::<u64>();
     assert!(missing <= CHARGED_TWICE, "{quota}: {missing} units are missing");
+}
+
+/// Asks for every key, `stride` keys on each time, `rounds` times, and counts what each was admitted. The stride must be
+/// coprime to their number.
+pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usize, rounds: usize) {
+    for turn in 0..rounds * admitted.len() {
+        let nth = (turn * stride) % admitted.len();
+        if limiter.check(&Nth(nth as u64)).is_allowed() {
+            admitted[nth].fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Takes a unit of one key after the other and gives it back, until it is `done`: together the hands never hold more than
+/// the limit of a key.
+pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], hand: usize, done: &AtomicBool) {
+    for turn in 0.. {
+        let nth = (turn * 97 + hand * 31) % held.len();
+        let decision = limiter.check(&Nth(nth as u64));
+        if decision.is_allowed() {
+            let holding = held[nth].fetch_add(1, SeqCst) + 1;
+            assert!(holding <= LIMIT, "key {nth}: {holding}");
+            held[nth].fetch_sub(1, SeqCst);
+            assert_eq!(limiter.refund(decision), 1, "what was taken comes back");
+        }
+        if done.load(SeqCst) {
+            break;
+        }
+    }
+}
+
+/// As many counters as keys.
+pub(crate) fn counters(keys: usize) -> Vec<AtomicU64> {
+    (0..keys).map(|_| AtomicU64::new(0)).collect()
 }
