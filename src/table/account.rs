@@ -4,7 +4,7 @@ use crate::algorithm::{Moment, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
 use crate::sync::Ordering::Acquire;
 use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
-use crate::table::full::Place;
+use crate::table::full::{Best, Place};
 use crate::table::name::{OWED, VACANT, is_key};
 use crate::table::refunds::Refunding;
 use crate::table::slot::{Ask, Ruling};
@@ -30,18 +30,19 @@ impl<'a> View<'a> {
         let _pin = self.table.pin(ask.name);
         loop {
             let (view, header) = self.in_sight(ask.rule, ask.name, at);
-            let others = match view.scan(ask.name, header) {
+            let mut best = Best::default();
+            match view.scan(ask.name, header, |slot| best.weigh(ask.rule, slot)) {
                 Found::Mine(index, word) if view.bucket.slot(index).is_still(word) => {
                     return Ok((word.payload(), view.ring::<R>(index)));
                 }
-                Found::Others(others) if !view.has_changed_since(header) => others,
+                Found::Others if !view.has_changed_since(header) => {}
                 _ => continue,
-            };
+            }
             let overflow = view.bucket.overflow().load(Acquire); // B2
             let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
-            let (index, word, left) = match view.place(ask, &others, at) {
+            let (index, word, left) = match best.place(self.table.when_full, ask, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
-                _ if view.would_make_room(ask.name, header, &others) => (1, Word::ZERO, VACANT),
+                _ if view.would_make_room(ask.name, header) => (1, Word::ZERO, VACANT),
                 Place::HandedOver(index, word) => (index, word, OWED),
                 Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
                 Place::TurnedAway(payload, index) => return denied(payload, view.ring::<R>(index)),
@@ -64,7 +65,7 @@ impl<'a> View<'a> {
         let _pin = self.table.pin(name);
         loop {
             let (view, header) = self.at_home(rule, name, || at);
-            match view.scan(name, header) {
+            match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
@@ -75,7 +76,7 @@ impl<'a> View<'a> {
                         return true;
                     }
                 }
-                Found::Others(_) if !view.has_changed_since(header) => return false,
+                Found::Others if !view.has_changed_since(header) => return false,
                 _ => {}
             }
         }
@@ -93,14 +94,14 @@ impl<'a> View<'a> {
         let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
         loop {
             let (view, header) = self.at_home(rule, name, || rule.moment(refunding.now()));
-            match view.scan(name, header) {
+            match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let less = |payload| refunding.less(rule, payload);
                     if let Some(units) = view.bucket.slot(index).refund(word, name, less) {
                         return units;
                     }
                 }
-                Found::Others(_) if !view.has_changed_since(header) => return 0,
+                Found::Others if !view.has_changed_since(header) => return 0,
                 _ => {}
             }
         }

@@ -28,9 +28,9 @@ use crate::algorithm::{Moment, Rule, Verdict};
 use crate::bits::Field;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::full::{Place, WhenFull};
+use crate::table::full::{Best, Place, Rest};
 use crate::table::header::Header;
-use crate::table::name::{OWED, VACANT, is_key, is_moved, is_vacant};
+use crate::table::name::{OWED, VACANT, is_moved};
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::stats::Events;
 use crate::table::word::Word;
@@ -71,20 +71,12 @@ pub(crate) struct View<'a> {
     pub(crate) table: &'a Table,
 }
 
-/// A slot at rest that is not the key's.
-#[derive(Clone, Copy)]
-pub(super) struct Rest {
-    pub(super) word: Word,
-    pub(super) name: u64,
-}
-
 /// What a scan of the bucket found.
-#[expect(clippy::large_enum_variant, reason = "it lives in registers and on one cold path's stack")]
 pub(super) enum Found {
     /// The key's slot, and the word by which it is the key's.
     Mine(usize, Word),
-    /// Not the key: the slots at rest.
-    Others([Option<Rest>; PLACES]),
+    /// Not the key.
+    Others,
     /// The bucket changed under the scan.
     Moved,
 }
@@ -156,7 +148,8 @@ impl<'a> View<'a> {
     /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
     /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
     /// the line holds costs a third more on keys that are not in the cache.) What bounds the checks in flight is the
-    /// processor's registers, not their latency: a value less on this path is half a nanosecond.
+    /// processor's registers, not their latency: a value less on this path is half a nanosecond. A prefetch takes none, so
+    /// the other lines are named at once: they are on their way before it is known that the key is not at home.
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
@@ -164,6 +157,7 @@ impl<'a> View<'a> {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
         let home = home(ask.name);
+        (WIDTH..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(home ^ line)));
         let now = clock();
         let (word, name) = self.bucket.slot(home).read();
         if name == ask.name
@@ -239,7 +233,8 @@ impl<'a> View<'a> {
                 view = home;
                 continue;
             }
-            let others = match view.scan(name, header) {
+            let mut best = Best::default();
+            match view.scan(name, header, |slot| best.weigh(rule, slot)) {
                 Found::Mine(index, word) => {
                     let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
                     let mut retries = 0;
@@ -250,22 +245,22 @@ impl<'a> View<'a> {
                         None => continue,
                     }
                 }
-                Found::Others(others) => others,
+                Found::Others => {}
                 Found::Moved => continue,
-            };
+            }
             let before = std::mem::replace(&mut now, clock());
             if now < before {
                 events.clock_stepped_back();
             }
             let at = rule.moment(now);
-            let place = view.place(ask, &others, at);
+            let place = best.place(self.table.when_full, ask, at);
             if !matches!(place, Place::Vacant(..)) && view.make_room(header, || view.is_crowded(rule, at)) {
                 continue;
             }
             let ruling = match place {
                 Place::Vacant(index, word) => {
-                    let recycled = others[index].is_some_and(|slot| is_key(slot.name));
-                    view.insert(ask, header, (index, word, VACANT), at, || events.inserted(recycled))
+                    let inserted = || events.inserted(best.recycles());
+                    view.insert(ask, header, (index, word, VACANT), at, inserted)
                 }
                 // By an older quota than the shared word is of, no debt can be left in it.
                 Place::HandedOver(..) if rule.is_later(SHARED_PAYLOAD.get(overflow)) => {
@@ -294,55 +289,25 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks for the key in all slots.
-    pub(super) fn scan(self, name: u64, header: Header) -> Found {
-        let mut others = [None; PLACES];
-        for index in probes(name) {
-            let slot = self.bucket.slot(index);
+    /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`.
+    #[inline]
+    pub(super) fn scan(self, name: u64, header: Header, mut other: impl FnMut(Rest)) -> Found {
+        for place in probes(name) {
+            let slot = self.bucket.slot(place);
             let (word, owner) = slot.read();
             if owner != name {
-                let is_at_rest = !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header));
-                others[index] = is_at_rest.then_some(Rest { word, name: owner });
+                if !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header)) {
+                    other(Rest { place, word, name: owner });
+                }
             } else if !word.is_frozen() {
-                return Found::Mine(index, word);
-            } else if self.bucket.header().commits(index, word) {
+                return Found::Mine(place, word);
+            } else if self.bucket.header().commits(place, word) {
                 // Committed and not yet published: charged in place, unless the name read was the slot's last one.
-                return if slot.name() == name { Found::Mine(index, word) } else { Found::Moved };
+                return if slot.name() == name { Found::Mine(place, word) } else { Found::Moved };
             }
             // Otherwise somebody is inserting the same key and has not committed: compete.
         }
-        Found::Others(others)
-    }
-
-    /// Where a key that the bucket does not hold would go.
-    pub(super) fn place<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        others: &[Option<Rest>; PLACES],
-        at: Moment,
-    ) -> Place {
-        let full = self.table.when_full;
-        // Words of older quotas are compared by what they come to now.
-        let mut least: Option<(usize, Word, u64)> = None;
-        for index in probes(ask.name) {
-            let Some(Rest { word, name }) = others[index] else { continue };
-            if is_vacant(name) {
-                return Place::Vacant(index, word);
-            }
-            let owed = ask.rule.current(word.payload());
-            if least.is_none_or(|(_, _, least)| owed < least) {
-                least = Some((index, word, owed));
-            }
-        }
-        let Some((index, word, owed)) = least else {
-            // Every slot is being inserted into at this moment.
-            return if full == WhenFull::Allow { Place::WavedThrough(0) } else { Place::TurnedAway(0, 1) };
-        };
-        // The smallest payload is the key that was idle longest.
-        if ask.rule.expired(owed, at) {
-            return Place::Vacant(index, word);
-        }
-        full.place(ask, (index, word, owed), at)
+        Found::Others
     }
 
     /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket

@@ -1,7 +1,8 @@
-//! What happens to a new key when every slot of its bucket belongs to a key that owes something.
+//! Where a new key goes, and what happens to it when every slot of its bucket belongs to a key that owes something.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
+use crate::table::name::{is_key, is_vacant};
 use crate::table::slot::Ask;
 use crate::table::word::Word;
 
@@ -43,9 +44,69 @@ pub(crate) enum Place {
     WavedThrough(u64),
 }
 
+/// A slot at rest.
+#[derive(Clone, Copy)]
+pub(super) struct Rest {
+    pub(super) place: usize,
+    pub(super) word: Word,
+    pub(super) name: u64,
+}
+
+/// The best slot for a new key among those that were weighed, in the order of its probes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Best {
+    /// The first that owes nothing to anybody.
+    vacant: Option<Rest>,
+    /// While there is none: the one that owes the least, and what.
+    least: Option<(Rest, u64)>,
+}
+
+impl Best {
+    /// Weighs another slot. Words of older quotas are compared by what they come to now.
+    #[inline]
+    pub(super) fn weigh<R: Rule>(&mut self, rule: &R, slot: Rest) {
+        if self.vacant.is_some() {
+            return;
+        }
+        if is_vacant(slot.name) {
+            self.vacant = Some(slot);
+            return;
+        }
+        let owed = rule.current(slot.word.payload());
+        if self.least.is_none_or(|(_, least)| owed < least) {
+            self.least = Some((slot, owed));
+        }
+    }
+
+    /// Where the key goes that made the request.
+    pub(super) fn place<R: Rule>(self, when_full: WhenFull, ask: Ask<'_, R>, at: Moment) -> Place {
+        if let Some(slot) = self.vacant {
+            return Place::Vacant(slot.place, slot.word);
+        }
+        match self.least {
+            // The smallest payload is the key that was idle longest.
+            Some((slot, owed)) if ask.rule.expired(owed, at) => Place::Vacant(slot.place, slot.word),
+            Some((slot, owed)) => when_full.place(ask, (slot.place, slot.word, owed), at),
+            // Every slot is being inserted into at this moment.
+            None if when_full == WhenFull::Allow => Place::WavedThrough(0),
+            None => Place::TurnedAway(0, 1),
+        }
+    }
+
+    /// Whether the place, where it is vacant, was a key's that owes nothing any more.
+    pub(super) fn recycles(self) -> bool {
+        self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.name))
+    }
+
+    /// The first slot that owes nothing to anybody.
+    pub(super) fn vacant(self) -> Option<Rest> {
+        self.vacant
+    }
+}
+
 impl WhenFull {
     /// Where a new key goes when slot `index`, with its `word`, owes the least: `payload`.
-    pub(crate) fn place<R: Rule>(
+    fn place<R: Rule>(
         self,
         ask: Ask<'_, R>,
         (index, word, payload): (usize, Word, u64),

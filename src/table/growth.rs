@@ -36,7 +36,7 @@ use crate::algorithm::{Moment, Rule};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, PLACES, Rest, SHARED_PAYLOAD, SLOTS, View};
+use crate::table::bucket::{Bucket, PLACES, SHARED_PAYLOAD, SLOTS, View};
 use crate::table::header::Header;
 use crate::table::name::KNOWN;
 
@@ -212,12 +212,12 @@ impl<'a> View<'a> {
     }
 
     /// Whether a key that finds no room in the bucket, at its `header`, would find some once it is split.
-    pub(super) fn would_make_room(self, name: u64, header: Header, others: &[Option<Rest>; PLACES]) -> bool {
+    pub(super) fn would_make_room(self, name: u64, header: Header) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let parts = |level: u32, other: u64| {
             number_at(level, self.whole(other)) != number_at(level, self.whole(name))
         };
-        let would_part = |level| others.iter().flatten().any(|other| parts(level, other.name));
+        let would_part = |level| (1..PLACES).any(|place| parts(level, self.bucket.slot(place).name()));
         (level + 1..=self.table.span.ilog2()).any(would_part)
     }
 

@@ -39,7 +39,7 @@ impl<'a> View<'a> {
     fn held(self, name: u64) -> &'a Slot {
         loop {
             // Another insertion of the key may have named a slot that it will have to abandon: its word has moved.
-            if let Found::Mine(place, word) = self.scan(name, self.bucket.header())
+            if let Found::Mine(place, word) = self.scan(name, self.bucket.header(), |_| ())
                 && self.bucket.slot(place).is_still(word)
             {
                 return self.bucket.slot(place);

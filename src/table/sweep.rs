@@ -30,9 +30,10 @@ use std::sync::{Mutex, TryLockError};
 
 use crate::algorithm::{Moment, Rule};
 use crate::sync::{AtomicU64, Ordering, TallyOrdering};
-use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, probes};
+use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View};
+use crate::table::full::{Best, Rest};
 use crate::table::header::Header;
-use crate::table::name::{VACANT, is_key, is_vacant, kept};
+use crate::table::name::{VACANT, is_key, kept};
 use crate::table::slot::Slot;
 use crate::table::word::Word;
 use crate::table::{SHARDS, Table};
@@ -204,10 +205,11 @@ impl Table {
     /// A key's new slot can be charged, and so run out and go to another, only after the old one has been marked: until
     /// then its word stays as an insertion leaves it, which only those can charge who have seen the whole bucket gone. So
     /// who finds the key nowhere, and then the old slot unmarked, knows that it has not been there before.
-    fn settle(&self, to: usize, name: u64, from: &Slot, parted: Word) {
+    fn settle<R: Rule>(&self, rule: &R, to: usize, name: u64, from: &Slot, parted: Word) {
         while from.is_still(parted) {
             let Some((view, header)) = self.start(to, name).belonging(name) else { return };
-            let others = match view.scan(kept(name), header) {
+            let mut best = Best::default();
+            match view.scan(kept(name), header, |slot| best.weigh(rule, slot)) {
                 // Read anew: it may have been named by one who has not committed, and will not.
                 Found::Mine(place, word) if view.bucket.slot(place).is_still(word) => {
                     from.settled(parted);
@@ -217,13 +219,9 @@ impl Table {
                     return;
                 }
                 Found::Mine(..) | Found::Moved => continue,
-                Found::Others(others) => others,
-            };
-            let vacant = probes(name).find_map(|place| {
-                let slot = others[place].filter(|slot| is_vacant(slot.name))?;
-                Some((place, slot.word))
-            });
-            let Some((place, word)) = vacant else {
+                Found::Others => {}
+            }
+            let Some(Rest { place, word, .. }) = best.vacant() else {
                 view.make_room(header, || true);
                 continue;
             };
@@ -309,7 +307,7 @@ impl<'a> View<'a> {
                 return;
             }
             if let Some((name, word)) = parted {
-                self.table.settle(to, self.whole(name), slot, word);
+                self.table.settle(rule, to, self.whole(name), slot, word);
             }
         }
         self.bucket.advance(leaving, leaving.gone()); // W3
