@@ -55,6 +55,9 @@ pub(super) struct Hammered {
     pub(super) latency: Histogram<u64>,
     /// How long the busiest thread was checking.
     pub(super) busy: Duration,
+    /// While the limiter grew: the longest pause of threads that only read the timer, afterwards and for as long. What the
+    /// machine does to any thread, it did to the checks, too.
+    pub(super) pause: Duration,
     /// From before the first check until after the last, by the operating system's clock.
     pub(super) elapsed: Duration,
     /// The same by the limiter's own clock.
@@ -105,6 +108,7 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
         again: all.again,
         latency: all.latency,
         busy: all.busy,
+        pause: all.pause,
         elapsed,
         limiter_elapsed,
         stretch: Stretch { from, to: from + elapsed.max(limiter_elapsed).as_nanos() as u64 },
@@ -120,12 +124,20 @@ struct Worker {
     again: u64,
     latency: Histogram<u64>,
     busy: Duration,
+    pause: Duration,
 }
 
 impl Worker {
     fn new(keys: u32) -> Self {
         let latency = Histogram::new_with_max(LONGEST, DIGITS).expect("three digits are within one to five");
-        Self { checks: 0, admitted: vec![0; keys as usize], again: 0, latency, busy: Duration::ZERO }
+        Self {
+            checks: 0,
+            admitted: vec![0; keys as usize],
+            again: 0,
+            latency,
+            busy: Duration::ZERO,
+            pause: Duration::ZERO,
+        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -134,6 +146,7 @@ impl Worker {
         self.again += other.again;
         self.latency.add(&other.latency).expect("histograms of one range hold each other's values");
         self.busy = self.busy.max(other.busy);
+        self.pause = self.pause.max(other.pause);
     }
 
     /// Calls until `time` has passed; `call` decides so many `checks`, and counts what was admitted.
@@ -195,6 +208,7 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
                 worker.checks += 1;
             }
             worker.busy = start.elapsed();
+            worker.pause = longest_pause(worker.busy);
             for key in own().filter(|key| limiter.check(key).is_allowed()) {
                 worker.admitted[key as usize] += 1;
                 worker.again += 1;
@@ -235,6 +249,18 @@ fn follow(there: impl Fn() -> u64, keys: u32) {
         thread::sleep(STEP);
     }
     bar.finish_and_clear();
+}
+
+/// The longest time between two readings of the timer, when a thread does nothing else for that `time`.
+fn longest_pause(time: Duration) -> Duration {
+    let start = Instant::now();
+    let (mut last, mut longest) = (start, Duration::ZERO);
+    while last - start < time {
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        last = now;
+    }
+    longest
 }
 
 /// What it takes to read the timer, in nanoseconds: the median of many readings.

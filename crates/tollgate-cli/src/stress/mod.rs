@@ -241,6 +241,7 @@ impl Outcome<'_> {
             "allowed": self.allowed(),
             "latency_ns": latency,
             "timer_ns": hammer::timer_cost(),
+            "pause_ns": self.args.grow.then_some(self.hammered.pause.as_nanos() as u64),
             "bound": self.verdict.bound as u64,
             "most_admitted": {"key": self.verdict.most.0, "admitted": self.verdict.most.1},
             "keys_beyond": self.verdict.keys_beyond,
@@ -272,6 +273,10 @@ impl fmt::Display for Outcome<'_> {
                     let calls =
                         if args.grow { "every call".to_owned() } else { format!("one call in {SAMPLED}") };
                     format!("{calls}; {} ns of it for the timer", hammer::timer_cost())
+                }
+                "max" if args.grow => {
+                    let pause = grouped(hammered.pause.as_nanos() as u64);
+                    format!("{pause} ns where a thread only read the timer, for as long")
                 }
                 _ => String::new(),
             };
