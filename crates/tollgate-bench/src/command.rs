@@ -1,12 +1,15 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::charts;
 use crate::fault::Fault;
 use crate::machine::Machine;
+use crate::results::Results;
 use crate::targets::{TARGETS, Verdict};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
 use crate::{json, report};
@@ -36,6 +39,12 @@ pub(crate) struct Command {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Measure nothing: take the figures of a file that --json printed; several if one build printed all
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "targets", "json", "passes", "quick", "list"])]
+    from: Vec<PathBuf>,
+    /// Draw charts into this folder, those for which there are figures
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
     /// Passes of each workload
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     passes: u32,
@@ -60,13 +69,17 @@ impl Command {
             println!("{}", resident_of(name, keys)?);
             return Ok(ExitCode::SUCCESS);
         }
+        if !self.from.is_empty() {
+            self.show(&Results::read(&self.from)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let chosen = self.chosen()?;
         if self.list {
             chosen.iter().for_each(|workload| println!("{} ({})", workload.name, workload.unit.name()));
             return Ok(ExitCode::SUCCESS);
         }
         let verdicts = self.measure(&chosen)?;
-        let missed = verdicts.iter().any(|verdict| !verdict.is_met);
+        let missed = self.targets && verdicts.iter().any(|verdict| !verdict.is_met);
         Ok(ExitCode::from(if missed { MISSED } else { 0 }))
     }
 
@@ -80,7 +93,7 @@ impl Command {
         if chosen.is_empty() { Err(Fault::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
     }
 
-    /// Runs them, prints them, and judges those that have targets if that is asked.
+    /// Runs them, tells of them, and judges those that have targets.
     fn measure(&self, chosen: &[Workload]) -> Result<Vec<Verdict>, Fault> {
         let (machine, effort) = (Machine::now(), self.effort());
         if !self.json {
@@ -91,22 +104,27 @@ impl Command {
         for workload in chosen {
             bar.set_message(workload.name.clone());
             let outcome = workload.run(effort, &mut || bar.inc(1))?;
-            if self.targets {
-                let of = TARGETS.iter().filter(|target| target.workload == workload.name);
-                verdicts.extend(of.map(|target| target.judge(&outcome)));
-            }
+            let of = TARGETS.iter().filter(|target| target.workload == workload.name);
+            verdicts.extend(of.map(|target| target.judge(&outcome)));
             if !self.json {
                 bar.suspend(|| print!("{}", report::table(&outcome)));
             }
             outcomes.push(outcome);
         }
         bar.finish_and_clear();
+        let document = json::document(&machine, effort, &outcomes, &verdicts);
         if self.json {
-            println!("{:#}", json::document(&machine, effort, &outcomes, &verdicts));
+            println!("{document:#}");
         } else if self.targets {
             print!("{}", report::targets(&verdicts));
         }
+        self.show(&Results::new(document))?;
         Ok(verdicts)
+    }
+
+    /// Writes what is asked for besides the tables.
+    fn show(&self, results: &Results) -> Result<(), Fault> {
+        self.charts.iter().try_for_each(|folder| charts::write(results, folder))
     }
 
     fn effort(&self) -> Effort {

@@ -9,8 +9,10 @@
 //! | `measure` | medians, quartiles, and ratios within a pass |
 //! | `targets` | what is to be reached |
 //! | `report`, `json`, `machine` | how it is told, and of which machine |
+//! | `results`, `charts` | the JSON read again, and drawn |
 //! | `command`, `fault` | the command line, and what goes wrong |
 
+mod charts;
 mod command;
 mod contest;
 mod fault;
@@ -22,6 +24,7 @@ mod machine;
 mod measure;
 mod peers;
 mod report;
+mod results;
 mod targets;
 mod workloads;
 
