@@ -30,7 +30,8 @@ pub(crate) const FAULT: u8 = 2;
     after_help = "Exit code: 0, 1 while a target is missed, 2 when there are no figures."
 )]
 pub(crate) struct Command {
-    /// Run only the workloads whose names contain this
+    /// Run only the workloads whose names contain this; "scale" runs some that nothing else does: up to 10^8 keys,
+    /// minutes, and gigabytes
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
     /// Run only what the targets need, and say which are met
@@ -87,9 +88,8 @@ impl Command {
     fn chosen(&self) -> Result<Vec<Workload>, Fault> {
         let filter = self.filter.as_deref().unwrap_or_default();
         let has_target = |workload: &Workload| TARGETS.iter().any(|target| target.workload == workload.name);
-        let is_chosen =
-            |workload: &Workload| workload.name.contains(filter) && (!self.targets || has_target(workload));
-        let chosen: Vec<Workload> = workloads().into_iter().filter(is_chosen).collect();
+        let is_chosen = |workload: &Workload| !self.targets || has_target(workload);
+        let chosen: Vec<Workload> = workloads(filter).into_iter().filter(is_chosen).collect();
         if chosen.is_empty() { Err(Fault::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
     }
 

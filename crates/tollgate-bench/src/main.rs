@@ -10,6 +10,7 @@
 //! | `targets` | what is to be reached |
 //! | `report`, `json`, `machine` | how it is told, and of which machine |
 //! | `results`, `charts` | the JSON read again, and drawn |
+//! | `scaling` | a model of more cores than there are |
 //! | `command`, `fault` | the command line, and what goes wrong |
 
 mod charts;
@@ -25,6 +26,7 @@ mod measure;
 mod peers;
 mod report;
 mod results;
+mod scaling;
 mod targets;
 mod workloads;
 

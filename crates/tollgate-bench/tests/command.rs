@@ -71,12 +71,15 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
     let folder = folder("charts");
     let (results, charts) = (folder.join("results.json"), folder.join("drawn"));
     fs::write(&results, json).expect("it can be written");
-    let output =
-        bench(&["--from", results.to_str().expect("UTF-8"), "--charts", charts.to_str().expect("UTF-8")]);
+    let scale = folder.join("scale.json");
+    let output = bench(&["--quick", "--json", "--passes", "1", "--filter", "scale"]);
+    fs::write(&scale, output.stdout).expect("it can be written");
+    let [results, scale, drawn_to] = [&results, &scale, &charts].map(|path| path.to_str().expect("UTF-8"));
+    let output = bench(&["--from", results, "--from", scale, "--charts", drawn_to]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn = fs::read_dir(&charts).expect("it was made").count();
     let told = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(drawn == 6 && !told.contains("did not draw"), "{drawn}: {told}");
+    assert!(drawn == 8 && !told.contains("did not draw"), "{drawn}: {told}");
     let headline = fs::read_to_string(charts.join("headline.svg")).expect("it was drawn");
     let first = &document["workloads"][0]["contestants"][0];
     let median = first["spread"]["median"].as_f64().expect("a number");

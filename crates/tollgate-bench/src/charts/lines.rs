@@ -73,9 +73,9 @@ pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
             }
         }
     }
-    let ends =
-        plot.series.iter().map(|series| series.points.last().map_or(bottom, |(_, last)| y(last.median)));
-    for (series, at) in plot.series.iter().zip(spaced(ends.collect(), bottom)) {
+    let named: Vec<&Series> = plot.series.iter().filter(|series| !series.label.is_empty()).collect();
+    let ends = named.iter().map(|series| series.points.last().map_or(bottom, |(_, last)| y(last.median)));
+    for (series, at) in named.iter().zip(spaced(ends.collect(), bottom)) {
         picture.text(series.look.name_class(), (RIGHT + 8.0, at + 5.0), "start", &series.label);
     }
     picture.top = bottom + 36.0;

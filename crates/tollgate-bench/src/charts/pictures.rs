@@ -3,15 +3,16 @@
 use crate::charts::bars::{self, Bar, Panel};
 use crate::charts::lines::{self, Axis, Plot, Series};
 use crate::charts::svg::{Look, Picture};
-use crate::charts::ticks::{count, fine_powers, mark, powers, time};
+use crate::charts::ticks::{count, fine_powers, mark, powers, straight, time};
 use crate::measure::Spread;
 use crate::results::{Lacking, Results};
+use crate::scaling::{CORES, Model};
 
 /// Draws one.
 type Draw = fn(&Results) -> Result<String, Lacking>;
 
 /// The files, and who draws them.
-pub(super) const ALL: [(&str, Draw); 6] = [
+pub(super) const ALL: [(&str, Draw); 8] = [
     ("headline.svg", headline),
     ("keys.svg", keys),
     ("threads.svg", threads),
@@ -20,6 +21,8 @@ pub(super) const ALL: [(&str, Draw); 6] = [
         latency(results, "open loop", "asked at set times, and counted from then")
     }),
     ("memory.svg", memory),
+    ("scale-keys.svg", scale_keys),
+    ("scale-cores.svg", scale_cores),
 ];
 
 /// Who is drawn of all who take part: the peers that keep an exact limit for each key, as their documentation advises.
@@ -184,6 +187,79 @@ fn threads(results: &Results) -> Result<String, Lacking> {
     bars::draw(&mut picture, &panels);
     let note = "A lease takes many permits at once, and its thread spends them.";
     Ok(picture.finish(&taken.notes(&[note, WHISKER])))
+}
+
+/// Measured, from one key to as many as there was memory for.
+fn scale_keys(results: &Results) -> Result<String, Lacking> {
+    let mut powers: Vec<u32> = results
+        .workloads()
+        .filter_map(|name| name.strip_prefix("scale, 10^")?.strip_suffix(" keys")?.parse().ok())
+        .collect();
+    powers.sort_unstable();
+    let last =
+        *powers.last().filter(|&&last| last > 0).ok_or("there is no `scale, 10^8 keys` (--filter scale)")?;
+    let mut taken = Taken::from(results);
+    let place = |power: u32| f64::from(power) / f64::from(last);
+    let mut series = Vec::new();
+    for (who, label, look) in [
+        ("tollgate", "one by one", Look::Ours),
+        ("tollgate (batches of 32)", "batches of 32", Look::Second),
+        (FLOOR_OF_MANY, "floor", Look::Floor),
+    ] {
+        let points = powers
+            .iter()
+            .map(|&power| Ok((place(power), taken.spread(&format!("scale, 10^{power} keys"), who)?)))
+            .collect::<Result<_, Lacking>>()?;
+        series.push(Series { label: label.to_owned(), look, is_model: false, points });
+    }
+    let most = series.iter().flat_map(|series| &series.points).map(|(_, spread)| spread.high);
+    let plot = Plot {
+        heading: String::new(),
+        height: 260.0,
+        axis: Axis { marks: straight(most.fold(0.0, f64::max)), written: mark, is_log: false },
+        places: powers.iter().map(|&power| (place(power), count(10_f64.powi(power as i32)))).collect(),
+        counts: "keys, asked at random, log scale".to_owned(),
+        series,
+    };
+    let mut picture = Picture::new(
+        "How the cost grows with the keys",
+        "nanoseconds an admitted check of Tollgate, one thread; lower is better",
+    );
+    lines::draw(&mut picture, &plot);
+    Ok(picture.finish(&taken.notes(&[EXPLAINED])))
+}
+
+/// Measured on few cores, and a model beyond.
+fn scale_cores(results: &Results) -> Result<String, Lacking> {
+    let model = Model::of(results)?;
+    let last = CORES[CORES.len() - 1];
+    let place = |cores: usize| (cores as f64).log2() / (last as f64).log2();
+    let exact = |(cores, rate): (usize, f64)| (place(cores), Spread { low: rate, median: rate, high: rate });
+    let mut series = Vec::new();
+    let looks = [Look::First, Look::Second, Look::Third, Look::Ours];
+    for (projection, look) in model.projections.into_iter().zip(looks) {
+        let (from, beyond) = (projection.measured[1], projection.beyond.into_iter());
+        let beyond: Vec<_> = [from].into_iter().chain(beyond).map(exact).collect();
+        series.push(Series { label: projection.name.to_owned(), look, is_model: true, points: beyond });
+        let points = projection.measured.map(exact).into();
+        series.push(Series { label: String::new(), look, is_model: false, points });
+    }
+    let (least, most) = least_and_most(&series);
+    let plot = Plot {
+        heading: String::new(),
+        height: 300.0,
+        axis: Axis { marks: powers(least, most), written: mark, is_log: true },
+        places: CORES.map(|cores| (place(cores), cores.to_string())).into(),
+        counts: "cores".to_owned(),
+        series,
+    };
+    let mut picture = Picture::new(
+        "Tollgate on more cores: a model",
+        "million checks a second in all, log scales; dashes: not measured",
+    );
+    lines::draw(&mut picture, &plot);
+    let notes: Vec<&str> = model.assumptions.iter().map(String::as_str).collect();
+    Ok(picture.finish(&Taken::from(results).notes(&notes)))
 }
 
 /// Of what is drawn, and above zero: for a log scale.
