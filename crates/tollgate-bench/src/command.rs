@@ -43,7 +43,7 @@ pub(crate) struct Command {
     /// Measure nothing: take the figures of a file that --json printed; several if one build printed all
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "targets", "json", "passes", "quick", "list"])]
     from: Vec<PathBuf>,
-    /// Draw charts into this folder, those for which there are figures
+    /// Draw charts into this folder, those for which there are figures, beside a page of all figures
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
     /// Passes of each workload

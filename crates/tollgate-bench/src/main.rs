@@ -9,7 +9,7 @@
 //! | `measure` | medians, quartiles, and ratios within a pass |
 //! | `targets` | what is to be reached |
 //! | `report`, `json`, `machine` | how it is told, and of which machine |
-//! | `results`, `charts` | the JSON read again, and drawn |
+//! | `results`, `charts`, `tables` | the JSON read again, drawn, and written as a page |
 //! | `scaling` | a model of more cores than there are |
 //! | `command`, `fault` | the command line, and what goes wrong |
 
@@ -27,6 +27,7 @@ mod peers;
 mod report;
 mod results;
 mod scaling;
+mod tables;
 mod targets;
 mod workloads;
 

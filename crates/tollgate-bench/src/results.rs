@@ -42,6 +42,17 @@ impl Results {
         self.list("workloads").filter_map(|workload| workload["name"].as_str())
     }
 
+    /// The names of those who took part.
+    pub(crate) fn contestants(&self, workload: &str) -> impl Iterator<Item = &str> {
+        self.found(workload).flat_map(entries).filter_map(|contestant| contestant["name"].as_str())
+    }
+
+    /// The unit of its figures.
+    pub(crate) fn unit(&self, workload: &str) -> Result<&str, Lacking> {
+        let mut unit = self.found(workload).filter_map(|workload| workload["unit"].as_str());
+        unit.next().ok_or_else(|| format!("there is no `{workload}`"))
+    }
+
     /// Medians and quartiles of a contestant.
     pub(crate) fn spread(&self, workload: &str, contestant: &str) -> Result<Spread, Lacking> {
         let said = &self.contestant(workload, contestant)?["spread"];
@@ -60,6 +71,18 @@ impl Results {
     pub(crate) fn is_disturbed(&self, workload: &str, contestant: &str) -> bool {
         let said = self.contestant(workload, contestant);
         said.is_ok_and(|said| said["share_without_processor"].as_f64().is_some_and(|share| share > 0.05))
+    }
+
+    /// The targets that were judged.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Value> {
+        self.list("targets")
+    }
+
+    /// The figures of one contestant by those of another, pass by pass.
+    pub(crate) fn ratio(&self, workload: &str, of: &str, by: &str) -> Result<Spread, Lacking> {
+        let (of, by) = (passes(self.contestant(workload, of)?), passes(self.contestant(workload, by)?));
+        let ratios: Vec<f64> = of.iter().zip(&by).map(|(of, by)| of / by).collect();
+        if ratios.is_empty() { Err(format!("`{workload}` has no passes")) } else { Ok(Spread::of(ratios)) }
     }
 
     /// Something of the machine, by its name in the JSON.
@@ -104,6 +127,10 @@ impl Results {
 
 fn entries(workload: &Value) -> impl Iterator<Item = &Value> {
     workload["contestants"].as_array().into_iter().flatten()
+}
+
+fn passes(contestant: &Value) -> Vec<f64> {
+    contestant["passes"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
 /// Medians and quartiles as the JSON has them.
@@ -180,6 +207,8 @@ mod tests {
     fn what_is_lacking_is_named() {
         let results = Results::new(run("a", "1"));
         assert!(results.spread("a", "them").unwrap_err().contains("`them`"));
+        assert!(results.unit("b").unwrap_err().contains("`b`"));
+        assert!(results.ratio("a", "us", "us").unwrap_err().contains("passes"));
         assert!(results.latencies("a", "us").unwrap_err().contains("latencies"));
     }
 }

@@ -79,11 +79,22 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn = fs::read_dir(&charts).expect("it was made").count();
     let told = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(drawn == 8 && !told.contains("did not draw"), "{drawn}: {told}");
+    assert!(drawn == 9 && !told.contains("did not draw"), "{drawn}: {told}");
     let headline = fs::read_to_string(charts.join("headline.svg")).expect("it was drawn");
     let first = &document["workloads"][0]["contestants"][0];
     let median = first["spread"]["median"].as_f64().expect("a number");
     let figure = if median < 99.95 { format!(">{median:.1}<") } else { format!(">{median:.0}<") };
+    let page = fs::read_to_string(charts.join("figures.md")).expect("it was written");
+    for workload in document["workloads"].as_array().expect("a list") {
+        assert!(
+            page.contains(&format!("\n## {}\n", text(&workload["name"]))),
+            "{} is not there",
+            workload["name"]
+        );
+    }
+    for part in ["A QUICK RUN", "## Targets", "| at most 0.45 |", "## 1 to 64 cores: a model", "p99.99"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
     for part in ["A QUICK RUN", "--quick --json", "Mutex&lt;HashMap&gt;", &figure] {
         assert!(headline.contains(part), "{part} is not in\n{headline}");
     }
@@ -92,10 +103,11 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
 #[test]
 fn charts_without_figures_say_what_they_lack() {
     let folder = folder("lacking");
+    fs::write(folder.join("headline.svg"), "of an earlier run").expect("it can be written");
     let charts = folder.to_str().expect("UTF-8");
     let output = bench(&["--quick", "--passes", "1", "--filter", "hot key, allow", "--charts", charts]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(!folder.join("headline.svg").exists());
+    assert!(!folder.join("headline.svg").exists(), "old figures among new ones");
     let told = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(
         told.contains("headline.svg: there is no `tollgate` in a workload `1M keys uniform, allow`"),

@@ -18,10 +18,19 @@ use std::path::Path;
 
 use crate::fault::Fault;
 use crate::results::Results;
+use crate::tables;
 
-/// Writes each picture that the results have the figures for, and says of the others what they lack.
+/// The page beside the pictures.
+const PAGE: &str = "figures.md";
+
+/// Writes the page, and each picture that the results have the figures for. Of the others it says what they lack, and takes
+/// away what an earlier run has drawn: its figures would stand among those of this one.
 pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), Fault> {
     fs::create_dir_all(folder).map_err(|error| Fault::file(folder, error))?;
+    let page = folder.join(PAGE);
+    let figures = tables::page(results).map_err(|lacking| Fault::unfit(&page, lacking))?;
+    fs::write(&page, figures).map_err(|error| Fault::file(&page, error))?;
+    eprintln!("wrote {}", page.display());
     for (name, draw) in pictures::ALL {
         let path = folder.join(name);
         match draw(results) {
@@ -29,7 +38,12 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), Fault> {
                 fs::write(&path, picture).map_err(|error| Fault::file(&path, error))?;
                 eprintln!("drew {}", path.display());
             }
-            Err(lacking) => eprintln!("did not draw {}: {lacking}", path.display()),
+            Err(lacking) => {
+                if path.exists() {
+                    fs::remove_file(&path).map_err(|error| Fault::file(&path, error))?;
+                }
+                eprintln!("did not draw {}: {lacking}", path.display());
+            }
         }
     }
     Ok(())
