@@ -41,8 +41,8 @@ Tollgate's own commands.
 
   cargo xtask replay-speed FILE [--runs N]
       Times `tollgate replay`, goaccess (if it is here) and `wc -l` on one access
-      log in Combined format, in turn, N times (11 unless told otherwise). Exit
-      code 1 when tollgate is not ten times as fast as goaccess.
+      log in Combined format, in turn, N times (11 unless told otherwise), and
+      prints a page. Exit code 1 when tollgate is not ten times as fast as goaccess.
 
   cargo xtask help
       This.";

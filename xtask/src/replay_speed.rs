@@ -1,4 +1,5 @@
 //! `cargo xtask replay-speed FILE`: how fast is a log replayed, beside a tool that only counts it, and one that only reads it?
+//! The answer is a page of Markdown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
     if works("goaccess --version") {
         readers.insert(1, Reader::new("goaccess", "goaccess", &counts, file));
     } else {
-        println!("There is no goaccess here (apt install goaccess), so it takes no part.");
+        eprintln!("There is no goaccess here (apt install goaccess), so it takes no part.");
     }
     // Once that nobody times, so that the file is in memory for all. Then in turn.
     for run in 0..=runs {
@@ -77,27 +78,50 @@ pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
     Ok(told(&mut readers, bytes as f64 / 1e6, runs))
 }
 
-/// Prints the table. Fails when goaccess took part and the target is missed.
+/// Prints the page. Fails when goaccess took part and the target is missed.
 fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
-    println!("{megabytes:.1} MB; medians of {runs} runs in turn, with the fastest and the slowest\n");
-    println!("{:<18} {:>9} {:>21} {:>9} {:>10}", "", "seconds", "range", "MB/s", "tollgate");
+    println!("# Replaying a log, beside goaccess and `wc -l`\n");
+    println!(
+        "Written by `cargo xtask replay-speed FILE`, and never by hand. A log of {megabytes:.1} MB in Combined"
+    );
+    println!("format, in memory already; whole commands, medians of {runs} runs in turn.\n");
+    println!(
+        "* Machine: {}, {} threads.",
+        processor(),
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
+    println!("* Commit {}; {}.", said("git describe --always --dirty"), said("goaccess --version"));
+    println!(
+        "* `tollgate replay FILE --limit {LIMIT} --json`, `goaccess FILE --log-format=COMBINED` to a page.\n"
+    );
+    println!("| | seconds | range | MB a second | by tollgate's time |\n|---|---|---|---|---|");
     let own = median(&mut readers[0].took);
     let mut is_met = true;
     for reader in readers {
         let middle = median(&mut reader.took);
         let (least, most) = (reader.took[0].as_secs_f64(), reader.took[reader.took.len() - 1].as_secs_f64());
-        let (speed, ratio) = (megabytes / middle, middle / own);
-        let range = format!("{least:.3} .. {most:.3}");
-        println!("{:<18} {middle:>9.3} {range:>21} {speed:>9.0} {ratio:>9.1}x", reader.name);
-        is_met &= reader.name != "goaccess" || ratio >= TARGET;
+        let (name, speed, ratio) = (reader.name, megabytes / middle, middle / own);
+        println!("| {name} | {middle:.3} | {least:.3} .. {most:.3} | {speed:.0} | {ratio:.1} |");
+        is_met &= name != "goaccess" || ratio >= TARGET;
     }
-    let commands =
-        format!("tollgate replay FILE --limit {LIMIT} --json; goaccess FILE --log-format=COMBINED to a page");
-    println!(
-        "\n{commands}\nTarget: {TARGET} times as fast as goaccess: {}",
-        if is_met { "met" } else { "MISSED" }
-    );
+    println!("\nTarget: {TARGET} times as fast as goaccess: {}.", if is_met { "met" } else { "**missed**" });
     ExitCode::from(u8::from(!is_met))
+}
+
+/// As it calls itself.
+fn processor() -> String {
+    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    model.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned()
+}
+
+/// The first line that a command prints, without its last full stop.
+fn said(command: &str) -> String {
+    let mut words = command.split(' ');
+    let output =
+        words.next().and_then(|program| Command::new(program).args(words).current_dir(root()).output().ok());
+    let told = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    told.lines().next().unwrap_or("unknown").trim_end_matches('.').to_owned()
 }
 
 /// The middle one in seconds, of at least one; sorts them.
