@@ -90,7 +90,7 @@ fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
         processor(),
         std::thread::available_parallelism().map_or(1, usize::from)
     );
-    println!("* Commit {}; {}.", said("git describe --always --dirty"), said("goaccess --version"));
+    println!("* Commit {}; {}.", commit(), said("goaccess --version"));
     println!(
         "* `tollgate replay FILE --limit {LIMIT} --json`, `goaccess FILE --log-format=COMBINED` to a page.\n"
     );
@@ -115,13 +115,19 @@ fn processor() -> String {
     model.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned()
 }
 
+/// The commit of the sources, with a note if they differ from it; pages and pictures may.
+fn commit() -> String {
+    let changed = said("git status --porcelain -- :/*.rs :/*.toml :/Cargo.lock");
+    said("git rev-parse --short HEAD") + if changed.is_empty() { "" } else { " with changes" }
+}
+
 /// The first line that a command prints, without its last full stop.
 fn said(command: &str) -> String {
     let mut words = command.split(' ');
     let output =
         words.next().and_then(|program| Command::new(program).args(words).current_dir(root()).output().ok());
     let told = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    told.lines().next().unwrap_or("unknown").trim_end_matches('.').to_owned()
+    told.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
 /// The middle one in seconds, of at least one; sorts them.

@@ -67,6 +67,13 @@ impl Results {
         Ok(figures.collect())
     }
 
+    /// The share of its checks that a contestant admitted, where it was neither all nor none.
+    pub(crate) fn admitted(&self, workload: &str, contestant: &str) -> Option<f64> {
+        let said = self.contestant(workload, contestant).ok().filter(|said| said["floor"] != true)?;
+        let share = said["admitted"].as_f64()? / said["asked"].as_f64()?;
+        (share > 0.0 && share < 1.0).then_some(share)
+    }
+
     /// Whether others held the processors for more than 5 % of its time.
     pub(crate) fn is_disturbed(&self, workload: &str, contestant: &str) -> bool {
         let said = self.contestant(workload, contestant);
@@ -183,7 +190,8 @@ mod tests {
             "machine": { "processor": "p", "threads": 2, "commit": commit }, "commands": ["c"], "passes": 3,
             "quick": false, "targets": [],
             "workloads": [{ "name": name, "unit": "ns a check", "contestants": [
-                { "name": "us", "spread": { "low": 1.0, "median": 2.0, "high": 3.0 }, "share_without_processor": 0.1 },
+                { "name": "us", "spread": { "low": 1.0, "median": 2.0, "high": 3.0 }, "share_without_processor": 0.1,
+                  "floor": false, "admitted": 1, "asked": 4 },
             ]}],
         })
     }
@@ -196,6 +204,7 @@ mod tests {
         assert_eq!(results.workloads().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(results.spread("b", "us").unwrap().median, 2.0);
         assert!(results.is_disturbed("a", "us"));
+        assert_eq!(results.admitted("a", "us"), Some(0.25));
         assert!(join(&mut all, run("c", "2")).unwrap_err().contains("commit"));
         assert!(
             join(&mut all, run("a", "1")).unwrap_err().contains("\"a\""),

@@ -83,8 +83,13 @@ fn table(results: &Results, workload: &str) -> Result<String, Lacking> {
         } else {
             results.ratio(workload, first, name).map_or_else(|_| String::new(), ratio)
         };
+        let admitted = results.admitted(workload, name);
+        let admitted =
+            admitted.map(|share| format!(" (admitted {:.1} %)", share * 100.0)).unwrap_or_default();
         let disturbed = if results.is_disturbed(workload, name) { " (disturbed)" } else { "" };
-        let _ = write!(text, "| {}{disturbed} | {median:.1} | {low:.1} .. {high:.1} | {by} |", escaped(name));
+        let called = escaped(name);
+        let _ =
+            write!(text, "| {called}{admitted}{disturbed} | {median:.1} | {low:.1} .. {high:.1} | {by} |");
         for (_, nanos) in results.latencies(workload, name).into_iter().flatten() {
             let _ = write!(text, " {nanos:.0} |");
         }

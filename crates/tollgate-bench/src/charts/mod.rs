@@ -48,3 +48,23 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_picture_is_shown_and_every_one_shown_is_drawn() {
+        let shown =
+            concat!(include_str!("../../../../docs/performance.md"), include_str!("../../../../README.md"));
+        let names = shown.split("](").filter_map(|rest| rest.split_once(".svg)")?.0.split_once("charts/"));
+        let names: Vec<String> = names.map(|(_, name)| format!("{name}.svg")).collect();
+        for (name, _) in pictures::ALL {
+            assert!(names.iter().any(|shown| shown == name), "{name} is on no page");
+        }
+        for name in names {
+            assert!(pictures::ALL.iter().any(|(drawn, _)| *drawn == name), "nobody draws {name}");
+        }
+        assert!(shown.contains(&format!("charts/{PAGE}")));
+    }
+}
