@@ -1,4 +1,4 @@
-//! Bars from zero, lying, so that names need no turning; all panels of a picture on one scale.
+//! Bars from zero, lying, so that names need no turning.
 
 use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
 use crate::charts::ticks::{figure, mark, straight};
@@ -12,7 +12,7 @@ pub(super) struct Bar {
     pub(super) value: Spread,
 }
 
-/// Bars under a heading.
+/// Bars under a heading, on one scale.
 pub(super) struct Panel {
     pub(super) heading: String,
     pub(super) bars: Vec<Bar>,
@@ -26,13 +26,12 @@ const RIGHT: f64 = WIDTH - 74.0;
 const PITCH: f64 = 24.0;
 const BAR: f64 = 16.0;
 
-/// Draws the panels below each other, and the axis below them.
+/// Draws the panels below each other, each over an axis of its own: one would leave nothing to see of the smaller.
 pub(super) fn draw(picture: &mut Picture, panels: &[Panel]) {
-    let all = panels.iter().flat_map(|panel| &panel.bars);
-    let marks = straight(all.map(|bar| bar.value.median).fold(0.0, f64::max));
-    let end = marks[marks.len() - 1];
-    let at = |value: f64| LEFT + (RIGHT - LEFT) * (value / end).min(1.0);
     for panel in panels {
+        let marks = straight(panel.bars.iter().map(|bar| bar.value.median).fold(0.0, f64::max));
+        let end = marks[marks.len() - 1];
+        let at = |value: f64| LEFT + (RIGHT - LEFT) * (value / end).min(1.0);
         picture.top += 22.0;
         picture.text("head", (MARGIN, picture.top), "start", &panel.heading);
         let top = picture.top + 10.0;
@@ -48,8 +47,9 @@ pub(super) fn draw(picture: &mut Picture, panels: &[Panel]) {
             picture.text(bar.look.name_class(), (at(high.max(median)) + 7.0, base), "start", figure(median));
         }
         picture.line("axis", (LEFT, top), (LEFT, bottom));
-        picture.top = bottom;
+        picture.top = bottom + 16.0;
+        marks
+            .iter()
+            .for_each(|&value| picture.text("small", (at(value), picture.top), "middle", mark(value)));
     }
-    picture.top += 16.0;
-    marks.iter().for_each(|&value| picture.text("small", (at(value), picture.top), "middle", mark(value)));
 }

@@ -60,9 +60,15 @@ impl<'a> Taken<'a> {
         self.results.spread(workload, contestant)
     }
 
+    /// A label, with a mark if others disturbed any of these workloads.
+    fn label(&self, label: &str, contestant: &str, workloads: &[&str]) -> String {
+        let is_disturbed = workloads.iter().any(|workload| self.results.is_disturbed(workload, contestant));
+        format!("{label}{}", if is_disturbed { "*" } else { "" })
+    }
+
     fn bar(&mut self, workload: &str, contestant: &str, label: &str, look: Look) -> Result<Bar, Lacking> {
-        let mark = if self.results.is_disturbed(workload, contestant) { "*" } else { "" };
-        Ok(Bar { label: format!("{label}{mark}"), look, value: self.spread(workload, contestant)? })
+        let label = self.label(label, contestant, &[workload]);
+        Ok(Bar { label, look, value: self.spread(workload, contestant)? })
     }
 
     /// The whole crowd of a workload.
@@ -81,7 +87,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-const WHISKER: &str = "Bars end at the median; the line through the end joins the quartiles.";
+const WHISKER: &str = "Bars end at the median, the line through the end joins the quartiles; each part has its own axis, from zero.";
 
 fn headline(results: &Results) -> Result<String, Lacking> {
     let mut taken = Taken::from(results);
@@ -128,7 +134,8 @@ fn keys(results: &Results) -> Result<String, Lacking> {
             let who = if look == Look::Floor { floor_of(workload) } else { name };
             points.push((place(keys), taken.spread(workload, who)?));
         }
-        series.push(Series { label: name.to_owned(), look, is_model: false, points });
+        let label = taken.label(name, name, &WORKLOADS.map(|(_, workload)| workload));
+        series.push(Series { label, look, is_model: false, points });
     }
     let (least, most) = least_and_most(&series);
     let marks = fine_powers(least, most);
@@ -210,7 +217,10 @@ fn scale_keys(results: &Results) -> Result<String, Lacking> {
             .iter()
             .map(|&power| Ok((place(power), taken.spread(&format!("scale, 10^{power} keys"), who)?)))
             .collect::<Result<_, Lacking>>()?;
-        series.push(Series { label: label.to_owned(), look, is_model: false, points });
+        let workloads: Vec<String> = powers.iter().map(|power| format!("scale, 10^{power} keys")).collect();
+        let workloads: Vec<&str> = workloads.iter().map(String::as_str).collect();
+        let label = taken.label(label, who, &workloads);
+        series.push(Series { label, look, is_model: false, points });
     }
     let most = series.iter().flat_map(|series| &series.points).map(|(_, spread)| spread.high);
     let plot = Plot {
@@ -282,7 +292,12 @@ fn latency(results: &Results, asked: &str, how: &str) -> Result<String, Lacking>
                 said.iter().enumerate().map(|(nth, (name, _))| (place(nth), (*name).to_owned())).collect();
             let exact = |value: f64| Spread { low: value, median: value, high: value };
             let points = said.iter().enumerate().map(|(nth, (_, value))| (place(nth), exact(*value)));
-            series.push(Series { label: name.to_owned(), look, is_model: false, points: points.collect() });
+            series.push(Series {
+                label: taken.label(name, name, &[&workload]),
+                look,
+                is_model: false,
+                points: points.collect(),
+            });
         }
         plots.push((company, places, series));
     }
@@ -299,8 +314,8 @@ fn latency(results: &Results, asked: &str, how: &str) -> Result<String, Lacking>
         lines::draw(&mut picture, &Plot { heading, height: 150.0, axis, places, counts, series });
     }
     let note = format!(
-        "One thread's checks, {how}, over a million keys; during growth and floods another thread brings new keys as \
-         fast as it can. Two readings of the clock are in each."
+        "One thread's checks, {how}, over a million keys (a hundred thousand during growth); during growth and floods \
+         another thread brings new keys as fast as it can. Two readings of the clock are in each."
     );
     Ok(picture.finish(&taken.notes(&[&note])))
 }
