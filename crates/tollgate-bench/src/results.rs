@@ -106,9 +106,11 @@ impl Results {
     pub(crate) fn origin(&self) -> Vec<String> {
         let text = |what: &str| self.machine(what).and_then(Value::as_str).unwrap_or("unknown").to_owned();
         let threads = self.machine("threads").and_then(Value::as_u64).unwrap_or(0);
+        let load = self.machine("load_before").and_then(Value::as_f64);
+        let load = load.map_or_else(String::new, |load| format!(", load {load} before"));
         let commands: Vec<&str> = self.list("commands").filter_map(Value::as_str).collect();
         let mut lines = vec![
-            format!("Machine: {}, {threads} threads, {}.", text("processor"), text("system")),
+            format!("Machine: {}, {threads} threads, {}{load}.", text("processor"), text("system")),
             format!("Commit {}, {}; medians of {} passes.", text("commit"), text("compiler"), self.passes()),
             format!("Command: {}", commands.join("; ")),
         ];
