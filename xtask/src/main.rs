@@ -5,11 +5,13 @@
 //! cargo xtask loom                 only the slot protocol under every interleaving
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
+//! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
 //! cargo xtask help                 this, in other words
 //! ```
 
 mod fuzz;
 mod orderings;
+mod replay_speed;
 mod step;
 mod test;
 
@@ -37,6 +39,11 @@ Tollgate's own commands.
       Runs every fuzz target for N seconds (60 unless told otherwise).
       Needs a nightly toolchain and cargo-fuzz.
 
+  cargo xtask replay-speed FILE [--runs N]
+      Times `tollgate replay`, goaccess (if it is here) and `wc -l` on one access
+      log in Combined format, in turn, N times (11 unless told otherwise), and
+      prints a page. Exit code 1 when tollgate is not ten times as fast as goaccess.
+
   cargo xtask help
       This.";
 
@@ -46,14 +53,16 @@ fn main() -> ExitCode {
     match words[..] {
         ["test"] => test::run(test::everything()),
         ["loom"] => test::run(vec![test::loom()]),
-        ["mutate-orderings", ref options @ ..] => orderings::run(options).unwrap_or_else(|why| {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }),
+        ["mutate-orderings", ref options @ ..] => judged(orderings::run(options)),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) if seconds > 0 => fuzz::run(seconds),
             _ => misunderstood(&format!("{seconds} is not a number of seconds")),
+        },
+        ["replay-speed", file] => judged(replay_speed::run(file, 11)),
+        ["replay-speed", file, "--runs", runs] => match runs.parse() {
+            Ok(runs) if runs > 0 => judged(replay_speed::run(file, runs)),
+            _ => misunderstood(&format!("{runs} is not a number of runs")),
         },
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
@@ -61,6 +70,14 @@ fn main() -> ExitCode {
         }
         _ => misunderstood(&format!("there is no `cargo xtask {}`", words.join(" "))),
     }
+}
+
+/// How it ended, or why it could not.
+fn judged(outcome: Result<ExitCode, String>) -> ExitCode {
+    outcome.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        ExitCode::from(2)
+    })
 }
 
 fn misunderstood(what: &str) -> ExitCode {

@@ -1,5 +1,6 @@
 //! What goes wrong.
 
+use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 /// Why there are no figures.
@@ -23,8 +24,22 @@ pub(crate) enum Fault {
     NothingMatches(String),
     /// A process of its own, in which memory is measured, failed.
     Child(String),
+    /// A file cannot be read or written, or is not what it should be.
+    File(PathBuf, String),
     /// What the operating system said.
     Io(io::Error),
+}
+
+impl Fault {
+    /// What the operating system said of a file.
+    pub(crate) fn file(path: &Path, error: io::Error) -> Self {
+        Self::File(path.to_owned(), error.to_string())
+    }
+
+    /// What is wrong with its content.
+    pub(crate) fn unfit(path: &Path, why: impl ToString) -> Self {
+        Self::File(path.to_owned(), why.to_string())
+    }
 }
 
 impl fmt::Display for Fault {
@@ -37,6 +52,7 @@ impl fmt::Display for Fault {
                 write!(f, "no workload is called anything with `{filter}`; see --list")
             }
             Self::Child(why) => write!(f, "measuring memory: {why}"),
+            Self::File(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Io(error) => error.fmt(f),
         }
     }

@@ -49,6 +49,21 @@ pub(crate) fn line(keys: usize) -> Contestant<u64> {
     })
 }
 
+/// The name of `stream`.
+pub(crate) const STREAM: &str = "floor: a line of memory";
+
+/// Reading and writing one word of each line in order: what memory moves when nobody waits for an answer.
+pub(crate) fn stream(lines: usize) -> Contestant<u64> {
+    Contestant::floor(STREAM, move || {
+        let lines: Vec<Line> = (0..lines).map(|_| Line(AtomicU64::new(1))).collect();
+        move |&index: &u64| {
+            let word = &lines[index as usize].0;
+            word.store(word.load(Relaxed) + 1, Relaxed);
+            true
+        }
+    })
+}
+
 /// A word on a cache line of its own.
 #[repr(align(64))]
 struct Line(AtomicU64);

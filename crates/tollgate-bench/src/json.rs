@@ -16,12 +16,27 @@ pub(crate) fn document(
     verdicts: &[Verdict],
 ) -> Value {
     json!({
-        "machine": { "processor": machine.processor, "threads": machine.threads, "load_before": machine.load },
+        "machine": {
+            "processor": machine.processor,
+            "threads": machine.threads,
+            "load_before": machine.load,
+            "system": machine.system,
+            "compiler": machine.compiler,
+            "commit": machine.commit,
+        },
+        "commands": [command()],
         "passes": effort.passes,
         "quick": effort.is_quick,
         "workloads": outcomes.iter().map(workload).collect::<Vec<_>>(),
         "targets": verdicts.iter().map(target).collect::<Vec<_>>(),
     })
+}
+
+/// How to repeat it.
+fn command() -> String {
+    let quoted = |word: String| if word.contains(' ') { format!("\"{word}\"") } else { word };
+    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
+    format!("cargo run --release -p tollgate-bench -- {}", words.join(" "))
 }
 
 fn workload(outcome: &Outcome) -> Value {

@@ -1,6 +1,7 @@
-//! The machine on which the figures were taken, as far as it tells.
+//! The machine on which the figures were taken, and the build, as far as they tell.
 
 use std::fs;
+use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -12,6 +13,12 @@ pub(crate) struct Machine {
     pub(crate) threads: usize,
     /// How many processes wanted to run in the last minute, on average: others' work is in every figure.
     pub(crate) load: Option<f64>,
+    /// Its operating system.
+    pub(crate) system: Option<String>,
+    /// The compiler found here.
+    pub(crate) compiler: Option<String>,
+    /// The commit of the sources here, with a note if they differ from it.
+    pub(crate) commit: Option<String>,
 }
 
 impl Machine {
@@ -24,8 +31,29 @@ impl Machine {
             processor: model.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned(),
             threads: threads(),
             load: load.and_then(|load| load.split(' ').next()?.parse().ok()),
+            system: said("uname", &["-sr"]),
+            compiler: said("rustc", &["--version"])
+                .map(|told| told.split(" (").next().unwrap_or("").to_owned()),
+            commit: commit(),
         }
     }
+}
+
+/// What `cargo run` has built.
+fn commit() -> Option<String> {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let commit = said("git", &["-C", here, "rev-parse", "--short", "HEAD"])?;
+    // Figures do not come of documents and pictures.
+    let changed =
+        said("git", &["-C", here, "status", "--porcelain", "--", ":/*.rs", ":/*.toml", ":/Cargo.lock"]);
+    Some(if changed.is_none_or(|changed| changed.is_empty()) { commit } else { commit + " with changes" })
+}
+
+/// What a command prints, if there is one that succeeds.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
 /// Threads that run at once.

@@ -9,8 +9,11 @@
 //! | `measure` | medians, quartiles, and ratios within a pass |
 //! | `targets` | what is to be reached |
 //! | `report`, `json`, `machine` | how it is told, and of which machine |
+//! | `results`, `charts`, `tables` | the JSON read again, drawn, and written as a page |
+//! | `scaling` | a model of more cores than there are |
 //! | `command`, `fault` | the command line, and what goes wrong |
 
+mod charts;
 mod command;
 mod contest;
 mod fault;
@@ -22,6 +25,9 @@ mod machine;
 mod measure;
 mod peers;
 mod report;
+mod results;
+mod scaling;
+mod tables;
 mod targets;
 mod workloads;
 

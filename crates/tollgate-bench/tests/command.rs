@@ -1,5 +1,7 @@
 //! The command as it is run: all contestants do what is claimed of them, and the exit code says how it came out.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -30,6 +32,14 @@ const EVERYBODY: [&str; 9] = [
     "Mutex<HashMap>",
 ];
 
+/// A folder of this test alone, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("it can be made");
+    folder
+}
+
 #[test]
 fn every_contestant_of_every_workload_does_what_is_claimed_of_it() {
     // Whoever admits or refuses what it should not ends the run with a fault.
@@ -53,6 +63,66 @@ fn every_contestant_of_every_workload_does_what_is_claimed_of_it() {
     }
     for name in EVERYBODY {
         assert!(names.iter().any(|other| other == name), "{name} takes no part");
+    }
+    every_chart_is_drawn(&output.stdout, &document);
+}
+
+fn every_chart_is_drawn(json: &[u8], document: &Value) {
+    let folder = folder("charts");
+    let (results, charts) = (folder.join("results.json"), folder.join("drawn"));
+    fs::write(&results, json).expect("it can be written");
+    let scale = folder.join("scale.json");
+    let output = bench(&["--quick", "--json", "--passes", "1", "--filter", "scale"]);
+    fs::write(&scale, output.stdout).expect("it can be written");
+    let [results, scale, drawn_to] = [&results, &scale, &charts].map(|path| path.to_str().expect("UTF-8"));
+    let output = bench(&["--from", results, "--from", scale, "--charts", drawn_to]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let drawn = fs::read_dir(&charts).expect("it was made").count();
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(drawn == 9 && !told.contains("did not draw"), "{drawn}: {told}");
+    let headline = fs::read_to_string(charts.join("headline.svg")).expect("it was drawn");
+    let first = &document["workloads"][0]["contestants"][0];
+    let median = first["spread"]["median"].as_f64().expect("a number");
+    let figure = if median < 99.95 { format!(">{median:.1}<") } else { format!(">{median:.0}<") };
+    let page = fs::read_to_string(charts.join("figures.md")).expect("it was written");
+    for workload in document["workloads"].as_array().expect("a list") {
+        assert!(
+            page.contains(&format!("\n## {}\n", text(&workload["name"]))),
+            "{} is not there",
+            workload["name"]
+        );
+    }
+    for part in ["A QUICK RUN", "## Targets", "| at most 0.45 |", "## 1 to 64 cores: a model", "p99.99"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+    for part in ["A QUICK RUN", "--quick --json", "Mutex&lt;HashMap&gt;", &figure] {
+        assert!(headline.contains(part), "{part} is not in\n{headline}");
+    }
+}
+
+#[test]
+fn charts_without_figures_say_what_they_lack() {
+    let folder = folder("lacking");
+    fs::write(folder.join("headline.svg"), "of an earlier run").expect("it can be written");
+    let charts = folder.to_str().expect("UTF-8");
+    let output = bench(&["--quick", "--passes", "1", "--filter", "hot key, allow", "--charts", charts]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!folder.join("headline.svg").exists(), "old figures among new ones");
+    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        told.contains("headline.svg: there is no `tollgate` in a workload `1M keys uniform, allow`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_run_is_a_fault() {
+    let file = folder("unfit").join("results.json");
+    for content in ["{}", "[1]", "not JSON"] {
+        fs::write(&file, content).expect("it can be written");
+        let output = bench(&["--from", file.to_str().expect("UTF-8"), "--charts", "nowhere"]);
+        assert_eq!(output.status.code(), Some(2), "{content}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("results.json"), "{content}");
     }
 }
 

@@ -6,6 +6,7 @@ mod latency;
 mod many;
 mod memory;
 mod names;
+mod scale;
 mod threads;
 
 use crate::contest::Contest;
@@ -65,8 +66,9 @@ impl Workload {
     }
 }
 
-/// All of them, the cheap ones first.
-pub(crate) fn workloads() -> Vec<Workload> {
+/// Those whose names contain the filter, the cheap ones first; those of scale only if it is about them.
+pub(crate) fn workloads(filter: &str) -> Vec<Workload> {
+    let scale = if filter.contains(scale::NAME) { scale::workloads() } else { Vec::new() };
     let kinds = [
         hot::workloads(),
         algorithms::workloads(),
@@ -75,6 +77,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
         threads::workloads(),
         latency::workloads(),
         memory::workloads(),
+        scale,
     ];
-    kinds.into_iter().flatten().collect()
+    kinds.into_iter().flatten().filter(|workload| workload.name.contains(filter)).collect()
 }

@@ -1,0 +1,142 @@
+//! What is counted. Time stands still, and what would be random is fixed: the same instructions each time.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, Decision, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota,
+    Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
+
+/// Asks so many times.
+type Asks = fn(usize);
+
+/// Their names are those of the baseline.
+pub(crate) const SCENARIOS: [(&str, Asks); 18] = [
+    ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
+    ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
+    ("hot key, time given", time_given),
+    ("hot key, prepared", prepared),
+    ("hot key, lease", leased),
+    ("hot key, any algorithm", |checks| hot(Quota::from(TokenBucket::new(RATE)), checks)),
+    ("token bucket in grains", |checks| {
+        hot(TokenBucket::new(Rate::per_second(999_983)).burst(1 << 40), checks)
+    }),
+    ("leaky queue", |checks| hot(LeakyBucket::queue(RATE).capacity(1_000_000_000), checks)),
+    ("fixed window", |checks| hot(FixedWindow::new(RATE), checks)),
+    ("sliding window", |checks| hot(SlidingWindow::new(RATE), checks)),
+    ("sliding window, 4 subwindows", |checks| {
+        hot(SlidingWindow::new(Rate::per_hour(100_000)).subwindows(4), checks);
+    }),
+    ("sliding log, allow", |checks| hot(SlidingLog::new(Rate::per_hour(20_000)), checks)),
+    ("sliding log, deny", |checks| hot(SlidingLog::new(Rate::per_hour(100)), checks)),
+    ("string of 16 bytes", string),
+    ("a key that is not at home", displaced),
+    ("batches of 32", batches),
+    ("a new key, with its growth", insert),
+    ("two limits", two_limits),
+];
+
+/// A billion an hour, which every algorithm packs, and no scenario asks for.
+const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
+
+/// One that does not move.
+fn clock() -> ManualClock {
+    ManualClock::starting_at(Duration::from_secs(1_700_000_000))
+}
+
+fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A, ManualClock> {
+    let builder = Limiter::builder(quota).max_keys(keys).clock(clock());
+    builder.build().expect("the quota is valid")
+}
+
+/// A key that is its own name, whatever the limiter's secret, and so in the same place of the table each time.
+#[derive(Clone, Copy)]
+struct Named(u64);
+
+impl Key for Named {
+    fn name(&self, _: &Identity) -> u64 {
+        self.0
+    }
+}
+
+impl Named {
+    /// Names that scatter.
+    fn nth(number: usize) -> Self {
+        Self((number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+fn hot<A: Algorithm>(quota: A, checks: usize) {
+    let limiter = limiter::<u64, A>(quota, 15);
+    for _ in 0..checks {
+        black_box(limiter.check(black_box(&7)).is_allowed());
+    }
+}
+
+fn time_given(checks: usize) {
+    let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
+    let now = limiter.now();
+    for _ in 0..checks {
+        black_box(limiter.check_at(black_box(&7), now).is_allowed());
+    }
+}
+
+fn prepared(checks: usize) {
+    let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
+    let key = limiter.prepare(&7);
+    for _ in 0..checks {
+        black_box(black_box(key).check().is_allowed());
+    }
+}
+
+fn leased(checks: usize) {
+    let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
+    let mut lease = limiter.lease(&7);
+    for _ in 0..checks {
+        black_box(lease.check().is_allowed());
+    }
+}
+
+fn string(checks: usize) {
+    let limiter = limiter::<str, _>(TokenBucket::new(RATE), 15);
+    for _ in 0..checks {
+        black_box(limiter.check(black_box("198.51.100.255:0")).is_allowed());
+    }
+}
+
+/// Of two keys with one home the second lives elsewhere in the bucket.
+fn displaced(checks: usize) {
+    let limiter = limiter::<Named, _>(TokenBucket::new(RATE), 15);
+    let (first, second) = (Named(0x5000_0000_0000_0000), Named(0x5000_0001_0000_0000));
+    black_box(limiter.check(&first).is_allowed());
+    for _ in 0..checks {
+        black_box(limiter.check(black_box(&second)).is_allowed());
+    }
+}
+
+fn batches(checks: usize) {
+    let limiter = limiter::<Named, _>(TokenBucket::new(RATE), 1_000);
+    let keys: Vec<Named> = (0..320).map(Named::nth).collect();
+    let batches = keys.chunks(32).cycle().take(checks / 32);
+    black_box(
+        batches.map(|batch| limiter.check_many(batch).filter(Decision::is_allowed).count()).sum::<usize>(),
+    );
+}
+
+/// Into a table that begins small: what splitting its buckets takes is in it.
+fn insert(checks: usize) {
+    let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_hour(1)).burst(10), 1_000_000);
+    for number in 0..checks {
+        black_box(limiter.check(&Named::nth(number)).is_allowed());
+    }
+}
+
+fn two_limits(checks: usize) {
+    let limits = [Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE))];
+    let limiter = MultiLimiter::<u64>::builder(limits).max_keys(15).clock(clock());
+    let limiter = limiter.build().expect("the quotas are valid");
+    for _ in 0..checks {
+        black_box(limiter.check(black_box(&7)).is_allowed());
+    }
+}

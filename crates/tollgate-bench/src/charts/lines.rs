@@ -1,0 +1,117 @@
+//! Lines over an axis, each with its name at its end.
+
+use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
+use crate::measure::Spread;
+
+/// One line.
+pub(super) struct Series {
+    pub(super) label: String,
+    pub(super) look: Look,
+    /// A model is dashed and has no dots: nobody measured it.
+    pub(super) is_model: bool,
+    /// Places on the horizontal axis, from 0 to 1, with figures.
+    pub(super) points: Vec<(f64, Spread)>,
+}
+
+/// The vertical axis.
+pub(super) struct Axis {
+    /// Its marks, from its lower to its upper end.
+    pub(super) marks: Vec<f64>,
+    /// How a mark is written.
+    pub(super) written: fn(f64) -> String,
+    pub(super) is_log: bool,
+}
+
+/// One drawing of a picture.
+pub(super) struct Plot {
+    pub(super) heading: String,
+    pub(super) height: f64,
+    pub(super) axis: Axis,
+    /// What is below the horizontal axis, and where.
+    pub(super) places: Vec<(f64, String)>,
+    /// What the horizontal axis counts.
+    pub(super) counts: String,
+    pub(super) series: Vec<Series>,
+}
+
+/// Left of it are the axis' figures, and right of the other the names.
+const LEFT: f64 = MARGIN + 46.0;
+const RIGHT: f64 = WIDTH - 148.0;
+/// Names are no closer than this.
+const APART: f64 = 17.0;
+
+/// Draws a plot below what is there.
+pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
+    if !plot.heading.is_empty() {
+        picture.top += 22.0;
+        picture.text("head", (MARGIN, picture.top), "start", &plot.heading);
+    }
+    let (top, bottom) = (picture.top + 16.0, picture.top + 16.0 + plot.height);
+    let marks = &plot.axis.marks;
+    let scaled = |value: f64| if plot.axis.is_log { value.max(marks[0]).log10() } else { value };
+    let (low, high) = (scaled(marks[0]), scaled(marks[marks.len() - 1]));
+    let x = |place: f64| LEFT + 10.0 + (RIGHT - LEFT - 20.0) * place;
+    let y = |value: f64| bottom - (bottom - top) * ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
+    for &mark in marks {
+        picture.line(if mark == marks[0] { "axis" } else { "grid" }, (LEFT, y(mark)), (RIGHT, y(mark)));
+        picture.text("small", (LEFT - 6.0, y(mark) + 4.0), "end", (plot.axis.written)(mark));
+    }
+    for (place, written) in &plot.places {
+        picture.text("small", (x(*place), bottom + 17.0), "middle", written);
+    }
+    picture.text("small", (RIGHT, bottom + 33.0), "end", &plot.counts);
+    // The first is drawn last: on top of the others.
+    for series in plot.series.iter().rev() {
+        let class = series.look.class();
+        let points: Vec<_> =
+            series.points.iter().map(|(place, spread)| (x(*place), y(spread.median))).collect();
+        picture.curve(&format!("{class}{}", if series.is_model { " model" } else { "" }), &points);
+        if !series.is_model {
+            for ((place, spread), &point) in series.points.iter().zip(&points) {
+                picture.line("whisker", (x(*place), y(spread.low)), (x(*place), y(spread.high)));
+                picture.dot(class, point);
+            }
+        }
+    }
+    let named: Vec<&Series> = plot.series.iter().filter(|series| !series.label.is_empty()).collect();
+    let ends = named.iter().map(|series| series.points.last().map_or(bottom, |(_, last)| y(last.median)));
+    for (series, at) in named.iter().zip(spaced(ends.collect(), bottom)) {
+        picture.text(series.look.name_class(), (RIGHT + 8.0, at + 5.0), "start", &series.label);
+    }
+    picture.top = bottom + 36.0;
+}
+
+/// The same places, moved as little as keeps them apart and above the last.
+fn spaced(wanted: Vec<f64>, last: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    // Pushed down by those above, and pushed up by those below: apart both ways, and so in the middle.
+    let mut down = wanted.clone();
+    for pair in order.windows(2) {
+        down[pair[1]] = down[pair[1]].max(down[pair[0]] + APART);
+    }
+    let mut up = wanted;
+    for pair in order.windows(2).rev() {
+        up[pair[0]] = up[pair[0]].min(up[pair[1]] - APART);
+    }
+    let mut places: Vec<f64> = down.iter().zip(&up).map(|(down, up)| f64::midpoint(*down, *up)).collect();
+    let mut free = last;
+    for index in order.into_iter().rev() {
+        places[index] = places[index].min(free);
+        free = places[index] - APART;
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_overlap_and_keep_their_order() {
+        let places = spaced(vec![100.0, 98.0, 20.0, 99.0], 200.0);
+        assert_eq!(places, [99.0 + APART, 99.0 - APART, 20.0, 99.0]);
+        let places = spaced(vec![100.0, 98.0, 20.0, 99.0], 105.0);
+        assert_eq!(places, [105.0, 105.0 - 2.0 * APART, 20.0, 105.0 - APART]);
+    }
+}

@@ -1,0 +1,225 @@
+//! What a run has found, as its JSON says it: what charts and pages are made of.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::measure::Spread;
+
+/// One run, or several of one build on one machine.
+pub(crate) struct Results(Value);
+
+/// What a picture or a page has no figures for.
+pub(crate) type Lacking = String;
+
+impl Results {
+    /// Of the run that has just ended.
+    pub(crate) fn new(document: Value) -> Self {
+        Self(document)
+    }
+
+    /// Of files that `--json` has printed. They are taken together if they are of one machine and one commit.
+    pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, Fault> {
+        let mut all: Option<Value> = None;
+        for path in paths {
+            let text = fs::read_to_string(path).map_err(|error| Fault::file(path, error))?;
+            let document: Value = serde_json::from_str(&text).map_err(|error| Fault::unfit(path, error))?;
+            if document["workloads"].as_array().is_none() || document["commands"].as_array().is_none() {
+                return Err(Fault::unfit(path, "it is not what `--json` prints"));
+            }
+            match &mut all {
+                None => all = Some(document),
+                Some(all) => join(all, document).map_err(|why| Fault::unfit(path, why))?,
+            }
+        }
+        all.map(Self).ok_or_else(|| Fault::NothingMatches(String::new()))
+    }
+
+    /// The names of all workloads.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = &str> {
+        self.list("workloads").filter_map(|workload| workload["name"].as_str())
+    }
+
+    /// The names of those who took part.
+    pub(crate) fn contestants(&self, workload: &str) -> impl Iterator<Item = &str> {
+        self.found(workload).flat_map(entries).filter_map(|contestant| contestant["name"].as_str())
+    }
+
+    /// The unit of its figures.
+    pub(crate) fn unit(&self, workload: &str) -> Result<&str, Lacking> {
+        let mut unit = self.found(workload).filter_map(|workload| workload["unit"].as_str());
+        unit.next().ok_or_else(|| format!("there is no `{workload}`"))
+    }
+
+    /// Medians and quartiles of a contestant.
+    pub(crate) fn spread(&self, workload: &str, contestant: &str) -> Result<Spread, Lacking> {
+        let said = &self.contestant(workload, contestant)?["spread"];
+        spread(said).ok_or_else(|| format!("`{workload}`, `{contestant}` has no spread"))
+    }
+
+    /// Latencies in nanoseconds by percentile, the highest last.
+    pub(crate) fn latencies(&self, workload: &str, contestant: &str) -> Result<Vec<(&str, f64)>, Lacking> {
+        let said = self.contestant(workload, contestant)?["latencies"]["percentiles"].as_object();
+        let said = said.ok_or_else(|| format!("`{workload}`, `{contestant}` has no latencies"))?;
+        let figures = said.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
+        Ok(figures.collect())
+    }
+
+    /// The share of its checks that a contestant admitted, where it was neither all nor none.
+    pub(crate) fn admitted(&self, workload: &str, contestant: &str) -> Option<f64> {
+        let said = self.contestant(workload, contestant).ok().filter(|said| said["floor"] != true)?;
+        let share = said["admitted"].as_f64()? / said["asked"].as_f64()?;
+        (share > 0.0 && share < 1.0).then_some(share)
+    }
+
+    /// Whether others held the processors for more than 5 % of its time.
+    pub(crate) fn is_disturbed(&self, workload: &str, contestant: &str) -> bool {
+        let said = self.contestant(workload, contestant);
+        said.is_ok_and(|said| said["share_without_processor"].as_f64().is_some_and(|share| share > 0.05))
+    }
+
+    /// The targets that were judged.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Value> {
+        self.list("targets")
+    }
+
+    /// The figures of one contestant by those of another, pass by pass.
+    pub(crate) fn ratio(&self, workload: &str, of: &str, by: &str) -> Result<Spread, Lacking> {
+        let (of, by) = (passes(self.contestant(workload, of)?), passes(self.contestant(workload, by)?));
+        let ratios: Vec<f64> = of.iter().zip(&by).map(|(of, by)| of / by).collect();
+        if ratios.is_empty() { Err(format!("`{workload}` has no passes")) } else { Ok(Spread::of(ratios)) }
+    }
+
+    /// Something of the machine, by its name in the JSON.
+    pub(crate) fn machine(&self, what: &str) -> Option<&Value> {
+        self.0["machine"].get(what).filter(|value| !value.is_null())
+    }
+
+    /// Passes of each workload.
+    pub(crate) fn passes(&self) -> u64 {
+        self.0["passes"].as_u64().unwrap_or(0)
+    }
+
+    /// Where the figures come from: a sentence each for the machine, the build and the commands.
+    pub(crate) fn origin(&self) -> Vec<String> {
+        let text = |what: &str| self.machine(what).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        let threads = self.machine("threads").and_then(Value::as_u64).unwrap_or(0);
+        let load = self.machine("load_before").and_then(Value::as_f64);
+        let load = load.map_or_else(String::new, |load| format!(", load {load} before"));
+        let commands: Vec<&str> = self.list("commands").filter_map(Value::as_str).collect();
+        let mut lines = vec![
+            format!("Machine: {}, {threads} threads, {}{load}.", text("processor"), text("system")),
+            format!("Commit {}, {}; medians of {} passes.", text("commit"), text("compiler"), self.passes()),
+            format!("Command: {}", commands.join("; ")),
+        ];
+        if self.0["quick"] == true {
+            lines.insert(0, "A QUICK RUN: to see that all works, and no measurement.".to_owned());
+        }
+        lines
+    }
+
+    fn list(&self, what: &str) -> impl Iterator<Item = &Value> {
+        self.0[what].as_array().into_iter().flatten()
+    }
+
+    fn found(&self, workload: &str) -> impl Iterator<Item = &Value> {
+        self.list("workloads").filter(move |found| found["name"] == workload)
+    }
+
+    fn contestant(&self, workload: &str, name: &str) -> Result<&Value, Lacking> {
+        let mut all = self.found(workload).flat_map(entries).filter(|contestant| contestant["name"] == name);
+        all.next().ok_or_else(|| format!("there is no `{name}` in a workload `{workload}`"))
+    }
+}
+
+fn entries(workload: &Value) -> impl Iterator<Item = &Value> {
+    workload["contestants"].as_array().into_iter().flatten()
+}
+
+fn passes(contestant: &Value) -> Vec<f64> {
+    contestant["passes"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+}
+
+/// Medians and quartiles as the JSON has them.
+pub(crate) fn spread(said: &Value) -> Option<Spread> {
+    Some(Spread {
+        low: said["low"].as_f64()?,
+        median: said["median"].as_f64()?,
+        high: said["high"].as_f64()?,
+    })
+}
+
+/// Adds the workloads of another run.
+fn join(all: &mut Value, other: Value) -> Result<(), String> {
+    for what in ["processor", "threads", "commit"] {
+        let (one, two) = (&all["machine"][what], &other["machine"][what]);
+        if one != two {
+            return Err(format!("its {what} is {two}, and that of the files before {one}"));
+        }
+    }
+    for what in ["passes", "quick"] {
+        if all[what] != other[what] {
+            return Err(format!("its {what} is {}, and that of the files before {}", other[what], all[what]));
+        }
+    }
+    let known: Vec<Value> = entries_of(all, "workloads").map(|workload| workload["name"].clone()).collect();
+    if let Some(twice) = entries_of(&other, "workloads").find(|workload| known.contains(&workload["name"])) {
+        return Err(format!("{} is in a file before it", twice["name"]));
+    }
+    for what in ["workloads", "commands", "targets"] {
+        let more: Vec<Value> = entries_of(&other, what).cloned().collect();
+        if let Some(list) = all[what].as_array_mut() {
+            list.extend(more);
+        }
+    }
+    Ok(())
+}
+
+fn entries_of<'a>(document: &'a Value, what: &str) -> impl Iterator<Item = &'a Value> {
+    document[what].as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(name: &str, commit: &str) -> Value {
+        json!({
+            "machine": { "processor": "p", "threads": 2, "commit": commit }, "commands": ["c"], "passes": 3,
+            "quick": false, "targets": [],
+            "workloads": [{ "name": name, "unit": "ns a check", "contestants": [
+                { "name": "us", "spread": { "low": 1.0, "median": 2.0, "high": 3.0 }, "share_without_processor": 0.1,
+                  "floor": false, "admitted": 1, "asked": 4 },
+            ]}],
+        })
+    }
+
+    #[test]
+    fn runs_of_one_build_are_taken_together_and_of_two_are_not() {
+        let mut all = run("a", "1");
+        join(&mut all, run("b", "1")).unwrap();
+        let results = Results::new(all.clone());
+        assert_eq!(results.workloads().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(results.spread("b", "us").unwrap().median, 2.0);
+        assert!(results.is_disturbed("a", "us"));
+        assert_eq!(results.admitted("a", "us"), Some(0.25));
+        assert!(join(&mut all, run("c", "2")).unwrap_err().contains("commit"));
+        assert!(
+            join(&mut all, run("a", "1")).unwrap_err().contains("\"a\""),
+            "figures twice are not figures"
+        );
+    }
+
+    #[test]
+    fn what_is_lacking_is_named() {
+        let results = Results::new(run("a", "1"));
+        assert!(results.spread("a", "them").unwrap_err().contains("`them`"));
+        assert!(results.unit("b").unwrap_err().contains("`b`"));
+        assert!(results.ratio("a", "us", "us").unwrap_err().contains("passes"));
+        assert!(results.latencies("a", "us").unwrap_err().contains("latencies"));
+    }
+}
