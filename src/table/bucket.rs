@@ -149,7 +149,7 @@ impl<'a> View<'a> {
     /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
     /// the line holds costs a third more on keys that are not in the cache.) What bounds the checks in flight is the
     /// processor's registers, not their latency: a value less on this path is half a nanosecond. A prefetch takes none, so
-    /// the other lines are named at once: they are on their way before it is known that the key is not at home.
+    /// all lines are named at once: the others are on their way before it is known that the key is not at home.
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
         let home = home(ask.name);
-        (WIDTH..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(home ^ line)));
+        (0..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
         let now = clock();
         let (word, name) = self.bucket.slot(home).read();
         if name == ask.name
