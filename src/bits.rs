@@ -4,19 +4,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     shift: u32,
-    width: u32,
+    /// The largest value that fits: as many ones as the field has bits.
+    max: u64,
 }
 
 impl Field {
     /// The field at the bottom of the word.
     pub(crate) const fn lowest(width: u32) -> Self {
-        Self { shift: 0, width }
+        Self { shift: 0, max: ones(width) }
     }
 
     /// The field that starts where this one ends.
     pub(crate) const fn above(self, width: u32) -> Self {
         assert!(self.end() + width <= u64::BITS, "the fields must fit the word");
-        Self { shift: self.end(), width }
+        Self { shift: self.end(), max: ones(width) }
     }
 
     /// The field's first bit.
@@ -26,29 +27,34 @@ impl Field {
 
     /// The first bit above the field.
     pub(crate) const fn end(self) -> u32 {
-        self.shift + self.width
+        self.shift + bits(self.max)
     }
 
     /// The largest value that fits.
     pub(crate) const fn max(self) -> u64 {
-        if self.width == 0 { 0 } else { u64::MAX >> (u64::BITS - self.width) }
+        self.max
     }
 
     /// The field's value in `word`.
     pub(crate) const fn get(self, word: u64) -> u64 {
-        (word >> self.shift) & self.max()
+        (word >> self.shift) & self.max
     }
 
     /// A word that is zero but for this field. `value` must fit.
     pub(crate) const fn of(self, value: u64) -> u64 {
-        debug_assert!(value <= self.max(), "the value must fit its field");
+        debug_assert!(value <= self.max, "the value must fit its field");
         value << self.shift
     }
 
     /// `word` with the field set to `value`, which must fit.
     pub(crate) const fn set(self, word: u64, value: u64) -> u64 {
-        (word & !(self.max() << self.shift)) | self.of(value)
+        (word & !(self.max << self.shift)) | self.of(value)
     }
+}
+
+/// The word whose lowest `width` bits are set.
+const fn ones(width: u32) -> u64 {
+    if width == 0 { 0 } else { u64::MAX >> (u64::BITS - width) }
 }
 
 /// How many bits it takes to write `value`.

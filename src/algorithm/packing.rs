@@ -25,7 +25,8 @@ const COARSEST: u64 = 8;
 pub(crate) struct Packing {
     pub(crate) index: Field,
     current: Field,
-    closed_width: u32,
+    /// The count of the oldest closed window. The others are above it, each as wide.
+    oldest: Field,
     closed: u32,
     /// Closed counts are multiples of this, rounded up: 1 when exact.
     pub(crate) granule: u64,
@@ -83,7 +84,8 @@ impl Packing {
             return None;
         }
         let current = Field::lowest(closed_width * closed).above(current_width);
-        Some(Self { index, current, closed_width, closed, granule, ceiling })
+        let oldest = Field::lowest(closed_width);
+        Some(Self { index, current, oldest, closed, granule, ceiling })
     }
 
     /// The limits that can be counted so: large enough for the granule, small enough for the counts.
@@ -104,13 +106,20 @@ impl Packing {
     }
 
     fn closed_field(&self, age: u32) -> Field {
-        Field::lowest(self.closed_width * (self.closed - age)).above(self.closed_width)
+        let width = self.oldest.end();
+        Field::lowest(width * (self.closed - age)).above(width)
     }
 
     /// The current count.
     #[inline]
     pub(crate) fn current(&self, payload: u64) -> u64 {
         self.current.get(payload)
+    }
+
+    /// The count of the oldest window.
+    #[inline]
+    pub(crate) fn oldest(&self, payload: u64) -> u64 {
+        (self.oldest.get(payload) * self.granule).min(self.ceiling)
     }
 
     /// The count of the window `age` before the current one, 1 being the last.

@@ -165,7 +165,7 @@ struct Seen {
 impl LogRule {
     fn seen(&self, payload: u64, ring: Ring<'_>, now: u64) -> Seen {
         let head = self.head.get(payload);
-        let newest = ring.entry((head + 3 * self.ring - 1 - ring.unstaged()) % (2 * self.ring));
+        let newest = ring.entry(self.wrapped(head + 2 * self.ring - 1 - ring.unstaged()));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
@@ -195,8 +195,15 @@ impl LogRule {
         inside
     }
 
+    /// A position below four laps as a head, which is below two.
+    #[inline]
+    fn wrapped(&self, position: u64) -> u64 {
+        let laps = 2 * self.ring;
+        if position < laps { position } else { position - laps }
+    }
+
     fn logged(&self, seen: &Seen, cost: u64) -> u64 {
-        let head = (seen.head + cost) % (2 * self.ring);
+        let head = self.wrapped(seen.head + cost);
         let newest = (seen.now >> self.step) + 1;
         self.newest.of(newest.min(self.newest.max())) | self.head.of(head)
     }
@@ -242,7 +249,7 @@ impl Rule for LogRule {
         if payload != taken.charged || left {
             return None;
         }
-        let head = (self.head.get(payload) + 2 * self.ring - taken.cost) % (2 * self.ring);
+        let head = self.wrapped(self.head.get(payload) + 2 * self.ring - taken.cost);
         Some(Refund { payload: self.head.set(payload, head), units: taken.cost })
     }
 

@@ -296,12 +296,25 @@ impl PlainRule {
         u128::from(previous) * u128::from(overlap) <= u128::from(room) * u128::from(self.windows.length)
     }
 
+    /// The usual case, in which there is no need to multiply: the key has been seen in this window, and there is room even if
+    /// the sliding one still covers all of the window before.
+    #[inline]
+    fn quickly(&self, payload: u64, at: Moment, cost: u64) -> Option<u64> {
+        let taken = self.packing.current(payload) + cost;
+        let room = self.limit.checked_sub(taken)?;
+        let fits = self.packing.index.get(payload) == at.tick && self.packing.oldest(payload) <= room;
+        fits.then(|| self.packing.with_current(payload, taken))
+    }
+
     #[inline]
     fn decide(&self, payload: u64, at: Moment, cost: u64) -> Verdict {
+        if let Some(charged) = self.quickly(payload, at, cost) {
+            return Verdict::Allow(charged);
+        }
         let payload = self.packing.rotated(payload, at.tick);
         let at = at.no_earlier_than(self.packing.index.get(payload));
         let taken = self.packing.current(payload) + cost;
-        if self.fits(self.packing.closed(payload, 1), at.elapsed, taken) {
+        if self.fits(self.packing.oldest(payload), at.elapsed, taken) {
             Verdict::Allow(self.packing.with_current(payload, taken))
         } else {
             self.packing.refuse(self.count, payload, cost)
@@ -312,7 +325,7 @@ impl PlainRule {
         let payload = self.packing.rotated(payload, at.tick);
         let at = at.no_earlier_than(self.packing.index.get(payload));
         let length = u128::from(self.windows.length);
-        let covered = u128::from(self.packing.closed(payload, 1)) * (length - u128::from(at.elapsed));
+        let covered = u128::from(self.packing.oldest(payload)) * (length - u128::from(at.elapsed));
         let used = covered.div_ceil(length) as u64 + self.packing.current(payload);
         self.limit.saturating_sub(used)
     }
@@ -323,7 +336,7 @@ impl PlainRule {
         let at = at.no_earlier_than(self.packing.index.get(payload));
         // This window, the next, or the start of the one after, when nothing is left of either.
         for window in 0..2 {
-            let previous = self.packing.closed(payload, 1);
+            let previous = self.packing.oldest(payload);
             if let Some(room) = self.limit.checked_sub(self.packing.current(payload) + cost) {
                 let covered = u128::from(room) * u128::from(self.windows.length);
                 let overlap = covered.checked_div(previous.into()).unwrap_or(u128::MAX);
