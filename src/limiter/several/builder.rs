@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{Algorithm, AnyRule, Each, Quota, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::{Error, within};
-use crate::key::Key;
+use crate::key::{Identity, Key};
 use crate::limiter::several::{Limit, MOST, MultiLimiter};
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
@@ -30,8 +30,8 @@ use crate::time::nanos;
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct MultiBuilder<K: ?Sized, C> {
-    quotas: Vec<Quota>,
-    space: Space,
+    pub(super) quotas: Vec<Quota>,
+    pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
     key: PhantomData<fn(&K)>,
 }
@@ -94,6 +94,12 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     ///
     /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<MultiLimiter<K, C>, Error> {
+        let identity = self.space.identity();
+        self.build_as(identity)
+    }
+
+    /// Builds the limiter that names its keys by `identity`.
+    pub(super) fn build_as(self, identity: Identity) -> Result<MultiLimiter<K, C>, Error> {
         let (needed, budget) = (self.memory()?, self.space.memory_budget);
         if needed > budget {
             return Err(Error::OverBudget { needed, budget });
@@ -110,7 +116,7 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
         Ok(MultiLimiter {
             limits: numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?,
             versions: Versions::new(quotas, rules, false),
-            identity: self.space.identity(),
+            identity,
             clock,
             max_keys: self.space.max_keys,
             unix_at_zero,

@@ -29,6 +29,7 @@ mod builder;
 mod charge;
 mod decision;
 mod reconfigure;
+mod saved;
 
 use std::fmt;
 use std::marker::PhantomData;
