@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, AnyRule, Each, Quota, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::{Error, within};
 use crate::key::{Identity, Key};
-use crate::limiter::several::{Limit, MOST, MultiLimiter};
+use crate::limiter::several::{Limit, Limits, MOST, MultiLimiter};
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
 use crate::table::WhenFull;
@@ -114,7 +114,7 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
             Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)? })
         };
         Ok(MultiLimiter {
-            limits: numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?,
+            limits: Limits(numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?),
             versions: Versions::new(quotas, rules, false),
             identity,
             clock,

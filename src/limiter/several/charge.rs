@@ -1,13 +1,12 @@
 //! How several limits decide a request together: by one version of their quotas.
 
-use crate::algorithm::{AnyRule, Rule, Taken};
+use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
 use crate::decision::Outcome;
 use crate::key::Key;
 use crate::limiter::kept;
 use crate::limiter::several::decision::{MultiDecision, Set};
 use crate::limiter::several::{MOST, MultiLimiter};
-use crate::limiter::versions::Version;
 use crate::table::Word;
 use crate::time::Timestamp;
 
@@ -23,54 +22,54 @@ struct Seen {
 
 impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Decides and charges: the way of every check.
+    ///
+    /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
+    /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`. So the
+    /// quotas of one version decide: of the one in force, or of one before it if they charged the request.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is moved,
+    // is a call.
     #[inline]
     pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let name = key.name(&self.identity);
-        self.by_one_version(|version| {
-            // Every limit is at least 1: a check of cost 1 compares nothing here.
-            if cost != 1 && (cost == 0 || version.all().any(|limit| cost > limit.rule.limit())) {
-                return self.foresee(version, name, cost, time());
-            }
-            self.charge_by(version, name, cost, &time)
-        })
+        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
+        if !self.charge_by(&mut decision, &time) {
+            self.charge_by_later(&mut decision, time);
+        }
+        decision
     }
 
     /// Decides and writes nothing.
     pub(super) fn look(&self, name: u64, cost: u64, now: Timestamp) -> MultiDecision<'_> {
-        self.by_one_version(|version| self.foresee(version, name, cost, now))
+        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, now);
+        self.foresee(&mut decision);
+        while let Some(later) = self.versions.following(decision.version, now) {
+            decision = MultiDecision::new(&self.limits, later, name, cost, now);
+            self.foresee(&mut decision);
+        }
+        decision
     }
 
-    /// What the quotas of one version decide: of the version in force, or of one before it if they charged the request.
-    ///
-    /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
-    /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`.
-    #[inline(always)]
-    fn by_one_version<'l>(
-        &'l self,
-        decide: impl Fn(&'l Version<AnyRule>) -> MultiDecision<'l>,
-    ) -> MultiDecision<'l> {
-        let mut version = self.versions.current();
-        loop {
-            let decision = decide(version);
-            if !decision.taken.is_empty() {
-                return decision;
-            }
-            match self.versions.following(version, decision.now) {
-                Some(later) => version = later,
-                None => return decision,
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    #[inline(never)]
+    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
+        while let Some(later) = self.versions.following(decision.version, decision.now) {
+            let MultiDecision { name, cost, .. } = *decision;
+            *decision = MultiDecision::new(&self.limits, later, name, cost, time());
+            if self.charge_by(decision, &time) {
+                return;
             }
         }
     }
 
+    /// Decides by the decision's own version, and charges. `false`: it was not charged.
     #[inline(always)]
-    fn charge_by<'l>(
-        &'l self,
-        version: &'l Version<AnyRule>,
-        name: u64,
-        cost: u64,
-        time: impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
-        let mut decision = MultiDecision::new(&self.limits, version, name, cost, time());
+    fn charge_by(&self, decision: &mut MultiDecision<'_>, time: impl Fn() -> Timestamp) -> bool {
+        let MultiDecision { version, name, cost, .. } = *decision;
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        if cost != 1 && (cost == 0 || version.all().any(|limit| cost > limit.rule.limit())) {
+            self.foresee(decision);
+            return false;
+        }
         let then = decision.now;
         let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
         for (index, limit) in self.limits.iter().enumerate() {
@@ -83,20 +82,19 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             decision.refused.add_if(!look.allowed, index);
         }
         if !decision.refused.is_empty() {
-            self.stand(&mut decision, &seen, time);
-            return decision;
+            self.stand(decision, &seen, time);
+            return false;
         }
-        let looked_at = seen.words.iter().zip(&decision.places).zip(&decision.payloads);
-        let mut charges = self.limits.iter().zip(looked_at).enumerate();
-        let moved = charges.position(|(index, (limit, ((&word, &place), &payload)))| {
-            let is_mine = seen.mine.has(index);
-            !(is_mine && limit.charge_seen(version.rule(index), name, cost, (place, word), payload, then))
-        });
-        decision.taken = Set::first(moved.unwrap_or(self.limits.len()));
-        if let Some(moved) = moved {
-            self.charge_anew(&mut decision, moved, then, time);
+        for (index, limit) in self.limits.iter().enumerate() {
+            let (seen_of, payload) = ((decision.places[index], seen.words[index]), decision.payloads[index]);
+            let rule = version.rule(index);
+            if !(seen.mine.has(index) && limit.charge_seen(rule, name, cost, seen_of, payload, then)) {
+                decision.taken = Set::first(index);
+                return self.charge_anew(decision, index, then, time);
+            }
         }
-        decision
+        decision.taken = Set::first(self.limits.len());
+        true
     }
 
     /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
@@ -108,7 +106,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         first: usize,
         then: Timestamp,
         time: impl Fn() -> Timestamp,
-    ) {
+    ) -> bool {
         for index in first..self.limits.len() {
             let rule = decision.version.rule(index);
             let (view, ask) = self.limits[index].ask(rule, decision.name, decision.cost);
@@ -120,9 +118,10 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
                 decision.outcome = Outcome::Denied;
                 decision.refused.add(index);
                 decision.admitting().for_each(|other| decision.stand(other));
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Gives one limit back what the request took of it.
@@ -171,14 +170,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// The answer to a request that is not to be charged.
     #[cold]
     #[inline(never)]
-    fn foresee<'l>(
-        &'l self,
-        version: &'l Version<AnyRule>,
-        name: u64,
-        cost: u64,
-        now: Timestamp,
-    ) -> MultiDecision<'l> {
-        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
+    fn foresee(&self, decision: &mut MultiDecision<'_>) {
+        let MultiDecision { version, name, cost, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
             decision.refused.add_if(cost > limit.rule.limit(), index);
         }
@@ -203,6 +196,5 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             decision.admitting().for_each(|index| decision.stand(index));
         }
         decision.taken = Set::default();
-        decision
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Numbers, Rule};
 use crate::decision::Outcome;
-use crate::limiter::several::{Limit, MOST};
+use crate::limiter::several::{Limits, MOST};
 use crate::limiter::versions::Version;
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 /// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::MultiLimiter::refund) once only.
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct MultiDecision<'l> {
-    pub(super) limits: &'l [Limit],
+    pub(super) limits: &'l Limits,
     /// The quotas that decided.
     pub(super) version: &'l Version<AnyRule>,
     pub(super) name: u64,
@@ -58,6 +58,8 @@ pub struct MultiDecision<'l> {
     /// For each limit what the key owes it after the request.
     pub(super) payloads: [u64; MOST],
 }
+
+const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
 /// Some of the limits, by their index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +105,7 @@ impl<'l> MultiDecision<'l> {
     /// Admitted, so far.
     #[inline]
     pub(super) fn new(
-        limits: &'l [Limit],
+        limits: &'l Limits,
         version: &'l Version<AnyRule>,
         name: u64,
         cost: u64,

@@ -23,7 +23,7 @@
 //!   what is left there one is admitted.
 //! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
 //!   its quota, or requests would charge in two orders.
-//! * A request is decided by one version of all quotas, see `by_one_version`.
+//! * A request is decided by one version of all quotas, see `charge`.
 
 mod builder;
 mod charge;
@@ -33,6 +33,7 @@ mod saved;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use crate::algorithm::{AnyRule, Each, Quota, Rule, for_rule};
 use crate::clock::{Clock, TscClock};
@@ -94,7 +95,7 @@ pub(crate) const MOST: usize = 8;
 /// ```
 pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     /// As they are charged: not as they were given.
-    limits: Box<[Limit]>,
+    limits: Limits,
     /// Their quotas, in the same order.
     versions: Versions<Each>,
     identity: Identity,
@@ -102,6 +103,18 @@ pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     max_keys: usize,
     unix_at_zero: u64,
     key: PhantomData<fn(&K)>,
+}
+
+/// The limits. A decision has a pointer to them and no length: of 128 bytes it is moved in place, of more by a call.
+pub(crate) struct Limits(Box<[Limit]>);
+
+impl Deref for Limits {
+    type Target = [Limit];
+
+    #[inline]
+    fn deref(&self) -> &[Limit] {
+        &self.0
+    }
 }
 
 /// One of the limits: what stays of it when its quota changes.
@@ -215,7 +228,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: MultiDecision<'_>) -> u64 {
-        if !std::ptr::eq(decision.limits, &raw const *self.limits) {
+        if !std::ptr::eq(decision.limits, &raw const self.limits) {
             return 0;
         }
         let units = |index| self.give_back(&decision, index, || self.clock.now());
