@@ -8,6 +8,12 @@ mod buckets;
 mod exact;
 #[path = "reconfigure/model.rs"]
 mod model;
+#[path = "reconfigure/several.rs"]
+mod several;
+#[path = "reconfigure/several_model.rs"]
+mod several_model;
+#[path = "reconfigure/several_threads.rs"]
+mod several_threads;
 #[path = "reconfigure/threads.rs"]
 mod threads;
 #[path = "reconfigure/verbs.rs"]

@@ -10,6 +10,8 @@ mod gaps;
 mod meanwhile;
 #[path = "save/settings.rs"]
 mod settings;
+#[path = "save/several.rs"]
+mod several;
 
 use std::time::Duration;
 

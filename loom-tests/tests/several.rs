@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use loom_tests::{Named, Run, X, admitted, at, explore};
-use tollgate::{FixedWindow, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
+use tollgate::{
+    FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, TokenBucket, WhenFull,
+};
 
 type Shared = Arc<MultiLimiter<Named, ManualClock>>;
 
@@ -95,5 +97,71 @@ fn an_undone_charge_mints_nothing_while_time_moves() {
         // Two at second 1; or one at second 0, and what has come back by then.
         assert!(admitted <= 3, "{admitted}");
         assert!(left(&limiter)[0] <= 2);
+    });
+}
+
+/// Other quotas for all limits.
+fn change<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit: Inherit) -> Run {
+    let limiter = limiter.clone();
+    Box::new(move || {
+        limiter.reconfigure(quotas, inherit).expect("the model's quotas are valid");
+        0
+    })
+}
+
+/// The same, and then a request for one.
+fn change_and_take<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit: Inherit) -> Run {
+    let (change, take) = (change(limiter, quotas, inherit), take(limiter, 1));
+    Box::new(move || change() + take())
+}
+
+/// A request over the change is decided by all of the old quotas or by all of the new ones.
+#[test]
+fn a_check_under_a_change_sees_all_quotas_of_one_version() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter([bucket(4), window(3)]);
+        assert!(limiter.check_n(&X, 1).is_allowed());
+        let checks = limiter.clone();
+        let checks: Run = Box::new(move || {
+            let decision = checks.check(&X);
+            let limits: Vec<u64> = decision.parts().map(|part| part.limit()).collect();
+            assert!(limits == [4, 3] || limits == [5, 6], "{limits:?}: a mixture");
+            u64::from(decision.is_allowed())
+        });
+        // There is room for both by either quotas: nobody is refused for the change.
+        let changes = change_and_take(&limiter, [bucket(5), window(6)], Inherit::Additive);
+        assert_eq!(admitted([changes, checks]), 2);
+        // What the check took of the bucket before the change overtook it may stay there, and then only there.
+        let left = left(&limiter);
+        assert!((1..=2).contains(&left[0]) && left[1] == 3, "{left:?}");
+    });
+}
+
+/// Charges in flight over the change: of what is available nothing is granted twice, by either limit.
+#[test]
+fn a_change_under_charges_admits_what_was_there() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter([bucket(4), bucket(3)]);
+        assert!(limiter.check_n(&X, 1).is_allowed());
+        let twice = limiter.clone();
+        let twice: Run = Box::new(move || (0..2).map(|_| u64::from(twice.check(&X).is_allowed())).sum());
+        let taken = admitted([change(&limiter, [bucket(6), bucket(2)], Inherit::AsIs), twice]);
+        // Two were left of the second limit, and two it is at the most afterwards.
+        assert_eq!(taken + take(&limiter, 1)(), 2);
+        assert_eq!(left(&limiter)[1], 0);
+    });
+}
+
+/// A request that the second limit refuses for its new word gives back what it took of the first, or leaves it there; it
+/// never takes less.
+#[test]
+fn a_request_that_the_change_overtakes_is_charged_once_to_each_limit_or_errs_by_refusing() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter([bucket(4), bucket(3)]);
+        assert!(limiter.check_n(&X, 1).is_allowed());
+        let changes = change_and_take(&limiter, [bucket(3), bucket(4)], Inherit::AsIs);
+        let taken = admitted([changes, take(&limiter, 1)]);
+        let left = left(&limiter);
+        assert!(left[0] + taken <= 3 && left[1] + taken <= 2, "{left:?} after {taken}");
     });
 }

@@ -277,6 +277,10 @@ impl Rule for FixedRule {
         Some(&self.term)
     }
 
+    fn term_mut(&mut self) -> Option<&mut Term> {
+        Some(&mut self.term)
+    }
+
     #[inline]
     fn is_timely(&self, now: Timestamp) -> bool {
         self.term.near(now.as_nanos()).is_some()

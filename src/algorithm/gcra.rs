@@ -248,6 +248,10 @@ impl Rule for Gcra {
         Some(self.refill.term())
     }
 
+    fn term_mut(&mut self) -> Option<&mut Term> {
+        Some(self.refill.term_mut())
+    }
+
     fn is_later(&self, payload: u64) -> bool {
         payload > self.refill.top(self.refill.term().reach().until())
     }

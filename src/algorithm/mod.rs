@@ -16,6 +16,7 @@
 //!   that one version of the quota wrote, so compare what `current` makes of them (see `inherit`).
 
 mod carry;
+mod each;
 mod fixed_window;
 mod gcra;
 mod in_flight;
@@ -37,6 +38,7 @@ use crate::ring::Ring;
 use crate::time::Timestamp;
 
 pub(crate) use carry::Carry;
+pub(crate) use each::Each;
 pub use fixed_window::FixedWindow;
 pub(crate) use in_flight::InFlightRule;
 pub(crate) use inherit::Change;
@@ -176,6 +178,11 @@ pub trait Rule: Clone + Send + Sync + 'static {
     /// For how long this version of the quota is in force. `None`: its words mean the same under every quota that it can
     /// be changed to, so nobody who goes on by it does harm.
     fn term(&self) -> Option<&Term> {
+        None
+    }
+
+    /// The same, to be [joined](Term::join) with that of other limits.
+    fn term_mut(&mut self) -> Option<&mut Term> {
         None
     }
 

@@ -221,6 +221,10 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.term())
     }
 
+    fn term_mut(&mut self) -> Option<&mut Term> {
+        for_rule!(self, rule => rule.term_mut())
+    }
+
     #[inline]
     fn is_timely(&self, now: Timestamp) -> bool {
         for_rule!(self, rule => rule.is_timely(now))

@@ -33,7 +33,7 @@ const UNTIL: Field = Field::lowest(63);
 const SEALED: Field = UNTIL.above(1);
 const _: () = assert!(SEALED.end() == u64::BITS, "the fields must fill the word");
 
-/// The reach of one version, shared by the rules of its tiers.
+/// The reach of one version, shared by the rules of its tiers, and of several limits that are decided together.
 #[derive(Debug)]
 pub(crate) struct Reach {
     word: AtomicU64,
@@ -119,6 +119,17 @@ impl Term {
     pub(crate) fn new(since: u64, last: u64) -> Self {
         let (last, reach) = (last.min(UNTIL.max()), Reach::new());
         Self { since, near: Near::new(reach.raise(0, last)), last, reach: Arc::new(reach) }
+    }
+
+    /// Has these, which begin together, end together: by one reach, and where the first of them has no room left. Nobody
+    /// has looked at them yet.
+    pub(crate) fn join<'t>(terms: impl Iterator<Item = &'t mut Self>) {
+        let terms: Vec<&mut Self> = terms.collect();
+        let first = terms.iter().min_by_key(|term| term.last);
+        let Some(joint) = first.map(|term| (**term).clone()) else { return };
+        for term in terms {
+            *term = joint.clone();
+        }
     }
 
     pub(crate) fn reach(&self) -> &Reach {

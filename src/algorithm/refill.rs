@@ -196,6 +196,10 @@ impl Refill {
         &self.term
     }
 
+    pub(crate) fn term_mut(&mut self) -> &mut Term {
+        &mut self.term
+    }
+
     /// The largest payload that is written by a version which reaches for `until` nanoseconds.
     pub(crate) fn top(&self, until: u64) -> u64 {
         self.floor + self.dripped(until) + self.tolerance

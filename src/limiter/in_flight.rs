@@ -26,6 +26,9 @@ use crate::time::Timestamp;
 /// or handed over would be given back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
 /// have something in flight, and is counted in [`Stats::turned_away`].
 ///
+/// It is never saved: what is in flight ends with the process, and a count restored in the next one would have no guard to
+/// give it back.
+///
 /// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when nobody interferes, retried when
 /// another thread took or gave back units of the same key meanwhile; three compare-exchanges for a key with nothing in
 /// flight that has lost its slot to others. A refusal of a key that the table knows writes nothing. To give back: one

@@ -2,13 +2,13 @@
 
 use std::io::Read;
 
-use crate::algorithm::{Algorithm, Carry, Numbers, Rule, Settings};
+use crate::algorithm::{Algorithm, Carry, Numbers, Settings};
 use crate::clock::Clock;
 use crate::key::{Identity, Key};
 use crate::limiter::global::NAME;
 use crate::limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter};
-use crate::saved::{END, Header, KEY, Kind, Reader, RestoreError, SHARED, payload, same};
-use crate::table::Debt;
+use crate::saved::{END, Header, KEY, Kind, Naming, Reader, RestoreError, SHARED, payload, same};
+use crate::table::{Debt, Table};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
@@ -53,16 +53,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let header = Header::read(&mut input)?;
         let settings: Vec<Settings> = self.tiers.iter().map(Algorithm::settings).collect();
         header.is_of(Kind::Keyed, &settings)?;
-        let naming = &header.naming;
-        same("trusted_keys", naming.secret.trusted, self.space.trusted_keys)?;
-        let identity = Identity::new(naming.secret.clone());
-        if naming.fingerprint != identity.fingerprint() {
-            // Not the two numbers: they are made of the secret.
-            same("the hash of keys", "another build's", "this build's")?;
-        }
-        let buckets = usize::try_from(naming.buckets).ok().filter(|buckets| buckets.is_power_of_two());
-        let buckets = buckets.ok_or(RestoreError::Corrupt)?;
-
+        let identity = identity(&header, self.space.trusted_keys)?;
         let (quotas, max_keys) = (self.tiers.clone(), self.space.max_keys);
         let mut limiter = self.build_as(identity)?;
         let (shift, now) = shift(&header, &limiter.clock);
@@ -70,22 +61,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let Some(first) = saved.first() else { return Err(RestoreError::Corrupt) };
         limiter.versions.resume(&saved, shift);
         let rule = &limiter.versions.current().default.rule;
-        let at = rule.moment(now);
-        let (mut has_room, mut found) = (true, 0_u64);
-        let keys = records(&mut input, rule, first, shift, |debt| {
-            let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
-            if rule.expired(payload, at) {
-                return;
-            }
-            found += u64::from(matches!(debt, Debt::Key { .. }));
-            has_room &= limiter.table.enter(rule, at, debt);
-        })?;
+        let past = Past { header: &header, shift, now, max_keys };
+        let room = past.enter(&mut input, &limiter.table, rule, first)?;
         input.finish()?;
-        let has_shrunk = limiter.table.buckets() < buckets;
-        if !has_room || has_shrunk && found > max_keys as u64 {
-            return Err(RestoreError::NoRoom { keys, max_keys });
-        }
-        Ok(limiter)
+        room.map(|()| limiter)
     }
 }
 
@@ -117,16 +96,63 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
     }
 }
 
+/// The identity by which the saved keys are named, if it names them here.
+pub(super) fn identity(header: &Header, trusted_keys: bool) -> Result<Identity, RestoreError> {
+    let Naming { secret, fingerprint, buckets } = &header.naming;
+    same("trusted_keys", secret.trusted, trusted_keys)?;
+    let identity = Identity::new(secret.clone());
+    if *fingerprint != identity.fingerprint() {
+        // Not the two numbers: they are made of the secret.
+        same("the hash of keys", "another build's", "this build's")?;
+    }
+    if buckets.is_power_of_two() { Ok(identity) } else { Err(RestoreError::Corrupt) }
+}
+
 /// How much later the new clock reads than the saved one did, and what it reads. The Unix time first: if the thread is
 /// held up in between, debts last longer.
-fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
+pub(super) fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
     let unix = nanos(clock.unix_now());
     let now = clock.now();
     (Shift::between(header.reading, Reading { at: now.as_nanos(), unix }), now)
 }
 
+/// From where, and to where, keys are carried.
+pub(super) struct Past<'h> {
+    pub(super) header: &'h Header,
+    pub(super) shift: Shift,
+    pub(super) now: Timestamp,
+    pub(super) max_keys: usize,
+}
+
+impl Past<'_> {
+    /// Enters what the keys of one table owe; `saved` is the rule that wrote it down. Within: whether there was room, which
+    /// counts once the whole input has been found right.
+    pub(super) fn enter<R: Numbers>(
+        &self,
+        input: &mut Reader<impl Read>,
+        table: &Table,
+        rule: &R,
+        saved: &R,
+    ) -> Result<Result<(), RestoreError>, RestoreError> {
+        let Self { header, shift, now, max_keys } = *self;
+        let at = rule.moment(now);
+        let (mut has_room, mut found) = (true, 0_u64);
+        let keys = records(input, rule, saved, shift, |debt| {
+            let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
+            if rule.expired(payload, at) {
+                return;
+            }
+            found += u64::from(matches!(debt, Debt::Key { .. }));
+            has_room &= table.enter(rule, at, debt);
+        })?;
+        let has_shrunk = (table.buckets() as u64) < header.naming.buckets;
+        let is_full = !has_room || has_shrunk && found > max_keys as u64;
+        Ok(if is_full { Err(RestoreError::NoRoom { keys, max_keys }) } else { Ok(()) })
+    }
+}
+
 /// The rules as the saved limiter had them, on its clock.
-fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rule>, RestoreError> {
+pub(super) fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rule>, RestoreError> {
     let rules = A::compile(quotas, header.unix_at_zero)?;
     Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
 }

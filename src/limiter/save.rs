@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use crate::algorithm::{Algorithm, Moment, Numbers, Settings};
 use crate::clock::Clock;
-use crate::key::Key;
+use crate::key::{Identity, Key};
 use crate::limiter::versions::Version;
 use crate::limiter::{Compiled, GlobalLimiter, Limiter};
 use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Writer};
-use crate::table::Debt;
+use crate::table::{Debt, Table};
 use crate::time::{Reading, Timestamp, nanos};
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
@@ -58,19 +58,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     fn save_by(&self, book: &Book<'_, A::Rule>, reading: Reading, out: impl Write) -> io::Result<usize> {
-        let naming = Naming {
-            secret: self.identity.secret().clone(),
-            fingerprint: self.identity.fingerprint(),
-            buckets: self.table.buckets() as u64,
-        };
+        let naming = naming(&self.identity, &self.table);
         let mut out = Writer::begin(out)?;
         Header::write(&mut out, Kind::Keyed, self.unix_at_zero, reading, &book.tiers, &naming)?;
-        let mut keys = 0;
-        self.table.debts(book.rule, book.at(), |debt| {
-            keys += usize::from(matches!(debt, Debt::Key { .. }));
-            record(&mut out, book.anew(debt))
-        })?;
-        end(out, keys)?;
+        let keys = debts(&mut out, &self.table, book, 0)?;
+        out.finish()?;
         Ok(keys)
     }
 }
@@ -94,30 +86,37 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         let mut out = Writer::begin(out)?;
         Header::write(&mut out, Kind::Global, self.unix_at_zero, reading, &book.tiers, &Naming::NONE)?;
         let mut times = Vec::new();
-        let (word, name) = self.slot.debt(book.rule, self.ring(), book.at(), &mut times);
-        record(&mut out, book.anew(Debt::Key { name, payload: word.payload(), times: &times }))?;
-        end(out, 1)
+        let (word, name) = self.slot.debt(book.rule(0), self.ring(), book.at(0), &mut times);
+        record(&mut out, book.anew(0, Debt::Key { name, payload: word.payload(), times: &times }))?;
+        end(&mut out, 1)?;
+        out.finish()
     }
 }
 
+/// How the keys of this table are named.
+pub(super) fn naming(identity: &Identity, table: &Table) -> Naming {
+    let (secret, fingerprint) = (identity.secret().clone(), identity.fingerprint());
+    Naming { secret, fingerprint, buckets: table.buckets() as u64 }
+}
+
 /// What the clock shows, and then the Unix time: if the thread is held up in between, debts last longer.
-fn reading(clock: &impl Clock) -> Reading {
+pub(super) fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
 /// Puts debts into the terms of a limiter that is built with the quotas in force: [reconfigured](Limiter::reconfigure)
 /// ones have others.
-struct Book<'l, R> {
-    rule: &'l R,
-    /// The same tier's rule in a new limiter.
-    fresh: R,
+pub(super) struct Book<'l, R> {
+    version: &'l Version<R>,
+    /// The rules in a new limiter, tier by tier.
+    fresh: Vec<R>,
     now: Timestamp,
     /// The quotas, and what they count from.
-    tiers: Vec<(Settings, u64)>,
+    pub(super) tiers: Vec<(Settings, u64)>,
 }
 
 impl<'l, R: Numbers> Book<'l, R> {
-    fn new<A: Algorithm<Rule = R>>(
+    pub(super) fn new<A: Algorithm<Rule = R>>(
         version: &'l Version<R>,
         quotas: &[A],
         unix_at_zero: u64,
@@ -131,25 +130,46 @@ impl<'l, R: Numbers> Book<'l, R> {
             (quota.settings(), old.rule.origin_anew(fresh, now))
         };
         let tiers = rules.map(tier).collect();
-        let fresh = fresh.into_iter().next();
-        let rule = &version.default.rule;
-        Self { rule, fresh: fresh.unwrap_or_else(|| rule.clone()), now, tiers }
+        Self { version, fresh, now, tiers }
     }
 
-    fn at(&self) -> Moment {
-        self.rule.moment(self.now)
+    /// The rule in force that reads the words: tier 0's, or that of one of several limits.
+    fn rule(&self, number: usize) -> &'l R {
+        self.version.rule(number)
     }
 
-    fn anew<'t>(&self, debt: Debt<'t>) -> Debt<'t> {
-        let anew = |payload| self.rule.anew(payload, &self.fresh, self.now);
+    fn at(&self, number: usize) -> Moment {
+        self.rule(number).moment(self.now)
+    }
+
+    fn anew<'t>(&self, number: usize, debt: Debt<'t>) -> Debt<'t> {
+        let rule = self.rule(number);
+        let fresh = self.fresh.get(number).unwrap_or(rule);
+        let anew = |payload| rule.anew(payload, fresh, self.now);
         match debt {
             Debt::Key { name, payload, times } => {
-                let times = &times[..times.len().min(self.fresh.ring_len() as usize)];
+                let times = &times[..times.len().min(fresh.ring_len() as usize)];
                 Debt::Key { name, payload: anew(payload), times }
             }
             Debt::Shared { ending, payload } => Debt::Shared { ending, payload: anew(payload) },
         }
     }
+}
+
+/// Writes down what the keys of a table owe by the rule of this number: how many keys that is.
+pub(super) fn debts<R: Numbers, W: Write>(
+    out: &mut Writer<W>,
+    table: &Table,
+    book: &Book<'_, R>,
+    number: usize,
+) -> io::Result<usize> {
+    let mut keys = 0;
+    table.debts(book.rule(number), book.at(number), |debt| {
+        keys += usize::from(matches!(debt, Debt::Key { .. }));
+        record(out, book.anew(number, debt))
+    })?;
+    end(out, keys)?;
+    Ok(keys)
 }
 
 fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
@@ -169,8 +189,7 @@ fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     }
 }
 
-fn end<W: Write>(mut out: Writer<W>, keys: usize) -> io::Result<()> {
+fn end<W: Write>(out: &mut Writer<W>, keys: usize) -> io::Result<()> {
     out.byte(END)?;
-    out.word(keys as u64)?;
-    out.finish()
+    out.word(keys as u64)
 }

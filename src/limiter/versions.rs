@@ -1,4 +1,5 @@
-//! The versions of a limiter's quota: callers load the number of the one in force and never wait, writers take turns.
+//! The versions of a limiter's quota, or of its quotas: callers load the number of the one in force and never wait,
+//! writers take turns.
 //!
 //! A version is never changed and is kept until the limiter is dropped, since decisions borrow from it. The first lies in
 //! the limiter itself, at an address that needs no load; the others in chunks, each twice as long as the one before.
@@ -17,7 +18,7 @@
 
 use std::sync::{OnceLock, PoisonError};
 
-use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule};
+use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule, Term};
 use crate::bits::Field;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -73,6 +74,17 @@ impl<R: Numbers> Version<R> {
     #[inline]
     pub(super) fn tier(&self, number: usize) -> Option<&Compiled<R>> {
         number.checked_sub(1).map_or(Some(&self.default), |later| self.tiers.get(later))
+    }
+
+    /// The rule of the tier of this number, which there is.
+    #[inline]
+    pub(super) fn rule(&self, number: usize) -> &R {
+        &self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default).rule
+    }
+
+    /// How long it lasts. All of its rules that tell share one reach.
+    fn term(&self) -> Option<&Term> {
+        self.all().find_map(|compiled| compiled.rule.term())
     }
 
     /// All tiers, the default first.
@@ -137,6 +149,13 @@ impl<A: Algorithm> Versions<A> {
         self.current.fetch_max(NUMBER.of(number) | OBSERVED.of(observed), AcqRel); // V1
     }
 
+    /// Announces what follows a version of this term, if the writer has not yet.
+    fn announce_next(&self, term: Option<&Term>) {
+        if let Some(next) = term.and_then(|term| term.reach().next()) {
+            self.announce(next);
+        }
+    }
+
     /// A version other than the first.
     #[inline]
     fn later(&self, number: u64) -> &Version<A::Rule> {
@@ -180,11 +199,20 @@ impl<A: Algorithm> Versions<A> {
     #[cold]
     #[inline(never)]
     pub(super) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {
-        if let Some(next) = compiled.rule.term().and_then(|term| term.reach().next()) {
-            self.announce(next);
-        }
+        self.announce_next(compiled.rule.term());
         let renewed = self.renewed(compiled);
         (renewed.version != compiled.version).then_some(renewed)
+    }
+
+    /// The version that a request is to ask again which this one refused at `now`, by any of its rules: see `after`.
+    pub(super) fn following(&self, version: &Version<A::Rule>, now: Timestamp) -> Option<&Version<A::Rule>> {
+        let number = version.default.version;
+        if self.number() == number && version.all().all(|compiled| compiled.rule.is_timely(now)) {
+            return None;
+        }
+        self.announce_next(version.term());
+        let current = self.current();
+        (current.default.version != number).then_some(current)
     }
 
     /// What `read` makes of the version in force and its quotas; no other comes meanwhile.
@@ -206,7 +234,7 @@ impl<A: Algorithm> Versions<A> {
         let old = self.current();
         let olds: Vec<A::Rule> = old.all().map(|compiled| compiled.rule.clone()).collect();
         let since = clock.now().as_nanos().max(old.since);
-        let term = old.default.rule.term();
+        let term = old.term();
         loop {
             // The reach goes some way beyond the change, so that nobody is stopped by it who is not late.
             let until = term.map_or(0, |term| term.stretch(since - old.since));

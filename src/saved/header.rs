@@ -6,6 +6,8 @@
 //!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
 //! ```
 //!
+//! The tiers of several limits are those limits, in the order in which the user gave them.
+//!
 //! Times are nanoseconds; a text is its length, a u8, and its bytes. The last line says how keys are named and where the
 //! table had them; a limiter without keys leaves it at zero.
 
@@ -21,6 +23,7 @@ use crate::time::Reading;
 pub(crate) enum Kind {
     Keyed,
     Global,
+    Several,
 }
 
 impl Kind {
@@ -28,6 +31,15 @@ impl Kind {
         match self {
             Self::Keyed => "Limiter",
             Self::Global => "GlobalLimiter",
+            Self::Several => "MultiLimiter",
+        }
+    }
+
+    /// What its quotas are called.
+    fn quota(self) -> &'static str {
+        match self {
+            Self::Several => "limit",
+            Self::Keyed | Self::Global => "tier",
         }
     }
 }
@@ -102,6 +114,7 @@ impl Header {
         let kind = match from.byte()? {
             0 => Kind::Keyed,
             1 => Kind::Global,
+            2 => Kind::Several,
             _ => return Err(RestoreError::Corrupt),
         };
         let unix_at_zero = from.word()?;
@@ -129,10 +142,11 @@ impl Header {
     /// Sees to it that the limiter saved was one of this kind and these settings.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
         same("the kind", self.kind.name(), kind.name())?;
-        same("the number of tiers", self.tiers.len(), given.len())?;
+        let quota = kind.quota();
+        same(&format!("the number of {quota}s"), self.tiers.len(), given.len())?;
         for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {
             let of =
-                |field: &str| if number == 0 { field.into() } else { format!("tier {number}'s {field}") };
+                |field: &str| if number == 0 { field.into() } else { format!("{quota} {number}'s {field}") };
             let saved = &tier.settings;
             same(&of("algorithm"), saved.algorithm.as_str(), given.algorithm)?;
             same(&of("number of settings"), saved.values.len(), given.values.len())?;

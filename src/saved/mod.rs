@@ -13,6 +13,8 @@
 //!   END     how many KEY records there were: u64
 //! ```
 //!
+//! Several limits have their records one after the other, each with its `END`.
+//!
 //! All numbers are little-endian. Nothing is read as anything before the checksum of its block has been found right,
 //! and what a length says is believed only as far as the bytes go.
 

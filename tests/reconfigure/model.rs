@@ -7,8 +7,9 @@ use tollgate::{
 };
 use tollgate_model::{Algorithm, Answer, Count, Inherit as Told, Model};
 
+/// An algorithm.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Bucket,
     Meter,
     Queue,
@@ -18,7 +19,7 @@ enum Kind {
 /// A limit whose decisions are exact: its rate is in lowest terms and has a small numerator. So the engine's grain, to
 /// which a change rounds, is the model's.
 #[derive(Clone, Copy, Debug)]
-struct Limit {
+pub(crate) struct Limit {
     count: u64,
     period: u64,
     burst: u64,
@@ -33,13 +34,13 @@ enum Op {
     Change(Limit, Inherit),
 }
 
-const KEYS: [&str; 3] = ["alice", "bob", "carol"];
+pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
 /// A window whose number leaves room for the counts.
 const SHORTEST: u64 = 1_000;
-const ORIGIN: u64 = 1_700_000_000_123_456_789;
+pub(crate) const ORIGIN: u64 = 1_700_000_000_123_456_789;
 
 impl Limit {
-    fn quota(self, kind: Kind) -> Quota {
+    pub(crate) fn quota(self, kind: Kind) -> Quota {
         let Self { count, period, burst } = self;
         let (rate, window) = (Rate::new(count, Duration::from_nanos(period)), period.max(SHORTEST));
         match kind {
@@ -50,7 +51,7 @@ impl Limit {
         }
     }
 
-    fn model(self, kind: Kind) -> Algorithm {
+    pub(crate) fn model(self, kind: Kind) -> Algorithm {
         let Self { count, period: period_ns, burst } = self;
         match kind {
             Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst, initial: burst, grains: None },
@@ -67,7 +68,7 @@ impl Limit {
     }
 }
 
-fn told(inherit: Inherit) -> Told {
+pub(crate) fn told(inherit: Inherit) -> Told {
     match inherit {
         Inherit::AsIs => Told::AsIs,
         Inherit::Proportional => Told::Proportional,
@@ -76,7 +77,7 @@ fn told(inherit: Inherit) -> Told {
     }
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
+pub(crate) fn limit() -> impl Strategy<Value = Limit> {
     let period = prop_oneof![1_u64..2_000, Just(1_000_000_000), Just(60_000_000_000)];
     (1_u64..8, period, prop_oneof![1_u64..6, 1_u64..200]).prop_map(|(count, period, burst)| {
         let common = (1..=count).rfind(|by| count % by == 0 && period % by == 0).unwrap_or(1);
@@ -84,20 +85,23 @@ fn limit() -> impl Strategy<Value = Limit> {
     })
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let inherit = prop_oneof![
+pub(crate) fn inherit() -> impl Strategy<Value = Inherit> {
+    prop_oneof![
         Just(Inherit::AsIs),
         Just(Inherit::Proportional),
         Just(Inherit::Additive),
         Just(Inherit::Reset)
-    ];
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
     let cost = || prop_oneof![0_u64..4, 1_u64..210];
     prop_oneof![
         6 => (0..KEYS.len(), cost()).prop_map(|(key, cost)| Op::Check(key, cost)),
         2 => (0..KEYS.len(), cost()).prop_map(|(key, cost)| Op::Peek(key, cost)),
         1 => (0..KEYS.len()).prop_map(Op::Reset),
         3 => prop_oneof![0_u64..5, 0_u64..3_000, 0_u64..5_000_000_000].prop_map(Op::Advance),
-        2 => (limit(), inherit).prop_map(|(limit, inherit)| Op::Change(limit, inherit)),
+        2 => (limit(), inherit()).prop_map(|(limit, inherit)| Op::Change(limit, inherit)),
     ]
 }
 

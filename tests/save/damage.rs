@@ -27,7 +27,7 @@ fn restore(file: impl Read) -> Result<Subject, RestoreError> {
 }
 
 /// What the blocks hold, strung together.
-fn body(file: &[u8]) -> Vec<u8> {
+pub(crate) fn body(file: &[u8]) -> Vec<u8> {
     let (mut body, mut rest) = (Vec::new(), &file[12..]);
     while let Some((len, after)) = rest.split_first_chunk::<4>() {
         let (bytes, after) = after.split_at(u32::from_le_bytes(*len) as usize);
@@ -38,7 +38,7 @@ fn body(file: &[u8]) -> Vec<u8> {
 }
 
 /// A file of this body whose checksums are right.
-fn sealed(body: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
     let mut file = file()[..12].to_vec();
     let mut sum = SipHasher13::new();
     sum.write(&file);

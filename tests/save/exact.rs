@@ -12,10 +12,10 @@ use tollgate::{
 use crate::{SECOND, Subject, clock};
 
 /// Where the first clock begins: no multiple of any period.
-const BEGUN: u64 = 1_700_000_000 * SECOND + 123_456_789;
+pub(crate) const BEGUN: u64 = 1_700_000_000 * SECOND + 123_456_789;
 
 /// Every algorithm, in every form whose words look different. No grains: those are below.
-fn quotas() -> Vec<Quota> {
+pub(crate) fn quotas() -> Vec<Quota> {
     let second = |count| Rate::new(count, Duration::from_secs(1));
     let odd = Rate::new(7, Duration::from_nanos(999_999_937));
     vec![
@@ -50,7 +50,7 @@ enum Op {
 /// One life of a process: how long nobody was there before it, what its clock shows then, and what happens.
 type Life = (u64, u64, Vec<Op>);
 
-fn span() -> impl Strategy<Value = u64> {
+pub(crate) fn span() -> impl Strategy<Value = u64> {
     let usual = select(vec![0, 1, SECOND, SECOND / 7, 20 * SECOND, 60 * SECOND, 3_600 * SECOND]);
     prop_oneof![2 => usual, 1 => 0..2 * SECOND, 1 => 0..7_200 * SECOND]
 }

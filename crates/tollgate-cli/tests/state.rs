@@ -23,9 +23,11 @@ fn lines() -> Vec<String> {
     (0..800).map(line).collect()
 }
 
-fn replay(limit: &str, more: &[&str], lines: &[String]) -> Run {
-    let arguments = ["replay", "-", "--format", "trace", "--limit", limit, "--decisions", "-"];
-    tollgate_reading(&[&arguments[..], more].concat(), lines.concat().as_bytes())
+/// `limits`: one or several, with a space between.
+fn replay(limits: &str, more: &[&str], lines: &[String]) -> Run {
+    let limits: Vec<&str> = limits.split(' ').flat_map(|limit| ["--limit", limit]).collect();
+    let arguments = ["replay", "-", "--format", "trace", "--decisions", "-"];
+    tollgate_reading(&[&arguments[..], &limits, more].concat(), lines.concat().as_bytes())
 }
 
 fn verdicts(run: &Run) -> Vec<(Value, Value)> {
@@ -43,6 +45,7 @@ fn a_log_in_two_halves_is_refused_what_the_whole_is_refused() {
         "sliding-window:4/10s",
         "sliding-window:5/7s,subwindows=3,count=all",
         "sliding-log:4/10s",
+        "sliding-log:40/min token-bucket:5/10s fixed-window:4/10s,count=all leaky-bucket:9/10s,mode=queue",
     ];
     let (lines, state) = (lines(), Temporary::new("halves.state", b"an older one"));
     for limit in limits {
@@ -97,6 +100,9 @@ fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
         run.err
     };
     assert!(refused("fixed-window:5/10s").contains("rate.count is 5, but was 4"));
+    assert!(
+        refused("fixed-window:4/10s token-bucket:1/s").contains("the kind is MultiLimiter, but was Limiter")
+    );
 
     let mut bytes = std::fs::read(state.path()).expect("it was written");
     let middle = bytes.len() / 2;
@@ -110,14 +116,18 @@ fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
 }
 
 #[test]
-fn several_limits_and_no_requests_have_no_state() {
+fn what_several_limits_are_owed_is_saved_in_one_file() {
+    let state = Temporary::new("several.state", b"");
+    let saved = replay("fixed-window:4/d token-bucket:5/d", &["--save", state.text()], &lines());
+    assert!(saved.err.contains("saved what 3 keys owe"), "{}", saved.err);
+    let run = replay("fixed-window:4/d token-bucket:6/d", &["--restore", state.text()], &lines());
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("limit 1's rate.count is 6, but was 5"), "{}", run.err);
+}
+
+#[test]
+fn where_no_request_was_read_the_state_stays_as_it_was() {
     let state = Temporary::new("none.state", b"as it was");
-    for option in ["--save", "--restore"] {
-        let run =
-            replay("fixed-window:4/10s", &["--limit", "token-bucket:1/s", option, state.text()], &lines());
-        assert_eq!(run.code, Some(2));
-        assert!(run.err.contains(&format!("{option} is for one --limit")), "{}", run.err);
-    }
     let run = replay("fixed-window:4/10s", &["--save", state.text()], &[]);
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("no request was read"), "{}", run.err);

@@ -7,7 +7,7 @@
 //! All limits see the request at the same time. Who is refused is told the one thing that matters, the longest
 //! wait, and which limit it comes from.
 
-use crate::{Algorithm, Model};
+use crate::{Algorithm, Inherit, Model};
 
 /// Limits that hold together, each with a state of its own for each key.
 pub struct Several {
@@ -61,6 +61,15 @@ impl Several {
             }
         }
         Joint { refusal: longest(&refusals), remaining: self.remaining(key, now_ns) }
+    }
+
+    /// Puts another limit in force in the place of one; the others stay as they are: see [`Model::reconfigure`].
+    ///
+    /// # Panics
+    ///
+    /// As there, and when there is no limit of this number.
+    pub fn reconfigure(&mut self, number: usize, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
+        self.limits[number].reconfigure(algorithm, inherit, now_ns);
     }
 
     fn remaining(&self, key: &str, now_ns: u64) -> u64 {
@@ -152,6 +161,16 @@ mod tests {
         assert!((0..300).all(|_| several.check("k", later, 1).allowed()));
         assert!(refused(several.check("k", later, 1), 2, Some(3_333_334)));
         assert_eq!(remaining(&several, later), [699_700, 14_200, 0]);
+    }
+
+    #[test]
+    fn a_limit_that_is_replaced_leaves_the_others_what_they_were() {
+        let mut several = Several::new(&[bucket(10, SECOND), bucket(15, MINUTE)]);
+        assert!(several.check("k", 0, 8).allowed());
+        several.reconfigure(1, bucket(30, MINUTE), Inherit::Additive, 0);
+        assert_eq!(remaining(&several, 0), [2, 22]);
+        several.reconfigure(0, bucket(100, SECOND), Inherit::Proportional, 0);
+        assert_eq!(remaining(&several, 0), [20, 22]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Another limit for a layer that is serving.
+//! Other limits for a layer that is serving.
 
 use std::error::Error;
 use std::fmt;
@@ -29,17 +29,12 @@ pub enum ChangeError {
         /// The rule.
         rule: String,
     },
-    /// It is several limits that are charged together, which the engine cannot change yet.
-    Several {
-        /// The rule.
-        rule: String,
-    },
     /// A backend keeps the rule's limits.
     Remote {
         /// The rule.
         rule: String,
     },
-    /// The engine refuses the new limit.
+    /// The engine refuses the new limits.
     Limit {
         /// The rule.
         rule: String,
@@ -54,12 +49,6 @@ impl fmt::Display for ChangeError {
             Self::NoRule { rule } => write!(f, "no rule is called {rule:?}"),
             Self::NoTier { rule, tier } => write!(f, "rule {rule:?} has no tier {tier}"),
             Self::NoKey { rule } => write!(f, "rule {rule:?} has no limit of this key's own"),
-            Self::Several { rule } => {
-                write!(
-                    f,
-                    "rule {rule:?} has several limits that are charged together: only one limit can be changed"
-                )
-            }
             Self::Remote { rule } => write!(f, "the limits of rule {rule:?} are kept by a backend"),
             Self::Limit { rule, error } => write!(f, "rule {rule:?}: {error}"),
         }
@@ -76,21 +65,20 @@ impl Error for ChangeError {
 }
 
 impl<A> RateLimitLayer<A> {
-    /// Gives a rule another limit while it serves: for this layer, its clones, and all their services. What becomes of
-    /// what keys owe is `inherit`'s to say.
+    /// Gives a rule other limits while it serves: for this layer, its clones, and all their services. They are given as to
+    /// [`Rule::new`](crate::Rule::new): as many as the rule has, in the same order. What becomes of what keys owe to each is
+    /// `inherit`'s to say.
     ///
-    /// **Guarantee.** That of [`tollgate::Limiter::reconfigure`]: there is one moment of the change, and every request is
-    /// decided wholly by the one limit or wholly by the other. `RateLimit-Policy` follows right after.
+    /// **Guarantee.** That of [`tollgate::MultiLimiter::reconfigure`]: there is one moment of the change, for all limits of the
+    /// rule, and every request is decided wholly by the old ones or wholly by the new ones. `RateLimit-Policy` follows right
+    /// after. Each limit stays of its algorithm, and keeps the name by which it is announced, whatever its new period.
     ///
-    /// A rule of one limit can be changed, to a limit of the same algorithm; not yet one of several that are charged
-    /// together. Two rules of one limit each can stand in for those.
-    ///
-    /// **Cost.** Some hundred bytes that stay, and one load more for each later request that announces its limits.
+    /// **Cost.** Some hundred bytes a limit that stay, and one load more for each later request that announces its limits.
     /// Requests never wait for it.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]; the old limit stays in force.
+    /// [`ChangeError`]; all of the old limits stay in force.
     ///
     /// # Examples
     ///
@@ -100,16 +88,16 @@ impl<A> RateLimitLayer<A> {
     ///
     /// let layer = RateLimitLayer::builder().rule(Rule::new("all", [TokenBucket::new(Rate::per_second(10))])).build()?;
     /// // served by now; the incident is over:
-    /// layer.reconfigure("all", TokenBucket::new(Rate::per_second(500)), Inherit::Additive)?;
+    /// layer.reconfigure("all", [TokenBucket::new(Rate::per_second(500))], Inherit::Additive)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reconfigure(
         &self,
         rule: &str,
-        limit: impl Into<Quota>,
+        limits: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), ChangeError> {
-        self.reconfigure_tier(rule, 0, limit, inherit)
+        self.reconfigure_tier(rule, 0, limits, inherit)
     }
 
     /// [`reconfigure`](Self::reconfigure) for one of the rule's [tiers](crate::Rule::tier), in the order in which they were
@@ -122,12 +110,12 @@ impl<A> RateLimitLayer<A> {
         &self,
         rule: &str,
         tier: usize,
-        limit: impl Into<Quota>,
+        limits: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), ChangeError> {
         let compiled = self.rule(rule)?;
         let place = compiled.tier(tier).ok_or_else(|| ChangeError::NoTier { rule: rule.to_owned(), tier })?;
-        change(compiled, place, limit.into(), inherit)
+        change(compiled, place, limits, inherit)
     }
 
     /// [`reconfigure`](Self::reconfigure) for a key that was given [limits of its own](crate::Rule::for_key).
@@ -139,13 +127,13 @@ impl<A> RateLimitLayer<A> {
         &self,
         rule: &str,
         key: impl AsRef<[u8]>,
-        limit: impl Into<Quota>,
+        limits: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), ChangeError> {
         let compiled = self.rule(rule)?;
         let own = compiled.override_of(key.as_ref());
         let place = own.ok_or_else(|| ChangeError::NoKey { rule: rule.to_owned() })?;
-        change(compiled, place, limit.into(), inherit)
+        change(compiled, place, limits, inherit)
     }
 
     fn rule(&self, name: &str) -> Result<&Compiled, ChangeError> {
@@ -154,11 +142,14 @@ impl<A> RateLimitLayer<A> {
     }
 }
 
-fn change(rule: &Compiled, place: usize, limit: Quota, inherit: Inherit) -> Result<(), ChangeError> {
+fn change(
+    rule: &Compiled,
+    place: usize,
+    limits: impl IntoIterator<Item = impl Into<Quota>>,
+    inherit: Inherit,
+) -> Result<(), ChangeError> {
     let name = || String::from(&*rule.name);
-    let Source::Here(limits) = &rule.source else { return Err(ChangeError::Remote { rule: name() }) };
-    match limits[place].reconfigure(limit, inherit) {
-        None => Err(ChangeError::Several { rule: name() }),
-        Some(result) => result.map_err(|error| ChangeError::Limit { rule: name(), error }),
-    }
+    let Source::Here(sources) = &rule.source else { return Err(ChangeError::Remote { rule: name() }) };
+    let quotas: Vec<Quota> = limits.into_iter().map(Into::into).collect();
+    sources[place].reconfigure(&quotas, inherit).map_err(|error| ChangeError::Limit { rule: name(), error })
 }

@@ -22,7 +22,7 @@ use crate::{BuildError, ClientAddress, Event, Http, KeyBy, RateLimit, Refusal, R
 /// decided by a backend, or is remembered until its response (see [`Rule::charge_if`]) lives in a boxed future. Header
 /// values are cut from a buffer of the thread's own that is used again.
 ///
-/// **Changes at run time.** [`reconfigure`](Self::reconfigure) gives a rule another limit, and keys keep what they owe.
+/// **Changes at run time.** [`reconfigure`](Self::reconfigure) gives a rule other limits, and keys keep what they owe.
 /// Which rules there are is fixed when the layer is built; but `skip`, `when`, `tier` and `cost` are asked for each
 /// request, so a switch or a plan that is read there counts at once. A key has a state in each tier, so one that changes
 /// tiers begins anew in the other.

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, AnyRule, Quota, Rule};
+use crate::algorithm::{Algorithm, AnyRule, Each, Quota, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::{Error, within};
-use crate::key::Key;
-use crate::limiter::several::{Limit, MOST, MultiLimiter};
+use crate::key::{Identity, Key};
+use crate::limiter::several::{Limit, Limits, MOST, MultiLimiter};
 use crate::limiter::space::Space;
+use crate::limiter::versions::Versions;
 use crate::table::WhenFull;
 use crate::time::nanos;
 
@@ -29,8 +30,8 @@ use crate::time::nanos;
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct MultiBuilder<K: ?Sized, C> {
-    quotas: Vec<Quota>,
-    space: Space,
+    pub(super) quotas: Vec<Quota>,
+    pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
     key: PhantomData<fn(&K)>,
 }
@@ -80,9 +81,11 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     /// What `build` would say of the quotas and of `max_keys`.
     pub fn memory(&self) -> Result<usize, Error> {
         // The clock's origin moves windows, not sizes.
-        let bytes = |rule: AnyRule| Ok(self.space.size(rule.ring_len())?.bytes());
+        within("limits", self.quotas.len() as u64, 1_u64, MOST as u64)?;
+        let limits: Vec<_> = self.quotas.iter().copied().map(Each).collect();
+        let bytes = |rule: &AnyRule| Ok(self.space.size(rule.ring_len())?.bytes());
         let add = |sum: usize, bytes: Result<usize, Error>| Ok(sum.saturating_add(bytes?));
-        rules(&self.quotas, 0)?.into_iter().map(bytes).try_fold(0, add)
+        Each::compile(&limits, 0)?.iter().map(bytes).try_fold(0, add)
     }
 
     /// Judges the settings, reserves the tables, and starts the clock.
@@ -91,33 +94,45 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     ///
     /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<MultiLimiter<K, C>, Error> {
+        let identity = self.space.identity();
+        self.build_as(identity)
+    }
+
+    /// Builds the limiter that names its keys by `identity`.
+    pub(super) fn build_as(self, identity: Identity) -> Result<MultiLimiter<K, C>, Error> {
         let (needed, budget) = (self.memory()?, self.space.memory_budget);
         if needed > budget {
             return Err(Error::OverBudget { needed, budget });
         }
         let clock = (self.clock)();
-        let rules = rules(&self.quotas, nanos(clock.unix_at_zero()))?;
-        let limit = |(number, rule): (usize, AnyRule)| {
-            Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)?, rule })
+        let unix_at_zero = nanos(clock.unix_at_zero());
+        let mut given: Vec<_> = self.quotas.into_iter().map(Each).enumerate().collect();
+        given.sort_by_key(|(_, limit)| reluctance(limit.0));
+        let (numbers, quotas): (Vec<_>, Vec<_>) = given.into_iter().unzip();
+        let rules = Each::compile(&quotas, unix_at_zero)?;
+        let limit = |(number, rule): (usize, &AnyRule)| {
+            Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)? })
         };
-        let mut limits = rules.into_iter().enumerate().map(limit).collect::<Result<Box<[Limit]>, Error>>()?;
-        limits.sort_by_key(Limit::reluctance);
         Ok(MultiLimiter {
-            smallest: limits.iter().map(|limit| limit.rule.limit()).min().unwrap_or(0),
-            limits,
-            identity: self.space.identity(),
+            limits: Limits(numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?),
+            versions: Versions::new(quotas, rules, false),
+            identity,
             clock,
             max_keys: self.space.max_keys,
+            unix_at_zero,
             key: PhantomData,
         })
     }
 }
 
-/// The rules of the quotas, each by itself.
-fn rules(quotas: &[Quota], origin: u64) -> Result<Vec<AnyRule>, Error> {
-    within("limits", quotas.len() as u64, 1_u64, MOST as u64)?;
-    let rules = quotas.iter().map(|&quota| Quota::compile(&[quota], origin));
-    Ok(rules.collect::<Result<Vec<_>, Error>>()?.concat())
+/// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
+/// Buckets and windows can undo any charge; a queue and a log the newest only, and a log forgets who that was when a
+/// refused request was counted.
+fn reluctance(limit: Quota) -> u8 {
+    match limit {
+        Quota::SlidingLog(_) => 2,
+        limit => u8::from(limit.is_queue()),
+    }
 }
 
 impl<K: ?Sized, C> fmt::Debug for MultiBuilder<K, C> {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{Numbers, Rule};
+use crate::algorithm::{AnyRule, Numbers, Rule};
 use crate::decision::Outcome;
-use crate::limiter::several::{Limit, MOST};
+use crate::limiter::several::{Limits, MOST};
+use crate::limiter::versions::Version;
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
 use crate::time::Timestamp;
@@ -37,7 +38,9 @@ use crate::time::Timestamp;
 /// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::MultiLimiter::refund) once only.
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct MultiDecision<'l> {
-    pub(super) limits: &'l [Limit],
+    pub(super) limits: &'l Limits,
+    /// The quotas that decided.
+    pub(super) version: &'l Version<AnyRule>,
     pub(super) name: u64,
     pub(super) cost: u64,
     pub(super) now: Timestamp,
@@ -55,6 +58,8 @@ pub struct MultiDecision<'l> {
     /// For each limit what the key owes it after the request.
     pub(super) payloads: [u64; MOST],
 }
+
+const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
 /// Some of the limits, by their index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,9 +104,16 @@ impl Set {
 impl<'l> MultiDecision<'l> {
     /// Admitted, so far.
     #[inline]
-    pub(super) fn new(limits: &'l [Limit], name: u64, cost: u64, now: Timestamp) -> Self {
+    pub(super) fn new(
+        limits: &'l Limits,
+        version: &'l Version<AnyRule>,
+        name: u64,
+        cost: u64,
+        now: Timestamp,
+    ) -> Self {
         Self {
             limits,
+            version,
             name,
             cost,
             now,
@@ -128,7 +140,7 @@ impl<'l> MultiDecision<'l> {
 
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
-        let (payload, place) = self.limits[index].standing(self.name, self.now);
+        let (payload, place) = self.limits[index].standing(self.version.rule(index), self.name, self.now);
         (self.payloads[index], self.places[index]) = (payload, place as u8);
         self.unstaged.remove(index);
     }
@@ -193,8 +205,9 @@ impl<'l> MultiDecision<'l> {
     /// are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let delay = |(limit, &payload): (&Limit, &u64)| limit.rule.delay(payload, self.now, self.cost);
-        let longest = || self.limits.iter().zip(&self.payloads).map(delay).max().unwrap_or(0);
+        let rules = self.version.all().map(|limit| &limit.rule);
+        let delay = |(rule, &payload): (&AnyRule, &u64)| rule.delay(payload, self.now, self.cost);
+        let longest = || rules.zip(&self.payloads).map(delay).max().unwrap_or(0);
         if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
     }
 
@@ -230,14 +243,14 @@ impl Part<'_> {
         if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
     }
 
-    fn of(&self) -> &Limit {
-        &self.decision.limits[self.index]
+    fn rule(&self) -> &AnyRule {
+        self.decision.version.rule(self.index)
     }
 
     /// The number of the limit, as given to the builder, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
-        self.of().number
+        self.decision.limits[self.index].number
     }
 
     /// Whether this limit refuses the request. When the request can [never](MultiDecision::is_never) be admitted: whether
@@ -250,27 +263,27 @@ impl Part<'_> {
     /// The most that this limit can admit at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.of().rule.limit()
+        self.rule().limit()
     }
 
     /// What this limit could still admit at this moment: after the request if it was admitted, without it if not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.of().rule.remaining(self.payload(), self.ring(), self.decision.now)
+        self.rule().remaining(self.payload(), self.ring(), self.decision.now)
     }
 
     /// How long until this limit would admit the request. `None` when it does not refuse it, or always will.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let MultiDecision { now, cost, outcome, .. } = *self.decision;
-        let wait = || self.of().rule.retry_after(self.payload(), self.ring(), now, cost);
+        let wait = || self.rule().retry_after(self.payload(), self.ring(), now, cost);
         (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
     /// How long until the key is as good as new to this limit, if nobody comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        let reset = self.of().rule.reset_after(self.payload(), self.ring(), self.decision.now);
+        let reset = self.rule().reset_after(self.payload(), self.ring(), self.decision.now);
         Duration::from_nanos(reset)
     }
 }

@@ -21,26 +21,31 @@
 //!   word than the charge certainly still adds to it.
 //! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
 //!   what is left there one is admitted.
-//! * What can be undone only in part is charged last, see [`Limit::reluctance`].
+//! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
+//!   its quota, or requests would charge in two orders.
+//! * A request is decided by one version of all quotas, see `charge`.
 
 mod builder;
+mod charge;
 mod decision;
+mod reconfigure;
+mod saved;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
-use crate::algorithm::{AnyRule, Quota, Rule, Taken, for_rule};
+use crate::algorithm::{AnyRule, Each, Quota, Rule, for_rule};
 use crate::clock::{Clock, TscClock};
-use crate::decision::Outcome;
 use crate::key::{Identity, Key};
-use crate::limiter::kept;
+use crate::limiter::versions::Versions;
+use crate::limiter::{Compiled, kept};
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
 use crate::table::{Look, Stats, Table, Word};
 use crate::time::Timestamp;
 
 pub use builder::MultiBuilder;
-use decision::Set;
 pub use decision::{MultiDecision, Part};
 
 /// The most limits on one key.
@@ -60,6 +65,8 @@ pub(crate) const MOST: usize = 8;
 /// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance. And of several
 /// [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one keep a charge that another followed.
 /// (A [`reset`](Self::reset) that comes in between can forgive a charge twice.)
+///
+/// Quotas change [at run time](Self::reconfigure), for all limits at one moment.
 ///
 /// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter) costs, one
 /// compare-exchange when the key is known and nobody interferes. A refusal of a known key writes nothing, unless it
@@ -88,70 +95,69 @@ pub(crate) const MOST: usize = 8;
 /// ```
 pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     /// As they are charged: not as they were given.
-    limits: Box<[Limit]>,
-    /// The smallest of the limits' largest costs.
-    smallest: u64,
+    limits: Limits,
+    /// Their quotas, in the same order.
+    versions: Versions<Each>,
     identity: Identity,
     clock: C,
     max_keys: usize,
+    unix_at_zero: u64,
     key: PhantomData<fn(&K)>,
 }
 
-/// One of the limits.
+/// The limits. A decision has a pointer to them and no length: of 128 bytes it is moved in place, of more by a call.
+pub(crate) struct Limits(Box<[Limit]>);
+
+impl Deref for Limits {
+    type Target = [Limit];
+
+    #[inline]
+    fn deref(&self) -> &[Limit] {
+        &self.0
+    }
+}
+
+/// One of the limits: what stays of it when its quota changes.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// Which one it was of those given to the builder.
     number: usize,
-    rule: AnyRule,
     table: Table,
 }
 
-/// What was seen of every limit.
-struct Seen {
-    /// The words of those that are `mine`.
-    words: [Word; MOST],
-    /// Those in which the key has a slot at rest.
-    mine: Set,
-    /// Those that refuse the request and count it.
-    counts: Set,
-}
-
 impl Limit {
-    fn ask(&self, name: u64, cost: u64) -> (View<'_>, Ask<'_, AnyRule>) {
-        (self.table.view(name), Ask { rule: &self.rule, name: kept(name), cost })
+    fn ask<'a>(&'a self, rule: &'a AnyRule, name: u64, cost: u64) -> (View<'a>, Ask<'a, AnyRule>) {
+        (self.table.view(name), Ask { rule, name: kept(name), cost })
     }
 
     /// Looks at the key by the very algorithm, which is known from here on: only the log goes by its ring.
     #[inline(always)]
-    fn look(&self, name: u64, cost: u64, now: Timestamp) -> Look {
+    fn look(&self, rule: &AnyRule, name: u64, cost: u64, now: Timestamp) -> Look {
         let view = self.table.view(name);
-        for_rule!(&self.rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
+        for_rule!(rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
     }
 
     /// Charges what a look admitted. `false`: decide again.
     #[inline(always)]
-    fn charge_seen(&self, name: u64, cost: u64, seen: (u8, Word), payload: u64, now: Timestamp) -> bool {
+    fn charge_seen(
+        &self,
+        rule: &AnyRule,
+        name: u64,
+        cost: u64,
+        seen: (u8, Word),
+        payload: u64,
+        now: Timestamp,
+    ) -> bool {
         let (view, name) = (self.table.view(name), kept(name));
-        for_rule!(&self.rule, rule => view.charge_seen(Ask { rule, name, cost }, seen, payload, now))
+        for_rule!(rule, rule => view.charge_seen(Ask { rule, name, cost }, seen, payload, now))
     }
 
     /// What the key owes, and the place of its ring.
-    fn standing(&self, name: u64, now: Timestamp) -> (u64, usize) {
-        let (view, ask) = self.ask(name, 1);
-        let standing = view.standing(ask, self.rule.moment(now));
+    fn standing(&self, rule: &AnyRule, name: u64, now: Timestamp) -> (u64, usize) {
+        let (view, ask) = self.ask(rule, name, 1);
+        let standing = view.standing(ask, rule.moment(now));
         let (owed, ring) = standing.unwrap_or_else(|full| (full.payload, full.ring));
         (owed, self.table.place_of(ring))
-    }
-
-    /// How much of a charge may have to stay when somebody else was charged since; the least is charged first.
-    /// Buckets and windows can undo any charge; a queue and a log the newest only, and a log forgets who that was when a
-    /// refused request was counted.
-    fn reluctance(&self) -> u8 {
-        match &self.rule {
-            AnyRule::Gcra(bucket) => u8::from(bucket.queue),
-            AnyRule::Fixed(_) | AnyRule::Sliding(_) => 0,
-            AnyRule::Log(_) => 2,
-        }
     }
 }
 
@@ -201,7 +207,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> MultiDecision<'_> {
-        self.foresee(key.name(&self.identity), cost, now)
+        self.look(key.name(&self.identity), cost, now)
     }
 
     /// Gives back to every limit what an admitted request took of it: how many units, the least of what the limits got
@@ -222,7 +228,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn refund(&self, decision: MultiDecision<'_>) -> u64 {
-        if !std::ptr::eq(decision.limits, &raw const *self.limits) {
+        if !std::ptr::eq(decision.limits, &raw const self.limits) {
             return 0;
         }
         let units = |index| self.give_back(&decision, index, || self.clock.now());
@@ -232,22 +238,33 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Forgives the key what it owes to every limit, one after the other: see
     /// [`Limiter::reset`](crate::Limiter::reset). `false` when nothing is known of it.
     pub fn reset(&self, key: &K) -> bool {
-        let (name, now) = (key.name(&self.identity), self.clock.now());
-        self.limits
-            .iter()
-            .fold(false, |known, limit| limit.table.view(name).reset(&limit.rule, kept(name), now) | known)
+        let name = key.name(&self.identity);
+        let mut version = self.versions.current();
+        loop {
+            let now = self.clock.now();
+            let limits = self.limits.iter().zip(version.all());
+            let reset = |known, (limit, by): (&Limit, &Compiled<_>)| {
+                limit.table.view(name).reset(&by.rule, kept(name), now) | known
+            };
+            let known = limits.fold(false, reset);
+            // By an older quota than the word is of, nothing is forgiven.
+            match self.versions.following(version, now) {
+                Some(later) => version = later,
+                None => return known,
+            }
+        }
     }
 
     /// About how many keys owe something to any limit: exact when nobody checks meanwhile. Reads all tables.
     #[must_use]
     pub fn len(&self) -> usize {
-        let now = self.clock.now();
+        let (version, now) = (self.versions.current(), self.clock.now());
         // The tables grow each by itself, but a key is in buckets of the same class.
         let classes = self.limits.iter().map(|limit| limit.table.roots()).min().unwrap_or(1);
         let mut names = Vec::new();
         let count = |class: usize| {
             names.clear();
-            for Limit { rule, table, .. } in &self.limits {
+            for (Limit { table, .. }, Compiled { rule, .. }) in self.limits.iter().zip(version.all()) {
                 names.extend(table.debtors((class, classes), rule, rule.moment(now)));
             }
             names.sort_unstable();
@@ -279,7 +296,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// [`Limiter::shrink`](crate::Limiter::shrink).
     pub fn shrink(&self) -> usize {
         let before = self.memory();
-        for Limit { rule, table, .. } in &self.limits {
+        let version = self.versions.current();
+        for (Limit { table, .. }, Compiled { rule, .. }) in self.limits.iter().zip(version.all()) {
             table.shrink(rule, || rule.moment(self.clock.now()));
         }
         before.saturating_sub(self.memory())
@@ -308,139 +326,12 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         limit.table.add_stats(&mut stats);
         Some(stats)
     }
-
-    #[inline]
-    fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
-        let name = key.name(&self.identity);
-        // Every limit is at least 1: a check of cost 1 compares nothing here.
-        if cost != 1 && (cost == 0 || cost > self.smallest) {
-            return self.foresee(name, cost, time());
-        }
-        let mut decision = MultiDecision::new(&self.limits, name, cost, time());
-        let then = decision.now;
-        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
-        for (index, limit) in self.limits.iter().enumerate() {
-            let look = limit.look(name, cost, then);
-            decision.payloads[index] = look.payload;
-            decision.places[index] = look.place;
-            seen.words[index] = look.word;
-            seen.mine.add_if(look.is_mine, index);
-            seen.counts.add_if(look.counts, index);
-            decision.refused.add_if(!look.allowed, index);
-        }
-        if !decision.refused.is_empty() {
-            self.stand(&mut decision, &seen, time);
-            return decision;
-        }
-        let looked_at = seen.words.iter().zip(&decision.places).zip(&decision.payloads);
-        let mut charges = self.limits.iter().zip(looked_at).enumerate();
-        let moved = charges.position(|(index, (limit, ((&word, &place), &payload)))| {
-            !(seen.mine.has(index) && limit.charge_seen(name, cost, (place, word), payload, then))
-        });
-        decision.taken = Set::first(moved.unwrap_or(self.limits.len()));
-        if let Some(moved) = moved {
-            self.charge_anew(&mut decision, moved, then, time);
-        }
-        decision
-    }
-
-    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
-    #[cold]
-    #[inline(never)]
-    fn charge_anew(
-        &self,
-        decision: &mut MultiDecision<'_>,
-        first: usize,
-        then: Timestamp,
-        time: impl Fn() -> Timestamp,
-    ) {
-        for index in first..self.limits.len() {
-            let (view, ask) = self.limits[index].ask(decision.name, decision.cost);
-            let (ruling, now) = view.check(ask, &time);
-            decision.now = decision.now.max(now);
-            decision.set(index, ruling);
-            if !ruling.allowed {
-                self.undo(decision, then);
-                decision.outcome = Outcome::Denied;
-                decision.refused.add(index);
-                decision.admitting().for_each(|other| decision.stand(other));
-                return;
-            }
-        }
-    }
-
-    /// Gives one limit back what the request took of it.
-    fn give_back(&self, decision: &MultiDecision<'_>, index: usize, clock: impl Fn() -> Timestamp) -> u64 {
-        let (Limit { rule, table, .. }, name) = (&self.limits[index], decision.name);
-        let since = rule.moment(decision.since);
-        let taken = Taken { charged: decision.payloads[index], since, cost: decision.cost };
-        table.view(name).refund(rule, kept(name), taken, clock)
-    }
-
-    /// Undoes what the request was charged before a limit refused it.
-    ///
-    /// `then` is no later than any of the charges: what may have dripped since is not given back.
-    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
-        decision.since = then;
-        for index in decision.taken.iter() {
-            self.give_back(decision, index, || self.clock.now());
-        }
-        decision.taken = Set::default();
-    }
-
-    /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
-    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen, time: impl Fn() -> Timestamp) {
-        decision.outcome = Outcome::Denied;
-        for (index, limit) in self.limits.iter().enumerate() {
-            if seen.counts.has(index) {
-                // It was refused on the word that was looked at. If it is admitted now it counts as much.
-                let (view, ask) = limit.ask(decision.name, decision.cost);
-                let (ruling, _) = view.check(ask, &time);
-                decision.set(index, ruling);
-            } else if seen.mine.has(index) {
-                decision.payloads[index] = seen.words[index].payload();
-            } else if !decision.refused.has(index) {
-                decision.stand(index);
-            }
-        }
-        decision.taken = Set::default();
-    }
-
-    /// The answer to a request that is not to be charged.
-    #[cold]
-    #[inline(never)]
-    fn foresee(&self, name: u64, cost: u64, now: Timestamp) -> MultiDecision<'_> {
-        let mut decision = MultiDecision::new(&self.limits, name, cost, now);
-        if cost > self.smallest {
-            decision.outcome = Outcome::Never;
-            let short = self.limits.iter().enumerate().filter(|(_, limit)| cost > limit.rule.limit());
-            short.for_each(|(index, _)| decision.refused.add(index));
-        }
-        let decides = (1..=self.smallest).contains(&cost);
-        for (index, limit) in self.limits.iter().enumerate() {
-            if !decides {
-                decision.stand(index);
-                continue;
-            }
-            let (view, ask) = limit.ask(name, cost);
-            let ruling = view.peek(ask, now);
-            decision.set(index, ruling);
-            if !ruling.allowed {
-                decision.refused.add(index);
-                decision.outcome = Outcome::Denied;
-            }
-        }
-        if decision.outcome == Outcome::Denied {
-            decision.admitting().for_each(|index| decision.stand(index));
-        }
-        decision.taken = Set::default();
-        decision
-    }
 }
 
 impl<K: ?Sized, C> fmt::Debug for MultiLimiter<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rules: Vec<_> = self.limits.iter().map(|limit| (limit.number, &limit.rule)).collect();
+        let limits = self.limits.iter().zip(self.versions.current().all());
+        let rules: Vec<_> = limits.map(|(limit, by)| (limit.number, &by.rule)).collect();
         f.debug_struct("MultiLimiter")
             .field("rules", &rules)
             .field("max_keys", &self.max_keys)

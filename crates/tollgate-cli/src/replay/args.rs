@@ -69,14 +69,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     max_keys: Option<usize>,
 
-    /// Write what every key owes after the last record, for --restore; needs one --limit
+    /// Write what every key owes after the last record, for --restore
     ///
     /// The file replaces an older one as a whole. It holds no key, but the secret by which keys are named: it is
     /// readable by its owner only. When reading stops early, nothing is written.
     #[arg(long, value_name = "FILE", help_heading = "State")]
     pub(super) save: Option<PathBuf>,
 
-    /// Begin with what --save wrote under the same --limit, so that a log can be replayed in pieces
+    /// Begin with what --save wrote under the same --limits, so that a log can be replayed in pieces
     ///
     /// The time between counts as passed, by the logs' own times. What was admitted before cannot be given back.
     #[arg(long, value_name = "FILE", help_heading = "State")]
@@ -136,14 +136,6 @@ impl Args {
             return Err(Failure::Usage(format!(
                 "there are {} limits, but at most {MOST} hold together: leave out those that others imply",
                 specs.len()
-            )));
-        }
-        let stateful = [("--save", &self.save), ("--restore", &self.restore)];
-        let stateful = stateful.into_iter().find(|(_, file)| file.is_some());
-        if let (Some((option, _)), 2..) = (stateful, specs.len()) {
-            return Err(Failure::Usage(format!(
-                "{option} is for one --limit: several together have no saved form. Replay them one at a time, each \
-                 with a file of its own"
             )));
         }
         let limit = |spec: &Spec| {

@@ -76,7 +76,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// When there is not enough memory; when `saved` is not to be restored under the only limit.
+    /// When there is not enough memory; when `saved` is not to be restored under these limits.
     pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
         let unbuilt = |error: Error| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
@@ -88,7 +88,13 @@ impl Gate {
                     Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
                 })
             }
-            _ => Force::Several(several(limits).clock(clock.clone()).build().map_err(unbuilt)?),
+            _ => {
+                let builder = several(limits).clock(clock.clone());
+                Force::Several(match saved {
+                    None => builder.build().map_err(unbuilt)?,
+                    Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
+                })
+            }
         };
         Ok(Self { zero, clock, limits: limits.to_vec(), force })
     }
@@ -193,12 +199,13 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// Those of `out`; and several limits have no saved form, which [`Args`](super::Args) says before anything is read.
+    /// Those of `out`.
     pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
         self.clock.set(self.time(t_ns));
         match &self.force {
             Force::One(limiter) => limiter.save(out),
-            Force::Several(_) => Err(io::ErrorKind::Unsupported.into()),
+            // A key may owe to more than one of them.
+            Force::Several(limiter) => limiter.save(out).map(|_| limiter.len()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `--save` and `--restore`: what a limit's keys owe, from one replay to the next.
+//! `--save` and `--restore`: what keys owe, from one replay to the next.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

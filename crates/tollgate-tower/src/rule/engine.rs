@@ -1,6 +1,4 @@
 //! One limit or several: the engine's two limiters and their decisions, as one.
-//!
-//! A single limit is a [`Limiter`], which can be given another quota while it runs; several are a [`MultiLimiter`].
 
 use std::time::Duration;
 
@@ -81,11 +79,12 @@ impl Engine {
         each!(self, limiter => limiter.now())
     }
 
-    /// Puts another quota in force. `None`: several limits cannot be changed.
-    pub(crate) fn reconfigure(&self, quota: Quota, inherit: Inherit) -> Option<Result<(), Error>> {
-        match self {
-            Self::One(limiter) => Some(limiter.reconfigure(quota, inherit)),
-            Self::Several(_) => None,
+    /// Puts other quotas in force, as many as there are.
+    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), Error> {
+        match (self, quotas) {
+            (Self::One(limiter), [quota]) => limiter.reconfigure(*quota, inherit),
+            (Self::One(_), _) => Err(Error::CannotInherit { field: "limits" }),
+            (Self::Several(limiter), quotas) => limiter.reconfigure(quotas.iter().copied(), inherit),
         }
     }
 }

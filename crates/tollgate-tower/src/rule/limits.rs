@@ -33,27 +33,24 @@ impl Limits {
             }
             names.push(name.into());
         }
-        let policies = names.iter().zip(quotas).map(|(name, quota)| policy(name, quota)).collect();
         Self {
             engine,
-            queue: quotas.iter().position(Quota::is_queue),
+            queue: first_queue(quotas),
+            announced: Announced::new(policies(&names, quotas)),
             names: names.into(),
-            announced: Announced::new(policies),
             changes: Mutex::new(()),
         }
     }
 
-    /// Puts another quota in force and announces it. `None`: several limits cannot be changed.
-    pub(crate) fn reconfigure(&self, quota: Quota, inherit: Inherit) -> Option<Result<(), Error>> {
+    /// Puts other quotas in force and announces them.
+    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), Error> {
         let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if quota.is_queue() != self.queue.is_some() {
-            return Some(Err(Error::CannotInherit { field: "mode" }));
+        if quotas.len() == self.names.len() && first_queue(quotas) != self.queue {
+            return Err(Error::CannotInherit { field: "mode" });
         }
-        let result = self.engine.reconfigure(quota, inherit)?;
-        if result.is_ok() {
-            self.announced.change(vec![policy(&self.names[0], &quota)]);
-        }
-        Some(result)
+        self.engine.reconfigure(quotas, inherit)?;
+        self.announced.change(policies(&self.names, quotas));
+        Ok(())
     }
 
     /// The name of a limit by its number.
@@ -87,8 +84,14 @@ impl Limits {
     }
 }
 
-fn policy(name: &str, quota: &Quota) -> String {
-    format!("\"{name}\";q={};w={}", quota.limit(), window(quota))
+/// The number of the first that may make a request wait.
+fn first_queue(quotas: &[Quota]) -> Option<usize> {
+    quotas.iter().position(Quota::is_queue)
+}
+
+fn policies(names: &[Box<str>], quotas: &[Quota]) -> Vec<String> {
+    let policy = |(name, quota): (_, &Quota)| format!("\"{name}\";q={};w={}", quota.limit(), window(quota));
+    names.iter().zip(quotas).map(policy).collect()
 }
 
 /// The period as it is written in rates: `s`, `min`, `h`, `d`, `10s`.
@@ -119,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn policies(quotas: &[Quota]) -> Vec<String> {
+    fn announced(quotas: &[Quota]) -> Vec<String> {
         let clock: SharedClock = Arc::new(ManualClock::new());
         let engine = Engine::new(quotas, None, WhenFull::default(), clock).unwrap();
         Limits::new("api", quotas, engine).policies().map(str::to_owned).collect()
@@ -128,11 +131,11 @@ mod tests {
     #[test]
     fn a_policy_says_the_limit_and_the_seconds_in_which_it_comes_back() {
         assert_eq!(
-            policies(&[TokenBucket::new(Rate::per_second(10)).burst(25).into()]),
+            announced(&[TokenBucket::new(Rate::per_second(10)).burst(25).into()]),
             ["\"api\";q=25;w=3"]
         );
         assert_eq!(
-            policies(&[LeakyBucket::queue(Rate::per_second(10)).capacity(3).into()]),
+            announced(&[LeakyBucket::queue(Rate::per_second(10)).capacity(3).into()]),
             ["\"api\";q=3;w=1"]
         );
     }
@@ -147,7 +150,7 @@ mod tests {
             Rate::per_hour(2_000),
         ];
         assert_eq!(
-            policies(&rates.map(|rate| FixedWindow::new(rate).into())),
+            announced(&rates.map(|rate| FixedWindow::new(rate).into())),
             [
                 "\"api/s\";q=10;w=1",
                 "\"api/h\";q=1000;w=3600",

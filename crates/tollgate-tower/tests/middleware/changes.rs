@@ -17,7 +17,7 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
     let layer = one(Rule::new("api", of(3)).key(by_header("k"))).clock(clock.clone()).build().unwrap();
     let serving = layer.clone();
     assert_eq!(statuses(&serving, 4, &[("k", "a")]).await, [200, 200, 200, 429]);
-    layer.reconfigure("api", bucket(5), Inherit::Additive).unwrap();
+    layer.reconfigure("api", of(5), Inherit::Additive).unwrap();
     let response = send(&serving, request("/", &[("k", "a")])).await;
     assert_eq!(
         (response.status().as_u16(), header(&response, "ratelimit-policy")),
@@ -25,7 +25,7 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
     );
     assert_eq!(statuses(&serving, 2, &[("k", "a")]).await, [200, 429], "the three that it owes count");
     assert_eq!(statuses(&serving, 6, &[("k", "b")]).await, [200, 200, 200, 200, 200, 429]);
-    layer.reconfigure("api", bucket(2), Inherit::AsIs).unwrap();
+    layer.reconfigure("api", of(2), Inherit::AsIs).unwrap();
     assert_eq!(statuses(&serving, 1, &[("k", "a")]).await, [429]);
     assert_eq!(statuses(&serving, 3, &[("k", "c")]).await, [200, 200, 429]);
     clock.advance(Duration::from_secs(3_600));
@@ -40,12 +40,38 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
 async fn a_tier_and_a_key_change_by_themselves() {
     let rule = Rule::new("api", of(1)).key(by_header("k")).tier(|head| head.path() == "/gold", of(1));
     let layer = one(rule.for_key("partner", of(1))).build().unwrap();
-    layer.reconfigure_tier("api", 1, bucket(2), Inherit::Additive).unwrap();
-    layer.reconfigure_key("api", "partner", bucket(3), Inherit::Additive).unwrap();
+    layer.reconfigure_tier("api", 1, of(2), Inherit::Additive).unwrap();
+    layer.reconfigure_key("api", "partner", of(3), Inherit::Additive).unwrap();
     assert_eq!(statuses(&layer, 2, &[("k", "a")]).await, [200, 429]);
     for expected in [200, 200, 429] {
         assert_eq!(status(&layer, "/gold", &[("k", "a")]).await, expected);
     }
+    assert_eq!(statuses(&layer, 4, &[("k", "partner")]).await, [200, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
+    let clock = ManualClock::new();
+    let quotas = |burst, window| [Quota::from(bucket(burst)), FixedWindow::new(Rate::per_day(window)).into()];
+    let rule = Rule::new("api", quotas(3, 9)).key(by_header("k"));
+    let layer = one(rule.for_key("partner", quotas(1, 2))).clock(clock.clone()).build().unwrap();
+    assert_eq!(statuses(&layer, 4, &[("k", "a")]).await, [200, 200, 200, 429]);
+    layer.reconfigure("api", quotas(5, 4), Inherit::Additive).unwrap();
+    // Two are left of the bucket, and one of the window.
+    let response = send(&layer, request("/", &[("k", "a")])).await;
+    assert_eq!(
+        (response.status().as_u16(), header(&response, "ratelimit-policy")),
+        (200, Some("\"api/h\";q=5;w=18000, \"api/d\";q=4;w=86400"))
+    );
+    let response = send(&layer, request("/", &[("k", "a")])).await;
+    assert_eq!(
+        (response.status().as_u16(), header(&response, "ratelimit-policy")),
+        (429, Some("\"api/d\";q=4;w=86400")),
+        "by the window alone"
+    );
+    clock.advance(Duration::from_secs(86_400));
+    assert_eq!(statuses(&layer, 5, &[("k", "a")]).await, [200, 200, 200, 200, 429]);
+    layer.reconfigure_key("api", "partner", quotas(3, 3), Inherit::Additive).unwrap();
     assert_eq!(statuses(&layer, 4, &[("k", "partner")]).await, [200, 200, 200, 429]);
 }
 
@@ -65,19 +91,25 @@ fn what_cannot_change_is_said_by_name_and_stays() {
         .rule(Rule::remote("there", Nobody, OnError::Refuse))
         .build()
         .unwrap();
-    let change = |rule: &str, quota: Quota| layer.reconfigure(rule, quota, Inherit::AsIs).unwrap_err();
+    let change = |rule: &str, quota: Quota| layer.reconfigure(rule, [quota], Inherit::AsIs).unwrap_err();
     let rule = |name: &str| name.to_owned();
     assert_eq!(change("none", bucket(1).into()), ChangeError::NoRule { rule: rule("none") });
-    assert_eq!(change("several", bucket(1).into()), ChangeError::Several { rule: rule("several") });
+    let limits =
+        |name: &str| ChangeError::Limit { rule: rule(name), error: Error::CannotInherit { field: "limits" } };
+    assert_eq!(change("several", bucket(1).into()), limits("several"));
+    assert_eq!(layer.reconfigure("one", [bucket(1); 2], Inherit::AsIs), Err(limits("one")));
+    let swapped = layer.reconfigure("several", [several[1], several[0]], Inherit::AsIs);
+    let error = Error::CannotInherit { field: "algorithm" };
+    assert_eq!(swapped, Err(ChangeError::Limit { rule: rule("several"), error }));
     assert_eq!(change("there", bucket(1).into()), ChangeError::Remote { rule: rule("there") });
     assert!(matches!(change("one", bucket(0).into()), ChangeError::Limit { .. }));
     assert!(matches!(change("one", FixedWindow::new(Rate::per_hour(1)).into()), ChangeError::Limit { .. }));
     let queue = LeakyBucket::queue(Rate::per_second(1)).into();
     let error = Error::CannotInherit { field: "mode" };
     assert_eq!(change("meter", queue), ChangeError::Limit { rule: rule("meter"), error });
-    let tier = layer.reconfigure_tier("one", 1, bucket(1), Inherit::AsIs);
+    let tier = layer.reconfigure_tier("one", 1, of(1), Inherit::AsIs);
     assert_eq!(tier, Err(ChangeError::NoTier { rule: rule("one"), tier: 1 }));
-    let key = layer.reconfigure_key("one", "k", bucket(1), Inherit::AsIs);
+    let key = layer.reconfigure_key("one", "k", of(1), Inherit::AsIs);
     assert_eq!(key, Err(ChangeError::NoKey { rule: rule("one") }));
 }
 
@@ -94,7 +126,7 @@ async fn requests_go_on_while_limits_change_and_are_admitted_no_more_than_the_la
         admitted
     });
     for burst in (100..=200).chain((150..200).rev()) {
-        layer.reconfigure("api", bucket(burst), Inherit::Additive).unwrap();
+        layer.reconfigure("api", of(burst), Inherit::Additive).unwrap();
         tokio::task::yield_now().await;
     }
     let admitted = requests.await.unwrap();

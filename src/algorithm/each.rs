@@ -1,0 +1,48 @@
+//! Several limits on one key, as the tiers of one limit are: each with a table of its own, all with one reach.
+//!
+//! A request that several limits decide is decided by one version of all their quotas, so there is one moment at which all
+//! of them change: their rules share a reach, and one compare-exchange seals it.
+
+use std::slice;
+
+use crate::algorithm::{Algorithm, AnyRule, Change, Quota, Rule, Settings, Term, sealed};
+use crate::error::Error;
+
+/// The quota of one of several limits. In the place of tiers stand limits: of any algorithms, each judged by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Each(pub(crate) Quota);
+
+impl sealed::Sealed for Each {}
+
+impl Algorithm for Each {
+    type Rule = AnyRule;
+
+    fn settings(&self) -> Settings {
+        self.0.settings()
+    }
+
+    fn compile(limits: &[Self], origin: u64) -> Result<Vec<AnyRule>, Error> {
+        let rules = limits.iter().map(|limit| Quota::compile(&[limit.0], origin));
+        Ok(joined(rules.collect::<Result<Vec<_>, Error>>()?))
+    }
+
+    fn recompile(
+        limits: &[Self],
+        origin: u64,
+        olds: &[AnyRule],
+        change: Change<'_>,
+    ) -> Result<Vec<AnyRule>, Error> {
+        let rule = |((limit, old), inherit): ((&Self, &AnyRule), _)| {
+            let change = Change { inherits: slice::from_ref(inherit), ..change };
+            Quota::recompile(&[limit.0], origin, slice::from_ref(old), change)
+        };
+        let rules = limits.iter().zip(olds).zip(change.inherits).map(rule);
+        Ok(joined(rules.collect::<Result<Vec<_>, Error>>()?))
+    }
+}
+
+fn joined(rules: Vec<Vec<AnyRule>>) -> Vec<AnyRule> {
+    let mut rules = rules.concat();
+    Term::join(rules.iter_mut().filter_map(Rule::term_mut));
+    rules
+}

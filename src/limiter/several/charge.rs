@@ -1,0 +1,200 @@
+//! How several limits decide a request together: by one version of their quotas.
+
+use crate::algorithm::{Rule, Taken};
+use crate::clock::Clock;
+use crate::decision::Outcome;
+use crate::key::Key;
+use crate::limiter::kept;
+use crate::limiter::several::decision::{MultiDecision, Set};
+use crate::limiter::several::{MOST, MultiLimiter};
+use crate::table::Word;
+use crate::time::Timestamp;
+
+/// What was seen of every limit.
+struct Seen {
+    /// The words of those that are `mine`.
+    words: [Word; MOST],
+    /// Those in which the key has a slot at rest.
+    mine: Set,
+    /// Those that refuse the request and count it.
+    counts: Set,
+}
+
+impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
+    /// Decides and charges: the way of every check.
+    ///
+    /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
+    /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`. So the
+    /// quotas of one version decide: of the one in force, or of one before it if they charged the request.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is moved,
+    // is a call.
+    #[inline]
+    pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+        let name = key.name(&self.identity);
+        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
+        if !self.charge_by(&mut decision, &time) {
+            self.charge_by_later(&mut decision, time);
+        }
+        decision
+    }
+
+    /// Decides and writes nothing.
+    pub(super) fn look(&self, name: u64, cost: u64, now: Timestamp) -> MultiDecision<'_> {
+        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, now);
+        self.foresee(&mut decision);
+        while let Some(later) = self.versions.following(decision.version, now) {
+            decision = MultiDecision::new(&self.limits, later, name, cost, now);
+            self.foresee(&mut decision);
+        }
+        decision
+    }
+
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    #[inline(never)]
+    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
+        while let Some(later) = self.versions.following(decision.version, decision.now) {
+            let MultiDecision { name, cost, .. } = *decision;
+            *decision = MultiDecision::new(&self.limits, later, name, cost, time());
+            if self.charge_by(decision, &time) {
+                return;
+            }
+        }
+    }
+
+    /// Decides by the decision's own version, and charges. `false`: it was not charged.
+    #[inline(always)]
+    fn charge_by(&self, decision: &mut MultiDecision<'_>, time: impl Fn() -> Timestamp) -> bool {
+        let MultiDecision { version, name, cost, .. } = *decision;
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        if cost != 1 && (cost == 0 || version.all().any(|limit| cost > limit.rule.limit())) {
+            self.foresee(decision);
+            return false;
+        }
+        let then = decision.now;
+        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
+        for (index, limit) in self.limits.iter().enumerate() {
+            let look = limit.look(version.rule(index), name, cost, then);
+            decision.payloads[index] = look.payload;
+            decision.places[index] = look.place;
+            seen.words[index] = look.word;
+            seen.mine.add_if(look.is_mine, index);
+            seen.counts.add_if(look.counts, index);
+            decision.refused.add_if(!look.allowed, index);
+        }
+        if !decision.refused.is_empty() {
+            self.stand(decision, &seen, time);
+            return false;
+        }
+        for (index, limit) in self.limits.iter().enumerate() {
+            let (seen_of, payload) = ((decision.places[index], seen.words[index]), decision.payloads[index]);
+            let rule = version.rule(index);
+            if !(seen.mine.has(index) && limit.charge_seen(rule, name, cost, seen_of, payload, then)) {
+                decision.taken = Set::first(index);
+                return self.charge_anew(decision, index, then, time);
+            }
+        }
+        decision.taken = Set::first(self.limits.len());
+        true
+    }
+
+    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    #[cold]
+    #[inline(never)]
+    fn charge_anew(
+        &self,
+        decision: &mut MultiDecision<'_>,
+        first: usize,
+        then: Timestamp,
+        time: impl Fn() -> Timestamp,
+    ) -> bool {
+        for index in first..self.limits.len() {
+            let rule = decision.version.rule(index);
+            let (view, ask) = self.limits[index].ask(rule, decision.name, decision.cost);
+            let (ruling, now) = view.check(ask, &time);
+            decision.now = decision.now.max(now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                self.undo(decision, then);
+                decision.outcome = Outcome::Denied;
+                decision.refused.add(index);
+                decision.admitting().for_each(|other| decision.stand(other));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives one limit back what the request took of it.
+    pub(super) fn give_back(
+        &self,
+        decision: &MultiDecision<'_>,
+        index: usize,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
+        let (rule, name) = (decision.version.rule(index), decision.name);
+        let since = rule.moment(decision.since);
+        let taken = Taken { charged: decision.payloads[index], since, cost: decision.cost };
+        self.limits[index].table.view(name).refund(rule, kept(name), taken, clock)
+    }
+
+    /// Undoes what the request was charged before a limit refused it.
+    ///
+    /// `then` is no later than any of the charges: what may have dripped since is not given back.
+    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
+        decision.since = then;
+        for index in decision.taken.iter() {
+            self.give_back(decision, index, || self.clock.now());
+        }
+        decision.taken = Set::default();
+    }
+
+    /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
+    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen, time: impl Fn() -> Timestamp) {
+        decision.outcome = Outcome::Denied;
+        for (index, limit) in self.limits.iter().enumerate() {
+            if seen.counts.has(index) {
+                // It was refused on the word that was looked at. If it is admitted now it counts as much.
+                let rule = decision.version.rule(index);
+                let (view, ask) = limit.ask(rule, decision.name, decision.cost);
+                let (ruling, _) = view.check(ask, &time);
+                decision.set(index, ruling);
+            } else if seen.mine.has(index) {
+                decision.payloads[index] = seen.words[index].payload();
+            } else if !decision.refused.has(index) {
+                decision.stand(index);
+            }
+        }
+        decision.taken = Set::default();
+    }
+
+    /// The answer to a request that is not to be charged.
+    #[cold]
+    #[inline(never)]
+    fn foresee(&self, decision: &mut MultiDecision<'_>) {
+        let MultiDecision { version, name, cost, now, .. } = *decision;
+        for (index, limit) in version.all().enumerate() {
+            decision.refused.add_if(cost > limit.rule.limit(), index);
+        }
+        let is_never = !decision.refused.is_empty();
+        if is_never {
+            decision.outcome = Outcome::Never;
+        }
+        for (index, limit) in self.limits.iter().enumerate() {
+            if is_never || cost == 0 {
+                decision.stand(index);
+                continue;
+            }
+            let (view, ask) = limit.ask(version.rule(index), name, cost);
+            let ruling = view.peek(ask, now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                decision.refused.add(index);
+                decision.outcome = Outcome::Denied;
+            }
+        }
+        if decision.outcome == Outcome::Denied {
+            decision.admitting().for_each(|index| decision.stand(index));
+        }
+        decision.taken = Set::default();
+    }
+}
