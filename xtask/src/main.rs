@@ -33,9 +33,10 @@ Tollgate's own commands.
       says which loom model caught it. Models that take longer than the limit
       (30 unless told otherwise) are left out. Takes an hour.
 
-  cargo xtask fuzz [--seconds N]
-      Runs every fuzz target for N seconds (60 unless told otherwise).
-      Needs a nightly toolchain and cargo-fuzz.
+  cargo xtask fuzz [--seconds N] [TARGET]
+      Runs every fuzz target, or this one, for N seconds (60 unless told
+      otherwise), and says how many inputs were tried, what was found and how to
+      repeat it. Needs a nightly toolchain and cargo-fuzz.
 
   cargo xtask help
       This.";
@@ -50,11 +51,12 @@ fn main() -> ExitCode {
             eprintln!("{why}");
             ExitCode::from(2)
         }),
-        ["fuzz"] => fuzz::run(60),
-        ["fuzz", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => fuzz::run(seconds),
+        ["fuzz"] => fuzz::run(60, None),
+        ["fuzz", "--seconds", seconds, ref target @ ..] if target.len() < 2 => match seconds.parse() {
+            Ok(seconds) if seconds > 0 => fuzz::run(seconds, target.first().copied()),
             _ => misunderstood(&format!("{seconds} is not a number of seconds")),
         },
+        ["fuzz", target] => fuzz::run(60, Some(target)),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
