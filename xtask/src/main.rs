@@ -3,15 +3,20 @@
 //! ```text
 //! cargo xtask test                 everything that has to hold before a change goes in
 //! cargo xtask loom                 only the slot protocol under every interleaving
+//! cargo xtask sanitize             the engine's tests under the compiler's sanitizers
+//! cargo xtask mutants              changes the pure algorithms: some test must fail
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask help                 this, in other words
 //! ```
 
 mod fuzz;
+mod mutants;
 mod orderings;
+mod sanitize;
 mod step;
 mod test;
+mod thorough;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,8 +30,14 @@ Tollgate's own commands.
       without warnings, and that the fuzz targets build (with a nightly toolchain).
       Stops at the first step that fails and says how to repeat it.
 
-  cargo xtask loom
-      Only the loom tests.
+  cargo xtask test --thorough
+      The same, then the tests that draw their cases with many more of them, the
+      stress tests again and again, the protocol's long scenarios and the loom
+      models as below. Takes hours.
+
+  cargo xtask loom [--thorough]
+      Only the loom tests; with --thorough, one preemption more in each than is
+      usual, for at most five minutes a model.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
       Weakens each ordering of the engine in turn, in a copy of the tree, and
@@ -38,6 +49,16 @@ Tollgate's own commands.
       otherwise), and says how many inputs were tried, what was found and how to
       repeat it. Needs a nightly toolchain and cargo-fuzz.
 
+  cargo xtask mutants [--shard K/N]
+      Changes the pure algorithms in every small way that cargo-mutants knows
+      and runs the tests that should notice: those that catch most, then others
+      for what they missed. Takes a day: a shard is a part of it.
+      Needs cargo-mutants.
+
+  cargo xtask sanitize
+      The engine's tests under AddressSanitizer, and those with threads under
+      ThreadSanitizer. Needs a nightly toolchain, with rust-src for the latter.
+
   cargo xtask help
       This.";
 
@@ -46,7 +67,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["test"] => test::run(test::everything()),
+        ["test", "--thorough"] => test::run(thorough::everything()),
         ["loom"] => test::run(vec![test::loom()]),
+        ["loom", "--thorough"] => test::run(vec![thorough::loom()]),
+        ["sanitize"] => test::run(sanitize::everything()),
+        ["mutants", ref options @ ..] => mutants::run(options),
         ["mutate-orderings", ref options @ ..] => orderings::run(options).unwrap_or_else(|why| {
             eprintln!("{why}");
             ExitCode::from(2)
