@@ -1,46 +1,23 @@
 //! `cargo xtask mutants`: the pure algorithms, changed in every small way; some test must fail.
 //!
-//! Each mutant costs a build, so the tests that catch most go first: those beside the code, and those that compare whole
-//! limiters with the model. What they miss is tried again with those of single verbs. `.cargo/mutants.toml` says which
-//! files.
+//! Each mutant costs a build, so only some tests are built: those beside the code, those that compare whole limiters with
+//! the model, and those of single verbs. The first of them that fails ends the mutant. `.cargo/mutants.toml` says
+//! which files.
 
-use std::process::{Command, ExitCode};
+use crate::step::{Step, works};
+use crate::test::Plan;
 
-use crate::root;
-use crate::step::works;
+const TESTS: [&str; 7] = ["against_model", "pitfalls", "reconfigure", "refund", "reserve", "save", "sweep"];
 
-/// Those beside the code and those that judge every answer; then those of single verbs. Only these are built.
-const PASSES: [&[&str]; 2] = [
-    &["--lib", "--test=against_model"],
-    &["--test=reconfigure", "--test=save", "--test=refund", "--test=reserve", "--test=sweep"],
-];
-
-/// cargo-mutants ended, and some mutants were missed (2) or hung (3): the next pass may catch them.
-const MISSED: [i32; 2] = [2, 3];
-
-/// Runs both passes with these options of cargo-mutants.
-pub(crate) fn run(options: &[&str]) -> ExitCode {
+/// cargo-mutants with these options.
+pub(crate) fn everything(options: &[&str]) -> Vec<Plan> {
     if !works("cargo mutants --version") {
-        eprintln!("it needs cargo-mutants: cargo install cargo-mutants --locked");
-        return ExitCode::from(2);
+        return vec![Plan::Missing(
+            "mutants",
+            "it needs cargo-mutants: cargo install cargo-mutants --locked",
+        )];
     }
-    for (number, tests) in PASSES.iter().enumerate() {
-        let mut command = Command::new("cargo");
-        command.arg("mutants").args(options).current_dir(root());
-        if number > 0 {
-            command.arg("--iterate");
-        }
-        command.args(tests.iter().map(|test| format!("--cargo-arg={test}")));
-        println!("\n=== mutants: {command:?}");
-        match command.status().map(|status| status.code()) {
-            Ok(Some(0)) => return ExitCode::SUCCESS,
-            Ok(Some(code)) if MISSED.contains(&code) => {}
-            other => {
-                eprintln!("cargo-mutants did not end as it should: {other:?}");
-                return ExitCode::from(2);
-            }
-        }
-    }
-    println!("The mutants in mutants.out/missed.txt and mutants.out/timeout.txt were not caught.");
-    ExitCode::FAILURE
+    let tests: String = TESTS.iter().map(|test| format!(" --cargo-arg=--test={test}")).collect();
+    let command = format!("cargo mutants {} --cargo-arg=--lib{tests}", options.join(" "));
+    vec![Plan::Run(Step::new("mutants", &command))]
 }
