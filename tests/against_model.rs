@@ -14,6 +14,8 @@
 //!
 //! `PROPTEST_CASES=20000 cargo test --release --test against_model` looks longer.
 
+#[path = "against_model/answers.rs"]
+mod answers;
 #[path = "against_model/contest.rs"]
 mod contest;
 #[path = "against_model/doors.rs"]

@@ -5,6 +5,8 @@
 
 #![no_main]
 
+#[path = "../../tests/against_model/answers.rs"]
+mod answers;
 #[path = "../../tests/against_model/contest.rs"]
 mod contest;
 #[path = "../../tests/against_model/doors.rs"]
@@ -13,6 +15,8 @@ mod doors;
 mod ledger;
 #[path = "../../tests/against_model/limit.rs"]
 mod limit;
+#[path = "shared/limits.rs"]
+mod limits;
 #[path = "../../tests/against_model/script.rs"]
 mod script;
 #[path = "../../tests/against_model/shared.rs"]
@@ -23,36 +27,17 @@ use std::fmt;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 
-use limit::{Kind, Limit, Unit};
+use limit::Unit;
+use limits::AnyLimit;
 use script::{Case, Cost, KEYS, Move, Op, Patience, Verb};
 
 #[derive(Arbitrary)]
 struct Input {
-    kind: AnyKind,
-    count: Number,
-    period: Number,
+    limit: AnyLimit,
     origin: u64,
     /// Whether the clock only goes ahead: then requests are given back, too.
     ahead: bool,
     ops: Vec<AnyOp>,
-}
-
-/// A number, small ones as likely as large ones.
-#[derive(Arbitrary)]
-struct Number {
-    digits: u64,
-    bits: u8,
-}
-
-#[derive(Arbitrary)]
-enum AnyKind {
-    TokenBucket { burst: Number, initial: Option<u8> },
-    Meter { capacity: Number },
-    Queue { capacity: Number },
-    Fixed { all: bool },
-    Sliding { all: bool },
-    SubWindows { k: u8, all: bool },
-    Log { all: bool },
 }
 
 #[derive(Arbitrary)]
@@ -104,9 +89,6 @@ enum AnyCost {
     Huge,
 }
 
-/// A log of more takes long to fill and shows nothing new.
-const LONGEST_LOG: u64 = 1 << 10;
-
 fuzz_target!(|input: Input| {
     let case = case(&input);
     if let Err(parted) = contest::contest(&case) {
@@ -122,29 +104,8 @@ impl fmt::Debug for Input {
 }
 
 fn case(input: &Input) -> Case {
-    let count = |all| if all { tollgate::Count::All } else { tollgate::Count::Allowed };
-    let mut limit = Limit {
-        kind: match input.kind {
-            AnyKind::TokenBucket { ref burst, initial } => {
-                let burst = burst.value();
-                let share = |share: u8| (u128::from(burst) * u128::from(share) / 255) as u64;
-                Kind::TokenBucket { burst, initial: initial.map(share) }
-            }
-            AnyKind::Meter { ref capacity } => Kind::Meter { capacity: capacity.value() },
-            AnyKind::Queue { ref capacity } => Kind::Queue { capacity: capacity.value() },
-            AnyKind::Fixed { all } => Kind::Fixed { count: count(all) },
-            AnyKind::Sliding { all } => Kind::Sliding { count: count(all) },
-            AnyKind::SubWindows { k, all } => Kind::SubWindows { k: u32::from(k % 26), count: count(all) },
-            AnyKind::Log { all } => Kind::Log { count: count(all) },
-        },
-        count: input.count.value(),
-        period: input.period.value(),
-    };
-    if let Kind::Log { .. } = limit.kind {
-        limit.count %= LONGEST_LOG;
-    }
     let ops = input.ops.iter().take(100).map(|some| op(some, input.ahead)).collect();
-    Case { limit, origin: input.origin, ops }
+    Case { limit: input.limit.limit(), origin: input.origin, ops }
 }
 
 fn op(op: &AnyOp, ahead: bool) -> Op {
@@ -169,12 +130,6 @@ fn op(op: &AnyOp, ahead: bool) -> Op {
         AnyVerb::Reserve(..) | AnyVerb::Refund(_) | AnyVerb::Cancel(_) => Verb::Peek(Cost::Units(1)),
     };
     Op { go, key, verb }
-}
-
-impl Number {
-    fn value(&self) -> u64 {
-        self.digits >> (self.bits % 64)
-    }
 }
 
 impl AnyUnit {

@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate::{Algorithm, Identity, Key, Limiter, ManualClock, Timestamp, WhenFull};
 
@@ -92,11 +92,23 @@ pub fn at(seconds: u64) -> Timestamp {
 }
 
 /// Explores the model with at most `preemptions` involuntary switches on a path; all of them when `None`.
+///
+/// `LOOM_MORE_PREEMPTIONS` is added to that bound. What that asks for can take days: such a run of a model ends after
+/// `LOOM_MAX_SECONDS`, and says so.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let number = |name| std::env::var(name).ok().map(|number| number.parse().expect("a whole number"));
+    let bound = preemptions.map(|bound| bound + number("LOOM_MORE_PREEMPTIONS").unwrap_or(0));
+    let longest = number("LOOM_MAX_SECONDS").map(|seconds| Duration::from_secs(seconds as u64));
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
+    builder.preemption_bound = bound;
     builder.max_branches = 3_000;
+    builder.max_duration = longest;
+    let begun = Instant::now();
     builder.check(model);
+    if longest.is_some_and(|longest| begun.elapsed() >= longest) {
+        let most = bound.map_or("any number of".to_owned(), |bound| format!("at most {bound}"));
+        println!("stopped after {:?}, with paths of {most} preemptions left", begun.elapsed());
+    }
 }
 
 /// Runs `each` of the threads to its end and adds up what they admitted.

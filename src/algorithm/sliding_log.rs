@@ -165,7 +165,7 @@ struct Seen {
 impl LogRule {
     fn seen(&self, payload: u64, ring: Ring<'_>, now: u64) -> Seen {
         let head = self.head.get(payload);
-        let newest = ring.entry(self.wrapped(head + 2 * self.ring - 1 - ring.unstaged()));
+        let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.unstaged()));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
@@ -195,7 +195,7 @@ impl LogRule {
         inside
     }
 
-    /// A position below four laps as a head, which is below two.
+    /// A position as one that is two laps lower, unless it is below two.
     #[inline]
     fn wrapped(&self, position: u64) -> u64 {
         let laps = 2 * self.ring;

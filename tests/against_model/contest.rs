@@ -20,9 +20,10 @@ use tollgate::{
 };
 use tollgate_model::Answer;
 
+use crate::answers::{answer, nanos, same_answer, same_wait};
 use crate::doors::{Crowded, Door, Each, Keyed};
 use crate::limit::Kind;
-use crate::script::{Action, Case, KEYS, Line, Said, Script, UPTIME};
+use crate::script::{Action, Case, KEYS, Line, Said, Script};
 use crate::shared::Shared;
 
 /// Replays the case. `Ok(false)` when the engine refuses the limit; an error says where the two part.
@@ -231,33 +232,4 @@ fn same(line: &Line, said: Said) -> bool {
         (Said::TooLong { wait }, Said::TooLong { wait: found }) => same_wait(line.at, wait, found),
         (right, said) => right == said,
     }
-}
-
-fn same_answer(now: u64, right: Answer, found: Answer) -> bool {
-    Answer { retry_after_ns: None, reset_after_ns: 0, delay_ns: 0, ..right }
-        == Answer { retry_after_ns: None, reset_after_ns: 0, delay_ns: 0, ..found }
-        && right.retry_after_ns.is_some() == found.retry_after_ns.is_some()
-        && same_wait(now, right.retry_after_ns.unwrap_or(0), found.retry_after_ns.unwrap_or(0))
-        && same_wait(now, right.reset_after_ns, found.reset_after_ns)
-        && same_wait(now, right.delay_ns, found.delay_ns)
-}
-
-fn same_wait(now: u64, right: u64, found: u64) -> bool {
-    right == found || found == u64::MAX && now.saturating_add(right) > UPTIME
-}
-
-fn answer(decision: &Decision<'_>) -> Answer {
-    Answer {
-        allowed: decision.is_allowed(),
-        never: decision.is_never(),
-        limit: decision.limit(),
-        remaining: decision.remaining(),
-        retry_after_ns: decision.retry_after().map(nanos),
-        reset_after_ns: nanos(decision.reset_after()),
-        delay_ns: nanos(decision.delay()),
-    }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,7 +3,8 @@
 
 use tollgate_model::{Answer, Booking, Model, NoMeaning, Receipt, Reservation};
 
-use crate::script::{KEYS, Said, UPTIME};
+use crate::answers::UPTIME;
+use crate::script::{KEYS, Said};
 
 pub(crate) struct Ledger {
     model: Model,

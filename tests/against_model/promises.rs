@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tollgate::{GlobalLimiter, ManualClock, Timestamp};
 
+use crate::answers::UPTIME;
 use crate::config;
 use crate::draw::{self, SORTS, Sort};
 use crate::limit::Kind;
-use crate::script::{Action, Case, Script, UPTIME};
+use crate::script::{Action, Case, Script};
 
 /// Runs `judge` on cases of `sort` that the engine accepts.
 fn for_each(

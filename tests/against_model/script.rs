@@ -10,14 +10,12 @@ use std::time::Duration;
 use tollgate::{GlobalLimiter, ManualClock, Resolution};
 use tollgate_model::Answer;
 
+use crate::answers::UPTIME;
 use crate::ledger::Ledger;
 use crate::limit::{Limit, Unit};
 
 /// The keys of every case.
 pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
-
-/// The ten years that every accepted limit must run.
-pub(crate) const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
 const YEAR: u64 = UPTIME / 10;
 

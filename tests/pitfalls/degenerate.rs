@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Count, Error, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Algorithm, Count, Error, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 use crate::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
@@ -52,6 +52,27 @@ fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
                 assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(86_400)));
             }
         }
+    }
+}
+
+#[test]
+fn a_period_of_73_years_is_the_longest_and_the_error_names_it() {
+    const LONGEST: u64 = 2_305_843_009_213_693_951;
+    let rate = |nanos| Rate::new(1, Duration::from_nanos(nanos));
+    let build = |quota: Quota| GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
+    let windows: [fn(Rate) -> Quota; 3] = [
+        |rate| FixedWindow::new(rate).into(),
+        |rate| SlidingWindow::new(rate).into(),
+        |rate| SlidingLog::new(rate).into(),
+    ];
+    for window in windows {
+        let limiter = build(window(rate(LONGEST))).expect("the longest period that there is");
+        assert!(limiter.check().is_allowed());
+        let error = refusal(window(rate(LONGEST + 1)));
+        assert!(
+            matches!(error, Error::OutOfRange { field: "rate.period", max, .. } if max == LONGEST.into()),
+            "{error}"
+        );
     }
 }
 

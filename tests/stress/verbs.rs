@@ -16,6 +16,11 @@ use crate::crew::{Random, crew};
 const UNIT: u64 = 10_000;
 const ROOM: u64 = 12;
 const KEYS: u64 = 2;
+/// How long a thread goes on; longer, while it has done less than [`ENOUGH`], up to a hundred times that: on a busy machine or
+/// under a sanitizer.
+const WHILE: Duration = Duration::from_millis(400);
+/// How often a thread acts, and how often something comes back to it, at the least.
+const ENOUGH: u64 = 25;
 /// How much a thread keeps in its hands, undecided.
 const UNDECIDED: usize = 6;
 
@@ -36,11 +41,15 @@ struct Act {
 }
 
 /// What acted, and how often something came back.
-fn changing_minds(limiter: &Keyed, hand: usize, until: Instant, did: impl Fn()) -> (Vec<Act>, u64) {
-    let (mut acts, mut returned) = (Vec::new(), 0);
+fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u64) {
+    let (mut acts, mut returned, begun) = (Vec::new(), 0, Instant::now());
     let mut plans: Vec<(Act, Plan<'_>)> = Vec::new();
     let mut random = Random(hand as u64);
-    while Instant::now() < until {
+    let goes_on = |acts: &[Act], returned: u64| {
+        let is_too_little = (acts.len() as u64).min(returned) < ENOUGH;
+        begun.elapsed() < if is_too_little { 100 * WHILE } else { WHILE }
+    };
+    while goes_on(&acts, returned) {
         let (key, cost, now) = (random.below(KEYS), 1 + random.below(4), limiter.now());
         if random.below(3) == 0 {
             let patience = Duration::from_nanos(random.below(4 * ROOM * UNIT));
@@ -78,12 +87,16 @@ fn changing_minds(limiter: &Keyed, hand: usize, until: Instant, did: impl Fn()) 
 /// What the threads together did to a limiter, by key and time.
 fn acted(quota: Quota) -> Vec<Act> {
     let limiter = Limiter::builder(quota).max_keys(100).clock(SystemClock::new()).build().unwrap();
-    let until = Instant::now() + Duration::from_millis(400);
-    let all = crew(4, |hand| changing_minds(&limiter, hand.number, until, || hand.did()));
+    let all = crew(4, |hand| changing_minds(&limiter, hand.number, || hand.did()));
     let returned: u64 = all.iter().map(|(_, returned)| returned).sum();
     let mut acts: Vec<Act> = all.into_iter().flat_map(|(acts, _)| acts).collect();
     acts.sort_unstable();
-    assert!(returned >= 100 && acts.len() >= 100, "{returned} came back and {} acted", acts.len());
+    let enough = 4 * ENOUGH;
+    assert!(
+        returned >= enough && acts.len() as u64 >= enough,
+        "{returned} came back and {} acted",
+        acts.len()
+    );
     acts
 }
 

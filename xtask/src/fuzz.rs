@@ -1,44 +1,185 @@
-//! `cargo xtask fuzz`: every fuzz target, one after the other.
+//! `cargo xtask fuzz`: the fuzz targets, one after the other, with what each has done.
+//!
+//! libFuzzer says much and the end of it matters: what it prints is kept, a line of progress is shown now and then, and
+//! all of the end when something was found.
 
-use std::process::ExitCode;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::root;
-use crate::step::{Step, works};
+use crate::step::works;
 
-pub(crate) fn run(seconds: u64) -> ExitCode {
+/// How often progress is shown.
+const PACE: Duration = Duration::from_secs(10);
+
+/// How much of what libFuzzer said is shown when it found something: a panic, its case and its stack.
+const KEPT: usize = 120;
+
+/// Longer inputs are slow, and longer than any seed.
+const LONGEST: usize = 1024;
+
+/// What a run of a target came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    runs: u64,
+    seconds: u64,
+    /// The input of a finding, as libFuzzer names the file.
+    artifact: Option<String>,
+    /// Whether the run ended as it should.
+    ended: bool,
+}
+
+/// Fuzzes `only`, or every target, for so many seconds each.
+pub(crate) fn run(seconds: u64, only: Option<&str>) -> ExitCode {
+    match fuzz(seconds, only) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn fuzz(seconds: u64, only: Option<&str>) -> Result<bool, String> {
     if !works("cargo +nightly --version") {
-        eprintln!("Fuzzing needs a nightly toolchain: rustup toolchain install nightly");
-        return ExitCode::FAILURE;
+        return Err("fuzzing needs a nightly toolchain: rustup toolchain install nightly".into());
     }
     if !works("cargo fuzz --version") {
-        eprintln!("Fuzzing needs cargo-fuzz: cargo install cargo-fuzz --locked");
-        return ExitCode::FAILURE;
+        return Err("fuzzing needs cargo-fuzz: cargo install cargo-fuzz --locked".into());
     }
-    for target in targets() {
-        // What is found goes where git does not look; the seeds are only read.
-        let (found, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
-        if let Err(error) = std::fs::create_dir_all(root().join(&found)) {
-            eprintln!("{found}: {error}");
-            return ExitCode::FAILURE;
+    let mut targets = targets()?;
+    if let Some(only) = only {
+        if !targets.iter().any(|target| target == only) {
+            return Err(format!("{only} is no fuzz target: there are {}", targets.join(", ")));
         }
-        let limits = format!("-max_len=600 -max_total_time={seconds}");
-        let command = format!("cargo +nightly fuzz run {target} {found} {seeds} -- {limits}");
-        let step = Step::new("fuzz", &command);
-        if let (Err(reason), _) = step.run() {
-            eprintln!("{reason}: what libFuzzer printed above says how to repeat it");
-            return ExitCode::FAILURE;
+        targets.retain(|target| target == only);
+    }
+    let mut done = Vec::new();
+    for target in targets {
+        let outcome = fuzz_one(&target, seconds)?;
+        done.push((target, outcome));
+    }
+    println!("\n=== summary");
+    for (target, outcome) in &done {
+        println!("  {target:12} {}", summary(target, outcome));
+    }
+    Ok(done.iter().all(|(_, outcome)| outcome.ended))
+}
+
+fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {
+    // What is found goes where git does not look; the seeds are only read.
+    let (found, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
+    std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
+    let limits = format!("-max_len={LONGEST} -max_total_time={seconds} -timeout=20");
+    let command = format!("cargo +nightly fuzz run {target} {found} {seeds} -- {limits}");
+    println!("\n=== {target}: {command}");
+    let [program, arguments @ ..] = &command.split(' ').collect::<Vec<_>>()[..] else {
+        return Err("an empty command".into());
+    };
+    let child = Command::new(program).args(arguments).current_dir(root()).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| format!("{program} did not start: {error}"))?;
+    let said = child.stderr.take().ok_or("its output is not to be had")?;
+    let (mut outcome, mut kept, mut shown) = (Outcome::default(), VecDeque::new(), Instant::now());
+    for line in BufReader::new(said).split(b'\n') {
+        let line = line.map_err(|error| format!("its output cannot be read: {error}"))?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        outcome.hear(&line);
+        if line.starts_with('#') && shown.elapsed() >= PACE {
+            shown = Instant::now();
+            println!("{target}: {line}");
+        }
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(line);
+    }
+    let status = child.wait().map_err(|error| format!("{program} did not end: {error}"))?;
+    outcome.ended = status.success();
+    if !outcome.ended {
+        kept.iter().for_each(|line| println!("{line}"));
+    }
+    println!("=== {target}: {}", summary(target, &outcome));
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// Takes notice of what a line of libFuzzer's says.
+    fn hear(&mut self, line: &str) {
+        // `#1234  NEW    cov: ...`, and in the end `Done 1234 runs in 56 second(s)`.
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if let ["Done", runs, "runs", "in", seconds, ..] = words[..] {
+            self.runs = runs.parse().unwrap_or(self.runs);
+            self.seconds = seconds.parse().unwrap_or(self.seconds);
+        } else if let Some(runs) = words.first().and_then(|word| word.strip_prefix('#')?.parse().ok()) {
+            self.runs = runs;
+        } else if let Some((_, artifact)) = line.split_once("Test unit written to ") {
+            self.artifact = Some(artifact.trim().to_owned());
         }
     }
-    ExitCode::SUCCESS
+}
+
+fn summary(target: &str, outcome: &Outcome) -> String {
+    let Outcome { runs, seconds, artifact, ended } = outcome;
+    match artifact {
+        Some(artifact) => {
+            format!("FOUND after {runs} runs. To repeat it:\n    cargo +nightly fuzz run {target} {artifact}")
+        }
+        None if !ended => "FAILED to build or to run: see above".to_owned(),
+        None => format!("{runs} runs in {seconds} s, {} a second, no findings", runs / (*seconds).max(1)),
+    }
 }
 
 /// The names of the files in fuzz/fuzz_targets.
-fn targets() -> Vec<String> {
+fn targets() -> Result<Vec<String>, String> {
     let folder = root().join("fuzz/fuzz_targets");
-    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let files = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut targets: Vec<_> = files
         .filter_map(|file| file.ok()?.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
         .collect();
     targets.sort();
-    targets
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(lines: &[&str]) -> Outcome {
+        let mut outcome = Outcome::default();
+        lines.iter().for_each(|line| outcome.hear(line));
+        outcome
+    }
+
+    #[test]
+    fn what_libfuzzer_says_in_the_end_is_the_outcome() {
+        let outcome =
+            heard(&["INFO: seed corpus: files: 9", "#512\tNEW    cov: 7", "Done 1000 runs in 10 second(s)"]);
+        assert_eq!(outcome, Outcome { runs: 1000, seconds: 10, ..Outcome::default() });
+        let text = summary("spec", &Outcome { ended: true, ..outcome });
+        assert_eq!(text, "1000 runs in 10 s, 100 a second, no findings");
+    }
+
+    #[test]
+    fn a_finding_is_told_with_the_command_that_repeats_it() {
+        let outcome = heard(&[
+            "#77\tREDUCE cov: 7",
+            "artifact_prefix='fuzz/artifacts/spec/'; Test unit written to fuzz/artifacts/spec/crash-0a",
+        ]);
+        let text = summary("spec", &outcome);
+        assert!(text.starts_with("FOUND after 77 runs"), "{text}");
+        assert!(text.ends_with("cargo +nightly fuzz run spec fuzz/artifacts/spec/crash-0a"), "{text}");
+    }
+
+    #[test]
+    fn every_target_is_listed_in_the_package_and_has_seeds() {
+        let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("the package is there");
+        for target in targets().expect("the folder is there") {
+            assert!(manifest.contains(&format!("path = \"fuzz_targets/{target}.rs\"")), "{target}");
+            let seeds = std::fs::read_dir(root().join("fuzz/corpus").join(&target)).expect(&target);
+            assert!(seeds.count() > 0, "{target}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 //! ```text
 //! cargo xtask test                 everything that has to hold before a change goes in
 //! cargo xtask loom                 only the slot protocol under every interleaving
+//! cargo xtask sanitize             the engine's tests under the compiler's sanitizers
+//! cargo xtask mutants              changes the pure algorithms: some test must fail
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
@@ -10,10 +12,13 @@
 //! ```
 
 mod fuzz;
+mod mutants;
 mod orderings;
 mod replay_speed;
+mod sanitize;
 mod step;
 mod test;
+mod thorough;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,17 +32,34 @@ Tollgate's own commands.
       without warnings, and that the fuzz targets build (with a nightly toolchain).
       Stops at the first step that fails and says how to repeat it.
 
-  cargo xtask loom
-      Only the loom tests.
+  cargo xtask test --thorough
+      The same, then the tests that draw their cases with many more of them, the
+      stress tests again and again, the protocol's long scenarios and the loom
+      models as below. Takes hours.
+
+  cargo xtask loom [--thorough]
+      Only the loom tests; with --thorough, one preemption more in each than is
+      usual, for at most five minutes a model.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
       Weakens each ordering of the engine in turn, in a copy of the tree, and
       says which loom model caught it. Models that take longer than the limit
       (30 unless told otherwise) are left out. Takes an hour.
 
-  cargo xtask fuzz [--seconds N]
-      Runs every fuzz target for N seconds (60 unless told otherwise).
-      Needs a nightly toolchain and cargo-fuzz.
+  cargo xtask fuzz [--seconds N] [TARGET]
+      Runs every fuzz target, or this one, for N seconds (60 unless told
+      otherwise), and says how many inputs were tried, what was found and how to
+      repeat it. Needs a nightly toolchain and cargo-fuzz.
+
+  cargo xtask mutants [--shard K/N]
+      Changes the pure algorithms in every small way that cargo-mutants knows
+      and runs the tests that should notice. What they miss is in
+      mutants.out/missed.txt. Takes a day: a shard is a part of it.
+      Needs cargo-mutants.
+
+  cargo xtask sanitize
+      The engine's tests under AddressSanitizer, and those with threads under
+      ThreadSanitizer. Needs a nightly toolchain, with rust-src for the latter.
 
   cargo xtask replay-speed FILE [--runs N]
       Times `tollgate replay`, goaccess (if it is here) and `wc -l` on one access
@@ -52,13 +74,18 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["test"] => test::run(test::everything()),
+        ["test", "--thorough"] => test::run(thorough::everything()),
         ["loom"] => test::run(vec![test::loom()]),
+        ["loom", "--thorough"] => test::run(vec![thorough::loom()]),
+        ["sanitize"] => test::run(sanitize::everything()),
+        ["mutants", ref options @ ..] => test::run(mutants::everything(options)),
         ["mutate-orderings", ref options @ ..] => judged(orderings::run(options)),
-        ["fuzz"] => fuzz::run(60),
-        ["fuzz", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => fuzz::run(seconds),
+        ["fuzz"] => fuzz::run(60, None),
+        ["fuzz", "--seconds", seconds, ref target @ ..] if target.len() < 2 => match seconds.parse() {
+            Ok(seconds) if seconds > 0 => fuzz::run(seconds, target.first().copied()),
             _ => misunderstood(&format!("{seconds} is not a number of seconds")),
         },
+        ["fuzz", target] => fuzz::run(60, Some(target)),
         ["replay-speed", file] => judged(replay_speed::run(file, 11)),
         ["replay-speed", file, "--runs", runs] => match runs.parse() {
             Ok(runs) if runs > 0 => judged(replay_speed::run(file, runs)),

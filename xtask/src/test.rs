@@ -76,8 +76,13 @@ pub(crate) fn loom() -> Plan {
             "loom-tests/Cargo.toml does not exist: the loom tests must run, not be skipped",
         );
     }
-    let step = Step::new("loom", "cargo test --release --target-dir target").within("loom-tests");
-    Plan::Run(step.with("RUSTFLAGS", "--cfg loom"))
+    Plan::Run(loom_step("loom", ""))
+}
+
+/// The loom models, with these words to the test harness.
+pub(crate) fn loom_step(name: &'static str, words: &str) -> Step {
+    let command = format!("cargo test --release --target-dir target {words}");
+    Step::new(name, &command).within("loom-tests").with("RUSTFLAGS", "--cfg loom")
 }
 
 /// That the fuzz targets still build. Fuzzing itself needs nightly, which a fresh machine does not have.

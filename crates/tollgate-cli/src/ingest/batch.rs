@@ -12,7 +12,7 @@ use super::malformed::{Malformed, Refusal, SAMPLES, excerpt};
 
 /// What a record asks of the limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub enum Op {
     /// Decide, and charge when admitted.
     Check,
     /// Decide only.

@@ -11,7 +11,7 @@
 //! - [`detect`]: which of them a file needs;
 //! - [`source`] (files, standard input, gzip) and [`blocks`] (whole lines, about 256 KiB at a time);
 //! - [`in_order`] (batches by their numbers) and [`pipeline`]: parser threads on one side, the caller on the
-//!   other, records in input order.
+//!   other, records in input order; or [`text`], for what is in memory.
 //!
 //! Whatever the bytes are, a line is a record, ignored (blank, comment, header), or counted as malformed
 //! with its number and a reason. Nothing here panics because of what a file holds.
@@ -33,14 +33,17 @@ mod pipeline;
 mod source;
 #[cfg(test)]
 mod testing;
+mod text;
 mod time;
 mod totals;
 mod trace;
 
-pub(crate) use batch::{Op, Record};
+pub use batch::Op;
+pub(crate) use batch::{Batch, Record};
 pub(crate) use key::{KeyBy, Keyer, PrefixLen};
 pub(crate) use malformed::Malformed;
 pub(crate) use options::{Format, Options};
 pub(crate) use pipeline::read;
 pub(crate) use source::{Progress, Source};
+pub(crate) use text::text;
 pub(crate) use totals::Totals;

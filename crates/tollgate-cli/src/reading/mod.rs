@@ -122,7 +122,8 @@ impl Reading {
         self.files.iter().cloned().map(Source::of_argument).collect()
     }
 
-    fn options(&self) -> Options {
+    /// How to read them.
+    pub(crate) fn options(&self) -> Options {
         Options {
             format: self.format,
             key: self.key.clone(),

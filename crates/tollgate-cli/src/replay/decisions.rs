@@ -31,9 +31,14 @@ impl Decisions {
         } else {
             Box::new(File::create(path).map_err(Failure::writing(&what))?)
         };
+        Ok(Self::to(out, what, limits, files))
+    }
+
+    /// Writes to `out`, which messages call `what`.
+    pub(super) fn to(out: Box<dyn Write>, what: String, limits: &[String], files: &[String]) -> Self {
         let several = |names: &[String]| if names.len() > 1 { names.to_vec() } else { Vec::new() };
         let out = BufWriter::with_capacity(1 << 16, out);
-        Ok(Self { out, what, limits: several(limits), files: several(files) })
+        Self { out, what, limits: several(limits), files: several(files) }
     }
 
     /// Writes the line of one request.

@@ -21,6 +21,7 @@ mod page;
 mod state;
 mod table;
 mod tallies;
+mod watched;
 
 use std::cell::OnceCell;
 use std::io::{self, Write};
@@ -34,9 +35,11 @@ use course::Course;
 use decisions::Decisions;
 use gate::Gate;
 use limit::Limit;
+pub(crate) use outcome::GivenBack;
 use outcome::{Counts, Outcome};
 use state::Saved;
 use table::Table;
+pub(crate) use watched::watched;
 
 /// Runs the command.
 ///

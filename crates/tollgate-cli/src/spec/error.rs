@@ -6,7 +6,7 @@ use super::ALGORITHMS;
 
 /// A text that is no limit. Whoever reports it has the text, and shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadSpec {
+pub struct BadSpec {
     problem: String,
     example: &'static str,
 }

@@ -4,19 +4,69 @@ use std::fmt;
 
 use tollgate::{Count, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
-/// An algorithm with its settings: what a [`Quota`] is made from.
+/// An algorithm with its settings, as `--limit` has them: what a [`Quota`] is made from.
+///
+/// Read from text by [`FromStr`](std::str::FromStr), whose error, [`BadSpec`](crate::BadSpec), says which part is wrong
+/// and what would be right. Printed, it reads back as the same. Whether the engine accepts it, building a limiter tells.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_cli::Spec;
+///
+/// let spec: Spec = "token-bucket:60/min".parse()?;
+/// assert_eq!(spec.to_string(), "token-bucket:60/min,burst=60");
+/// # Ok::<(), tollgate_cli::BadSpec>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spec {
-    TokenBucket { rate: Rate, burst: u64, initial: u64 },
-    LeakyBucket { rate: Rate, capacity: u64, queue: bool },
-    FixedWindow { rate: Rate, count: Count },
-    SlidingWindow { rate: Rate, subwindows: Option<u32>, count: Count },
-    SlidingLog { rate: Rate, count: Count },
+pub enum Spec {
+    /// `token-bucket`.
+    TokenBucket {
+        /// Tokens a period.
+        rate: Rate,
+        /// What a full bucket holds: as many as the rate's unless told otherwise.
+        burst: u64,
+        /// What it holds at the first record: a burst unless told otherwise.
+        initial: u64,
+    },
+    /// `leaky-bucket`.
+    LeakyBucket {
+        /// Units that leak out a period.
+        rate: Rate,
+        /// What the bucket holds.
+        capacity: u64,
+        /// Whether requests are told when to depart.
+        queue: bool,
+    },
+    /// `fixed-window`.
+    FixedWindow {
+        /// Requests a window.
+        rate: Rate,
+        /// Which requests count.
+        count: Count,
+    },
+    /// `sliding-window`.
+    SlidingWindow {
+        /// Requests a window.
+        rate: Rate,
+        /// Into how many the window is divided; without it the estimate of two windows is used.
+        subwindows: Option<u32>,
+        /// Which requests count.
+        count: Count,
+    },
+    /// `sliding-log`.
+    SlidingLog {
+        /// Requests a window.
+        rate: Rate,
+        /// Which requests count.
+        count: Count,
+    },
 }
 
 impl Spec {
     /// What the engine enforces.
-    pub(crate) fn quota(self) -> Quota {
+    #[must_use]
+    pub fn quota(self) -> Quota {
         match self {
             Self::TokenBucket { rate, burst, initial } if initial == burst => {
                 TokenBucket::new(rate).burst(burst).into()

@@ -19,8 +19,8 @@ use std::str::FromStr;
 
 use tollgate::{Count, Rate};
 
-pub(crate) use error::BadSpec;
-pub(crate) use limit::Spec;
+pub use error::BadSpec;
+pub use limit::Spec;
 pub(crate) use period::period;
 pub(crate) use refusal::refusal;
 

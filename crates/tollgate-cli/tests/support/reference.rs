@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate::{Count, GlobalLimiter, ManualClock, Rate, Resolution};
+use tollgate_cli::Spec;
 use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
-
-#[allow(dead_code, unused_imports, reason = "not everything of the binary's own module is needed here")]
-#[path = "../../src/spec/mod.rs"]
-mod spec;
-
-use spec::Spec;
 
 /// The model of one limit, which begins at the first record.
 pub(crate) struct Reference {

@@ -1,0 +1,103 @@
+//! Any bytes as a log, read by any options: nothing panics, and every line is accounted for.
+//!
+//! The first line is the command line, the rest the log:
+//!
+//! ```text
+//!   --format json --cost-field n
+//!   {"time":1455944445,"ip":"192.0.2.7","n":3}
+//! ```
+
+#![no_main]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use libfuzzer_sys::fuzz_target;
+use tollgate_cli::probe::{Log, Op, Reader, Request};
+
+fuzz_target!(|bytes: &[u8]| {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let Ok(words) = std::str::from_utf8(&bytes[..end]) else { return };
+    let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+    let text = bytes.get(end + 1..).unwrap_or_default();
+
+    let Some(reader) = reader(&words) else { return };
+    let whole = reader.log(text, text.len());
+    // As two blocks, cut where the bytes say.
+    let cut = bytes.iter().fold(0, |sum: usize, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    assert_eq!(reader.log(text, cut % (text.len() + 1)), whole);
+
+    let Ok(log) = whole else { return };
+    accounts_for_every_line(&log, text);
+    reads_the_same_as_a_trace(&log);
+});
+
+thread_local! {
+    /// The readers of command lines seen before: to read words takes ten times as long as to read a log.
+    static READERS: RefCell<HashMap<String, Option<Rc<Reader>>>> = RefCell::default();
+}
+
+/// Keeps the map small.
+const MOST_READERS: usize = 1 << 10;
+
+fn reader(words: &[&str]) -> Option<Rc<Reader>> {
+    READERS.with_borrow_mut(|readers| {
+        if readers.len() == MOST_READERS {
+            readers.clear();
+        }
+        readers.entry(words.join(" ")).or_insert_with(|| Reader::new(words).ok().map(Rc::new)).clone()
+    })
+}
+
+fn accounts_for_every_line(log: &Log, text: &[u8]) {
+    let Log { lines, malformed, without_key, ref requests } = *log;
+    let ends = text.iter().filter(|&&byte| byte == b'\n').count();
+    let unended = text.last().is_some_and(|&byte| byte != b'\n');
+    assert_eq!(lines, ends as u64 + u64::from(unended));
+    assert!(requests.len() as u64 + malformed <= lines, "{log:?}");
+    assert!(without_key <= requests.len() as u64 + malformed, "{log:?}");
+    let mut before = 0;
+    for request in requests {
+        assert!((before + 1..=lines).contains(&request.line), "{request:?}");
+        assert!(!request.key.is_empty(), "{request:?}");
+        before = request.line;
+    }
+}
+
+/// The requests, written as a trace, are read as they are.
+fn reads_the_same_as_a_trace(log: &Log) {
+    let requests = log.requests.iter().filter(|request| std::str::from_utf8(&request.key).is_ok());
+    let (mut trace, mut expected) = (String::new(), Vec::new());
+    for (line, request) in (1..).zip(requests) {
+        trace.push_str(&line_of(request));
+        expected.push(Request { line, ..request.clone() });
+    }
+    let reader = reader(&["--format", "trace"]).expect("a format is named");
+    let again = reader.log(trace.as_bytes(), trace.len());
+    assert_eq!(again.expect("a trace").requests, expected, "{trace}");
+}
+
+fn line_of(request: &Request) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("a trace is text");
+    let mut object = serde_json::json!({"t_ns": request.t_ns, "key": text(&request.key)});
+    let op = match request.op {
+        Op::Check => "check",
+        Op::Peek => "peek",
+        Op::Refund => "refund",
+        Op::Reserve => "reserve",
+        Op::Cancel => "cancel",
+        Op::Reset => "reset",
+    };
+    object["op"] = op.into();
+    if request.op != Op::Cancel {
+        object["cost"] = request.cost.into();
+    }
+    if request.op == Op::Reserve {
+        object["max_wait_ns"] = request.max_wait_ns.into();
+    }
+    if !request.id.is_empty() {
+        object["id"] = text(&request.id).into();
+    }
+    object.to_string() + "\n"
+}

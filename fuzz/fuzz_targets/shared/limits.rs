@@ -1,0 +1,65 @@
+//! Limits out of bytes: every algorithm, small numbers as likely as large ones.
+
+use arbitrary::Arbitrary;
+use tollgate::Count;
+
+use crate::limit::{Kind, Limit};
+
+/// Any limit, which the engine may refuse.
+#[derive(Arbitrary, Debug)]
+pub(crate) struct AnyLimit {
+    kind: AnyKind,
+    count: Number,
+    period: Number,
+}
+
+/// A number, small ones as likely as large ones.
+#[derive(Arbitrary, Debug)]
+pub(crate) struct Number {
+    digits: u64,
+    bits: u8,
+}
+
+#[derive(Arbitrary, Debug)]
+enum AnyKind {
+    TokenBucket { burst: Number, initial: Option<u8> },
+    Meter { capacity: Number },
+    Queue { capacity: Number },
+    Fixed { all: bool },
+    Sliding { all: bool },
+    SubWindows { k: u8, all: bool },
+    Log { all: bool },
+}
+
+/// A log of more takes long to fill and shows nothing new.
+const LONGEST_LOG: u64 = 1 << 10;
+
+impl Number {
+    pub(crate) fn value(&self) -> u64 {
+        self.digits >> (self.bits % 64)
+    }
+}
+
+impl AnyLimit {
+    pub(crate) fn limit(&self) -> Limit {
+        let count = |all| if all { Count::All } else { Count::Allowed };
+        let kind = match self.kind {
+            AnyKind::TokenBucket { ref burst, initial } => {
+                let burst = burst.value();
+                let share = |share: u8| (u128::from(burst) * u128::from(share) / 255) as u64;
+                Kind::TokenBucket { burst, initial: initial.map(share) }
+            }
+            AnyKind::Meter { ref capacity } => Kind::Meter { capacity: capacity.value() },
+            AnyKind::Queue { ref capacity } => Kind::Queue { capacity: capacity.value() },
+            AnyKind::Fixed { all } => Kind::Fixed { count: count(all) },
+            AnyKind::Sliding { all } => Kind::Sliding { count: count(all) },
+            AnyKind::SubWindows { k, all } => Kind::SubWindows { k: u32::from(k % 26), count: count(all) },
+            AnyKind::Log { all } => Kind::Log { count: count(all) },
+        };
+        let mut limit = Limit { kind, count: self.count.value(), period: self.period.value() };
+        if let Kind::Log { .. } = limit.kind {
+            limit.count %= LONGEST_LOG;
+        }
+        limit
+    }
+}

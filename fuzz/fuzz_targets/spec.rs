@@ -1,0 +1,45 @@
+//! Any text as a limit: an error that says something, or a limit that prints as it reads and can be put in force.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollgate::{Limiter, Quota};
+use tollgate_cli::{Spec, probe};
+
+/// What the limit is tried on: a check, one that is refused by most, and a wait.
+const TRACE: &str = "\
+{\"t_ns\":1700000000000000000,\"key\":\"a\"}
+{\"t_ns\":1700000000000000001,\"key\":\"a\",\"cost\":18446744073709551615}
+{\"t_ns\":1700000001000000000,\"key\":\"a\",\"cost\":2}
+";
+
+/// A limiter of more memory says nothing new about the text.
+const MOST_MEMORY: usize = 1 << 26;
+
+fuzz_target!(|text: &str| {
+    let spec: Spec = match text.parse() {
+        Ok(spec) => spec,
+        Err(error) => {
+            let said = format!("{error}");
+            let (_, example) = said.rsplit_once("(e.g. ").expect("an error shows what would be right");
+            assert!(example.trim_end_matches(')').parse::<Spec>().is_ok(), "{said}");
+            return;
+        }
+    };
+    let printed = spec.to_string();
+    assert_eq!(printed.parse::<Spec>().ok(), Some(spec), "{text:?} prints as {printed:?}");
+    let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(8).memory();
+    if memory.as_ref().is_ok_and(|memory| *memory > MOST_MEMORY) {
+        return;
+    }
+    match probe::replay(spec, 8, TRACE.as_bytes()) {
+        Ok(told) => {
+            assert!(memory.is_ok(), "{printed}: refused, and then accepted");
+            assert!(told.iter().all(|told| told.decision.starts_with("{\"line\":")), "{told:?}");
+        }
+        Err(said) => {
+            assert!(memory.is_err(), "{printed}: accepted, and then refused: {said}");
+            assert!(said.starts_with(&format!("the limit {printed}: ")), "{said}");
+        }
+    }
+});

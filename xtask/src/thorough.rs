@@ -1,0 +1,30 @@
+//! `--thorough`: what everything runs, and then longer.
+
+use crate::step::Step;
+use crate::test::{self, Plan};
+
+/// Cases of each test that draws them.
+const CASES: &str = "20000";
+
+/// How often the stress tests are run, one run after the other.
+const ROUNDS: usize = 5;
+
+/// All usual steps, then the long ones.
+pub(crate) fn everything() -> Vec<Plan> {
+    let mut plans = test::everything();
+    let drawn = "cargo test --release --test against_model --test reconfigure --test save";
+    plans.push(Plan::Run(Step::new("more cases", drawn).with("PROPTEST_CASES", CASES)));
+    let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test stress"));
+    plans.extend((0..ROUNDS).map(stress));
+    let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
+    plans.push(Plan::Run(Step::new("protocol", protocol)));
+    plans.push(loom());
+    plans
+}
+
+/// The loom models with one preemption more, each for five minutes at the most.
+pub(crate) fn loom() -> Plan {
+    // Shown is which models were stopped.
+    let step = test::loom_step("loom, longer", "-- --show-output");
+    Plan::Run(step.with("LOOM_MORE_PREEMPTIONS", "1").with("LOOM_MAX_SECONDS", "300"))
+}
