@@ -4,14 +4,18 @@
 //! cargo xtask test                 everything that has to hold before a change goes in
 //! cargo xtask loom                 only the slot protocol under every interleaving
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
+//! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask help                 this, in other words
 //! ```
 
+mod breaks;
 mod fuzz;
 mod orderings;
 mod step;
 mod test;
+mod tree;
+mod trial;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +37,11 @@ Tollgate's own commands.
       says which loom model caught it. Models that take longer than the limit
       (30 unless told otherwise) are left out. Takes an hour.
 
+  cargo xtask break [--only NAME] [--list]
+      Breaks the engine in each way that breaks/ describes, in a copy of the
+      tree, and runs the test that must fail. A break that survives is a
+      failure. Takes ten minutes; --only takes those with NAME in their name.
+
   cargo xtask fuzz [--seconds N]
       Runs every fuzz target for N seconds (60 unless told otherwise).
       Needs a nightly toolchain and cargo-fuzz.
@@ -47,6 +56,10 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::everything()),
         ["loom"] => test::run(vec![test::loom()]),
         ["mutate-orderings", ref options @ ..] => orderings::run(options).unwrap_or_else(|why| {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }),
+        ["break", ref options @ ..] => breaks::run(options).unwrap_or_else(|why| {
             eprintln!("{why}");
             ExitCode::from(2)
         }),
