@@ -183,29 +183,10 @@ fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
     });
 }
 
-/// Y comes for the first time to a slot whose owner owes all, and is forgiven meanwhile: only Y's own word may refuse Y,
-/// not the one that was there before.
-#[test]
-fn a_refusal_does_not_speak_of_the_owner_before() {
-    explore(Some(2), || {
-        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
-        assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
-        clock.set(at(1));
-        // X owes all again; Z's slot has run out.
-        assert!(limiter.check_n(&X, 2).is_allowed());
-        let forgiven = limiter.clone();
-        let forgiven: Run = Box::new(move || {
-            forgiven.reset(&X);
-            u64::from(forgiven.check(&Y).is_allowed())
-        });
-        assert_eq!(admitted([check(&limiter, &[Y], Y), forgiven]), 2, "Y has two, and there is room for it");
-    });
-}
-
 /// Y comes back to its slot while W takes it and owes all: W's word refuses nobody but W.
 #[test]
 fn a_refusal_does_not_speak_of_the_owner_after() {
-    explore(Some(2), || {
+    explore(Some(3), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check(&Y).is_allowed() && limiter.check(&Z).is_allowed());
         clock.set(at(1));
