@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::{
-    Identity, Inherit, Key, Limiter, ManualClock, Quota, Rate, SlidingLog, Timestamp, TokenBucket,
+    Identity, Inherit, Key, Limiter, ManualClock, Quota, Rate, SlidingLog, Timestamp, TokenBucket, WhenFull,
 };
 
 use crate::every;
@@ -168,6 +168,30 @@ fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen()
     };
     let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
     assert!(stalled && admitted, "two units of three were taken, at most");
+}
+
+/// A key is inserted in one slot while another insertion of it stalls that has chosen another. Only the header can tell.
+#[test]
+fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
+    let quota = TokenBucket::new(Rate::per_hour(5));
+    for first in 200..210 {
+        let hooked = Hooked::default();
+        let builder = Limiter::<Placed, Quota>::builder(quota.into()).max_keys(1).when_full(WhenFull::Deny);
+        let limiter = Rc::new(builder.clock(hooked.clone()).build().unwrap());
+        assert!(limiter.check(&Placed(first)).is_allowed());
+        let others = 300..314;
+        assert!(others.clone().all(|other| limiter.check_n(&Placed(other), 5).is_allowed()), "15 slots");
+        // The first has run out at this very moment: there is its slot, until the others owe as little.
+        hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
+        let same = limiter.clone();
+        let meddle = move || {
+            assert!(others.clone().all(|other| same.reset(&Placed(other))));
+            assert!(same.check(&KEY).is_allowed());
+        };
+        let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
+        assert!(stalled, "an insertion reads the clock after its scan");
+        assert_eq!(1 + u64::from(admitted) + drained(&limiter), 5, "beside {first}");
+    }
 }
 
 /// A thread that never comes back stops nobody, not even the sweep, which leaves the clearing to a later call.

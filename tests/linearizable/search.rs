@@ -62,26 +62,27 @@ enum Step {
 }
 
 impl Search<'_> {
-    fn go_on(&mut self, order: &mut Vec<usize>) -> Verdict {
+    fn go_on(&mut self, order: &mut Vec<(usize, u64)>) -> Verdict {
         if order.len() == self.history.len() {
             return Verdict::Explained;
         }
-        let done = order.iter().fold(0_u64, |done, call| done | 1 << call);
+        let done = order.iter().fold(0_u64, |done, (call, _)| done | 1 << call);
         let memory = self.replay(order).memory();
         if !self.tried.insert((done, memory)) {
             return Verdict::Unexplained;
         }
         let left = || (0..self.history.len()).filter(|call| done >> call & 1 == 0);
         let first_return = left().map(|call| self.history[call].returned).min().unwrap_or(u64::MAX);
-        let next: Vec<usize> = left().filter(|&call| self.history[call].began < first_return).collect();
+        let next = left().filter(|&call| self.history[call].began < first_return);
+        let next: Vec<(usize, u64)> = next.flat_map(|call| self.times(call)).collect();
         let mut best = Verdict::Unexplained;
-        for call in next {
-            let step = self.replay(order).step(self.limit, self.history, call);
+        for (call, now) in next {
+            let step = self.replay(order).step(self.limit, self.history, call, now);
             let verdict = match step {
                 Step::Disagrees => continue,
                 Step::GaveBackLess => Verdict::ExplainedSoFar,
                 Step::Agrees | Step::AgreesIdly => {
-                    order.push(call);
+                    order.push((call, now));
                     let verdict = self.go_on(order);
                     order.pop();
                     let in_parts =
@@ -101,12 +102,25 @@ impl Search<'_> {
         best
     }
 
+    /// The times at which a call may count: its own. An admission of a log may also carry the time of another that wanted the
+    /// same place in the ring and did not get it: no earlier than its own, so this errs by refusing (see `src/ring.rs`).
+    fn times(&self, number: usize) -> Vec<(usize, u64)> {
+        let call = &self.history[number];
+        let mut times = vec![(number, call.now)];
+        if self.limit.is_log() && matches!(call.said, Said::Told(Told { allowed: true, .. })) {
+            let others =
+                self.history.iter().filter(|other| other.began < call.returned && other.now > call.now);
+            times.extend(others.map(|other| (number, other.now)));
+        }
+        times
+    }
+
     /// The model after these calls, of which it said what was said.
-    fn replay(&self, order: &[usize]) -> State {
+    fn replay(&self, order: &[(usize, u64)]) -> State {
         let model = self.limit.model(self.resolution);
         let mut state = State { model, receipts: self.history.iter().map(|_| None).collect() };
-        for &call in order {
-            state.step(self.limit, self.history, call);
+        for &(call, now) in order {
+            state.step(self.limit, self.history, call, now);
         }
         state
     }
@@ -118,22 +132,20 @@ impl State {
         receipts.fold(format!("{:?}", self.model), |all, charged| all + charged)
     }
 
-    fn step(&mut self, limit: &Limit, history: &[Call], number: usize) -> Step {
+    fn step(&mut self, limit: &Limit, history: &[Call], number: usize, now: u64) -> Step {
         let call = &history[number];
         let before = format!("{:?}", self.model);
         let agrees = match (call.act, call.said) {
-            (Act::Peek(cost), Said::Told(told)) => {
-                told == Told::of(limit, &self.model.peek(KEY, call.now, cost))
-            }
+            (Act::Peek(cost), Said::Told(told)) => told == Told::of(limit, &self.model.peek(KEY, now, cost)),
             (Act::Check(cost), Said::Told(told)) => {
-                let (answer, receipt) = self.model.admit(KEY, call.now, cost);
+                let (answer, receipt) = self.model.admit(KEY, now, cost);
                 self.receipts[number] = receipt.map(|receipt| (receipt, format!("{:?}", self.model)));
                 told == Told::of(limit, &answer)
             }
             (Act::Refund(of), Said::Back(units)) => {
                 // It was admitted before it could be refunded, and by the same thread.
                 let Some((receipt, _)) = self.receipts[of].take() else { return Step::Disagrees };
-                let right = self.model.refund(receipt, call.now);
+                let right = self.model.refund(receipt, now);
                 if units < right {
                     return Step::GaveBackLess;
                 }
