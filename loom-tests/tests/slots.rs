@@ -8,6 +8,8 @@ use tollgate::{Rate, TokenBucket, WhenFull};
 const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
 /// One token a second, one at most.
 const ONE: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(1);
+/// A fourth key.
+const W: Named = Named::new(3);
 
 /// Checks `keys` in order, and counts those of `counted` that were admitted.
 fn check(limiter: &Shared<TokenBucket>, keys: &'static [Named], counted: Named) -> Run {
@@ -156,5 +158,43 @@ fn a_reset_forgives_once() {
         });
         let threads = [check(&limiter, &[X, X], X), forgive];
         assert!(admitted(threads) <= 1);
+    });
+}
+
+/// A charge of X, read while the slot was X's, meets the very same word under the slot's third owner. It is not X's: or X
+/// would be admitted once for it, and once more in the slot that empties meanwhile.
+#[test]
+fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
+    explore(Some(2), || {
+        let (limiter, clock) = limiter(ONE, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        clock.set(at(1));
+        assert!(limiter.check(&W).is_allowed());
+        let others = limiter.clone();
+        let others: Run = Box::new(move || {
+            for key in [Y, Z] {
+                let _ = others.check(&key);
+                others.reset(&key);
+            }
+            others.reset(&W);
+            u64::from(others.check(&X).is_allowed())
+        });
+        assert_eq!(admitted([check(&limiter, &[X], X), others]), 1, "X is admitted once at one moment");
+    });
+}
+
+/// Y comes back to its slot while W takes it and owes all: W's word refuses nobody but W.
+#[test]
+fn a_refusal_does_not_speak_of_the_owner_after() {
+    explore(Some(3), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&Y).is_allowed() && limiter.check(&Z).is_allowed());
+        clock.set(at(1));
+        let taker = limiter.clone();
+        let taker: Run = Box::new(move || {
+            assert!(taker.check_n(&W, 2).is_allowed());
+            0
+        });
+        assert_eq!(admitted([check(&limiter, &[Y], Y), taker]), 1, "there is room for both");
     });
 }

@@ -149,6 +149,21 @@ mod tests {
     }
 
     #[test]
+    fn long_keys_that_begin_alike_have_names_of_their_own() {
+        for trusted in [false, true] {
+            let identity = Identity::random(trusted);
+            let keys = (8..200).map(|len| identity.bytes(&vec![b'a'; len]));
+            let ends =
+                (0..=255).map(|last| identity.bytes(&[b"a longer key"[..].to_vec(), vec![last]].concat()));
+            let mut names: Vec<u64> = keys.chain(ends).collect();
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all);
+        }
+    }
+
+    #[test]
     fn every_limiter_has_its_own_secret() {
         let (one, other) = (Identity::random(false), Identity::random(false));
         assert_ne!(one.short(1), other.short(1));

@@ -337,6 +337,8 @@ impl<'a> View<'a> {
         let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
             Verdict::Allow(payload) => (true, payload),
             Verdict::DenyAndCount(payload) => (false, payload),
+            // A refusal stands only while the slot does: its next owner may have written the ring that was just read.
+            Verdict::Deny if !slot.is_still(word) => return None,
             Verdict::Deny => {
                 if left == OWED {
                     self.table.events(ask.name).turned_away();

@@ -40,7 +40,7 @@ impl Key for Nth {
 }
 
 /// How many units a test may see charged twice: a thread that is suspended right after a charge, until its key has moved
-/// and its old slot is another's, cannot tell that it has paid. (It is in `docs/design.md`, and errs by refusing.)
+/// and its old slot is another's, cannot tell that it has paid. (It is in `docs/correctness.md`, and errs by refusing.)
 pub(crate) const CHARGED_TWICE: u64 = 5;
 
 /// Each key was admitted its limit, and none more.

@@ -97,3 +97,18 @@ fn what_happens_when_the_table_is_full_is_chosen_and_counted() {
         }
     }
 }
+
+/// A flood of new keys takes no slot from those that owe more than half, and costs them nothing.
+#[test]
+fn a_key_that_owes_more_than_half_keeps_its_slot() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_day(4)), 1, WhenFull::Share);
+    let owners: Vec<u64> = (0..200).filter(|key| limiter.check_n(key, 3).is_allowed()).collect();
+    assert!((15..=60).contains(&owners.len()), "{} keys have slots", owners.len());
+    assert!(
+        (200..400).filter(|key| limiter.check(key).is_allowed()).count() > 0,
+        "others share an allowance"
+    );
+    assert_eq!(limiter.stats().handed_over, 0);
+    assert!(owners.iter().all(|owner| limiter.check(owner).is_allowed()), "one unit is left to each");
+    assert!(!owners.iter().any(|owner| limiter.check(owner).is_allowed()), "and no more");
+}

@@ -6,11 +6,13 @@
 //! cargo xtask sanitize             the engine's tests under the compiler's sanitizers
 //! cargo xtask mutants              changes the pure algorithms: some test must fail
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
+//! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
 //! cargo xtask help                 this, in other words
 //! ```
 
+mod breaks;
 mod fuzz;
 mod mutants;
 mod orderings;
@@ -19,6 +21,8 @@ mod sanitize;
 mod step;
 mod test;
 mod thorough;
+mod tree;
+mod trial;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +49,11 @@ Tollgate's own commands.
       Weakens each ordering of the engine in turn, in a copy of the tree, and
       says which loom model caught it. Models that take longer than the limit
       (30 unless told otherwise) are left out. Takes an hour.
+
+  cargo xtask break [--only NAME] [--list]
+      Breaks the engine in each way that breaks/ describes, in a copy of the
+      tree, and runs the test that must fail. A break that survives is a
+      failure. Takes ten minutes; --only takes those with NAME in their name.
 
   cargo xtask fuzz [--seconds N] [TARGET]
       Runs every fuzz target, or this one, for N seconds (60 unless told
@@ -80,6 +89,7 @@ fn main() -> ExitCode {
         ["sanitize"] => test::run(sanitize::everything()),
         ["mutants", ref options @ ..] => test::run(mutants::everything(options)),
         ["mutate-orderings", ref options @ ..] => judged(orderings::run(options)),
+        ["break", ref options @ ..] => judged(breaks::run(options)),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", "--seconds", seconds, ref target @ ..] if target.len() < 2 => match seconds.parse() {
             Ok(seconds) if seconds > 0 => fuzz::run(seconds, target.first().copied()),

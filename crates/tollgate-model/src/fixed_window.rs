@@ -91,7 +91,8 @@ impl Rule for FixedWindow {
     fn refunded(&self, window: &Window, charge: &Charge<'_, Window>, now: u64) -> (Window, u64) {
         let Window { index, count } = self.at(window, now);
         let back = if index == charge.after.index { charge.cost.min(count) } else { 0 };
-        (Window { index, count: count - back }, back)
+        // What gives nothing back leaves the key's time where it is.
+        if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One state for each key.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use crate::fixed_window::FixedWindow;
 use crate::inherit::Debt;
@@ -100,6 +101,13 @@ impl Model {
     }
 }
 
+/// What is remembered of each key that was seen: two models of one algorithm that say the same answer the same for ever.
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.keys.fmt(f)
+    }
+}
+
 /// The states of no key yet.
 fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
     match algorithm {
@@ -137,6 +145,7 @@ trait Keys {
     fn reset(&mut self, key: &str);
     fn debts(&self, now: u64) -> Debts;
     fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64);
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
 /// What all keys owe at one moment.
@@ -221,6 +230,11 @@ impl<R: Rule> Keys for States<R> {
         };
         let states = debts.keys.iter().map(|(key, &debt)| (key.clone(), owing(debt))).collect();
         (self.unseen, self.states) = (owing(debts.unseen), states);
+    }
+
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ordered: BTreeMap<_, _> = self.states.iter().collect();
+        f.debug_map().entries(ordered).finish()
     }
 }
 

@@ -11,6 +11,8 @@
 //!
 //! Remaining and reset always describe the state *after* the request, and so does the wait.
 
+use std::fmt;
+
 use crate::inherit::Debt;
 use crate::reservation::Place;
 use crate::{Answer, NoMeaning};
@@ -20,7 +22,7 @@ use crate::{Answer, NoMeaning};
 /// `admitted`, `refused`, `retry_after`, `refunded` and `reserved` are only ever asked about costs from 1 to the limit.
 pub(crate) trait Rule {
     /// What is remembered of a key.
-    type State: Clone + Send + Sync + 'static;
+    type State: Clone + fmt::Debug + Send + Sync + 'static;
 
     /// The most that can ever be admitted at once.
     fn limit(&self) -> u64;

@@ -151,14 +151,15 @@ impl Rule for SlidingWindow {
     }
 
     /// Taken off the window that was charged, as long as it counts: the current one or the previous one.
-    fn refunded(&self, windows: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
-        let mut windows = self.at(windows, now);
+    fn refunded(&self, seen: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
+        let mut windows = self.at(seen, now);
         let back = match windows.index.checked_sub(charge.after.index) {
             Some(0) => taken_off(&mut windows.current, charge.cost),
             Some(1) => taken_off_closed(&mut windows.previous, charge.cost, self.granule, self.ceiling),
             _ => 0,
         };
-        (windows, back)
+        // What gives nothing back leaves the key's time where it is.
+        if back == 0 { (*seen, 0) } else { (windows, back) }
     }
 }
 

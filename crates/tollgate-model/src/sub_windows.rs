@@ -138,15 +138,16 @@ impl Rule for SubWindows {
     }
 
     /// Taken off the sub-window that was charged, as long as it counts.
-    fn refunded(&self, counts: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
-        let mut counts = self.at(counts, now);
+    fn refunded(&self, seen: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
+        let mut counts = self.at(seen, now);
         let age = counts.index.checked_sub(charge.after.index).and_then(|age| usize::try_from(age).ok());
         let back = match age.and_then(|age| counts.counts.get_mut(age)) {
             None => 0,
             Some(count) if age == Some(0) => taken_off(count, charge.cost),
             Some(count) => taken_off_closed(count, charge.cost, self.granule, self.ceiling),
         };
-        (counts, back)
+        // What gives nothing back leaves the key's time where it is.
+        if back == 0 { (seen.clone(), 0) } else { (counts, back) }
     }
 }
 

@@ -17,7 +17,7 @@
 //! promise in some scenario.
 //!
 //! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the tests demand that it
-//! still does: a repair shows by a test that fails. `docs/design.md` has the findings in words.
+//! still does: a repair shows by a test that fails. `docs/correctness.md` has the findings in words.
 //!
 //! Not in the model: the log's ring, several versions of a quota, guards of what is in flight, looks at several limits,
 //! saving. States are told apart by 64-bit hashes: of ten million states two coincide with a chance of three in a

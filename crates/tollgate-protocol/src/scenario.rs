@@ -105,7 +105,7 @@ const NOW: u8 = 10;
 const PARTED_TWICE: &str = "a word at rest does not count";
 
 /// The word of a claim, not yet committed, is the same as that of a slot that was held two owners ago: so a refund lowers
-/// it. `docs/design.md` knows of this, but thinks that it takes a second refund.
+/// it. `docs/correctness.md` knows of this, but thinks that it takes a second refund.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 
 /// What follows from `PARTED_TWICE`: a claim of such a slot looks committed before it is, and what was charged to it is

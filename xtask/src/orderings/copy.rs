@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::ledger::Site;
+use crate::tree::mirror;
 
 /// The environment variable that says what to weaken.
 pub(super) const VARIABLE: &str = "TOLLGATE_WEAKEN";
@@ -41,7 +42,7 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
         fs::remove_dir_all(&copy)?;
     }
     for folder in ["src", "docs", "loom-tests/src", "loom-tests/tests"] {
-        copy_folder(&root.join(folder), &copy.join(folder))?;
+        mirror(&root.join(folder), &copy.join(folder))?;
     }
     for file in ["README.md", "loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {
         if root.join(file).exists() {
@@ -58,16 +59,6 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
     let sync = copy.join("src/sync.rs");
     fs::write(&sync, fs::read_to_string(&sync)? + WEAKENED)?;
     Ok(copy)
-}
-
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() { copy_folder(&from, &to)? } else { fs::copy(&from, &to).map(drop)? }
-    }
-    Ok(())
 }
 
 /// The manifest without the workspace's other members, and without what only the members' tests need.

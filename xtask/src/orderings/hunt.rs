@@ -1,15 +1,15 @@
 //! Goes through all weakenings, and says for each which model caught it.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ledger::{Ledger, Site};
-use super::models::{Model, Outcome};
+use super::models::Model;
 use super::{copy, models};
-use crate::root;
+use crate::trial::Outcome;
+use crate::{root, tree};
 
 /// A weakening to try.
 struct Weakening<'s> {
@@ -39,11 +39,7 @@ const LEAST: Duration = Duration::from_secs(5);
 /// Weakens `sites`. Models that take longer than `limit` are left out.
 pub(super) fn run(ledger: &Ledger, sites: &[&Site], limit: Duration) -> Result<ExitCode, String> {
     let begun = Instant::now();
-    let target = match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => root().join("target"),
-    };
-    let target = std::path::absolute(target).map_err(|error| error.to_string())?;
+    let target = tree::target().map_err(|error| error.to_string())?;
     let copied = copy::make(root(), &target, &ledger.sites);
     let copied = copied.map_err(|error| format!("the tree cannot be copied: {error}"))?;
     eprintln!("building the models in {}", copied.display());

@@ -1,87 +1,44 @@
-//! The loom models, each run in a process of its own: built once, then started with or without a weakening.
+//! The loom models: built once, then started with or without a weakening.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use super::copy::VARIABLE;
+use crate::trial::{self, Outcome, Trial};
 
 /// A loom test.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     /// `file::test`.
     pub(super) name: String,
-    binary: PathBuf,
-    test: String,
-}
-
-/// How a run of a model ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Passed,
-    Failed,
-    /// It was stopped.
-    TimedOut,
+    folder: PathBuf,
+    trial: Trial,
 }
 
 /// Builds the models of the copied tree.
 pub(super) fn build(copy: &Path, target: &Path) -> Result<Vec<Model>, String> {
-    let output = Command::new("cargo")
-        .args(["test", "--release", "--no-run", "--target-dir"])
-        .arg(target)
-        .current_dir(copy.join("loom-tests"))
-        .env("RUSTFLAGS", "--cfg loom -Awarnings")
-        .stdout(Stdio::null())
-        .output()
-        .map_err(|error| format!("cargo did not start: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("the copy does not build:\n{said}"));
-    }
-    // `  Executable tests/slots.rs (target/release/deps/slots-0123)`
-    let binaries = said.lines().filter_map(|line| line.trim().strip_prefix("Executable tests/"));
-    let binaries = binaries.filter_map(|line| line.trim_end_matches(')').split_once(".rs ("));
+    let folder = copy.join("loom-tests");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--release", "--no-run", "--target-dir"]).arg(target);
+    cargo.env("RUSTFLAGS", "--cfg loom -Awarnings");
+    let binaries = trial::build(&mut cargo, &folder)?;
     let mut models = Vec::new();
-    for (file, binary) in binaries {
-        let binary = copy.join("loom-tests").join(binary);
-        let output = Command::new(&binary).args(["--list", "--format", "terse"]).output();
-        let output = output.map_err(|error| format!("{} did not start: {error}", binary.display()))?;
-        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
-        models.extend(tests.map(|test| Model {
-            name: format!("{file}::{test}"),
-            binary: binary.clone(),
-            test: test.into(),
-        }));
+    for (source, binary) in binaries {
+        let Some(file) = source.strip_prefix("tests/") else { continue };
+        let model = |test: String| Model {
+            name: format!("{}::{test}", file.trim_end_matches(".rs")),
+            folder: folder.clone(),
+            trial: Trial { binary: binary.clone(), test },
+        };
+        models.extend(trial::tests_in(&binary)?.into_iter().map(model));
     }
-    if models.is_empty() { Err(format!("no model was built:\n{said}")) } else { Ok(models) }
+    if models.is_empty() { Err("no model was built".into()) } else { Ok(models) }
 }
 
 impl Model {
     /// Runs it for at most `limit`, with this weakening.
     pub(super) fn run(&self, weakening: Option<&str>, limit: Duration) -> (Outcome, Duration) {
-        let begun = Instant::now();
-        let mut command = Command::new(&self.binary);
-        command.args(["--exact", &self.test, "--test-threads", "1"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        match weakening {
-            Some(weakening) => command.env(VARIABLE, weakening),
-            None => command.env_remove(VARIABLE),
-        };
-        let mut child = command.spawn().expect("the model was built just now");
-        loop {
-            if let Some(status) = child.try_wait().expect("the model is ours") {
-                let outcome = if status.success() { Outcome::Passed } else { Outcome::Failed };
-                return (outcome, begun.elapsed());
-            }
-            if begun.elapsed() > limit {
-                // It may have ended in between, which is no matter.
-                let _ = child.kill();
-                let _ = child.wait();
-                return (Outcome::TimedOut, begun.elapsed());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+        self.trial.run(&self.folder, (VARIABLE, weakening), limit)
     }
 }

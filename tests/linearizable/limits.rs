@@ -1,0 +1,85 @@
+//! The limits that histories are about, in the words of both sides: small ones, so that threads meet at them.
+
+use std::fmt;
+
+use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_model::{Algorithm, Count, Model};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// `most` units at once or in a second, by one of the algorithms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    kind: Kind,
+    pub(crate) most: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bucket,
+    Queue,
+    Fixed,
+    Sliding,
+    SubWindows,
+    Log,
+}
+
+/// Every algorithm.
+pub(crate) const LIMITS: &[Limit] = &[
+    Limit { kind: Kind::Bucket, most: 3 },
+    Limit { kind: Kind::Fixed, most: 4 },
+    Limit { kind: Kind::Log, most: 3 },
+    Limit { kind: Kind::Queue, most: 3 },
+    Limit { kind: Kind::Sliding, most: 4 },
+    Limit { kind: Kind::SubWindows, most: 4 },
+];
+
+impl Limit {
+    /// Whether the key's times are beside its word: what a decision on it tells beside yes and no is read later.
+    pub(crate) fn is_log(&self) -> bool {
+        self.kind == Kind::Log
+    }
+
+    /// Whether a refund may come to less than the whole units that it says.
+    pub(crate) fn gives_back_parts(&self) -> bool {
+        matches!(self.kind, Kind::Bucket | Kind::Queue)
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        let rate = Rate::per_second(self.most);
+        match self.kind {
+            Kind::Bucket => TokenBucket::new(rate).into(),
+            Kind::Queue => LeakyBucket::queue(rate).into(),
+            Kind::Fixed => FixedWindow::new(rate).into(),
+            Kind::Sliding => SlidingWindow::new(rate).into(),
+            Kind::SubWindows => SlidingWindow::new(rate).subwindows(3).into(),
+            Kind::Log => SlidingLog::new(rate).into(),
+        }
+    }
+
+    pub(crate) fn model(&self, resolution: Resolution) -> Model {
+        let Self { kind, most } = *self;
+        let Resolution { grains, ceiling, granule, .. } = resolution;
+        let (limit, window_ns, origin_ns, count) = (most, SECOND, 0, Count::Allowed);
+        Model::new(match kind {
+            Kind::Bucket => {
+                Algorithm::TokenBucket { count: most, period_ns: SECOND, burst: most, initial: most, grains }
+            }
+            Kind::Queue => Algorithm::LeakyQueue { count: most, period_ns: SECOND, capacity: most, grains },
+            Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Kind::Sliding => {
+                Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
+            }
+            Kind::SubWindows => {
+                Algorithm::SubWindows { limit, window_ns, subwindows: 3, origin_ns, count, ceiling, granule }
+            }
+            Kind::Log => Algorithm::SlidingLog { limit, window_ns, count },
+        })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.quota().fmt(f)
+    }
+}

@@ -1,0 +1,103 @@
+//! `cargo xtask break`: the engine broken on purpose, one thought at a time; each time the named test must fail.
+//!
+//! `patch` reads the folder `breaks/`, one break a file; `check` is a test by its name, built and run; `hunt` goes through
+//! all of them in a copy of the tree, so that the user's files are never touched.
+
+mod check;
+mod hunt;
+mod patch;
+
+use std::process::ExitCode;
+
+use patch::Break;
+
+/// What is asked for.
+#[derive(Default)]
+struct Options {
+    only: Option<String>,
+    list: bool,
+}
+
+pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
+    let options = options(words)?;
+    let mut breaks = Break::all(crate::root())?;
+    if let Some(only) = &options.only {
+        breaks.retain(|broken| broken.name.contains(only.as_str()));
+        if breaks.is_empty() {
+            return Err(format!("no break has {only} in its name"));
+        }
+    }
+    if options.list {
+        print!("{}", table(&breaks));
+        return Ok(ExitCode::SUCCESS);
+    }
+    hunt::run(&breaks)
+}
+
+fn options(words: &[&str]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--list" => options.list = true,
+            "--only" => {
+                options.only = Some(words.next().ok_or("--only needs a part of a break's name")?.to_string());
+            }
+            unknown => return Err(format!("break does not know {unknown}")),
+        }
+    }
+    Ok(options)
+}
+
+/// The breaks and their catchers, as `docs/correctness.md` shows them.
+fn table(breaks: &[Break]) -> String {
+    let mut table = String::from("| break | what is broken | caught by |\n|---|---|---|\n");
+    for Break { name, what, check, .. } in breaks {
+        table.push_str(&format!("| `{name}` | {what} | `{check}` |\n"));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Break> {
+        Break::all(crate::root()).expect("every file of breaks/ can be read")
+    }
+
+    #[test]
+    fn every_break_still_applies() {
+        let breaks = all();
+        assert!(breaks.len() >= 20, "there are {} breaks", breaks.len());
+        for broken in &breaks {
+            for edit in &broken.edits {
+                let text = std::fs::read_to_string(crate::root().join(&edit.path)).expect("the file exists");
+                assert!(edit.applied(&text).is_ok(), "{}: {:?}", broken.name, edit.applied(&text));
+                assert!(
+                    edit.path.starts_with("src/"),
+                    "{}: the engine is broken, not its tests",
+                    broken.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_break_names_a_check_that_exists() {
+        for Break { name, check, .. } in all() {
+            assert_eq!(check.is_written(crate::root()), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_shows_the_list_as_it_is() {
+        let page = std::fs::read_to_string(crate::root().join("docs/correctness.md")).expect("the page");
+        let table = table(&all());
+        let missing: Vec<&str> = table.lines().filter(|row| !page.contains(row)).collect();
+        assert!(missing.is_empty(), "`cargo xtask break --list` says otherwise:\n{}", missing.join("\n"));
+        // Other tables' rows begin with a file's name, or with words.
+        let shown = page.lines().filter(|row| row.starts_with("| `") && !row.starts_with("| `src/")).count();
+        assert_eq!(shown, all().len(), "the page shows breaks that are not in breaks/");
+    }
+}
