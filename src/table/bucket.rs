@@ -295,11 +295,15 @@ impl<'a> View<'a> {
         for place in probes(name) {
             let slot = self.bucket.slot(place);
             let (word, owner) = slot.read();
-            if owner != name {
-                if !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header)) {
+            let is_at_rest = !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header));
+            if is_at_rest && !header.commits(place, word) {
+                self.straighten(place, word, header);
+                return Found::Moved;
+            } else if owner != name {
+                if is_at_rest {
                     other(Rest { place, word, name: owner });
                 }
-            } else if !word.is_frozen() {
+            } else if is_at_rest {
                 return Found::Mine(place, word);
             } else if self.bucket.header().commits(place, word) {
                 // Committed and not yet published: charged in place, unless the name read was the slot's last one.
@@ -308,6 +312,17 @@ impl<'a> View<'a> {
             // Otherwise somebody is inserting the same key and has not committed: compete.
         }
         Found::Others
+    }
+
+    /// Makes a word at rest count that does not, by the header that was read before it. Either the bucket has changed since,
+    /// and there is nothing to be done; or somebody was about to [part](Slot::part) the word of the slot's last owner, stalled
+    /// until the slot was another's, and parted that one's, which was the same. Its key does not mind. But a claim of
+    /// it would look committed at once, and a word that is held would look claimed.
+    #[cold]
+    fn straighten(self, place: usize, word: Word, header: Header) {
+        if self.bucket.header() == header {
+            self.bucket.slot(place).turn(word);
+        }
     }
 
     /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket

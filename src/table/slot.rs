@@ -345,15 +345,23 @@ impl Slot {
             if is_pending || !(is_key(name) || is_moved(name)) || !leaves(name) || is_over() {
                 return None;
             }
-            if is_key(name) {
+            if is_key(name) && !word.is_frozen() && !counts(word) {
+                // Parted before, for another: see `View::straighten`.
+                self.turn(word);
+            } else if is_key(name) {
                 let _ = self.name.compare_exchange(name, moved(name), AcqRel, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(name), word));
             } else {
-                let parted = word.parted();
-                let _ = self.word.compare_exchange(word.bits(), parted.bits(), AcqRel, Relaxed); // S1, S6
+                self.turn(word);
             }
         }
+    }
+
+    /// Turns the word's parity, if it is still the one `seen`: one that counts does not any more, and the other way round.
+    pub(crate) fn turn(&self, seen: Word) {
+        let turned = seen.parted();
+        let _ = self.word.compare_exchange(seen.bits(), turned.bits(), AcqRel, Relaxed); // S1, S6
     }
 
     /// untouched -> held -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the name, by

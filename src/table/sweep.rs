@@ -320,6 +320,7 @@ impl<'a> View<'a> {
             let (word, name) = slot.read();
             if is_key(name)
                 && !word.is_frozen()
+                && self.bucket.header().commits(place, word)
                 && rule.expired(word.payload(), at)
                 && let Some(claim) = slot.claim(word, word.payload())
             {

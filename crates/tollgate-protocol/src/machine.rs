@@ -12,7 +12,7 @@ mod way;
 use crate::mutant::Mutant;
 use crate::scenario::{Op, Scenario};
 use crate::state::{MOMENTS, Pc, State, Taken, Thread};
-use crate::values::{BUCKETS, Key, Word};
+use crate::values::{BUCKETS, Key, Name, Word};
 
 /// What a broken promise says.
 pub(crate) type Fault = &'static str;
@@ -65,6 +65,7 @@ impl Machine<'_> {
             Pc::ReloadWord | Pc::ReloadName => self.reload(state, nth),
             Pc::Overflow | Pc::Home | Pc::Open => self.home(state, nth),
             Pc::ScanWord | Pc::ScanName | Pc::ScanHeader | Pc::ScanAgain => self.scan(state, nth),
+            Pc::ScanSkewed | Pc::Straighten => self.straighten(state, nth),
             Pc::Gone => self.gone(state, nth),
             Pc::InsertClock => self.place(state, nth),
             Pc::InsertDebt => self.insert_debt(state, nth),
@@ -168,14 +169,14 @@ impl Machine<'_> {
                 if slot.word.frozen {
                     return Err("a slot stayed frozen");
                 }
-                if !bucket.header.commits(place, slot.word) {
-                    return Err("a word at rest does not count");
-                }
-                if let crate::values::Name::Key(key) = slot.name {
-                    if owners.contains(&key) {
-                        return Err("a key has two slots");
+                match slot.name {
+                    Name::Key(key) if owners.contains(&key) => return Err("a key has two slots"),
+                    Name::Key(key) => owners.push(key),
+                    // A key's may be skewed, until somebody else wants its slot.
+                    _ if !bucket.header.commits(place, slot.word) => {
+                        return Err("a word at rest does not count");
                     }
-                    owners.push(key);
+                    _ => {}
                 }
             }
         }

@@ -45,6 +45,8 @@ pub enum Mutant {
     SiblingOpensFirst,
     /// The header's parity bits stay as they are when the split is over.
     FinishWithoutParity,
+    /// A word at rest that does not count is taken as it is.
+    SkewedTaken,
     /// A split does not announce itself: insertions commit meanwhile.
     SplitUnannounced,
     /// Who takes the key out of a slot does not look whether the split is over.

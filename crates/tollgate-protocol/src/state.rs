@@ -45,6 +45,8 @@ pub(crate) enum Pc {
     ScanName,
     ScanHeader,
     ScanAgain,
+    ScanSkewed,
+    Straighten,
     Gone,
     InsertClock,
     InsertDebt,

@@ -94,15 +94,11 @@ impl Machine<'_> {
         let slot = bucket.slots[usize::from(place)];
         match thread.pc {
             Pc::ScanWord => (thread.seen, thread.pc) = (slot.word, Pc::ScanName),
+            Pc::ScanName if self.is_at_rest(thread, slot.name) && self.is_skewed(thread, place) => {
+                thread.pc = Pc::ScanSkewed;
+            }
             Pc::ScanName if slot.name != Name::Key(key) => {
-                let has_lost = |key| {
-                    let level = thread.header.level_of(usize::from(thread.at));
-                    level.is_some_and(|level| number_at(level, key) != usize::from(thread.at))
-                };
-                let is_at_rest = match slot.name {
-                    Name::Moved(key) => !thread.seen.frozen && has_lost(key),
-                    _ => !thread.seen.frozen,
-                };
+                let is_at_rest = self.is_at_rest(thread, slot.name);
                 let rest = Slot { word: thread.seen, name: slot.name };
                 thread.others[usize::from(place)] = is_at_rest.then_some(rest);
                 Self::scan_on(thread);
@@ -127,6 +123,39 @@ impl Machine<'_> {
             }
             _ => thread.again(),
         }
+    }
+
+    /// Whether the slot that was read is somebody's or nobody's, and nobody is about to take it.
+    fn is_at_rest(self, thread: &Thread, name: Name) -> bool {
+        let has_lost = |key| {
+            let level = thread.header.level_of(usize::from(thread.at));
+            level.is_some_and(|level| number_at(level, key) != usize::from(thread.at))
+        };
+        match name {
+            Name::Moved(key) => !thread.seen.frozen && has_lost(key),
+            _ => !thread.seen.frozen,
+        }
+    }
+
+    /// Whether the word that was read, of a slot at rest, does not count.
+    fn is_skewed(self, thread: &Thread, place: u8) -> bool {
+        !thread.header.commits(usize::from(place), thread.seen) && !self.is(Mutant::SkewedTaken)
+    }
+
+    /// A word at rest that does not count: either the bucket has changed, or a helper has parted a word that was no longer
+    /// the one that it meant. Then it is parted back.
+    pub(super) fn straighten(self, state: &mut State, nth: usize) {
+        let thread = state.threads[nth];
+        let place = probe(thread.op.key(), thread.place);
+        let is_same = state.buckets[usize::from(thread.at)].header == thread.header;
+        if thread.pc == Pc::ScanSkewed && is_same {
+            state.threads[nth].pc = Pc::Straighten;
+            return;
+        }
+        if thread.pc == Pc::Straighten {
+            Self::swap_word(state, (thread.at, place), thread.seen, thread.seen.parted());
+        }
+        state.threads[nth].again();
     }
 
     fn scan_on(thread: &mut Thread) {
