@@ -25,12 +25,13 @@ use crate::time::Timestamp;
 /// [`Builder::max_keys`], and comes into use as keys do: what happens when more owe something than fit is chosen by
 /// [`WhenFull`](crate::WhenFull).
 ///
-/// **Cost.** A check of a key that the table knows reads the clock and touches one cache line: a few loads and one
-/// compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. A refusal of
-/// a key that the table knows writes nothing. A key's first check takes three compare-exchanges and a second look at the
+/// **Cost.** A check of a key that the table knows reads the clock and touches, mostly, one cache line: a few loads and
+/// one compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. (It has the
+/// four lines of the key's bucket fetched, in case the key is in another one.) A refusal of a key that the table knows
+/// writes nothing. A key's first check takes three compare-exchanges and a second look at the
 /// clock; while the table grows or is [swept](Self::sweep), some first move the up to fifteen keys of a bucket. No check
-/// takes a lock, allocates or frees, or enters the operating system (but to have a page of the table committed the first
-/// time that it is touched). None waits for another thread, with one exception: while a full table is swept, two that move
+/// takes a lock, allocates or frees, or enters the operating system (but to have more of the table's memory committed as
+/// it grows, 64 KiB at a time). None waits for another thread, with one exception: while a full table is swept, two that move
 /// the same key into a bucket with one slot left.
 ///
 /// # Examples

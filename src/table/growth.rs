@@ -249,6 +249,8 @@ impl<'a> View<'a> {
         // First, so that whoever misses a key here goes as far as it went.
         let furthest = &self.table.furthest[self.table.half_of(self.number())];
         furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
+        #[cfg(not(loom))]
+        self.table.buckets.commit(self.number() | 1 << level);
         let sibling = self.table.at(self.number() | 1 << level).bucket;
         let leaves = |name| number_at(level + 1, self.whole(name)) == self.within() | 1 << level;
         let is_over = || self.bucket.header() != splitting;

@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use memmap2::{MmapMut, MmapOptions};
 
 use crate::error::Error;
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Types of which all-zero bytes are a valid value.
 ///
@@ -26,8 +27,7 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {}
 // SAFETY: a bucket is made of atomic integers only.
 unsafe impl Zeroable for crate::table::bucket::Bucket {}
 
-/// The largest page of memory that any system uses unasked.
-#[cfg(target_os = "linux")]
+/// The largest page of memory that any system uses unasked: memory is committed ahead, and released, by whole ones.
 const LARGEST_PAGE: usize = 1 << 16;
 
 /// A slice of zeroes in pages of its own.
@@ -37,6 +37,8 @@ pub(crate) struct Zeroed<T: Zeroable> {
     pages: Option<MmapMut>,
     start: NonNull<T>,
     len: usize,
+    /// Which of the largest pages were committed [ahead](Self::commit), a bit each.
+    ahead: Box<[AtomicU64]>,
 }
 
 // SAFETY: it owns its pages and hands out shared references to `T: Sync + Send` only.
@@ -51,7 +53,7 @@ impl<T: Zeroable> Zeroed<T> {
         const { assert!(align_of::<T>() <= 4096, "a page's alignment must be enough") };
         let refused = Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) };
         if len == 0 {
-            return Ok(Self { pages: None, start: NonNull::dangling(), len });
+            return Ok(Self { pages: None, start: NonNull::dangling(), len, ahead: Box::default() });
         }
         let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
         // Not all of it is going to be touched, so nothing is to be kept ready for it.
@@ -59,11 +61,36 @@ impl<T: Zeroable> Zeroed<T> {
         let Some(Ok(mut pages)) = pages else { return Err(refused) };
         let start = NonNull::new(pages.as_mut_ptr().cast()).filter(|start: &NonNull<T>| start.is_aligned());
         let Some(start) = start else { return Err(refused) };
-        Ok(Self { pages: Some(pages), start, len })
+        let ahead = pages.len().div_ceil(LARGEST_PAGE).div_ceil(u64::BITS as usize);
+        Ok(Self { pages: Some(pages), start, len, ahead: (0..ahead).map(|_| AtomicU64::new(0)).collect() })
     }
 }
 
 impl<T: Zeroable> Zeroed<T> {
+    /// Has the memory of this value committed, and of those beside it, if nobody had before: one call of the operating system in
+    /// place of a fault for each of up to sixteen pages. Where the system does not do it, pages are committed as they are touched.
+    #[inline]
+    pub(crate) fn commit(&self, value: usize) {
+        let offset = value * size_of::<T>();
+        let bit = 1 << (offset / LARGEST_PAGE % u64::BITS as usize);
+        let Some(word) = self.ahead.get(offset / LARGEST_PAGE / u64::BITS as usize) else { return };
+        // Nothing hangs on the order: who comes second may find pages that are not committed yet, and commits them.
+        if word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0 {
+            self.commit_page(offset - offset % LARGEST_PAGE);
+        }
+    }
+
+    #[cold]
+    fn commit_page(&self, offset: usize) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Some(pages) = &self.pages {
+            let len = LARGEST_PAGE.min(pages.len() - offset);
+            let _ = pages.advise_range(memmap2::Advice::PopulateWrite, offset, len);
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        let _ = offset;
+    }
+
     /// Returns the memory of these values to the operating system: they are zero from here on. `false`, and nothing has
     /// happened, where that is not to be had: on other systems than Linux, and for less than whole pages of any size.
     pub(crate) fn release(&self, values: Range<usize>) -> bool {
@@ -75,6 +102,9 @@ impl<T: Zeroable> Zeroed<T> {
             let Some(pages) = self.pages.as_ref().filter(|_| is_whole && values.end <= self.len) else {
                 return false;
             };
+            for page in offset / LARGEST_PAGE..(offset + len) / LARGEST_PAGE {
+                self.ahead[page / u64::BITS as usize].fetch_and(!(1 << (page % u64::BITS as usize)), Relaxed);
+            }
             // SAFETY: the range is within the map, which is anonymous and private, so its pages read as zero afterwards: a
             // valid `T`. Whoever reads one at this moment reads it as it was or as zero, as after a store by another
             // thread: a `T` is shared with other threads, and so made of atomics.
@@ -138,6 +168,22 @@ mod tests {
         assert!(!words.release(0..8), "less than a page");
         assert!(!words.release(0..5 << 16), "more than there is");
         assert!(!is_zero(0));
+    }
+
+    #[test]
+    fn memory_is_committed_once_until_it_is_released_and_stays_zero() {
+        let words = Zeroed::<crate::sync::AtomicU64>::new(65 << 13).unwrap();
+        let is_ahead = |page: usize| words.ahead[page / 64].load(Relaxed) >> (page % 64) & 1 == 1;
+        words.commit((3 << 13) + 1);
+        words.commit((65 << 13) - 1);
+        assert!((0..65).all(|page| is_ahead(page) == [3, 64].contains(&page)));
+        assert!(words[3 << 13..4 << 13].iter().all(|word| word.swap(7, Relaxed) == 0));
+        words.commit(3 << 13);
+        assert_eq!(words[3 << 13].load(Relaxed), 7);
+        assert_eq!(words.release(3 << 13..4 << 13), !is_ahead(3));
+        assert!(is_ahead(64));
+        // There is no such value, and nothing happens.
+        words.commit(1 << 30);
     }
 
     #[test]
