@@ -272,3 +272,84 @@ impl<'a> View<'a> {
         self.bucket.advance(splitting, splitting.split(level + 1, gone)); // B5
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::rate::Rate;
+    use crate::table::name::{is_same_key, kept};
+    use crate::table::slot::Ask;
+    use crate::table::{Size, WhenFull};
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+    /// A key of bucket 7, which moves when that is split.
+    const KEY: u64 = 0x1234_5678_0000_0047;
+
+    /// A table in which the key has been charged three of its ten units, and the place of its slot.
+    fn charged() -> (Table, impl Rule, usize) {
+        let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
+        assert!((0..3).all(|_| is_admitted(&table, &rule, KEY)));
+        let bucket = table.view(KEY).bucket;
+        let place = (1..PLACES).find(|&place| bucket.slot(place).has_name(KEY)).unwrap();
+        (table, rule, place)
+    }
+
+    fn is_admitted(table: &Table, rule: &impl Rule, name: u64) -> bool {
+        let ask = Ask { rule, name: kept(name), cost: 1 };
+        table.view(name).check(ask, || NOW).0.allowed
+    }
+
+    /// Does to the word what a helper did that meant the last owner's.
+    fn skew(view: View<'_>, place: usize) {
+        let slot = view.bucket.slot(place);
+        slot.turn(slot.load());
+        assert!(!view.bucket.header().commits(place, slot.load()));
+    }
+
+    /// How many slots of all buckets are the key's; each word there counts.
+    fn slots_of(table: &Table, name: u64) -> usize {
+        let mut slots = 0;
+        for view in table.views() {
+            for place in 1..PLACES {
+                let (word, owner) = view.bucket.slot(place).read();
+                if owner == name {
+                    assert!(!word.is_frozen() && view.bucket.header().commits(place, word));
+                    slots += 1;
+                }
+            }
+        }
+        slots
+    }
+
+    #[test]
+    fn a_word_that_was_parted_for_another_is_its_keys_and_nobody_takes_it_so() {
+        let (table, rule, place) = charged();
+        let view = table.view(KEY);
+        skew(view, place);
+        assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
+        // Whoever scans the bucket, here a new key, straightens it.
+        assert!(is_admitted(&table, &rule, 0x9999_9999_0000_0047));
+        assert_eq!(slots_of(&table, KEY), 1);
+        assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
+        skew(view, place);
+        assert!(view.reset(&rule, KEY, NOW), "nor is it held so");
+        assert_eq!(slots_of(&table, KEY), 1);
+        assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
+    }
+
+    #[test]
+    fn a_word_that_was_parted_for_another_moves_with_what_it_owes() {
+        let (table, rule, place) = charged();
+        let view = table.view(KEY);
+        skew(view, place);
+        assert!(view.make_room(view.bucket.header(), || true));
+        assert!(is_same_key(view.bucket.slot(place).name(), KEY) && !view.bucket.slot(place).has_name(KEY));
+        assert_eq!(slots_of(&table, KEY), 1);
+        assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
+    }
+}

@@ -345,10 +345,7 @@ impl Slot {
             if is_pending || !(is_key(name) || is_moved(name)) || !leaves(name) || is_over() {
                 return None;
             }
-            if is_key(name) && !word.is_frozen() && !counts(word) {
-                // Parted before, for another: see `View::straighten`.
-                self.turn(word);
-            } else if is_key(name) {
+            if is_key(name) {
                 let _ = self.name.compare_exchange(name, moved(name), AcqRel, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(name), word));

@@ -313,7 +313,7 @@ impl<'a> View<'a> {
         self.bucket.advance(leaving, leaving.gone()); // W3
     }
 
-    /// Vacates the slots that have run out.
+    /// Vacates the slots that have run out, but for words that do not count: see `View::straighten`.
     fn vacate<R: Rule>(self, rule: &R, at: Moment) {
         for place in 1..PLACES {
             let slot = self.bucket.slot(place);

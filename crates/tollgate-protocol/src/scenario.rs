@@ -105,8 +105,8 @@ const NOW: u8 = 10;
 /// it. `docs/correctness.md` knows of this, but thinks that it takes a second refund.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 
-/// A charge that saw a word which was parted twice, and was stopped until the word was straightened and the key moved out,
-/// finds it as it was: it is lost. That takes two threads stopped for long, one after the other.
+/// A charge that saw a word which was parted twice, and was stopped until the bucket was split again and the key had moved
+/// out, finds it as it was: it is lost. That takes two threads stopped for long, one after the other.
 const STALLED_TWICE: &str = "a key was admitted more than its limit";
 
 const BASE: Scenario = Scenario {

@@ -129,10 +129,7 @@ impl Machine<'_> {
         let is_key = matches!(split.name, Name::Key(_));
         let moved = split.name.key().map(|key| (key, split.word));
         let (name_first, copies) = (!self.is(Mutant::WordPartsFirst), self.is(Mutant::ParityNotFlipped));
-        let is_skewed = is_key && !counts && name_first && !copies && !self.is(Mutant::SkewedTaken);
         match () {
-            // Parted by one who meant another: parted back first, so that charges in flight fail once the name is marked.
-            () if is_skewed && !split.word.frozen => Pc::PartWordCas,
             () if is_key && (name_first || !counts) => Pc::PartNameCas,
             () if counts && !copies => Pc::PartWordCas,
             () => {
