@@ -10,6 +10,23 @@ use crate::{SECOND, Subject, clock, saved};
 const BEGUN: u64 = 1_700_000_000 * SECOND;
 const KEYS: u64 = 80;
 
+/// Charges keys at random until it is `done`, and counts what each of them was `admitted`.
+pub(crate) fn keep_charging(
+    seed: u64,
+    admitted: &[AtomicU64],
+    done: &AtomicBool,
+    is_admitted: impl Fn(u64) -> bool,
+) {
+    let mut random = seed;
+    while !done.load(SeqCst) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let key = (random >> 33) % admitted.len() as u64;
+        if is_admitted(key) {
+            admitted[key as usize].fetch_add(1, SeqCst);
+        }
+    }
+}
+
 /// Two threads charge all keys while a third saves; nothing refills.
 fn forgets_nothing(quota: Quota, max_keys: usize) {
     let builder = |max_keys| {
@@ -22,16 +39,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
     let files = thread::scope(|scope| {
         for seed in 1..=2_u64 {
             let (limiter, admitted, done) = (&limiter, &admitted, &done);
-            scope.spawn(move || {
-                let mut random = seed;
-                while !done.load(SeqCst) {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let key = (random >> 33) % KEYS;
-                    if limiter.check(&key).is_allowed() {
-                        admitted[key as usize].fetch_add(1, SeqCst);
-                    }
-                }
-            });
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
         }
         let files: Vec<_> = (0..30)
             .map(|_| {

@@ -11,6 +11,7 @@ use tollgate::{
 
 use crate::damage::{body, sealed};
 use crate::exact::{BEGUN, quotas, span};
+use crate::meanwhile::keep_charging;
 use crate::{SECOND, clock, saved};
 
 type Several = MultiLimiter<u64, ManualClock>;
@@ -220,16 +221,7 @@ fn what_several_limits_admitted_before_the_save_is_in_it() {
     let files = thread::scope(|scope| {
         for seed in 1..=2_u64 {
             let (limiter, admitted, done) = (&limiter, &admitted, &done);
-            scope.spawn(move || {
-                let mut random = seed;
-                while !done.load(SeqCst) {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let key = (random >> 33) % KEYS;
-                    if limiter.check(&key).is_allowed() {
-                        admitted[key as usize].fetch_add(1, SeqCst);
-                    }
-                }
-            });
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
         }
         let save = |_| {
             let before: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();

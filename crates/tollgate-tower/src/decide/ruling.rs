@@ -46,6 +46,13 @@ pub(crate) struct Denial {
     pub(crate) retry_after: Option<Duration>,
 }
 
+impl Denial {
+    /// No limit decided it.
+    fn by_nobody(rule: usize, reason: Reason, cost: u64) -> Self {
+        Self { rule, by: None, reason, cost, limit: 0, remaining: 0, retry_after: None }
+    }
+}
+
 /// What each rule said, in the order in which they said it.
 pub(crate) struct Tales {
     /// A rule, by its place, and what it said. One whose backend failed may say two things.
@@ -183,30 +190,12 @@ impl<'l, 'v> Ruling<'l, 'v> {
 
     /// The request has no key.
     pub(super) fn no_key(&mut self, rule: usize) -> bool {
-        let nothing = Denial {
-            rule,
-            by: None,
-            reason: Reason::NoKey,
-            cost: 0,
-            limit: 0,
-            remaining: 0,
-            retry_after: None,
-        };
-        self.deny(nothing, empty(), || None)
+        self.deny(Denial::by_nobody(rule, Reason::NoKey, 0), empty(), || None)
     }
 
     /// A rule's backend failed, which refuses the request.
     pub(super) fn unavailable(&mut self, rule: usize, cost: u64) -> bool {
-        let nobody = Denial {
-            rule,
-            by: None,
-            reason: Reason::Unavailable,
-            cost,
-            limit: 0,
-            remaining: 0,
-            retry_after: None,
-        };
-        self.deny(nobody, empty(), || None)
+        self.deny(Denial::by_nobody(rule, Reason::Unavailable, cost), empty(), || None)
     }
 
     /// A rule's backend failed, which does not decide the request.
