@@ -170,7 +170,8 @@ where
             None => self.ahead -= 1,
         }
         self.first = self.first.wrapping_add(1);
-        Some(self.limiter.charge(named, 1, || self.now))
+        let now = self.now;
+        Some(self.limiter.charge(named, 1, move || now))
     }
 
     #[inline]

@@ -78,7 +78,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// nothing.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'_> {
-        self.charge(self.named(key), cost, || self.clock.now())
+        self.charge(self.named(key), cost, move || self.clock.now())
     }
 
     /// [`check`](Self::check) at a time that the caller already has: see [`now`](Self::now).
@@ -93,7 +93,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'_> {
-        self.charge(self.named(key), cost, || now)
+        self.charge(self.named(key), cost, move || now)
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing (but to help a bucket that is being
@@ -298,13 +298,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     /// Decides and charges: the way of every check, whoever named the key and when.
-    // A call would keep the decision in memory, which costs as much as the check.
+    // A call would keep the decision in memory, which costs as much as the check; and a time that is lent instead of
+    // copied would be written to the stack.
     #[inline(always)]
     pub(super) fn charge<'l>(
         &'l self,
         named: Named<'l, A::Rule>,
         cost: u64,
-        time: impl Fn() -> Timestamp,
+        time: impl Fn() -> Timestamp + Copy,
     ) -> Decision<'l> {
         let Named { name, compiled } = named;
         // Every limit is at least 1: a check of cost 1 compares nothing here.
@@ -315,7 +316,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
             return Decision { verdict, payload, cost, now, rule, ring, name };
         }
         let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
-        let (ruling, now) = self.table.view(name).check(ask, &time);
+        let (ruling, now) = self.table.view(name).check(ask, time);
         if !ruling.allowed && !self.versions.stands(compiled, now) {
             let Decision { verdict, payload, cost, now, rule, ring, name } =
                 self.charge_special(named, cost, time);
@@ -330,13 +331,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         &'l self,
         Named { name, compiled }: Named<'l, A::Rule>,
         cost: u64,
-        time: impl Fn() -> Timestamp,
+        time: impl Fn() -> Timestamp + Copy,
     ) -> Decision<'l> {
         let named = Named { name, compiled: self.versions.renewed(compiled) };
         let Named { compiled, .. } = named;
         if cost > 0 && cost <= compiled.rule.limit() {
             let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
-            let (ruling, now) = self.table.view(name).check(ask, &time);
+            let (ruling, now) = self.table.view(name).check(ask, time);
             let is_answer = ruling.allowed || self.versions.after(compiled, now).is_none();
             if is_answer && self.on_decision.is_none() {
                 return Decision::of(ruling, &compiled.any, now, cost, name);
@@ -466,7 +467,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n`] under this tier's quota.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'l> {
-        self.limiter.charge(self.named(key), cost, || self.limiter.clock.now())
+        self.limiter.charge(self.named(key), cost, move || self.limiter.clock.now())
     }
 
     /// [`Limiter::check_at`] under this tier's quota.
@@ -478,7 +479,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// [`Limiter::check_n_at`] under this tier's quota.
     #[inline]
     pub fn check_n_at(&self, key: &K, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.charge(self.named(key), cost, || now)
+        self.limiter.charge(self.named(key), cost, move || now)
     }
 
     /// [`Limiter::peek`] under this tier's quota.

@@ -142,7 +142,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision<'l> {
-        self.limiter.charge(self.named, cost, || self.limiter.clock.now())
+        self.limiter.charge(self.named, cost, move || self.limiter.clock.now())
     }
 
     /// [`Limiter::check_at`] of this key: at a time that the caller already has, and no clock is read.
@@ -179,7 +179,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// ```
     #[inline]
     pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.charge(self.named, cost, || now)
+        self.limiter.charge(self.named, cost, move || now)
     }
 
     /// [`Limiter::peek`] at this key: what [`check`](Self::check) would answer. Writes nothing.

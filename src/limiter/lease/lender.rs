@@ -55,7 +55,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
         cost: u64,
         time: impl Fn() -> Timestamp,
     ) -> Decision<'l> {
-        self.charge(pin.named, cost, time)
+        self.charge(pin.named, cost, &time)
     }
 
     fn take_ahead<'l>(
