@@ -143,6 +143,12 @@ impl<'a> View<'a> {
         prefetch(self.bucket.slot(home(name)));
     }
 
+    /// Asks for all lines of the bucket.
+    #[inline(always)]
+    pub(crate) fn prefetch_all(self) {
+        (0..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
+    }
+
     /// Decides a request and charges it, and says at what time by `clock`, which an insertion reads once more.
     ///
     /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
@@ -157,7 +163,7 @@ impl<'a> View<'a> {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
         let home = home(ask.name);
-        (0..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
+        self.prefetch_all();
         let now = clock();
         let (word, name) = self.bucket.slot(home).read();
         if name == ask.name

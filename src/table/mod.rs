@@ -30,7 +30,7 @@ use name::KNOWN;
 use refunds::Refunds;
 use sweep::Way;
 
-pub(crate) use look::Look;
+pub(crate) use look::{Glance, Look};
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use name::kept;

@@ -248,24 +248,14 @@ impl Slot {
         }
     }
 
-    /// at rest -> at rest: charges the request as it was decided on the word `seen`, to `payload`. `false` when the slot
-    /// has moved since: decide again.
+    /// at rest -> at rest: charges a request as it was decided on the word `seen`, to `payload`, and staged if it has to be.
+    /// `false` when the slot has moved since: decide again.
     #[inline]
-    pub(crate) fn charge_seen<R: Rule>(
-        &self,
-        seen: Word,
-        payload: u64,
-        ask: Ask<'_, R>,
-        ring: Ring<'_>,
-        at: impl FnOnce() -> Moment,
-    ) -> bool {
-        if ring.len() > 0 && !ask.rule.stage(seen.payload(), ring, at(), ask.cost, || self.is_still(seen)) {
-            return false;
-        }
+    pub(crate) fn charge_seen(&self, seen: Word, payload: u64, name: u64) -> bool {
         let charged = seen.charged(payload);
         // Under another name it was a later owner's word, which had come to be the same: that one paid.
         self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3
-            && self.was_of(ask.name, seen)
+            && self.was_of(name, seen)
     }
 
     /// Whether the word `seen`, which was just changed, was the key's: also when the key has begun to move, since what was

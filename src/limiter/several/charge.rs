@@ -8,15 +8,16 @@ use crate::limiter::kept;
 use crate::limiter::several::decision::{MultiDecision, Set};
 use crate::limiter::several::{MOST, MultiLimiter};
 use crate::table::Word;
+use crate::table::slot::Slot;
 use crate::time::Timestamp;
 
 /// What was seen of every limit.
-struct Seen {
-    /// The words of those that are `mine`.
+struct Seen<'l> {
+    /// The slots in which the key was at rest.
+    slots: [Option<&'l Slot>; MOST],
+    /// Their words.
     words: [Word; MOST],
-    /// Those in which the key has a slot at rest.
-    mine: Set,
-    /// Those that refuse the request and count it.
+    /// The limits that refuse the request and count it.
     counts: Set,
 }
 
@@ -31,6 +32,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline]
     pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let name = key.name(&self.identity);
+        // Before anything is read: each limit's line is in another table.
+        self.limits.iter().for_each(|limit| limit.table.view(name).prefetch_all());
         let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
         if !self.charge_by(&mut decision, &time) {
             self.charge_by_later(&mut decision, time);
@@ -71,30 +74,59 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             return false;
         }
         let then = decision.now;
-        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
+        let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for (index, limit) in self.limits.iter().enumerate() {
-            let look = limit.look(version.rule(index), name, cost, then);
-            decision.payloads[index] = look.payload;
-            decision.places[index] = look.place;
-            seen.words[index] = look.word;
-            seen.mine.add_if(look.is_mine, index);
-            seen.counts.add_if(look.counts, index);
-            decision.refused.add_if(!look.allowed, index);
+            if let Some(glance) = limit.glance(version.rule(index), name, cost, then) {
+                (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
+                if !glance.allowed {
+                    decision.refused.add(index);
+                }
+            } else {
+                self.look_closer(decision, &mut seen, index);
+            }
         }
         if !decision.refused.is_empty() {
             self.stand(decision, &seen, time);
             return false;
         }
-        for (index, limit) in self.limits.iter().enumerate() {
-            let (seen_of, payload) = ((decision.places[index], seen.words[index]), decision.payloads[index]);
-            let rule = version.rule(index);
-            if !(seen.mine.has(index) && limit.charge_seen(rule, name, cost, seen_of, payload, then)) {
+        for index in 0..self.limits.len() {
+            let is_charged = seen.slots[index].is_some_and(|slot| {
+                let (word, payload) = (seen.words[index], decision.payloads[index]);
+                let is_staged = decision.places[index] == 0 || self.stage(decision, index, slot, word);
+                is_staged && slot.charge_seen(word, payload, kept(name))
+            });
+            if !is_charged {
+                let tries = u64::from(seen.slots[index].is_some());
+                self.limits[index].table.events(name).retried(tries);
                 decision.taken = Set::first(index);
                 return self.charge_anew(decision, index, then, time);
             }
         }
         decision.taken = Set::first(self.limits.len());
         true
+    }
+
+    /// Looks at a limit that does not decide the request at a glance.
+    #[inline(never)]
+    fn look_closer<'l>(&'l self, decision: &mut MultiDecision<'_>, seen: &mut Seen<'l>, index: usize) {
+        let MultiDecision { version, name, cost, now, .. } = *decision;
+        let look = self.limits[index].look(version.rule(index), name, cost, now);
+        if let Some((slot, word)) = look.seen {
+            (seen.slots[index], seen.words[index]) = (Some(slot), word);
+        }
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
+        seen.counts.add_if(look.counts, index);
+        decision.refused.add_if(!look.allowed, index);
+    }
+
+    /// Writes the time of a request that a log admits into its ring. `false`: decide again.
+    #[inline(never)]
+    fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
+        let MultiDecision { name, cost, now, .. } = *decision;
+        let rule = decision.version.rule(index);
+        let ring = self.limits[index].table.ring_at(name, decision.places[index].into());
+        rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
     /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
@@ -149,7 +181,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     }
 
     /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
-    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen, time: impl Fn() -> Timestamp) {
+    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen<'_>, time: impl Fn() -> Timestamp) {
         decision.outcome = Outcome::Denied;
         for (index, limit) in self.limits.iter().enumerate() {
             if seen.counts.has(index) {
@@ -158,7 +190,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
                 let (view, ask) = limit.ask(rule, decision.name, decision.cost);
                 let (ruling, _) = view.check(ask, &time);
                 decision.set(index, ruling);
-            } else if seen.mine.has(index) {
+            } else if seen.slots[index].is_some() {
                 decision.payloads[index] = seen.words[index].payload();
             } else if !decision.refused.has(index) {
                 decision.stand(index);

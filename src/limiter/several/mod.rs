@@ -42,7 +42,7 @@ use crate::limiter::versions::Versions;
 use crate::limiter::{Compiled, kept};
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
-use crate::table::{Look, Stats, Table, Word};
+use crate::table::{Glance, Look, Stats, Table};
 use crate::time::Timestamp;
 
 pub use builder::MultiBuilder;
@@ -126,30 +126,22 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    fn ask<'a>(&'a self, rule: &'a AnyRule, name: u64, cost: u64) -> (View<'a>, Ask<'a, AnyRule>) {
+    fn ask<'r>(&self, rule: &'r AnyRule, name: u64, cost: u64) -> (View<'_>, Ask<'r, AnyRule>) {
         (self.table.view(name), Ask { rule, name: kept(name), cost })
     }
 
-    /// Looks at the key by the very algorithm, which is known from here on: only the log goes by its ring.
+    /// Looks at the key's home by the very algorithm, which is known from here on: only the log goes by its ring.
     #[inline(always)]
-    fn look(&self, rule: &AnyRule, name: u64, cost: u64, now: Timestamp) -> Look {
+    fn glance(&self, rule: &AnyRule, name: u64, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
         let view = self.table.view(name);
-        for_rule!(rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
+        for_rule!(rule, rule => view.glance(Ask { rule, name: kept(name), cost }, now))
     }
 
-    /// Charges what a look admitted. `false`: decide again.
-    #[inline(always)]
-    fn charge_seen(
-        &self,
-        rule: &AnyRule,
-        name: u64,
-        cost: u64,
-        seen: (u8, Word),
-        payload: u64,
-        now: Timestamp,
-    ) -> bool {
-        let (view, name) = (self.table.view(name), kept(name));
-        for_rule!(rule, rule => view.charge_seen(Ask { rule, name, cost }, seen, payload, now))
+    /// Looks at the key wherever it is.
+    #[inline]
+    fn look(&self, rule: &AnyRule, name: u64, cost: u64, now: Timestamp) -> Look<'_> {
+        let view = self.table.view(name);
+        for_rule!(rule, rule => view.look(Ask { rule, name: kept(name), cost }, now))
     }
 
     /// What the key owes, and the place of its ring.
