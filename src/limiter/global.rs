@@ -127,7 +127,13 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         loop {
             let rule = by(compiled)?;
             if cost == 0 || cost > rule.limit() {
-                return Ok(self.peek_n_at(cost, now));
+                let decision = self.peek_n_at(cost, now);
+                if cost == 0 || decision.is_never() {
+                    return Ok(decision);
+                }
+                // A quota that came in between has room for it: it was looked at by that one, but not charged.
+                compiled = &self.versions.current().default;
+                continue;
             }
             let ruling = self.charge(&rule, cost, now);
             if !ruling.allowed

@@ -373,7 +373,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         loop {
             let rule = by(compiled)?;
             if cost == 0 || cost > rule.limit() {
-                return Ok(self.look(Named { name, compiled }, cost, time()));
+                let decision = self.look(Named { name, compiled }, cost, time());
+                if cost == 0 || decision.is_never() {
+                    return Ok(decision);
+                }
+                // A quota that came in between has room for it: it was looked at by that one, but not charged.
+                compiled = self.versions.renewed(compiled);
+                continue;
             }
             // Checked by another way: a function that is called from two places is inlined into neither.
             let ask = Ask { rule: &*rule, name: kept(name), cost };
