@@ -4,10 +4,11 @@
 //! itself.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use tollgate::{
-    FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
+    Counters, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Every algorithm, at 5 a second.
@@ -90,6 +91,31 @@ fn a_lease_allocates_nothing() {
             black_box(lease.check().is_allowed());
         }
     });
+}
+
+#[test]
+fn a_check_that_is_told_allocates_nothing() {
+    let counters = Arc::new(Counters::new());
+    let [first, second, third] = [(); 3].map(|()| counters.clone());
+    for quota in quotas() {
+        let [first, second, third] = [&first, &second, &third].map(Arc::clone);
+        let keyed = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new());
+        let keyed = keyed.on_decision(move |decision| first.count(decision)).build().unwrap();
+        let global = GlobalLimiter::builder(quota).clock(ManualClock::new());
+        let global = global.on_decision(move |decision| second.count(decision)).build().unwrap();
+        let several = MultiLimiter::<u64>::builder([quota, quota]).clock(ManualClock::new());
+        let several = several.on_decision(move |decision| third.count(decision)).build().unwrap();
+        let seen = allocation_counter::measure(|| {
+            for cost in [1, 5, 9] {
+                black_box(keyed.check_n(&7, cost).outcome());
+                black_box(global.check_n(cost).outcome());
+                black_box(several.check_n(&7, cost).outcome());
+            }
+        });
+        assert_eq!(seen.count_total, 0, "{quota}");
+    }
+    let counts = counters.counts();
+    assert_eq!((counts.allowed, counts.denied, counts.never), (15, 15, 15));
 }
 
 #[test]

@@ -12,16 +12,16 @@ use crate::time::Timestamp;
 
 /// What was seen of every limit.
 struct Seen {
-    /// The words of those that are `mine`.
+    /// The words of those that are not `elsewhere`.
     words: [Word; MOST],
-    /// Those in which the key has a slot at rest.
-    mine: Set,
+    /// Those in which the key has no slot at rest.
+    elsewhere: Set,
     /// Those that refuse the request and count it.
     counts: Set,
 }
 
 impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
-    /// Decides and charges: the way of every check.
+    /// Decides, charges and tells: the way of every check.
     ///
     /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
     /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`. So the
@@ -32,8 +32,9 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let name = key.name(&self.identity);
         let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
-        if !self.charge_by(&mut decision, &time) {
-            self.charge_by_later(&mut decision, time);
+        let is_charged = self.charge_by(&mut decision, &time);
+        if !is_charged || self.observer.is_somebody() {
+            self.complete(&mut decision, is_charged, time);
         }
         decision
     }
@@ -49,15 +50,23 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         decision
     }
 
-    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force, and tells
+    /// the observer.
     #[inline(never)]
-    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
-        while let Some(later) = self.versions.following(decision.version, decision.now) {
+    fn complete<'l>(
+        &'l self,
+        decision: &mut MultiDecision<'l>,
+        mut is_charged: bool,
+        time: impl Fn() -> Timestamp,
+    ) {
+        while !is_charged && let Some(later) = self.versions.following(decision.version, decision.now) {
             let MultiDecision { name, cost, .. } = *decision;
             *decision = MultiDecision::new(&self.limits, later, name, cost, time());
-            if self.charge_by(decision, &time) {
-                return;
-            }
+            is_charged = self.charge_by(decision, &time);
+        }
+        if self.observer.is_somebody() {
+            // Of a copy: a decision whose address somebody else may know is moved, on every check.
+            drop(self.observer.tell(MultiDecision { ..*decision }));
         }
     }
 
@@ -71,25 +80,28 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             return false;
         }
         let then = decision.now;
-        let mut seen = Seen { words: [Word::ZERO; MOST], mine: Set::default(), counts: Set::default() };
+        let mut seen = Seen { words: [Word::ZERO; MOST], elsewhere: Set::default(), counts: Set::default() };
         for (index, limit) in self.limits.iter().enumerate() {
             let look = limit.look(version.rule(index), name, cost, then);
             decision.payloads[index] = look.payload;
             decision.places[index] = look.place;
             seen.words[index] = look.word;
-            seen.mine.add_if(look.is_mine, index);
-            seen.counts.add_if(look.counts, index);
-            decision.refused.add_if(!look.allowed, index);
+            if !(look.allowed && look.is_mine) {
+                seen.elsewhere.add_if(!look.is_mine, index);
+                seen.counts.add_if(look.counts, index);
+                decision.refused.add_if(!look.allowed, index);
+            }
         }
         if !decision.refused.is_empty() {
             self.stand(decision, &seen, time);
             return false;
         }
+        if !seen.elsewhere.is_empty() {
+            return self.charge_anew(decision, 0, then, time);
+        }
         for (index, limit) in self.limits.iter().enumerate() {
             let (seen_of, payload) = ((decision.places[index], seen.words[index]), decision.payloads[index]);
-            let rule = version.rule(index);
-            if !(seen.mine.has(index) && limit.charge_seen(rule, name, cost, seen_of, payload, then)) {
-                decision.taken = Set::first(index);
+            if !limit.charge_seen(version.rule(index), name, cost, seen_of, payload, then) {
                 return self.charge_anew(decision, index, then, time);
             }
         }
@@ -107,6 +119,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         then: Timestamp,
         time: impl Fn() -> Timestamp,
     ) -> bool {
+        decision.taken = Set::first(first);
         for index in first..self.limits.len() {
             let rule = decision.version.rule(index);
             let (view, ask) = self.limits[index].ask(rule, decision.name, decision.cost);
@@ -158,7 +171,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
                 let (view, ask) = limit.ask(rule, decision.name, decision.cost);
                 let (ruling, _) = view.check(ask, &time);
                 decision.set(index, ruling);
-            } else if seen.mine.has(index) {
+            } else if !seen.elsewhere.has(index) {
                 decision.payloads[index] = seen.words[index].payload();
             } else if !decision.refused.has(index) {
                 decision.stand(index);
