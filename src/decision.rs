@@ -56,6 +56,12 @@ pub enum Outcome {
     Never,
 }
 
+impl From<&Decision<'_>> for Outcome {
+    fn from(decision: &Decision<'_>) -> Self {
+        decision.outcome()
+    }
+}
+
 impl<'l> Decision<'l> {
     pub(crate) fn of(ruling: Ruling<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64, name: u64) -> Self {
         let verdict = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };

@@ -9,10 +9,38 @@ use crossbeam_utils::CachePadded;
 use crate::decision::{Decision, Outcome};
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
-/// What a limiter calls with each decision: see [`Builder::on_decision`](crate::Builder::on_decision).
-pub(crate) type OnDecision = Box<dyn Fn(&Decision<'_>) + Send + Sync>;
+/// What is called with each decision of one limit.
+pub(crate) type OnDecision = dyn Fn(&Decision<'_>) + Send + Sync;
 
-/// Counts decisions, for [`Builder::on_decision`](crate::Builder::on_decision).
+/// Whom a limiter tells its decisions, if anybody: `F` is what is called with each.
+pub(crate) struct Observer<F: ?Sized>(Option<Box<F>>);
+
+impl<F: ?Sized> Observer<F> {
+    pub(crate) const NOBODY: Self = Self(None);
+
+    pub(crate) fn new(on_decision: Box<F>) -> Self {
+        Self(Some(on_decision))
+    }
+
+    #[inline]
+    pub(crate) fn is_somebody(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells the decision, which has been charged already, to whom it concerns.
+    #[cold]
+    pub(crate) fn tell<D>(&self, decision: D) -> D
+    where
+        F: Fn(&D),
+    {
+        if let Some(on_decision) = &self.0 {
+            on_decision(&decision);
+        }
+        decision
+    }
+}
+
+/// Counts decisions, for [`Builder::on_decision`](crate::Builder::on_decision) and its like: those of any limiters together.
 ///
 /// Threads count on lines of their own, so that counting does not make them wait for one another.
 ///
@@ -62,10 +90,10 @@ impl Counters {
         Self { stripes: array::from_fn(|_| CachePadded::new(array::from_fn(|_| Tally::new(0)))) }
     }
 
-    /// Counts one decision.
-    pub fn count(&self, decision: &Decision<'_>) {
+    /// Counts one decision: a [`Decision`], a [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
+    pub fn count(&self, outcome: impl Into<Outcome>) {
         let [allowed, denied, never] = &*self.stripes[stripe()];
-        let counter = match decision.outcome() {
+        let counter = match outcome.into() {
             Outcome::Allowed => allowed,
             Outcome::Denied => denied,
             Outcome::Never => never,

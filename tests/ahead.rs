@@ -5,15 +5,13 @@
 mod batch;
 #[path = "ahead/prepared.rs"]
 mod prepared;
+mod quotas;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tollgate::{
-    Clock, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
-    Timestamp, TokenBucket,
-};
+use tollgate::{Clock, Decision, Limiter, ManualClock, Quota, Rate, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,16 +20,8 @@ const LIMITS: [u64; 3] = [3, 1, 7];
 
 /// Three tiers of every algorithm.
 fn every() -> Vec<[Quota; 3]> {
-    let tiers = |quota: fn(Rate) -> Quota| LIMITS.map(|limit| quota(Rate::per_second(limit)));
-    vec![
-        tiers(|rate| TokenBucket::new(rate).into()),
-        tiers(|rate| LeakyBucket::meter(rate).into()),
-        tiers(|rate| LeakyBucket::queue(rate).into()),
-        tiers(|rate| FixedWindow::new(rate).into()),
-        tiers(|rate| SlidingWindow::new(rate).into()),
-        tiers(|rate| SlidingWindow::new(rate).subwindows(4).into()),
-        tiers(|rate| SlidingLog::new(rate).into()),
-    ]
+    let tiers = LIMITS.map(|limit| quotas::every(Rate::per_second(limit)));
+    (0..tiers[0].len()).map(|which| [0, 1, 2].map(|tier| tiers[tier][which])).collect()
 }
 
 /// A key's tier is its number's remainder by 3. Many more keys fit than are asked for: no bucket is ever full.

@@ -3,29 +3,22 @@
 //! The counter replaces the allocator of the whole process and counts for the thread that asks, so it has this file for
 //! itself.
 
-use std::hint::black_box;
+mod quotas;
 
-use tollgate::{
-    FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
-};
+use std::hint::black_box;
+use std::sync::Arc;
+
+use tollgate::{Counters, GlobalLimiter, Limiter, ManualClock, MultiLimiter, Quota, Rate};
 
 /// Every algorithm, at 5 a second.
-fn quotas() -> [Quota; 5] {
-    let rate = Rate::per_second(5);
-    [
-        TokenBucket::new(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingLog::new(rate).into(),
-    ]
+fn every() -> Vec<Quota> {
+    quotas::every(Rate::per_second(5))
 }
 
 /// Allocations of `check` on a limiter of each quota that has seen nothing, so that keys are inserted too.
 fn counted(check: impl Fn(&Limiter<str, Quota, ManualClock>, &[String])) {
     let keys: Vec<String> = (0..200).map(|key| format!("client number {}", key % 90)).collect();
-    for quota in quotas() {
+    for quota in every() {
         let limiter = Limiter::builder(quota).clock(ManualClock::new()).max_keys(60).build().unwrap();
         let seen = allocation_counter::measure(|| check(&limiter, &keys));
         assert_eq!(seen.count_total, 0, "{quota}");
@@ -66,7 +59,7 @@ fn a_prepared_key_allocates_nothing() {
 fn a_check_of_several_limits_allocates_nothing() {
     let keys: Vec<String> = (0..200).map(|key| format!("client number {}", key % 90)).collect();
     let limiter =
-        MultiLimiter::<str>::builder(quotas()).clock(ManualClock::new()).max_keys(60).build().unwrap();
+        MultiLimiter::<str>::builder(every()).clock(ManualClock::new()).max_keys(60).build().unwrap();
     let seen = allocation_counter::measure(|| {
         for key in &keys {
             let decision = limiter.check_n(key, 2);
@@ -90,6 +83,31 @@ fn a_lease_allocates_nothing() {
             black_box(lease.check().is_allowed());
         }
     });
+}
+
+#[test]
+fn a_check_that_is_told_allocates_nothing() {
+    let counters = Arc::new(Counters::new());
+    let [first, second, third] = [(); 3].map(|()| counters.clone());
+    for quota in every() {
+        let [first, second, third] = [&first, &second, &third].map(Arc::clone);
+        let keyed = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new());
+        let keyed = keyed.on_decision(move |decision| first.count(decision)).build().unwrap();
+        let global = GlobalLimiter::builder(quota).clock(ManualClock::new());
+        let global = global.on_decision(move |decision| second.count(decision)).build().unwrap();
+        let several = MultiLimiter::<u64>::builder([quota, quota]).clock(ManualClock::new());
+        let several = several.on_decision(move |decision| third.count(decision)).build().unwrap();
+        let seen = allocation_counter::measure(|| {
+            for cost in [1, 5, 9] {
+                black_box(keyed.check_n(&7, cost).outcome());
+                black_box(global.check_n(cost).outcome());
+                black_box(several.check_n(&7, cost).outcome());
+            }
+        });
+        assert_eq!(seen.count_total, 0, "{quota}");
+    }
+    let counts = counters.counts();
+    assert_eq!((counts.allowed, counts.denied, counts.never), (21, 21, 21));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What the in-flight limit promises: a bound on what is held at once, and that all of it comes back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
+use proptest::prelude::*;
 use tollgate::{AcquireError, Error, InFlight, InFlightLimiter};
 
 fn limiter(limit: u64) -> InFlightLimiter<u64> {
@@ -210,6 +211,133 @@ fn recycled_slots_never_mix_two_keys_up() {
     });
     assert!(granted > 100_000, "{granted}: so few never fill two buckets");
     assert!((0..KEYS as u64).all(|key| limiter.in_flight(&key) == 0));
+    assert!(limiter.is_empty());
+}
+
+#[test]
+fn another_limit_decides_what_is_acquired_after_it() {
+    let limiter = limiter(3);
+    let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(&1).unwrap()).collect();
+    limiter.reconfigure(5).unwrap();
+    assert_eq!(limiter.limit(), 5);
+    let two = limiter.try_acquire_n(&1, 2).unwrap();
+    // Five are in flight: guards that are out stay, and nobody comes in before the third of them is back.
+    limiter.reconfigure(3).unwrap();
+    assert_eq!((limiter.in_flight(&1), limiter.limit()), (5, 3));
+    assert_eq!(limiter.try_acquire_n(&1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
+    drop(two);
+    assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
+    drop(three);
+    assert_eq!((limiter.in_flight(&1), limiter.len()), (0, 0));
+    assert_eq!(limiter.try_acquire_n(&1, 3).unwrap().units(), 3);
+    assert!(limiter.try_acquire_n(&2, 3).is_ok(), "for every key");
+}
+
+#[test]
+fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
+    let limiter = limiter(2);
+    let largest = (1 << 20) - 1;
+    for limit in [0, largest + 1, u64::MAX] {
+        let (value, max) = (u128::from(limit), u128::from(largest));
+        let refused = limiter.reconfigure(limit).unwrap_err();
+        assert_eq!(refused, Error::OutOfRange { field: "limit", value, min: 1, max });
+        assert_eq!(limiter.limit(), 2);
+        assert_eq!(limiter.try_acquire_n(&1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
+    }
+    for limit in [largest, 1] {
+        limiter.reconfigure(limit).unwrap();
+        assert_eq!(limiter.try_acquire_n(&1, limit).unwrap().units(), limit);
+    }
+}
+
+/// What a caller may do to one of three keys.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Acquire { key: u64, units: u64 },
+    Drop { nth: usize },
+    Reconfigure { limit: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        5 => (0..3_u64, 0..7_u64).prop_map(|(key, units)| Step::Acquire { key, units }),
+        3 => (0..8_usize).prop_map(|nth| Step::Drop { nth }),
+        2 => (0..7_u64).prop_map(|limit| Step::Reconfigure { limit }),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// The model is a sum over the guards that are out.
+    #[test]
+    fn limits_that_change_decide_as_a_sum_does(steps in steps()) {
+        let (limiter, mut limit) = (limiter(3), 3);
+        let mut guards: Vec<(u64, InFlight<'_>)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Acquire { key, units } => {
+                    let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
+                    let expected = match units {
+                        0 => Ok(0),
+                        _ if units > limit => Err(AcquireError::Never { units, limit }),
+                        _ if held + units > limit => Err(AcquireError::Busy),
+                        _ => Ok(units),
+                    };
+                    let acquired = limiter.try_acquire_n(&key, units);
+                    prop_assert_eq!(acquired.as_ref().map(InFlight::units).map_err(|error| *error), expected);
+                    guards.extend(acquired.ok().map(|guard| (key, guard)));
+                }
+                Step::Drop { nth } if nth < guards.len() => drop(guards.swap_remove(nth)),
+                Step::Drop { .. } => {}
+                Step::Reconfigure { limit: next } => {
+                    let changed = limiter.reconfigure(next).is_ok();
+                    prop_assert_eq!(changed, next > 0);
+                    limit = if changed { next } else { limit };
+                }
+            }
+            prop_assert_eq!(limiter.limit(), limit);
+            for key in 0..3 {
+                let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
+                prop_assert_eq!(limiter.in_flight(&key), held);
+            }
+        }
+    }
+}
+
+/// Threads acquire and give back while the limit goes up and down. Once a key has come down to a lower limit it never
+/// holds more, whatever a thread had begun under the higher one.
+#[test]
+fn a_key_that_came_down_to_a_lower_limit_stays_there() {
+    let (limiter, held, over) = (limiter(8), AtomicU64::new(0), AtomicBool::new(false));
+    let work = |seed: u64| {
+        let mut random = seed;
+        while !over.load(Relaxed) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let Ok(guard) = limiter.try_acquire_n(&1, 1 + (random >> 33) % 2) else { continue };
+            held.fetch_add(guard.units(), Relaxed);
+            if random >> 63 == 0 {
+                thread::yield_now();
+            }
+            held.fetch_sub(guard.units(), Relaxed);
+        }
+    };
+    let work = &work;
+    thread::scope(|scope| {
+        (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed))));
+        for turn in 0..400 {
+            let low = 2 + turn % 3;
+            limiter.reconfigure(8).unwrap();
+            thread::yield_now();
+            limiter.reconfigure(low).unwrap();
+            while limiter.in_flight(&1) > low {
+                thread::yield_now();
+            }
+            for _ in 0..200 {
+                assert!(held.load(Relaxed) <= low, "more than {low} at once");
+            }
+        }
+        over.store(true, Relaxed);
+    });
     assert!(limiter.is_empty());
 }
 

@@ -4,15 +4,13 @@
 mod bounds;
 #[path = "lease/pace.rs"]
 mod pace;
+mod quotas;
 #[path = "lease/returns.rs"]
 mod returns;
 
 use std::time::Duration;
 
-use tollgate::{
-    Count, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
-};
+use tollgate::{LeakyBucket, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
 type Manual<A = Quota> = Limiter<u64, A, ManualClock>;
 
@@ -31,33 +29,17 @@ fn left(limiter: &Manual) -> u64 {
 
 /// Every algorithm with `limit` an hour.
 fn every(limit: u64) -> Vec<Quota> {
-    let rate = Rate::per_hour(limit);
-    vec![
-        TokenBucket::new(rate).into(),
-        LeakyBucket::meter(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingWindow::new(rate).subwindows(2).into(),
-        SlidingLog::new(rate).into(),
-    ]
+    quotas::every(Rate::per_hour(limit))
 }
 
 /// The same, but for the queue, which lends nothing.
 fn lenders(limit: u64) -> Vec<Quota> {
-    let queue = LeakyBucket::queue(Rate::per_hour(limit)).into();
-    every(limit).into_iter().filter(|quota| *quota != queue).collect()
+    every(limit).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
 /// Those that can count refused requests, doing so.
-fn counting_all(limit: u64) -> [Quota; 4] {
-    let rate = Rate::per_hour(limit);
-    [
-        FixedWindow::new(rate).count(Count::All).into(),
-        SlidingWindow::new(rate).count(Count::All).into(),
-        SlidingWindow::new(rate).subwindows(2).count(Count::All).into(),
-        SlidingLog::new(rate).count(Count::All).into(),
-    ]
+fn counting_all(limit: u64) -> Vec<Quota> {
+    quotas::counting_all(Rate::per_hour(limit))
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What a refund gives back, and what it never does.
 
+mod quotas;
+
 use std::time::Duration;
 
 use tollgate::{
-    Count, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
+    Count, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
@@ -21,17 +22,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn all_five() -> [Quota; 7] {
-    let ten = Rate::per_second(10);
-    [
-        TokenBucket::new(ten).into(),
-        LeakyBucket::meter(ten).into(),
-        LeakyBucket::queue(ten).into(),
-        FixedWindow::new(ten).into(),
-        SlidingWindow::new(ten).into(),
-        SlidingWindow::new(ten).subwindows(4).into(),
-        SlidingLog::new(ten).into(),
-    ]
+fn all_five() -> Vec<Quota> {
+    quotas::every(Rate::per_second(10))
 }
 
 #[test]

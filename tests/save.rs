@@ -8,6 +8,9 @@ mod exact;
 mod gaps;
 #[path = "save/meanwhile.rs"]
 mod meanwhile;
+mod quotas;
+#[path = "save/sealed.rs"]
+mod sealed;
 #[path = "save/settings.rs"]
 mod settings;
 #[path = "save/several.rs"]

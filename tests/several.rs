@@ -2,6 +2,7 @@
 
 #[path = "several/alone.rs"]
 mod alone;
+mod quotas;
 #[path = "several/threads.rs"]
 mod threads;
 #[path = "several/vectors.rs"]
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use tollgate::{
     Count, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket, WhenFull,
+    TokenBucket, WhenFull,
 };
 
 type Several = MultiLimiter<u64, ManualClock>;
@@ -30,16 +31,7 @@ fn left(limiter: &Several, key: u64) -> Vec<u64> {
 
 /// Every algorithm at `limit` a second.
 fn every(limit: u64) -> Vec<Quota> {
-    let rate = Rate::per_second(limit);
-    vec![
-        TokenBucket::new(rate).into(),
-        LeakyBucket::meter(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingWindow::new(rate).subwindows(4).into(),
-        SlidingLog::new(rate).into(),
-    ]
+    quotas::every(Rate::per_second(limit))
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod full;
 mod meddling;
 #[path = "stress/moving.rs"]
 mod moving;
+mod quotas;
 #[path = "stress/rounds.rs"]
 mod rounds;
 #[path = "stress/spinning.rs"]
@@ -18,24 +19,13 @@ mod spinning;
 #[path = "stress/verbs.rs"]
 mod verbs;
 
-use tollgate::{Count, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{Count, Quota, Rate};
 
 /// Nanoseconds a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Every algorithm, at `limit` a second.
 fn every(limit: u64, count: Count) -> Vec<Quota> {
-    let rate = Rate::per_second(limit);
-    let mut quotas: Vec<Quota> = vec![
-        FixedWindow::new(rate).count(count).into(),
-        SlidingWindow::new(rate).count(count).into(),
-        SlidingWindow::new(rate).subwindows(4).count(count).into(),
-        SlidingLog::new(rate).count(count).into(),
-    ];
-    if count == Count::Allowed {
-        quotas.push(TokenBucket::new(rate).into());
-        quotas.push(LeakyBucket::meter(rate).into());
-        quotas.push(LeakyBucket::queue(rate).into());
-    }
-    quotas
+    let every = if count == Count::All { quotas::counting_all } else { quotas::every };
+    every(Rate::per_second(limit))
 }

@@ -10,26 +10,24 @@
 mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
+#[path = "../../tests/save/sealed.rs"]
+mod sealed;
 
-use std::hash::Hasher;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use siphasher::sip::SipHasher13;
 use tollgate::{Builder, Limiter, ManualClock, Quota, RestoreError, Timestamp};
 
 use limit::{Kind, Limit};
 use limits::{AnyLimit, Number};
+use sealed::{body, sealed};
 
 /// A limiter of more is slow and says nothing new.
 const MOST_MEMORY: usize = 1 << 20;
 
 /// The ten years that every accepted limit must run.
 const UPTIME: u64 = 10 * 31_557_600_000_000_000;
-
-/// What a file begins with, and the number of the format.
-const OPENING: &[u8; 12] = b"\xA7toll\r\n\x1A\x01\0\0\0";
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -133,31 +131,6 @@ fn builder(limit: &Limit, clock: &ManualClock) -> Builder<u64, Quota, ManualCloc
 fn saved(limiter: &Limiter<u64, Quota, ManualClock>) -> Vec<u8> {
     let mut file = Vec::new();
     limiter.save(&mut file).expect("a vector takes all");
-    file
-}
-
-/// What the blocks hold, strung together.
-fn body(file: &[u8]) -> Vec<u8> {
-    let (mut body, mut rest) = (Vec::new(), &file[OPENING.len()..]);
-    while let Some((len, after)) = rest.split_first_chunk::<4>() {
-        let (bytes, after) = after.split_at(u32::from_le_bytes(*len) as usize);
-        body.extend_from_slice(bytes);
-        rest = &after[8..];
-    }
-    body
-}
-
-/// A file of this body whose checksums are right.
-fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut file = OPENING.to_vec();
-    let mut sum = SipHasher13::new();
-    sum.write(&file);
-    for block in body.chunks(1 << 16).chain([&[][..]]) {
-        let len = (block.len() as u32).to_le_bytes();
-        sum.write(&len);
-        sum.write(block);
-        file.extend_from_slice(&[&len, block, &sum.finish().to_le_bytes()].concat());
-    }
     file
 }
 

@@ -169,3 +169,42 @@ fn one_at_a_time_holds_across_owners_of_the_slot() {
         model.is_as_new();
     });
 }
+
+/// Acquires X for good, once the limit is `limit`, if it is to change.
+fn keep(model: &Arc<Model>, limit: Option<u64>) -> Run {
+    let model = model.clone();
+    Box::new(move || {
+        limit.into_iter().for_each(|limit| model.limiter.reconfigure(limit).expect("a valid limit"));
+        let guard = model.limiter.try_acquire(&X);
+        u64::from(guard.map(std::mem::forget).is_ok())
+    })
+}
+
+/// Who lowers the limit acquires by the new one. Either the other was there before, or finds one in flight.
+#[test]
+fn nobody_is_decided_by_an_old_limit_after_somebody_was_by_a_new_one() {
+    for known in [true, false] {
+        explore(Some(3), move || {
+            let model = model(2);
+            assert!(!known || pass(&model, &[X])() == 1);
+            assert_eq!(admitted([keep(&model, None), keep(&model, Some(1))]), 1);
+            assert_eq!((model.limiter.in_flight(&X), model.limiter.limit()), (1, 1));
+        });
+    }
+}
+
+/// What was in flight came back before the limit was lowered: there is room by either limit.
+#[test]
+fn nobody_is_refused_by_a_new_limit_for_what_came_back_before_it() {
+    explore(Some(3), || {
+        let model = model(2);
+        assert_eq!(pass(&model, &[X])(), 1);
+        let (pass, lowered) = (pass(&model, &[X]), model.clone());
+        let pass_and_lower: Run = Box::new(move || {
+            let granted = pass();
+            lowered.limiter.reconfigure(1).expect("one is a limit");
+            granted
+        });
+        assert_eq!(admitted([pass_and_lower, keep(&model, None)]), 2);
+    });
+}

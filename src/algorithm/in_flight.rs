@@ -33,10 +33,19 @@ pub(crate) struct InFlightRule {
 }
 
 impl InFlightRule {
+    /// The largest limit: the most that the count can say.
+    pub(crate) const LARGEST: u64 = COUNT.max();
+
     /// Judges the limit: at least 1, and it must fit the count.
     pub(crate) fn new(limit: u64) -> Result<Self, Error> {
-        within("limit", limit, 1_u64, COUNT.max())?;
+        within("limit", limit, 1_u64, Self::LARGEST)?;
         Ok(Self { limit })
+    }
+
+    /// The rule of a limit that `new` has judged.
+    #[inline]
+    pub(crate) fn judged(limit: u64) -> Self {
+        Self { limit }
     }
 
     /// The units in flight.

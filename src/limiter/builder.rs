@@ -12,7 +12,7 @@ use crate::limiter::Limiter;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
-use crate::observe::OnDecision;
+use crate::observe::{Observer, OnDecision};
 use crate::table::WhenFull;
 use crate::time::nanos;
 
@@ -39,7 +39,7 @@ pub struct Builder<K: ?Sized, A, C> {
     tier_of: Option<TierOf<K>>,
     pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
-    on_decision: Option<OnDecision>,
+    observer: Observer<OnDecision>,
     key: PhantomData<fn(&K)>,
 }
 
@@ -50,7 +50,7 @@ impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
             tier_of: None,
             space: Space::default(),
             clock: Box::new(TscClock::new),
-            on_decision: None,
+            observer: Observer::NOBODY,
             key: PhantomData,
         }
     }
@@ -98,19 +98,20 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
             tier_of: self.tier_of,
             space: self.space,
             clock: Box::new(move || clock),
-            on_decision: self.on_decision,
+            observer: self.observer,
             key: PhantomData,
         }
     }
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after it was charged, on the
-    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing. What a
-    /// [lease](Limiter::lease) takes ahead is one admission of as many units; spending them is none.
+    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing, nor does asking for a turn
+    /// where there are none ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](Limiter::lease) takes ahead is one
+    /// admission of as many units; spending them is none.
     ///
     /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a
     /// count of the outcomes there are [`Counters`](crate::Counters).
     pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
-        self.on_decision = Some(Box::new(on_decision));
+        self.observer = Observer::new(Box::new(on_decision));
         self
     }
 
@@ -171,13 +172,13 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         let unix_at_zero = nanos(clock.unix_at_zero());
         let rules = A::compile(&self.tiers, unix_at_zero)?;
         Ok(Limiter {
-            versions: Versions::new(self.tiers, rules, self.on_decision.is_some()),
+            versions: Versions::new(self.tiers, rules, self.observer.is_somebody()),
             tier_of: self.tier_of,
             identity,
             table,
             clock,
             max_keys: self.space.max_keys,
-            on_decision: self.on_decision,
+            observer: self.observer,
             resets: Resets::new(),
             unix_at_zero,
             key: PhantomData,

@@ -14,6 +14,7 @@ use crate::limiter::Compiled;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::DEFAULT_BUDGET;
 use crate::limiter::versions::Versions;
+use crate::observe::{Observer, OnDecision};
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
 use crate::table::account::foresee;
@@ -45,6 +46,7 @@ pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) refunds: Refunds,
     pub(super) unix_at_zero: u64,
     pub(super) clock: C,
+    pub(super) observer: Observer<OnDecision>,
     pub(super) resets: Resets,
 }
 
@@ -54,7 +56,12 @@ pub(super) const NAME: u64 = 1;
 impl<A: Algorithm> GlobalLimiter<A> {
     /// Begins to describe a limiter of this quota.
     pub fn builder(quota: A) -> GlobalBuilder<A, TscClock> {
-        GlobalBuilder { quota, memory_budget: DEFAULT_BUDGET, clock: Box::new(TscClock::new) }
+        GlobalBuilder {
+            quota,
+            memory_budget: DEFAULT_BUDGET,
+            clock: Box::new(TscClock::new),
+            observer: Observer::NOBODY,
+        }
     }
 }
 
@@ -98,12 +105,12 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         }
     }
 
-    /// The same for any cost and by any quota.
+    /// The same for any cost and by any quota, and told to whoever is to be told.
     #[inline(never)]
     fn charge_any(&self, cost: u64, now: Timestamp) -> Decision<'_> {
         let Ok(decision) =
             self.charge_by(|compiled| Ok::<_, Infallible>(Cow::Borrowed(&compiled.rule)), cost, now);
-        decision
+        self.observer.tell(decision)
     }
 
     fn charge(&self, rule: &A::Rule, cost: u64, now: Timestamp) -> Ruling<'_> {
@@ -116,7 +123,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         }
     }
 
-    /// Decides by the rule that `by` makes of the one in force, on the same word.
+    /// Decides by the rule that `by` makes of the one in force, on the same word; nobody is told.
     pub(super) fn charge_by<E>(
         &self,
         by: impl Fn(&Compiled<A::Rule>) -> Result<Cow<'_, A::Rule>, E>,
@@ -126,8 +133,14 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         let mut compiled = &self.versions.current().default;
         loop {
             let rule = by(compiled)?;
-            if cost == 0 || cost > rule.limit() {
-                return Ok(self.peek_n_at(cost, now));
+            if cost == 0 || cost > compiled.rule.limit() {
+                let decision = self.peek_n_at(cost, now);
+                if cost == 0 || decision.is_never() {
+                    return Ok(decision);
+                }
+                // A quota that came in between has room for it: it was looked at by that one, but not charged.
+                compiled = &self.versions.current().default;
+                continue;
             }
             let ruling = self.charge(&rule, cost, now);
             if !ruling.allowed
@@ -249,18 +262,43 @@ pub struct GlobalBuilder<A, C> {
     pub(super) quota: A,
     memory_budget: usize,
     clock: Box<dyn FnOnce() -> C>,
+    observer: Observer<OnDecision>,
 }
 
 impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
     /// Where the time comes from. By default, [`TscClock`].
     pub fn clock<D: Clock + 'static>(self, clock: D) -> GlobalBuilder<A, D> {
-        GlobalBuilder { quota: self.quota, memory_budget: self.memory_budget, clock: Box::new(move || clock) }
+        let Self { quota, memory_budget, observer, .. } = self;
+        GlobalBuilder { quota, memory_budget, clock: Box::new(move || clock), observer }
     }
 
     /// How many bytes the limiter may reserve; only a [`SlidingLog`](crate::SlidingLog) takes more than a few. By
     /// default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
+        self
+    }
+
+    /// Calls `on_decision` with every decision: see [`Builder::on_decision`](crate::Builder::on_decision).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{Counters, GlobalLimiter, Rate, TokenBucket};
+    ///
+    /// let counters = Arc::new(Counters::new());
+    /// let counted = counters.clone();
+    /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(2)))
+    ///     .on_decision(move |decision| counted.count(decision))
+    ///     .build()?;
+    /// let _ = (limiter.check(), limiter.check_n(2), limiter.check_n(3));
+    /// let counts = counters.counts();
+    /// assert_eq!((counts.allowed, counts.denied, counts.never), (1, 1, 1));
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(Box::new(on_decision));
         self
     }
 
@@ -291,12 +329,13 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
         let slot = CachePadded::new(Slot::new(NAME));
         let (refunds, resets) = (Refunds::new(1)?, Resets::new());
         Ok(GlobalLimiter {
-            versions: Versions::new(vec![self.quota], rules, false),
+            versions: Versions::new(vec![self.quota], rules, self.observer.is_somebody()),
             slot,
             ring,
             unix_at_zero,
             refunds,
             clock,
+            observer: self.observer,
             resets,
         })
     }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{InFlightRule, Rule};
 use crate::error::Error;
 use crate::key::{Identity, Key};
+use crate::limiter::in_force::InForce;
 use crate::limiter::kept;
 use crate::limiter::space::Space;
 use crate::table::slot::{Ask, Slot};
@@ -19,7 +20,8 @@ use crate::time::Timestamp;
 /// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it holds. There is no
 /// clock: a request that hangs keeps its place until it ends, so give requests a deadline of their own.
 ///
-/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of threads; and what a
+/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of threads (after a
+/// [change](Self::reconfigure) to a lower one, no more than they held by then); and what a
 /// holder did before it gave back is visible to whoever comes in its place. What cannot be counted is refused: a key
 /// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
 /// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
@@ -69,7 +71,7 @@ use crate::time::Timestamp;
 /// assert_eq!(UPLOADS.in_flight(&7), 0);
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
-    rule: InFlightRule,
+    limit: InForce,
     identity: Identity,
     table: Table,
     max_keys: usize,
@@ -113,39 +115,90 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// ```
     #[inline]
     pub fn try_acquire_n(&self, key: &K, units: u64) -> Result<InFlight<'_>, AcquireError> {
-        if units > self.rule.limit() {
-            return Err(AcquireError::Never { units, limit: self.rule.limit() });
-        }
         if units == 0 {
             return Ok(InFlight { slot: None, units });
         }
         let name = key.name(&self.identity);
-        let slot = self.table.view(name).hold(self.ask(name, units)).ok_or(AcquireError::Busy)?;
+        loop {
+            let seen = self.limit.read();
+            let taken = self.take(&seen.rule(), name, units);
+            if self.limit.is_still(seen) {
+                return taken;
+            }
+        }
+    }
+
+    /// Takes units by this rule.
+    #[inline]
+    fn take(&self, rule: &InFlightRule, name: u64, units: u64) -> Result<InFlight<'_>, AcquireError> {
+        if units > rule.limit() {
+            return Err(AcquireError::Never { units, limit: rule.limit() });
+        }
+        let ask = Ask { rule, name: kept(name), cost: units };
+        let slot = self.table.view(name).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { slot: Some(slot), units })
+    }
+
+    /// Puts another limit in force, for all keys at one moment: from 1 to 1,048,575.
+    ///
+    /// **Guarantee.** What is acquired after `reconfigure` has returned is decided by the new limit, and a call that goes on
+    /// meanwhile wholly by the old one, as if it had come before, or wholly by the new one; [`AcquireError::Never`], too.
+    /// Guards that are out stay valid and hold what they took. Under a higher limit there is room at once. Under a lower one
+    /// a key that holds more than that gets nothing before so much has come back that the request fits.
+    ///
+    /// A call that is overtaken by the change while it takes its units gives them back and is decided anew. Until then
+    /// another may find them taken and be refused, as by a guard that is dropped a moment later.
+    ///
+    /// **Cost.** One compare-exchange, tried again when others change the limit too. Nobody waits: a call that was overtaken
+    /// starts again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`]; the old limit stays in force then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, InFlightLimiter};
+    ///
+    /// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+    /// let (first, second) = (limiter.try_acquire("alice")?, limiter.try_acquire("alice")?);
+    ///
+    /// limiter.reconfigure(1)?; // the server is busy
+    /// drop(first);
+    /// assert_eq!(limiter.try_acquire("alice").unwrap_err(), AcquireError::Busy);
+    /// drop(second);
+    /// assert!(limiter.try_acquire("alice").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure(&self, limit: u64) -> Result<(), Error> {
+        self.limit.put(InFlightRule::new(limit)?);
+        Ok(())
     }
 
     /// How many units of the key are in flight. Writes nothing.
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
-        let name = key.name(&self.identity);
-        let at = self.rule.moment(Timestamp::ZERO);
+        let (name, rule) = (key.name(&self.identity), self.limit.read().rule());
+        let ask = Ask { rule: &rule, name: kept(name), cost: 1 };
         // A key for which there is no room has nothing in flight.
-        let standing = self.table.view(name).standing(self.ask(name, 1), at);
+        let standing = self.table.view(name).standing(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
     }
 
-    /// The most units that a key may have in flight.
+    /// The limit in force: the most units that a key may have in flight.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.rule.limit()
+        self.limit.read().rule().limit()
     }
 
     /// About how many keys have something in flight: exact when nobody takes or gives back meanwhile. Reads the whole
     /// table.
     #[must_use]
     pub fn len(&self) -> usize {
-        let at = self.rule.moment(Timestamp::ZERO);
-        self.table.views().map(|view| view.live(&self.rule, at)).sum()
+        let rule = self.limit.read().rule();
+        let at = rule.moment(Timestamp::ZERO);
+        self.table.views().map(|view| view.live(&rule, at)).sum()
     }
 
     /// Whether nothing is in flight. Reads the whole table.
@@ -165,17 +218,12 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     pub fn stats(&self) -> Stats {
         self.table.stats()
     }
-
-    #[inline]
-    fn ask(&self, name: u64, units: u64) -> Ask<'_, InFlightRule> {
-        Ask { rule: &self.rule, name: kept(name), cost: units }
-    }
 }
 
 impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InFlightLimiter")
-            .field("limit", &self.rule.limit())
+            .field("limit", &self.limit.read().rule().limit())
             .field("max_keys", &self.max_keys)
             .finish_non_exhaustive()
     }
@@ -303,7 +351,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         let rule = InFlightRule::new(self.limit)?;
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {
-            rule,
+            limit: InForce::new(rule),
             identity: space.identity(),
             // A guard holds its slot, so no key may move.
             table: space.table(space.size(rule.ring_len())?.fixed())?,

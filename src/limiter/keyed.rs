@@ -14,7 +14,7 @@ use crate::limiter::prepared::Named;
 use crate::limiter::resets::Resets;
 use crate::limiter::versions::Versions;
 use crate::limiter::{Builder, Compiled, kept};
-use crate::observe::OnDecision;
+use crate::observe::{Observer, OnDecision};
 use crate::table::slot::Ask;
 use crate::table::{Stats, Table};
 use crate::time::Timestamp;
@@ -52,7 +52,7 @@ pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) table: Table,
     pub(super) clock: C,
     pub(super) max_keys: usize,
-    pub(super) on_decision: Option<OnDecision>,
+    pub(super) observer: Observer<OnDecision>,
     pub(super) resets: Resets,
     pub(super) unix_at_zero: u64,
     pub(super) key: PhantomData<fn(&K)>,
@@ -339,25 +339,16 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
             let ask = Ask { rule: &compiled.rule, name: kept(name), cost };
             let (ruling, now) = self.table.view(name).check(ask, time);
             let is_answer = ruling.allowed || self.versions.after(compiled, now).is_none();
-            if is_answer && self.on_decision.is_none() {
+            if is_answer && !self.observer.is_somebody() {
                 return Decision::of(ruling, &compiled.any, now, cost, name);
             }
             if is_answer {
-                return self.tell(Decision::of(ruling, &compiled.any, now, cost, name));
+                return self.observer.tell(Decision::of(ruling, &compiled.any, now, cost, name));
             }
         }
         let Ok(decision) =
             self.charge_by(named, |compiled| Ok::<_, Infallible>(Cow::Borrowed(&compiled.rule)), cost, time);
-        self.tell(decision)
-    }
-
-    /// Tells the decision to whom it concerns.
-    #[cold]
-    pub(super) fn tell<'l>(&self, decision: Decision<'l>) -> Decision<'l> {
-        if let Some(on_decision) = &self.on_decision {
-            on_decision(&decision);
-        }
-        decision
+        self.observer.tell(decision)
     }
 
     /// The same by the rule that `by` makes of the one in force, on the same words; nobody is told.
@@ -373,8 +364,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         let mut compiled = self.versions.renewed(compiled);
         loop {
             let rule = by(compiled)?;
-            if cost == 0 || cost > rule.limit() {
-                return Ok(self.look(Named { name, compiled }, cost, time()));
+            if cost == 0 || cost > compiled.rule.limit() {
+                let decision = self.look(Named { name, compiled }, cost, time());
+                if cost == 0 || decision.is_never() {
+                    return Ok(decision);
+                }
+                // A quota that came in between has room for it: it was looked at by that one, but not charged.
+                compiled = self.versions.renewed(compiled);
+                continue;
             }
             // Checked by another way: a function that is called from two places is inlined into neither.
             let ask = Ask { rule: &*rule, name: kept(name), cost };

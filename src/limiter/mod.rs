@@ -4,6 +4,7 @@ mod batch;
 mod builder;
 mod global;
 mod in_flight;
+mod in_force;
 mod keyed;
 mod lease;
 mod prepared;

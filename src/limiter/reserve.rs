@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use crate::algorithm::{Algorithm, Numbers};
 use crate::clock::Clock;
-use crate::decision::Decision;
+use crate::decision::{Decision, Outcome};
 use crate::key::Key;
 use crate::limiter::{Compiled, GlobalLimiter, Limiter};
+use crate::observe::{Observer, OnDecision};
+use crate::table::refunds::Refunds;
 use crate::time::{Timestamp, nanos};
 use crate::timer::Timer;
 
@@ -219,28 +221,43 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
     }
 }
 
-/// The same rule for a request that may wait.
-fn patient<R: Numbers>(
-    compiled: &Compiled<R>,
+/// A request that may wait.
+#[derive(Clone, Copy)]
+struct Patient {
     cost: u64,
     max_wait: Duration,
     now: Timestamp,
-) -> Result<R, ReserveError> {
-    let limit = compiled.rule.limit();
-    // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
-    let rule = compiled.rule.patient(now, nanos(max_wait), cost.min(limit)).ok_or(ReserveError::NoTurns)?;
-    if cost > limit { Err(ReserveError::Never { cost, limit }) } else { Ok(rule) }
 }
 
+impl Patient {
+    /// The same rule for the request, which is about to be booked.
+    fn rule<'r, R: Numbers>(self, by: &Compiled<R>, refunds: &Refunds) -> Result<Cow<'r, R>, ReserveError> {
+        let limit = by.rule.limit();
+        // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
+        let rule = by.rule.patient(self.now, nanos(self.max_wait), self.cost.min(limit));
+        let rule = rule.ok_or(ReserveError::NoTurns)?;
+        if self.cost <= limit {
+            refunds.book();
+        }
+        Ok(Cow::Owned(rule))
+    }
+}
+
+/// What was decided, as a reservation. The observer is told.
 fn reserved<'l, L: Books>(
     limiter: &'l L,
+    observer: &Observer<OnDecision>,
     decision: Decision<'l>,
 ) -> Result<Reservation<'l, L>, ReserveError> {
-    if decision.is_allowed() {
-        return Ok(Reservation::new(limiter, decision));
+    let decision = observer.tell(decision);
+    match decision.outcome() {
+        Outcome::Allowed => Ok(Reservation::new(limiter, decision)),
+        Outcome::Never => Err(ReserveError::Never { cost: decision.cost, limit: decision.limit() }),
+        Outcome::Denied => {
+            let wait = decision.rule.wait(decision.payload, decision.now, decision.cost);
+            Err(ReserveError::TooLong { wait: Duration::from_nanos(wait) })
+        }
     }
-    let wait = decision.rule.wait(decision.payload, decision.now, decision.cost);
-    Err(ReserveError::TooLong { wait: Duration::from_nanos(wait) })
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
@@ -286,18 +303,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
+        let request = Patient { cost, max_wait, now };
         let named = self.named(key);
-        let decision = self.charge_by(
-            named,
-            |by| {
-                let rule = patient(by, cost, max_wait, now)?;
-                self.table.refunds.book();
-                Ok(Cow::Owned(rule))
-            },
-            cost,
-            || now,
-        )?;
-        reserved(self, self.tell(decision))
+        let decision = self.charge_by(named, |by| request.rule(by, &self.table.refunds), cost, || now)?;
+        reserved(self, &self.observer, decision)
     }
 }
 
@@ -331,15 +340,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let decision = self.charge_by(
-            |by| {
-                let rule = patient(by, cost, max_wait, now)?;
-                self.refunds.book();
-                Ok(Cow::Owned(rule))
-            },
-            cost,
-            now,
-        )?;
-        reserved(self, decision)
+        let request = Patient { cost, max_wait, now };
+        let decision = self.charge_by(|by| request.rule(by, &self.refunds), cost, now)?;
+        reserved(self, &self.observer, decision)
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate::{Decision, Identity, Inherit, Key, Limiter, MultiLimiter, Quota, Rate, TokenBucket};
+use tollgate::{
+    GlobalLimiter, Identity, Inherit, Key, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
+};
 
 use crate::every;
 use crate::hooked::{Hooked, at_reading, unhook};
@@ -146,19 +148,40 @@ fn a_key_whose_hash_panics_takes_nothing() {
     }
 }
 
+/// Ten requests of which five are admitted: whose observer panics at every other one is told of all.
+fn told_of_all(quota: Quota, told: &AtomicU64, check: impl Fn() -> Outcome) {
+    told.store(0, Relaxed);
+    let panics = (0..10).filter(|_| catch_unwind(AssertUnwindSafe(&check)).is_err());
+    assert_eq!(panics.count(), 5, "{quota}");
+    assert_eq!(told.load(Relaxed), 10, "{quota}");
+    told.store(1, Relaxed);
+    assert_eq!(check(), Outcome::Denied, "{quota}: five were admitted");
+}
+
 #[test]
 fn an_observer_that_panics_loses_no_decision() {
+    let told = Arc::new(AtomicU64::new(0));
+    let [first, second, third] = [(); 3].map(|()| told.clone());
+    let panics = |told: &AtomicU64| assert!(told.fetch_add(1, Relaxed) % 2 == 1, "the observer panics");
     for quota in every() {
-        let told = Arc::new(AtomicU64::new(0));
-        let counts = told.clone();
-        let observed =
-            move |_: &Decision<'_>| assert!(counts.fetch_add(1, Relaxed) % 2 == 1, "the observer panics");
-        let builder = Limiter::<u64, Quota>::builder(quota).clock(Hooked::default());
-        let limiter = builder.on_decision(observed).build().unwrap();
-        let panics = (0..10).filter(|_| catch_unwind(AssertUnwindSafe(|| drop(limiter.check(&1)))).is_err());
-        assert_eq!(panics.count(), 5, "{quota}");
-        assert_eq!(told.load(Relaxed), 10, "{quota}");
-        assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 0, "{quota}: five were admitted");
+        let [first, second, third] = [&first, &second, &third].map(Arc::clone);
+        let keyed = Limiter::<u64, Quota>::builder(quota).clock(Hooked::default());
+        let keyed = keyed.on_decision(move |_| panics(&first)).build().unwrap();
+        told_of_all(quota, &told, || keyed.check(&1).outcome());
+        assert_eq!(keyed.peek_n_at(&1, 0, keyed.now()).remaining(), 0, "{quota}");
+
+        let global = GlobalLimiter::builder(quota).clock(Hooked::default());
+        let global = global.on_decision(move |_| panics(&second)).build().unwrap();
+        told_of_all(quota, &told, || global.check().outcome());
+        assert_eq!(global.peek_n_at(0, global.now()).remaining(), 0, "{quota}");
+
+        let larger = Quota::from(TokenBucket::new(Rate::per_hour(9)));
+        let several = MultiLimiter::<u64>::builder([larger, quota]).clock(Hooked::default());
+        let several = several.on_decision(move |_| panics(&third)).build().unwrap();
+        told_of_all(quota, &told, || several.check(&1).outcome());
+        let left: Vec<_> =
+            several.peek_n_at(&1, 0, several.now()).parts().map(|part| part.remaining()).collect();
+        assert_eq!(left, [4, 0], "{quota}: a refusal takes nothing");
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::{
-    Identity, Inherit, Key, Limiter, ManualClock, Quota, Rate, SlidingLog, Timestamp, TokenBucket, WhenFull,
+    FixedWindow, Identity, Inherit, Key, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    Timestamp, TokenBucket, WhenFull,
 };
 
 use crate::every;
@@ -191,6 +192,26 @@ fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
         let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
         assert!(stalled, "an insertion reads the clock after its scan");
         assert_eq!(1 + u64::from(admitted) + drained(&limiter), 5, "beside {first}");
+    }
+}
+
+/// A request is looked at and found to be above the limit. A quota for which it is not comes in between: it is charged by that.
+#[test]
+fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
+    for quota in every() {
+        let (of, to) = (|limit| Rate::per_hour(limit), 9);
+        let larger: Quota = match quota {
+            Quota::TokenBucket(_) => TokenBucket::new(of(to)).into(),
+            Quota::LeakyBucket(_) => LeakyBucket::meter(of(to)).into(),
+            Quota::FixedWindow(_) => FixedWindow::new(of(to)).into(),
+            _ => continue,
+        };
+        let (limiter, _) = limiter(quota, max_keys(quota));
+        let same = limiter.clone();
+        let meddle = move || same.reconfigure(larger, Inherit::Additive).unwrap();
+        let (decision, stalled) = at_reading(1, meddle, || limiter.check_n(&KEY, 6));
+        assert!(stalled && decision.is_allowed(), "{quota}: six of nine");
+        assert_eq!(drained(&limiter), 3, "{quota}");
     }
 }
 

@@ -1,11 +1,11 @@
 //! The keys and limits of the tests of growing and shrinking tables.
 
+#[path = "../quotas/mod.rs"]
+mod quotas;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use tollgate::{
-    Count, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingWindow,
-    TokenBucket,
-};
+use tollgate::{Count, FixedWindow, Identity, Key, Limiter, ManualClock, Quota, Rate};
 
 pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
 
@@ -15,15 +15,12 @@ pub(crate) const LIMIT: u64 = 3;
 /// Every algorithm whose keys can move: all but the log, whose rings stay where they are.
 pub(crate) fn movable() -> Vec<Quota> {
     let rate = Rate::per_hour(LIMIT);
-    vec![
-        TokenBucket::new(rate).into(),
-        LeakyBucket::meter(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingWindow::new(rate).subwindows(4).into(),
-        FixedWindow::new(rate).count(Count::All).into(),
-    ]
+    let moves = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_));
+    quotas::every(rate)
+        .into_iter()
+        .chain([FixedWindow::new(rate).count(Count::All).into()])
+        .filter(moves)
+        .collect()
 }
 
 /// A key whose name no secret changes: which keys meet in a bucket is the same in every run.

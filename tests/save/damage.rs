@@ -1,11 +1,10 @@
 //! What is not a saved limiter is an error, and no more than that.
 
-use std::hash::Hasher;
 use std::io::{self, Read};
 
-use siphasher::sip::SipHasher13;
 use tollgate::{GlobalLimiter, Limiter, Quota, Rate, RestoreError, SlidingLog, TokenBucket};
 
+use crate::sealed::{body, sealed};
 use crate::{SECOND, Subject, clock, saved};
 
 const BEGUN: u64 = 1_700_000_000 * SECOND;
@@ -24,31 +23,6 @@ fn file() -> Vec<u8> {
 
 fn restore(file: impl Read) -> Result<Subject, RestoreError> {
     Limiter::builder(quota()).max_keys(8).clock(clock(BEGUN, SECOND)).restore(file)
-}
-
-/// What the blocks hold, strung together.
-pub(crate) fn body(file: &[u8]) -> Vec<u8> {
-    let (mut body, mut rest) = (Vec::new(), &file[12..]);
-    while let Some((len, after)) = rest.split_first_chunk::<4>() {
-        let (bytes, after) = after.split_at(u32::from_le_bytes(*len) as usize);
-        body.extend_from_slice(bytes);
-        rest = &after[8..];
-    }
-    body
-}
-
-/// A file of this body whose checksums are right.
-pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut file = file()[..12].to_vec();
-    let mut sum = SipHasher13::new();
-    sum.write(&file);
-    for block in body.chunks(1 << 16).chain([&[][..]]) {
-        let len = (block.len() as u32).to_le_bytes();
-        sum.write(&len);
-        sum.write(block);
-        file.extend_from_slice(&[&len, block, &sum.finish().to_le_bytes()].concat());
-    }
-    file
 }
 
 #[test]

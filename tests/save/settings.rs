@@ -5,6 +5,7 @@ use tollgate::{
     SlidingLog, SlidingWindow, TokenBucket,
 };
 
+use crate::quotas::every;
 use crate::{SECOND, Subject, clock, saved};
 
 const BEGUN: u64 = 1_700_000_000 * SECOND;
@@ -106,21 +107,9 @@ fn long_and_trusted_keys_keep_their_names() {
     }
 }
 
-/// All algorithms, of ten an hour.
-fn quotas() -> [Quota; 5] {
-    let rate = Rate::per_hour(10);
-    [
-        TokenBucket::new(rate).into(),
-        LeakyBucket::queue(rate).into(),
-        FixedWindow::new(rate).into(),
-        SlidingWindow::new(rate).into(),
-        SlidingLog::new(rate).into(),
-    ]
-}
-
 #[test]
 fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
-    for quota in quotas() {
+    for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         for key in 0..300 {
             assert!(before.check_n(&key, 1 + key % 10).is_allowed());
@@ -138,7 +127,7 @@ fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
 
 #[test]
 fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
-    for quota in quotas() {
+    for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
         match restore(quota, 100, &saved(&before)) {
@@ -152,7 +141,7 @@ fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
 
 #[test]
 fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
-    for quota in quotas() {
+    for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 16);
         let held = (0..40).filter(|key| before.check(key).is_allowed()).count();
         assert!(held > 16, "{quota}: {held}");
@@ -163,7 +152,7 @@ fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
 
 #[test]
 fn a_flood_that_filled_the_table_is_not_forgiven() {
-    for quota in quotas() {
+    for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 8);
         // Every key takes what it can get: the last ones share their bucket's allowance, or are refused.
         for key in 0..200 {
@@ -194,7 +183,7 @@ impl Key for Placed {
 
 #[test]
 fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
-    for quota in quotas() {
+    for quota in every(Rate::per_hour(10)) {
         let builder = |max_keys| {
             let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
             builder.clock(clock(BEGUN, SECOND))

@@ -9,9 +9,9 @@ use tollgate::{
     RestoreError, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
 };
 
-use crate::damage::{body, sealed};
 use crate::exact::{BEGUN, quotas, span};
 use crate::meanwhile::keep_charging;
+use crate::sealed::{body, sealed};
 use crate::{SECOND, clock, saved};
 
 type Several = MultiLimiter<u64, ManualClock>;

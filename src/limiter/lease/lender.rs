@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::limiter::{Books, GlobalLimiter, Lease, Limiter, Prepared, Tier};
+use crate::observe::{Observer, OnDecision};
 use crate::time::Timestamp;
 
 /// What a [`Lease`] needs of its limiter: [`Limiter`] and [`GlobalLimiter`] have it, and nobody else can.
@@ -66,8 +67,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
     ) -> Option<Decision<'l>> {
         let take =
             self.charge_by(pin.named, |by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time).ok()?;
-        // A take that finds no room is no request's answer.
-        Some(if take.is_allowed() { self.tell(take) } else { take })
+        Some(take_told(&self.observer, take))
     }
 
     #[inline]
@@ -91,13 +91,19 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
     }
 
     fn take_ahead<'l>(&'l self, (): (), permits: u64, time: impl Fn() -> Timestamp) -> Option<Decision<'l>> {
-        self.charge_by(|by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time()).ok()
+        let take = self.charge_by(|by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time()).ok()?;
+        Some(take_told(&self.observer, take))
     }
 
     #[inline]
     fn resets(&self) -> u64 {
         self.resets.count()
     }
+}
+
+/// The take, told unless it found no room: that is no request's answer.
+fn take_told<'l>(observer: &Observer<OnDecision>, take: Decision<'l>) -> Decision<'l> {
+    if take.is_allowed() { observer.tell(take) } else { take }
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {

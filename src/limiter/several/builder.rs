@@ -7,9 +7,10 @@ use crate::algorithm::{Algorithm, AnyRule, Each, Quota, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::error::{Error, within};
 use crate::key::{Identity, Key};
-use crate::limiter::several::{Limit, Limits, MOST, MultiLimiter};
+use crate::limiter::several::{Limit, Limits, MOST, MultiDecision, MultiLimiter, OnMultiDecision};
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
+use crate::observe::Observer;
 use crate::table::WhenFull;
 use crate::time::nanos;
 
@@ -33,12 +34,19 @@ pub struct MultiBuilder<K: ?Sized, C> {
     pub(super) quotas: Vec<Quota>,
     pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
+    observer: Observer<OnMultiDecision>,
     key: PhantomData<fn(&K)>,
 }
 
 impl<K: Key + ?Sized> MultiBuilder<K, TscClock> {
     pub(super) fn new(quotas: Vec<Quota>) -> Self {
-        Self { quotas, space: Space::default(), clock: Box::new(TscClock::new), key: PhantomData }
+        Self {
+            quotas,
+            space: Space::default(),
+            clock: Box::new(TscClock::new),
+            observer: Observer::NOBODY,
+            key: PhantomData,
+        }
     }
 }
 
@@ -70,8 +78,36 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
 
     /// Where the time comes from. By default, [`TscClock`].
     pub fn clock<D: Clock + 'static>(self, clock: D) -> MultiBuilder<K, D> {
-        let Self { quotas, space, .. } = self;
-        MultiBuilder { quotas, space, clock: Box::new(move || clock), key: PhantomData }
+        let Self { quotas, space, observer, .. } = self;
+        MultiBuilder { quotas, space, clock: Box::new(move || clock), observer, key: PhantomData }
+    }
+
+    /// Calls `on_decision` with every decision of all limits together: see
+    /// [`Builder::on_decision`](crate::Builder::on_decision).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// // How many requests the daily limit refused.
+    /// let refused = Arc::new(AtomicU64::new(0));
+    /// let counted = refused.clone();
+    /// let rates = [Rate::per_second(10), Rate::per_day(15)];
+    /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new))
+    ///     .on_decision(move |decision| {
+    ///         counted.fetch_add(u64::from(decision.refused_by() == Some(1)), Relaxed);
+    ///     })
+    ///     .build()?;
+    /// let _ = (limiter.check_n("alice", 8), limiter.check_n("alice", 8));
+    /// assert_eq!(refused.load(Relaxed), 1);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn on_decision(mut self, on_decision: impl Fn(&MultiDecision<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(Box::new(on_decision));
+        self
     }
 
     /// The bytes of all the tables that [`build`](Self::build) would reserve, whatever the budget.
@@ -115,9 +151,10 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
         };
         Ok(MultiLimiter {
             limits: Limits(numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?),
-            versions: Versions::new(quotas, rules, false),
+            versions: Versions::new(quotas, rules, self.observer.is_somebody()),
             identity,
             clock,
+            observer: self.observer,
             max_keys: self.space.max_keys,
             unix_at_zero,
             key: PhantomData,

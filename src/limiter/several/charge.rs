@@ -22,7 +22,7 @@ struct Seen<'l> {
 }
 
 impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
-    /// Decides and charges: the way of every check.
+    /// Decides, charges and tells: the way of every check.
     ///
     /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
     /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`. So the
@@ -35,8 +35,9 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         // Before anything is read: each limit's line is in another table.
         self.limits.iter().for_each(|limit| limit.table.view(name).prefetch_all());
         let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
-        if !self.charge_by(&mut decision, &time) {
-            self.charge_by_later(&mut decision, time);
+        let is_charged = self.charge_by(&mut decision, &time);
+        if !is_charged || self.observer.is_somebody() {
+            self.complete(&mut decision, is_charged, time);
         }
         decision
     }
@@ -52,15 +53,23 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         decision
     }
 
-    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force, and tells
+    /// the observer.
     #[inline(never)]
-    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
-        while let Some(later) = self.versions.following(decision.version, decision.now) {
+    fn complete<'l>(
+        &'l self,
+        decision: &mut MultiDecision<'l>,
+        mut is_charged: bool,
+        time: impl Fn() -> Timestamp,
+    ) {
+        while !is_charged && let Some(later) = self.versions.following(decision.version, decision.now) {
             let MultiDecision { name, cost, .. } = *decision;
             *decision = MultiDecision::new(&self.limits, later, name, cost, time());
-            if self.charge_by(decision, &time) {
-                return;
-            }
+            is_charged = self.charge_by(decision, &time);
+        }
+        if self.observer.is_somebody() {
+            // Of a copy: a decision whose address somebody else may know is moved, on every check.
+            drop(self.observer.tell(MultiDecision { ..*decision }));
         }
     }
 
@@ -99,7 +108,6 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             if !is_charged {
                 let tries = u64::from(seen.slots[index].is_some());
                 self.limits[index].table.events(name).retried(tries);
-                decision.taken = Set::first(index);
                 return self.charge_anew(decision, index, then, time);
             }
         }
@@ -139,6 +147,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         then: Timestamp,
         time: impl Fn() -> Timestamp,
     ) -> bool {
+        decision.taken = Set::first(first);
         for index in first..self.limits.len() {
             let rule = decision.version.rule(index);
             let (view, ask) = self.limits[index].ask(rule, decision.name, decision.cost);

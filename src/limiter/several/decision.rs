@@ -52,7 +52,7 @@ pub struct MultiDecision<'l> {
     /// Those that the request was charged to.
     pub(super) taken: Set,
     /// Those whose ring does not have the request, because it was only looked at.
-    unstaged: Set,
+    pub(super) unstaged: Set,
     /// For each limit the slot that has the key's ring; 0 for none.
     pub(super) places: [u8; MOST],
     /// For each limit what the key owes it after the request.
@@ -222,6 +222,12 @@ impl<'l> MultiDecision<'l> {
         let index = |number| self.limits.iter().position(|limit| limit.number == number);
         (0..self.limits.len())
             .map(move |number| Part { decision: self, index: index(number).unwrap_or(number) })
+    }
+}
+
+impl From<&MultiDecision<'_>> for Outcome {
+    fn from(decision: &MultiDecision<'_>) -> Self {
+        decision.outcome()
     }
 }
 

@@ -40,6 +40,7 @@ use crate::clock::{Clock, TscClock};
 use crate::key::{Identity, Key};
 use crate::limiter::versions::Versions;
 use crate::limiter::{Compiled, kept};
+use crate::observe::Observer;
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
 use crate::table::{Glance, Look, Stats, Table};
@@ -100,10 +101,14 @@ pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     versions: Versions<Each>,
     identity: Identity,
     clock: C,
+    observer: Observer<OnMultiDecision>,
     max_keys: usize,
     unix_at_zero: u64,
     key: PhantomData<fn(&K)>,
 }
+
+/// What is called with each decision.
+type OnMultiDecision = dyn Fn(&MultiDecision<'_>) + Send + Sync;
 
 /// The limits. A decision has a pointer to them and no length: of 128 bytes it is moved in place, of more by a call.
 pub(crate) struct Limits(Box<[Limit]>);

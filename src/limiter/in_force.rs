@@ -1,0 +1,73 @@
+//! The limit of what is in flight, which may change while guards are out.
+//!
+//! ```text
+//!   63                          20   19           0
+//!  +------------------------------+----------------+
+//!  |           changes            |     limit      |
+//!  +------------------------------+----------------+
+//! ```
+//!
+//! Whoever acquires reads it before the key's word, and looks again once it is decided. If nothing has changed in
+//! between, not even to another limit and back, that limit was in force when the word was charged, or read for a refusal.
+//! If it has, what was charged goes back and the request is decided anew. So nobody is decided by an old limit after
+//! somebody else was by a new one.
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | I1 | `put` | `read` | what had come back before the change: no word from before it is refused by the new limit |
+//!
+//! The second look is Relaxed: the word was read by an Acquire, of whoever had charged it by a newer limit (S1, S5).
+
+use crate::algorithm::{InFlightRule, Rule};
+use crate::bits::Field;
+use crate::sync::{AtomicU64, Ordering};
+use Ordering::{Acquire, Relaxed, Release};
+
+const LIMIT: Field = Field::lowest(20);
+const CHANGES: Field = LIMIT.above(44);
+const _: () = assert!(CHANGES.end() == u64::BITS, "the fields must fill the word");
+const _: () = assert!(LIMIT.max() == InFlightRule::LARGEST, "every limit must fit its field");
+
+/// The limit in force.
+pub(super) struct InForce(AtomicU64);
+
+/// The limit that was in force at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Seen(u64);
+
+impl Seen {
+    fn of(rule: InFlightRule, changes: u64) -> Self {
+        Self(LIMIT.of(rule.limit()) | CHANGES.of(changes & CHANGES.max()))
+    }
+
+    /// The limit, as the rule that decides by it.
+    #[inline]
+    pub(super) fn rule(self) -> InFlightRule {
+        InFlightRule::judged(LIMIT.get(self.0))
+    }
+}
+
+impl InForce {
+    /// The first.
+    pub(super) fn new(rule: InFlightRule) -> Self {
+        Self(AtomicU64::new(Seen::of(rule, 0).0))
+    }
+
+    /// The limit in force. Read it before the key's word.
+    #[inline]
+    pub(super) fn read(&self) -> Seen {
+        Seen(self.0.load(Acquire)) // I1
+    }
+
+    /// Whether there has been no change since. Ask when the request is decided.
+    #[inline]
+    pub(super) fn is_still(&self, seen: Seen) -> bool {
+        self.0.load(Relaxed) == seen.0
+    }
+
+    /// Puts another limit in force.
+    pub(super) fn put(&self, rule: InFlightRule) {
+        let next = |word| Some(Seen::of(rule, CHANGES.get(word) + 1).0);
+        let _ = self.0.fetch_update(Release, Relaxed, next); // I1
+    }
+}
