@@ -30,7 +30,6 @@ run! {
     fn an_arrived_name_has_its_word();
     fn a_settled_word_knows_where_its_key_is();
     fn a_header_knows_the_slots_that_it_commits();
-    fn an_overflow_word_knows_its_quota();
     fn a_course_knows_that_the_other_half_is_clear();
     fn whoever_was_under_way_is_done();
     fn whoever_was_not_under_way_finds_the_new_course();

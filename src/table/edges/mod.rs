@@ -366,18 +366,6 @@ pub fn a_header_knows_the_slots_that_it_commits() {
     );
 }
 
-/// B2: whoever reads the overflow word finds in force what was when it was charged.
-pub fn an_overflow_word_knows_its_quota() {
-    carries(
-        || (Bucket::new(), Deed::new()),
-        |(bucket, change)| {
-            change.happens();
-            assert!(bucket.change_shared(0, 7));
-        },
-        |(bucket, change)| assert!(bucket.shared() == 0 || change.is_done()),
-    );
-}
-
 /// W1: whoever reads the course finds the other half clear.
 pub fn a_course_knows_that_the_other_half_is_clear() {
     carries(
