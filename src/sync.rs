@@ -17,4 +17,4 @@ pub(crate) use std::sync::atomic::{AtomicU64 as Tally, Ordering as TallyOrdering
 
 /// For the models in `edges`.
 #[cfg(loom)]
-pub(crate) use loom::{model, thread::spawn};
+pub(crate) use loom::{model, model::Builder, thread::spawn};

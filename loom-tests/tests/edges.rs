@@ -28,12 +28,12 @@ run! {
     fn a_name_that_moves_knows_its_header();
     fn a_parted_word_has_a_name_that_moves();
     fn an_arrived_name_has_its_word();
-    fn a_settled_word_knows_where_its_key_is();
     fn a_header_knows_the_slots_that_it_commits();
     fn a_course_knows_that_the_other_half_is_clear();
     fn whoever_was_under_way_is_done();
     fn whoever_was_not_under_way_finds_the_new_course();
     fn a_sealed_version_knows_the_next();
+    fn whoever_finds_a_key_settled_finds_where();
     fn a_word_that_does_not_count_is_not_vacated();
     fn a_head_has_its_times();
     fn a_head_that_was_reset_has_no_times();

@@ -130,7 +130,7 @@ impl Table {
     }
 
     /// A bucket of this half from which that of the key is found.
-    fn start(&self, half: usize, name: u64) -> View<'_> {
+    pub(super) fn start(&self, half: usize, name: u64) -> View<'_> {
         let mask = self.mask.load(TallyOrdering::Relaxed) as usize;
         self.at(half * self.span + (name as usize & mask))
     }
@@ -213,7 +213,7 @@ impl Table {
     /// A key's new slot can be charged, and so run out and go to another, only after the old one has been marked: until
     /// then its word stays as an insertion leaves it, which only those can charge who have seen the whole bucket gone. So
     /// who finds the key nowhere, and then the old slot unmarked, knows that it has not been there before.
-    fn settle<R: Rule>(&self, rule: &R, to: usize, name: u64, from: &Slot, parted: Word) {
+    pub(super) fn settle<R: Rule>(&self, rule: &R, to: usize, name: u64, from: &Slot, parted: Word) {
         // By an Acquire: who finds it marked goes on to say that all keys of the bucket have settled (W3).
         let is_unmarked = || from.load() == parted; // S8
         while is_unmarked() {

@@ -6,27 +6,34 @@
 //! begins: loom looks for older values of a load only where there are some.
 
 mod log;
+mod sweep;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, InFlightRule, Refund, Rule, Term, TokenBucket};
-use crate::rate::Rate;
+use crate::algorithm::{InFlightRule, Refund, Rule, Term};
 use crate::ring::Ring;
-use crate::sync::{AtomicU64, Ordering::Relaxed, model, spawn};
-use crate::table::bucket::{Bucket, home};
+use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
+use crate::table::bucket::Bucket;
 use crate::table::name::{UNTOUCHED, VACANT, is_moved};
 use crate::table::slot::{Ask, Slot};
-use crate::table::sweep::Way;
 use crate::table::word::Word;
-use crate::table::{Size, Table, WhenFull};
 use crate::time::Timestamp;
 
 pub use log::*;
+pub use sweep::*;
 
 /// The name of a key, of a second and of a third.
 const X: u64 = 0x13;
 const Y: u64 = 0x23;
 const Z: u64 = 0x33;
+
+/// Runs the model in every interleaving with at most so many involuntary switches.
+fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 3_000;
+    builder.check(model);
+}
 
 /// Runs both threads on a part in every interleaving, and hands what they return to `judge`.
 fn explore<P: Send + Sync + 'static, A: 'static, B: Send + 'static>(
@@ -338,18 +345,6 @@ pub fn an_arrived_name_has_its_word() {
     );
 }
 
-/// S8: whoever finds that a key has settled elsewhere finds the header there that committed it.
-pub fn a_settled_word_knows_where_its_key_is() {
-    carries(
-        || (owing(5), Bucket::new()),
-        |((from, parted), to)| {
-            assert!(to.advance(to.header(), to.header().committing(1, false)));
-            from.settled(*parted);
-        },
-        |((from, parted), to)| assert!(from.load() == *parted || to.header().commits(1, Word::ZERO.parted())),
-    );
-}
-
 /// B1: whoever reads a header finds the slots that it commits.
 pub fn a_header_knows_the_slots_that_it_commits() {
     carries(
@@ -366,49 +361,6 @@ pub fn a_header_knows_the_slots_that_it_commits() {
     );
 }
 
-/// W1: whoever reads the course finds the other half clear.
-pub fn a_course_knows_that_the_other_half_is_clear() {
-    carries(
-        || (Way::new(), owing(5)),
-        |(way, (slot, _))| {
-            slot.clear();
-            way.advance();
-        },
-        |(way, (slot, _))| assert!(way.halves().0.is_none() || slot.has_name(UNTOUCHED)),
-    );
-}
-
-/// W2: whoever finds nobody under way finds what those did who were.
-pub fn whoever_was_under_way_is_done() {
-    carries(
-        || {
-            let way: &Way = Box::leak(Box::new(Way::new()));
-            (way, Mutex::new(Some(way.pin(0))), Deed::new())
-        },
-        |(_, pin, deed)| {
-            deed.happens();
-            drop(pin.lock().expect("nobody panics").take());
-        },
-        |(way, _, deed)| assert!(!way.is_clear_of(0) || deed.is_done()),
-    );
-}
-
-/// W2: who was not found under way finds the new course.
-pub fn whoever_was_not_under_way_finds_the_new_course() {
-    explore(
-        Way::new,
-        |way| {
-            way.advance();
-            way.is_clear_of(0)
-        },
-        |way| {
-            std::mem::forget(way.pin(0));
-            way.halves().0.is_some()
-        },
-        |_, is_clear, is_new| assert!(!is_clear || is_new),
-    );
-}
-
 /// E1: who finds a version sealed finds the one that follows.
 pub fn a_sealed_version_knows_the_next() {
     carries(
@@ -416,31 +368,4 @@ pub fn a_sealed_version_knows_the_next() {
         |term| assert!(term.reach().seal(0, 7)),
         |term| assert!(term.reach().next().is_none_or(|next| next == 7)),
     );
-}
-
-/// No edge, but as small: a word at rest that does not count, since a late helper parted it for another key, is not vacated.
-/// A claim of it would look committed, and what its key is charged meanwhile would be lost.
-pub fn a_word_that_does_not_count_is_not_vacated() {
-    let now = Timestamp::from_nanos(1_000_000_000);
-    let rule = || {
-        let quota = [TokenBucket::new(Rate::per_second(1)).burst(1)];
-        TokenBucket::compile(&quota, 0).expect("the model's quota is valid").remove(0)
-    };
-    let is_admitted = move |table: &Table| {
-        let rule = rule();
-        table.view(X).check(Ask { rule: &rule, name: X, cost: 1 }, || now).0.allowed
-    };
-    model(move || {
-        let size = Size::for_keys(6, 0).expect("six keys are few");
-        let table = Arc::new(Table::new(size, WhenFull::Deny).expect("there is memory"));
-        // A second ago X was charged, and then its word parted.
-        let slot = table.view(X).bucket.slot(home(X));
-        slot.enter(X, Rule::moment(&rule(), now).tick);
-        slot.turn(slot.load());
-        let other = table.clone();
-        let thread = spawn(move || u64::from(is_admitted(&other)));
-        table.view(X).vacate(&rule(), Rule::moment(&rule(), now));
-        let admitted = thread.join().expect("a check does not panic") + u64::from(is_admitted(&table));
-        assert_eq!(admitted, 1);
-    });
 }
