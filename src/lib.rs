@@ -40,6 +40,9 @@ pub use limiter::{
 pub use observe::{Counters, Counts};
 pub use rate::Rate;
 pub use saved::RestoreError;
+#[cfg(loom)]
+#[doc(hidden)]
+pub use table::edges;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]

@@ -19,7 +19,7 @@
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | S3 | the charge of the slot's word, which holds the head: see `table/slot.rs` | load of that word | the times behind the head |
-//! | R2 | `propose` | `entry` | nothing but the entry itself; Acquire keeps a decision's reads in order |
+//! | R2 | `propose`, `erase` | `entry`, `erase` | how far the head had moved: who reads a time of a later lap, or none where one was erased, finds the word changed |
 
 use crate::bits::Field;
 use crate::sync::{AtomicU64, Ordering};

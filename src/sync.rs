@@ -14,3 +14,7 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 
 /// A counter that no decision reads: never loom's, which would explore every order of counting.
 pub(crate) use std::sync::atomic::{AtomicU64 as Tally, Ordering as TallyOrdering};
+
+/// For the models in `edges`.
+#[cfg(loom)]
+pub(crate) use loom::{model, model::Builder, thread::spawn};

@@ -37,6 +37,25 @@ fn a_lease_beside_checks_keeps_the_limit() {
     });
 }
 
+/// A lease whose permits a reset ended finds its key forgiven: it had taken all that there was.
+#[test]
+fn permits_that_a_reset_ended_are_had_again() {
+    explore(None, || {
+        let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
+        assert!(limiter.check_n(&X, 2).is_allowed());
+        let spends = {
+            let limiter = limiter.clone();
+            loom::thread::spawn(move || {
+                let mut lease = limiter.lease(&X).permits(2);
+                // By a permit that is held, or by one of a key that owes nothing any more.
+                assert!((0..2).all(|_| lease.check().is_allowed()));
+            })
+        };
+        assert!(limiter.reset(&X));
+        spends.join().expect("there is room for two");
+    });
+}
+
 /// A lease that has seen the reset's count takes from the key as the reset left it: what it holds is charged.
 #[test]
 fn permits_taken_after_a_reset_are_charged() {

@@ -107,6 +107,24 @@ fn a_full_bucket_under_a_change_forgives_nothing() {
     });
 }
 
+/// The same where both keys share the allowance of a full bucket: the old rule refuses nobody on the overflow word of the new.
+#[test]
+fn a_full_bucket_refuses_nobody_for_a_change() {
+    explore(Some(2), || {
+        // Room for what is charged in vain, too, when somebody else moves the header first.
+        let twelve = TokenBucket::new(Rate::per_second(1)).burst(12);
+        let (limiter, _) = limiter(twelve, WhenFull::Share);
+        assert!(limiter.check_n(&X, 12).is_allowed() && limiter.check_n(&Z, 12).is_allowed());
+        let shares = limiter.clone();
+        let changes: Run = Box::new(move || {
+            let larger = TokenBucket::new(Rate::per_minute(30)).burst(20);
+            shares.reconfigure(larger, Inherit::Additive).expect("the model's quota is valid");
+            u64::from(shares.check(&Y).is_allowed())
+        });
+        assert_eq!(admitted([changes, take(&limiter, &[(W, 1)], W)]), 2);
+    });
+}
+
 /// A fourth key.
 const W: Named = Named::new(3);
 

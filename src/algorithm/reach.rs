@@ -14,16 +14,17 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | E1 | `seal` | `until`, `raise`, `next` | the number of the next version, and that it is in its place |
+//! | E1 | `seal` | `next` | the number of the next version, and that it is in its place |
 //!
-//! The copies are Relaxed: that somebody *had* raised the reach to what a copy says, before the seal, is a fact about
-//! values and not about who has seen what.
+//! All else is Relaxed. That somebody *had* raised the reach to what it or a copy says, before the seal, is a fact about
+//! values and not about who has seen what; and who reads a payload beyond the reach that it knows has it, by an edge of the
+//! payload's word, from one who had raised the reach before.
 
 use std::sync::Arc;
 
 use crate::bits::Field;
 use crate::sync::{AtomicU64, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed};
+use Ordering::{Acquire, Relaxed, Release};
 
 /// Nanoseconds by which the reach goes ahead of those who raise it: so often somebody has to, and so much of the clock's
 /// ten years each change takes.
@@ -48,7 +49,7 @@ impl Reach {
 
     /// How far it goes, in nanoseconds since the version began: from the seal on, for good.
     pub(crate) fn until(&self) -> u64 {
-        UNTIL.get(self.word.load(Acquire)) // E1
+        UNTIL.get(self.word.load(Relaxed))
     }
 
     /// open -> open: sees to it that it goes to `needed`, unless it is sealed, and says how far it goes.
@@ -57,8 +58,7 @@ impl Reach {
             let open = SEALED.get(seen) == 0 && UNTIL.get(seen) < needed;
             open.then(|| UNTIL.of(needed.saturating_add(STEP).min(last)))
         };
-        match self.word.fetch_update(AcqRel, Acquire, raised) {
-            // E1
+        match self.word.fetch_update(Relaxed, Relaxed, raised) {
             Ok(_) => needed.saturating_add(STEP).min(last),
             Err(seen) => UNTIL.get(seen),
         }
@@ -68,7 +68,7 @@ impl Reach {
     pub(crate) fn seal(&self, until: u64, next: u64) -> bool {
         self.next.store(next, Relaxed);
         let sealed = UNTIL.of(until) | SEALED.of(1);
-        self.word.compare_exchange(UNTIL.of(until), sealed, AcqRel, Relaxed).is_ok() // E1
+        self.word.compare_exchange(UNTIL.of(until), sealed, Release, Relaxed).is_ok() // E1
     }
 
     /// The number of the version that follows, once this one is sealed.

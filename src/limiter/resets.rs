@@ -8,9 +8,6 @@
 //! |------|---------|---------|---------|
 //! | L1 | `forgave` | `count` | that the key's word has been lowered: whoever takes after it counted is charged anew |
 //!
-//! `loom-tests/tests/lease.rs` fails when the count comes before the word. It cannot tell these orderings from Relaxed:
-//! in loom a thread's compare-exchange never comes before its own earlier load.
-
 use std::fmt;
 
 use crossbeam_utils::CachePadded;

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::limiter::Compiled;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::time::{Shift, Timestamp};
-use Ordering::{AcqRel, Acquire, Relaxed};
+use Ordering::{Acquire, Relaxed, Release};
 
 /// Chunks of 1, 2, 4, ... versions.
 const CHUNKS: usize = 32;
@@ -120,8 +120,8 @@ impl<A: Algorithm> Versions<A> {
     /// Whether the first version is in force and decisions are told to nobody.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        // Acquire, though nothing is read by it: who has seen a change must not go back to the time before it.
-        self.current.load(Acquire) == 0 // V1
+        // Relaxed: what a change brought is read by its number, which is loaded anew.
+        self.current.load(Relaxed) == 0
     }
 
     /// Whether a refusal by the first version's rule, at `now`, is an answer: see `after`.
@@ -146,7 +146,7 @@ impl<A: Algorithm> Versions<A> {
 
     fn announce(&self, number: u64) {
         let observed = OBSERVED.get(self.current.load(Relaxed));
-        self.current.fetch_max(NUMBER.of(number) | OBSERVED.of(observed), AcqRel); // V1
+        self.current.fetch_max(NUMBER.of(number) | OBSERVED.of(observed), Release); // V1
     }
 
     /// Announces what follows a version of this term, if the writer has not yet.

@@ -2,8 +2,7 @@
 
 use crate::algorithm::{Moment, Refund, Rule, Taken, Verdict};
 use crate::ring::Ring;
-use crate::sync::Ordering::Acquire;
-use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View, shared_debt};
+use crate::table::bucket::{Found, PLACES, View, shared_debt};
 use crate::table::full::{Best, Place};
 use crate::table::name::{OWED, VACANT, is_key};
 use crate::table::refunds::Refunding;
@@ -38,7 +37,7 @@ impl<'a> View<'a> {
                 Found::Others if !view.has_changed_since(header) => {}
                 _ => continue,
             }
-            let overflow = view.bucket.overflow().load(Acquire); // B2
+            let overflow = view.bucket.shared();
             let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
             let (index, word, left) = match best.place(self.table.when_full, ask, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
@@ -51,7 +50,7 @@ impl<'a> View<'a> {
                     return Err(Ruling { allowed: true, payload, ring });
                 }
             };
-            let overflow = ask.rule.current(SHARED_PAYLOAD.get(overflow));
+            let overflow = ask.rule.current(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let owed = view.owed(ask.rule, word, left, at);
             let owed = if shared { owed.max(overflow) } else { owed };

@@ -19,13 +19,16 @@
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | B1 | the header's commit | every header load | the committed slot's name and word |
-//! | B2 | overflow's compare-exchange and fetch-add | overflow load | nothing but the word; kept for the order of the loads |
+//! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word: who is refused on its account asks the later one |
+//!
+//! What an insertion owes for the overflow word needs no edge of its own. Two compare-exchanges of the header do not both
+//! succeed from one value: either the insertion has seen the header that a charge of the overflow word left, and so the
+//! charge (B1), or the one that commits second fails.
 //!
 //! A key that is handed out of the bucket with a debt leaves that debt in the overflow word, too, before it goes: so
 //! the overflow word owes at least as much as any key that is not in the bucket, whatever is refunded in it later.
 
 use crate::algorithm::{Moment, Rule, Verdict};
-use crate::bits::Field;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::full::{Best, Place, Rest};
@@ -36,7 +39,7 @@ use crate::table::stats::Events;
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use Ordering::{Acquire, Relaxed, Release};
 
 /// Places a line of the cache.
 const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
@@ -54,11 +57,6 @@ pub(crate) struct Bucket {
     /// Place 0 is nobody's slot: its name is the bucket's header, its word the overflow word.
     places: [Slot; PLACES],
 }
-
-/// The overflow word: a payload, and a generation that every insertion moves so that a charge in flight fails.
-pub(super) const SHARED_PAYLOAD: Field = Field::lowest(crate::algorithm::PAYLOAD_BITS);
-const GENERATION: Field = SHARED_PAYLOAD.above(2);
-const _: () = assert!(GENERATION.end() == u64::BITS, "the fields must fill the word");
 
 /// How often a charge of the overflow word is tried before the request is refused: each failure means that the
 /// bucket's membership moved.
@@ -123,16 +121,27 @@ impl Bucket {
         self.places.iter().for_each(Slot::clear);
     }
 
+    /// The overflow word: the payload of what the keys without a slot owe together.
     pub(super) fn overflow(&self) -> &AtomicU64 {
         self.places[0].overflow()
     }
 
+    /// What the overflow word says.
+    pub(super) fn shared(&self) -> u64 {
+        self.overflow().load(Acquire) // B2
+    }
+
+    /// Changes the overflow word. `false` when it is no longer `from`.
+    pub(super) fn change_shared(&self, from: u64, to: u64) -> bool {
+        self.overflow().compare_exchange(from, to, Release, Relaxed).is_ok() // B2
+    }
+
     pub(super) fn header(&self) -> Header {
-        Header::from_bits(self.places[0].header().load(Acquire)) // B1
+        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B3, B4, B5, W3
     }
 
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
-        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1
+        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B3, B4, B5, W3
     }
 }
 
@@ -232,8 +241,8 @@ impl<'a> View<'a> {
         let mut shares = 0;
         let mut view = self;
         loop {
-            // The overflow word first: a charge of it is only good if the header had not moved since.
-            let overflow = view.bucket.overflow().load(Acquire); // B2
+            // A charge of it is only good if neither it nor the header has moved since.
+            let overflow = view.bucket.shared();
             let (home, header) = view.at_home(rule, name, || rule.moment(now));
             if home.number() != view.number() {
                 view = home;
@@ -269,8 +278,8 @@ impl<'a> View<'a> {
                     view.insert(ask, header, (index, word, VACANT), at, inserted)
                 }
                 // By an older quota than the shared word is of, no debt can be left in it.
-                Place::HandedOver(..) if rule.is_later(SHARED_PAYLOAD.get(overflow)) => {
-                    Some(Ruling { allowed: false, payload: SHARED_PAYLOAD.get(overflow), ring: Ring::NONE })
+                Place::HandedOver(..) if rule.is_later(overflow) => {
+                    Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
                 }
                 Place::HandedOver(index, word) => {
                     view.insert(ask, header, (index, word, OWED), at, || events.handed_over())
@@ -347,9 +356,9 @@ impl<'a> View<'a> {
         let mut owed = base;
         let mut shared = false;
         if header.is_shared() {
-            // The key may have been charged to the overflow word. Moving the generation stops charges in flight.
-            let overflow = self.bucket.overflow().fetch_add(GENERATION.of(1), AcqRel); // B2
-            let overflow = rule.current(SHARED_PAYLOAD.get(overflow));
+            // The key may have been charged to the overflow word. Whoever charges it from here on moves the header, so that
+            // this insertion cannot commit.
+            let overflow = rule.current(self.bucket.shared());
             shared = !rule.expired(overflow, at);
             if shared {
                 owed = owed.max(overflow);
@@ -386,14 +395,12 @@ impl<'a> View<'a> {
     /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
     /// it then enters. `None` when the bucket changed.
     pub(super) fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
-        let raised = |overflow: u64| {
-            let (moved, owed) = (overflow.wrapping_add(GENERATION.of(1)), SHARED_PAYLOAD.get(overflow));
-            // A later quota's word would not show what is added under this one.
-            (!rule.is_later(owed)).then(|| SHARED_PAYLOAD.set(moved, rule.current(owed).max(payload)))
-        };
-        self.bucket.overflow().fetch_update(AcqRel, Acquire, raised).ok()?; // B2
-        let parting = header.sharing();
-        self.bucket.advance(header, parting).then_some(parting)
+        let (owed, parting) = (self.bucket.shared(), header.sharing());
+        // A later quota's word would not show what is added under this one.
+        let parts = !rule.is_later(owed)
+            && self.bucket.change_shared(owed, rule.current(owed).max(payload))
+            && self.bucket.advance(header, parting);
+        parts.then_some(parting)
     }
 
     /// What a new key starts from in a slot with this `word`.
@@ -416,12 +423,11 @@ impl<'a> View<'a> {
                 ring: Ring::NONE,
             });
         };
-        let charged = SHARED_PAYLOAD.set(overflow, payload);
-        self.bucket.overflow().compare_exchange(overflow, charged, AcqRel, Relaxed).ok()?; // B2
-        // The header last: an insertion that has not seen this charge cannot commit any more, and if one has, or the
-        // short generation came around, the header has moved since it was read, which was after the word.
-        let ruling = Ruling { allowed: true, payload, ring: Ring::NONE };
-        self.bucket.advance(header, header.sharing()).then_some(ruling)
+        // The header last: an insertion that has not seen this charge cannot commit any more, and if one has, the header
+        // is not the one that was read.
+        let shares =
+            self.bucket.change_shared(overflow, payload) && self.bucket.advance(header, header.sharing());
+        shares.then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
     }
 
     #[inline]
@@ -438,7 +444,7 @@ fn turned_away<'a>(payload: u64, events: &Events) -> Ruling<'a> {
 /// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
 /// So the overflow word owes as much as any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
-    rule.current(SHARED_PAYLOAD.get(overflow)).max(rule.half(at).unwrap_or(0))
+    rule.current(overflow).max(rule.half(at).unwrap_or(0))
 }
 
 /// What the overflow word becomes when it admits the request.

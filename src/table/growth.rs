@@ -33,10 +33,9 @@
 //! | B5 | the header's `split` | every header load | that its keys have arrived |
 
 use crate::algorithm::{Moment, Rule};
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, PLACES, SHARED_PAYLOAD, SLOTS, View};
+use crate::table::bucket::{Bucket, PLACES, SLOTS, View};
 use crate::table::header::Header;
 use crate::table::name::KNOWN;
 
@@ -256,8 +255,7 @@ impl<'a> View<'a> {
         let is_over = || self.bucket.header() != splitting;
 
         // Nobody charges the overflow word of a bucket that can still be split: what it owes came with a saved limiter.
-        let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
-        let _ = sibling.overflow().compare_exchange(0, SHARED_PAYLOAD.of(overflow), Release, Relaxed); // B2
+        sibling.change_shared(0, self.bucket.shared());
         let mut gone = 0;
         for place in 1..PLACES {
             let counts = |word| splitting.commits(place, word);

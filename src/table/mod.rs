@@ -6,6 +6,8 @@
 
 pub(crate) mod account;
 pub(crate) mod bucket;
+#[cfg(loom)]
+pub mod edges;
 mod full;
 mod growth;
 mod header;

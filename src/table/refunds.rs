@@ -3,16 +3,15 @@
 //! Keys share marks by their names, so a key may be thought to have lost its order when another one did: it then gets
 //! back less, never more. Checks do not come here.
 //!
-//! | edge | release | acquire | carries |
-//! |------|---------|---------|---------|
-//! | F1 | a mark's `fetch_max` | a mark's load, and its `fetch_max` | nothing but the mark, which is made before the word is lowered |
+//! Marks are Relaxed: a mark is made before the word is lowered and read once the word is held, so the word carries it from
+//! one refund to the next (edge S1 of `slot`).
 
 use crate::algorithm::{Order, Refund, Rule, Taken};
 use crate::error::Error;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::Timestamp;
-use Ordering::{AcqRel, Acquire, Relaxed};
+use Ordering::Relaxed;
 
 /// The marks of a limiter.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Refunds {
     /// Says that somebody is about to book ahead.
     pub(crate) fn book(&self) {
         if self.booked.load(Relaxed) == 0 {
-            // Published by the charge that follows, to whoever reads the word that it leaves.
+            // Published by the charge that follows, to whoever reads the word that it leaves (S4).
             self.booked.store(1, Relaxed);
         }
     }
@@ -67,10 +66,10 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let mark = &marks[(self.name >> 1) as usize % marks.len()];
         let is_before = |mark: u64| mark <= self.taken.since.tick;
         // After a mark of its own it cannot tell others' any more.
-        let mut kept = !self.marked && is_before(mark.load(Acquire)); // F1
+        let mut kept = !self.marked && is_before(mark.load(Relaxed));
         if !kept || rule.reorders(payload, self.taken) {
             // Of two refunds the second finds the mark of the first.
-            kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, AcqRel)); // F1
+            kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, Relaxed));
             self.marked = true;
         }
         let order = match kept {

@@ -2,9 +2,9 @@
 
 use crate::algorithm::{Moment, Numbers};
 use crate::ring::Ring;
-use crate::sync::Ordering::{Acquire, Relaxed};
+use crate::sync::Ordering::Relaxed;
 use crate::table::Table;
-use crate::table::bucket::{PLACES, SHARED_PAYLOAD, View, probes};
+use crate::table::bucket::{PLACES, View, probes};
 use crate::table::name::{is_key, is_moved, is_vacant, kept};
 use crate::table::slot::Slot;
 use crate::table::word::Word;
@@ -51,7 +51,7 @@ impl Table {
                     each(Debt::Key { name: view.whole(name), payload, times: &times })?;
                 }
             }
-            let overflow = SHARED_PAYLOAD.get(view.bucket.overflow().load(Acquire)); // B2
+            let overflow = view.bucket.shared();
             if view.bucket.header().is_shared() && !rule.expired(overflow, at) {
                 each(Debt::Shared { ending: view.ending(), payload: overflow })?;
             }
@@ -143,8 +143,8 @@ impl View<'_> {
     /// Raises what the keys without a slot owe.
     fn owe(self, payload: u64) {
         let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
-        let owed = SHARED_PAYLOAD.get(overflow.load(Relaxed)).max(payload);
-        overflow.store(SHARED_PAYLOAD.of(owed), Relaxed);
+        let owed = overflow.load(Relaxed).max(payload);
+        overflow.store(owed, Relaxed);
         let marked = self.bucket.advance(header, header.sharing());
         debug_assert!(marked, "nobody else has the table yet");
     }

@@ -19,16 +19,20 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `part`, `receive`, `clear` | `load`, a charge, `refund` | the slot's name, and that the header had committed |
-//! | S2 | `rename` | `name` | that the word had been claimed: an old owner's charge must fail |
-//! | S3 | a charge, when the rule keeps a ring | `load` | the times in the ring behind the head |
-//! | S4 | a charge that books ahead | `load` | that somebody has booked: see `refunds` |
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `release`, `clear` | `load`, a charge, `refund` | the slot's name; that the header had committed; a refund's mark |
+//! | S2 | `rename`, `abandon`'s name | `name` | that the word had been claimed: an old owner's charge must fail |
+//! | S3 | a charge, when the rule keeps a ring; `settle` and `refund`, which forgive one | `load` | the times in the ring behind the head |
+//! | S4 | a charge that books ahead | `load`, `refund` | that somebody has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
-//! | S6 | `part`'s name, then its word | a charge, `refund`, then the name | that the key moves: see `growth` |
+//! | S6 | `part`'s name; its word, by `turn` | `name`; `load` | that the header says so; that the key moves: see `growth` |
 //! | S7 | `receive`'s name | `name` | the word that arrived |
+//! | S8 | `settled` | `load` | where the key has settled: see `sweep` |
 //!
-//! A charge looks at the name once more: after refunds and resets a word can come back under another owner, and then
-//! the charge was that one's. A denial's second look is Relaxed: it asks for the same word.
+//! All of these are compare-exchanges but a few, and go on with what others released through the same word before. So one
+//! that has nothing of its own to say releases nothing (`refund`'s hold; the word that `receive` holds until it has its name),
+//! and one that reads nothing afterwards acquires nothing. A charge does both: after refunds and resets a word can come
+//! back under another owner, so it looks at the name once more, and then the charge was that one's. A compare-exchange that
+//! fails is Relaxed: what it found is not used. A denial's second look is Relaxed, too: it asks for the same word.
 
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
@@ -120,13 +124,13 @@ impl Slot {
     /// Reads the word. Read it before the name: a name that is newer than the word is the one that counts.
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        Word::from_bits(self.word.load(Acquire)) // S1, S3, S5
+        Word::from_bits(self.word.load(Acquire)) // S1, S3, S4, S5, S6, S8
     }
 
     /// Reads the name.
     #[inline]
     pub(crate) fn name(&self) -> u64 {
-        self.name.load(Acquire) // S2
+        self.name.load(Acquire) // S2, S6, S7
     }
 
     /// Reads the word and then the name.
@@ -239,7 +243,7 @@ impl Slot {
             return Attempt::Changed;
         }
         let charged = seen.charged(payload);
-        match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Acquire) {
+        match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed) {
             // S1, S3, S4, S5
             Ok(_) if self.was_of(ask.name, seen) => Attempt::Ruled(Ruling { allowed, payload, ring }),
             // The slot has had another owner since, whose word came to be the same. That one paid.
@@ -254,7 +258,7 @@ impl Slot {
     pub(crate) fn charge_seen(&self, seen: Word, payload: u64, name: u64) -> bool {
         let charged = seen.charged(payload);
         // Under another name it was a later owner's word, which had come to be the same: that one paid.
-        self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3
+        self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3, S4
             && self.was_of(name, seen)
     }
 
@@ -282,7 +286,7 @@ impl Slot {
     /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
     pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
         let settled = seen.charged(payload);
-        self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S1
+        self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S3
     }
 
     /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot has
@@ -298,13 +302,13 @@ impl Slot {
     ) -> Option<u64> {
         let held = seen.held();
         if !seen.is_frozen() {
-            self.word.compare_exchange(seen.bits(), held.bits(), AcqRel, Relaxed).ok()?; // S1
+            self.word.compare_exchange(seen.bits(), held.bits(), Acquire, Relaxed).ok()?; // S1, S4
         }
         let mine = self.was_of(name, seen);
         let nothing = Refund { payload: seen.payload(), units: 0 };
         let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
         let lowered = seen.charged(refund.payload);
-        self.word.compare_exchange(held.bits(), lowered.bits(), AcqRel, Relaxed).ok()?; // S1
+        self.word.compare_exchange(held.bits(), lowered.bits(), Release, Relaxed).ok()?; // S1, S3
         mine.then_some(refund.units)
     }
 
@@ -336,7 +340,7 @@ impl Slot {
                 return None;
             }
             if is_key(name) {
-                let _ = self.name.compare_exchange(name, moved(name), AcqRel, Relaxed); // S6
+                let _ = self.name.compare_exchange(name, moved(name), Release, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(name), word));
             } else {
@@ -348,7 +352,7 @@ impl Slot {
     /// Turns the word's parity, if it is still the one `seen`: one that counts does not any more, and the other way round.
     pub(crate) fn turn(&self, seen: Word) {
         let turned = seen.parted();
-        let _ = self.word.compare_exchange(seen.bits(), turned.bits(), AcqRel, Relaxed); // S1, S6
+        let _ = self.word.compare_exchange(seen.bits(), turned.bits(), Release, Relaxed); // S6
     }
 
     /// untouched -> held -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the name, by
@@ -356,7 +360,7 @@ impl Slot {
     pub(crate) fn receive(&self, moved: Option<(u64, Word)>) {
         let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
         if let Some(arrived) = arrived {
-            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Release, Relaxed); // S1
+            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
         }
         let name = moved.map_or(VACANT, |(name, _)| name);
         let _ = self.name.compare_exchange(UNTOUCHED, name, Release, Relaxed); // S2, S7
@@ -374,7 +378,7 @@ impl Slot {
     /// moved -> settled: says that the key whose word has `parted` has its slot elsewhere. What follows is seen by whoever
     /// finds the word changed.
     pub(crate) fn settled(&self, parted: Word) {
-        let _ = self.word.compare_exchange(parted.bits(), parted.held().bits(), AcqRel, Relaxed); // S1
+        let _ = self.word.compare_exchange(parted.bits(), parted.held().bits(), Release, Relaxed); // S8
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.

@@ -22,15 +22,15 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | W1 | the course's step | every course load | that the other half is clear; that all buckets are gone |
-//! | W2 | a pin's end, a look for pins | a pin, a look for pins | what the pinned did; the new course |
-//! | W3 | the header's `gone` | every header load | that the bucket's keys have settled |
+//! | W1 | `advance` | `halves` | that the other half is clear; that all buckets are gone |
+//! | W2 | a pin's end, `is_clear_of` | `pin`, `is_clear_of` | what the pinned did; the new course |
+//! | W3 | the header's `gone` | every header load | that the bucket's keys have settled: also those of which S8 told who says so |
 
 use std::sync::{Mutex, TryLockError};
 
 use crate::algorithm::{Moment, Rule};
 use crate::sync::{AtomicU64, Ordering, TallyOrdering};
-use crate::table::bucket::{Found, PLACES, SHARED_PAYLOAD, View};
+use crate::table::bucket::{Found, PLACES, View};
 use crate::table::full::{Best, Rest};
 use crate::table::header::Header;
 use crate::table::name::{VACANT, is_key, kept};
@@ -84,32 +84,39 @@ impl Way {
         }
     }
 
-    fn halves(&self) -> (Option<usize>, usize) {
+    pub(super) fn halves(&self) -> (Option<usize>, usize) {
         let course = self.course.load(Acquire); // W1
         let half = |turn: u64| (turn & 1) as usize;
         let turn = course >> 1;
         if course & 1 == 0 { (None, half(turn)) } else { (Some(half(turn)), half(turn + 1)) }
     }
 
-    fn advance(&self) {
-        self.course.fetch_add(1, AcqRel); // W1
+    pub(super) fn advance(&self) {
+        self.course.fetch_add(1, Release); // W1
     }
 
-    /// Whether nobody is left who began before the course changed. `false`: perhaps.
-    fn is_clear_of_others(&self) -> bool {
-        let is_free = |pins: &AtomicU64| (0..LOOKS).any(|_| pins.fetch_add(0, AcqRel) == 0); // W2
-        self.pins.iter().all(|pins| is_free(pins))
+    fn pins_of(&self, name: u64) -> &AtomicU64 {
+        &self.pins[(name >> 2) as usize % SHARDS]
+    }
+
+    pub(super) fn pin(&self, name: u64) -> Pin<'_> {
+        let pins = self.pins_of(name);
+        pins.fetch_add(1, Acquire); // W2
+        Pin(Some(pins))
+    }
+
+    /// Whether nobody is left who began before the course changed, and whose name is counted with this one. `false`:
+    /// perhaps.
+    pub(super) fn is_clear_of(&self, name: u64) -> bool {
+        // Changed by nothing, so that whoever adds to it later has seen the course.
+        self.pins_of(name).fetch_add(0, AcqRel) == 0 // W2
     }
 }
 
 impl Table {
     /// Says that somebody is about to read the course, and to act by it.
     pub(super) fn pin(&self, name: u64) -> Pin<'_> {
-        let pins = self.moves().then(|| &*self.way.pins[(name >> 2) as usize % SHARDS]);
-        if let Some(pins) = pins {
-            pins.fetch_add(1, AcqRel); // W2
-        }
-        Pin(pins)
+        if self.moves() { self.way.pin(name) } else { Pin(None) }
     }
 
     /// Whether there is another half.
@@ -123,7 +130,7 @@ impl Table {
     }
 
     /// A bucket of this half from which that of the key is found.
-    fn start(&self, half: usize, name: u64) -> View<'_> {
+    pub(super) fn start(&self, half: usize, name: u64) -> View<'_> {
         let mask = self.mask.load(TallyOrdering::Relaxed) as usize;
         self.at(half * self.span + (name as usize & mask))
     }
@@ -168,7 +175,8 @@ impl Table {
                     *broom = Broom::Clear(half);
                 }
                 (Broom::Clear(half), _) => {
-                    let cleared = self.way.is_clear_of_others();
+                    let is_clear_of = |name| (0..LOOKS).any(|_| self.way.is_clear_of(name));
+                    let cleared = (0..SHARDS as u64).map(|shard| shard << 2).all(is_clear_of);
                     if cleared {
                         self.clear(half);
                         *broom = Broom::Idle;
@@ -205,8 +213,10 @@ impl Table {
     /// A key's new slot can be charged, and so run out and go to another, only after the old one has been marked: until
     /// then its word stays as an insertion leaves it, which only those can charge who have seen the whole bucket gone. So
     /// who finds the key nowhere, and then the old slot unmarked, knows that it has not been there before.
-    fn settle<R: Rule>(&self, rule: &R, to: usize, name: u64, from: &Slot, parted: Word) {
-        while from.is_still(parted) {
+    pub(super) fn settle<R: Rule>(&self, rule: &R, to: usize, name: u64, from: &Slot, parted: Word) {
+        // By an Acquire: who finds it marked goes on to say that all keys of the bucket have settled (W3).
+        let is_unmarked = || from.load() == parted; // S8
+        while is_unmarked() {
             let Some((view, header)) = self.start(to, name).belonging(name) else { return };
             let mut best = Best::default();
             match view.scan(kept(name), header, |slot| best.weigh(rule, slot)) {
@@ -225,7 +235,7 @@ impl Table {
                 view.make_room(header, || true);
                 continue;
             };
-            if !from.is_still(parted) {
+            if !is_unmarked() {
                 return;
             }
             let Some(claim) = view.bucket.slot(place).claim(word, parted.payload()) else { continue };
@@ -295,8 +305,7 @@ impl<'a> View<'a> {
         }
         let is_over = || self.bucket.header() != leaving;
         if leaving.is_shared() {
-            let overflow = SHARED_PAYLOAD.get(self.bucket.overflow().load(Acquire)); // B2
-            self.leave_shared(rule, leaving, overflow, to);
+            self.leave_shared(rule, leaving, self.bucket.shared(), to);
         }
         for place in 1..PLACES {
             let stays = |name| self.has_lost(name, leaving);
@@ -314,7 +323,7 @@ impl<'a> View<'a> {
     }
 
     /// Vacates the slots that have run out, but for words that do not count: see `View::straighten`.
-    fn vacate<R: Rule>(self, rule: &R, at: Moment) {
+    pub(super) fn vacate<R: Rule>(self, rule: &R, at: Moment) {
         for place in 1..PLACES {
             let slot = self.bucket.slot(place);
             let (word, name) = slot.read();
@@ -349,8 +358,7 @@ impl<'a> View<'a> {
     /// there already, beside whose word this one's cannot be put.
     fn owe_more<R: Rule>(self, rule: &R, name: u64, payload: u64) {
         while let Some((view, header)) = self.belonging(name) {
-            let owed = SHARED_PAYLOAD.get(view.bucket.overflow().load(Acquire)); // B2
-            if rule.is_later(owed) || view.part_with(rule, header, payload).is_some() {
+            if rule.is_later(view.bucket.shared()) || view.part_with(rule, header, payload).is_some() {
                 return;
             }
         }

@@ -47,8 +47,9 @@ Tollgate's own commands.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
       Weakens each ordering of the engine in turn, in a copy of the tree, and
-      says which loom model caught it. Models that take longer than the limit
-      (30 unless told otherwise) are left out. Takes an hour.
+      says which loom model caught it: the one that docs/correctness.md names,
+      or any other that takes no longer than the limit (30 unless told
+      otherwise). Prints that page's table. Takes minutes.
 
   cargo xtask break [--only NAME] [--list]
       Breaks the engine in each way that breaks/ describes, in a copy of the

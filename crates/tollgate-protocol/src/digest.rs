@@ -1,7 +1,7 @@
 //! A state in 64 bits, to tell it from others.
 
 use crate::state::{Bucket, Slot, Split, State, Taken, Thread};
-use crate::values::{Header, Name, Overflow, Word};
+use crate::values::{Header, Name, Word};
 
 /// The state's hash. What a thread does is not in it: that follows from how many operations it has begun.
 pub(crate) fn digest(state: &State) -> u64 {
@@ -61,8 +61,8 @@ impl Pack {
         self.put(23, header.bits())
     }
 
-    fn overflow(&mut self, overflow: Overflow) -> &mut Self {
-        self.put(10, overflow.bits())
+    fn overflow(&mut self, overflow: u8) -> &mut Self {
+        self.put(8, overflow)
     }
 }
 

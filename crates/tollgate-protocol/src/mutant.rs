@@ -7,7 +7,7 @@ pub enum Mutant {
     #[default]
     None,
     /// A charge of the overflow word moves the header before the word, and looks at it again afterwards. The protocol was
-    /// so until this search found that two attempts of one insertion bring the short generation around in between.
+    /// so until this search found that an insertion in between may miss the charge.
     ShareMovesHeaderFirst,
     /// An insertion commits whatever the header says by then.
     CommitIgnoresTheHeader,
@@ -51,9 +51,6 @@ pub enum Mutant {
     SplitUnannounced,
     /// Who takes the key out of a slot does not look whether the split is over.
     PartBlindly,
-    /// An insertion does not stop charges of the overflow word. Nothing catches it: since the header moves last, the
-    /// generation is a second guard.
-    NoGenerationBump,
     /// An insertion starts without what the overflow word owes.
     OverflowForgotten,
     /// A charge of the overflow word does not move the header.

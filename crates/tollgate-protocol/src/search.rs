@@ -168,7 +168,7 @@ fn memory(state: &State) -> String {
                 header.level,
                 if header.splitting { " splitting" } else { "" },
                 header.parity.map(u8::from),
-                bucket.overflow.payload
+                bucket.overflow
             );
             for slot in bucket.slots {
                 let word = slot.word;

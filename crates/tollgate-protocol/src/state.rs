@@ -1,7 +1,7 @@
 //! A state of the model: the memory, each thread between two of its accesses, and what callers were told.
 
 use crate::scenario::{Op, Scenario};
-use crate::values::{BUCKETS, Header, Key, Name, Overflow, SLOTS, Word};
+use crate::values::{BUCKETS, Header, Key, Name, SLOTS, Word};
 
 /// Threads at most.
 pub(crate) const THREADS: usize = 3;
@@ -21,7 +21,7 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) header: Header,
-    pub(crate) overflow: Overflow,
+    pub(crate) overflow: u8,
     pub(crate) slots: [Slot; SLOTS],
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Thread {
     pub(crate) at: u8,
     pub(crate) child: u8,
     pub(crate) header: Header,
-    pub(crate) overflow: Overflow,
+    pub(crate) overflow: u8,
     pub(crate) place: u8,
     pub(crate) seen: Word,
     pub(crate) others: [Option<Slot>; SLOTS],
@@ -204,7 +204,7 @@ impl State {
             *slot = Slot { word: Word::default().charged(payload), name: Name::Key(key) };
         }
         if scenario.overflow > 0 {
-            state.buckets[0].overflow = Overflow::default().owing(scenario.overflow);
+            state.buckets[0].overflow = scenario.overflow;
             state.buckets[0].header.shared = true;
         }
         state.buckets[0].header.parity[0] = scenario.skewed;

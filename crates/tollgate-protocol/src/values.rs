@@ -136,25 +136,3 @@ pub(crate) fn number_at(level: u8, key: Key) -> usize {
 pub(crate) fn parent(number: usize) -> usize {
     number & !(1 << number.ilog2())
 }
-
-/// A bucket's overflow word. Its generation is two bits, as in the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Overflow {
-    generation: u8,
-    pub(crate) payload: u8,
-}
-
-impl Overflow {
-    /// All of it, in ten bits.
-    pub(crate) fn bits(self) -> u16 {
-        u16::from(self.generation) << 8 | u16::from(self.payload)
-    }
-
-    pub(crate) fn moved(self) -> Self {
-        Self { generation: (self.generation + 1) % 4, ..self }
-    }
-
-    pub(crate) fn owing(self, payload: u8) -> Self {
-        Self { payload, ..self }
-    }
-}

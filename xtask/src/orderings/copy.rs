@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn each_ordering_of_a_line_is_behind_its_own_switch() {
         let site =
-            |column, ordering| Site { path: "src/a.rs".into(), line: 1, column, ordering, edges: Vec::new() };
+            |column, ordering| Site { path: "src/a.rs".into(), line: 1, column, ordering, ..Site::default() };
         let sites = [site(2, "AcqRel"), site(20, "Acquire")];
         let text = switchable("f(AcqRel, Ordering::Acquire)\n", "src/a.rs", &sites);
         let expected = "f(crate::sync::weakened(0, AcqRel), crate::sync::weakened(1, Ordering::Acquire))\n";

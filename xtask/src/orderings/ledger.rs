@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// An ordering in the sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
     /// With slashes, from the repository's root.
     pub(super) path: String,
@@ -16,12 +16,14 @@ pub(super) struct Site {
     pub(super) line: usize,
     /// Bytes before it in the line.
     pub(super) column: usize,
+    /// The function that it is in.
+    pub(super) function: String,
     pub(super) ordering: &'static str,
     pub(super) edges: Vec<String>,
 }
 
 impl Site {
-    pub(super) fn place(&self) -> String {
+    fn place(&self) -> String {
         format!("{}:{}", self.path, self.line)
     }
 
@@ -32,6 +34,27 @@ impl Site {
             "AcqRel" => &["Acquire", "Release"],
             _ => &["Relaxed"],
         }
+    }
+
+    fn is_on(&self, side: &str) -> bool {
+        [side, "AcqRel", "SeqCst"].contains(&self.ordering)
+    }
+}
+
+/// A weakening of one ordering.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weakening<'l> {
+    /// The site's place in the ledger.
+    pub(super) number: usize,
+    pub(super) site: &'l Site,
+    pub(super) weaker: &'static str,
+}
+
+impl Weakening<'_> {
+    /// The row of the table that it has, up to what became of it: named by the function, since lines move.
+    pub(super) fn row(&self) -> String {
+        let Site { path, function, ordering, edges, .. } = self.site;
+        format!("| `{path}: {function}` | {ordering} | {} | {} |", self.weaker, edges.join(", "))
     }
 }
 
@@ -58,8 +81,10 @@ impl Ledger {
     fn add(&mut self, path: &str, text: &str) {
         self.edges.extend(text.lines().filter_map(tabled));
         let lines: Vec<_> = text.lines().take_while(|line| *line != "#[cfg(test)]").collect();
+        let mut function = "";
         for (index, line) in lines.iter().enumerate() {
             let (code, comment) = line.split_once("//").unwrap_or((line, ""));
+            function = declared(code).unwrap_or(function);
             if code.trim_start().starts_with("use ") || code.trim_start().starts_with("pub(crate) use ") {
                 continue;
             }
@@ -72,6 +97,7 @@ impl Ledger {
                 path: path.into(),
                 line: index + 1,
                 column,
+                function: function.into(),
                 ordering,
                 edges: edges.clone(),
             });
@@ -79,7 +105,17 @@ impl Ledger {
         }
     }
 
-    /// Orderings without an edge, and edges that stand in no table.
+    /// Every ordering in each way in which it can be weakened.
+    pub(super) fn weakenings(&self) -> Vec<Weakening<'_>> {
+        let each = |(number, site): (usize, _)| {
+            let site: &Site = site;
+            site.weaker().iter().map(move |&weaker| Weakening { number, site, weaker })
+        };
+        self.sites.iter().enumerate().flat_map(each).collect()
+    }
+
+    /// Orderings without an edge, edges that stand in no table, and edges that have no side that releases, or none that
+    /// acquires.
     pub(super) fn offences(&self) -> Vec<String> {
         let mut offences = Vec::new();
         for site in &self.sites {
@@ -88,6 +124,12 @@ impl Ledger {
             }
             let unknown = site.edges.iter().filter(|edge| !self.edges.contains(*edge));
             offences.extend(unknown.map(|edge| format!("{}: {edge} stands in no ledger", site.place())));
+        }
+        for edge in &self.edges {
+            let missing = ["Release", "Acquire"]
+                .into_iter()
+                .filter(|side| !self.sites.iter().any(|site| site.edges.contains(edge) && site.is_on(side)));
+            offences.extend(missing.map(|side| format!("no {side} cites {edge}")));
         }
         offences
     }
@@ -123,6 +165,14 @@ fn tabled(line: &str) -> Option<String> {
 fn cited(comment: &str) -> Vec<String> {
     let words = comment.split([' ', ',', ';', ':']).filter(|word| !word.is_empty());
     words.take_while(|word| is_edge(word)).map(str::to_owned).collect()
+}
+
+/// The function that begins in this line.
+fn declared(code: &str) -> Option<&str> {
+    let (before, after) = code.split_once("fn ")?;
+    let name = after.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next()?;
+    let is_declared = before.is_empty() || before.ends_with([' ', '\t']);
+    (is_declared && !name.is_empty()).then_some(name)
 }
 
 /// The orderings in a line of code, and where they begin.
@@ -166,6 +216,20 @@ mod tests {
         let found: Vec<_> = ledger.sites.iter().map(|site| (site.ordering, site.edges.join(" "))).collect();
         assert_eq!(found, [("AcqRel", "S1 S2".into()), ("Acquire", "S1 S2".into())]);
         assert!(ledger.offences().is_empty());
+    }
+
+    #[test]
+    fn a_row_names_the_function_and_each_half() {
+        let text = "//! | S1 | a | b | c |\n    pub(crate) fn take<T>(&self) {\n// in a fn like\nx.swap(1, AcqRel) // S1\n";
+        let rows: Vec<_> = ledger(text).weakenings().iter().map(Weakening::row).collect();
+        let row = |weaker| format!("| `src/a.rs: take` | AcqRel | {weaker} | S1 |");
+        assert_eq!(rows, [row("Acquire"), row("Release")]);
+    }
+
+    #[test]
+    fn an_edge_with_one_side_is_an_offence() {
+        let one_sided = ledger("//! | S1 | a | b | c |\nx.load(Acquire) // S1\n");
+        assert_eq!(one_sided.offences(), ["no Release cites S1"]);
     }
 
     #[test]

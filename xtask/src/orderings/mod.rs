@@ -1,17 +1,19 @@
 //! `cargo xtask mutate-orderings`: each ordering of the engine, weakened alone, must make some loom model fail.
 //!
 //! `ledger` finds the orderings and the edges that they cite, `copy` makes a tree in which any of them can be weakened
-//! when a model starts (so all are built once), `models` runs the loom models, and `hunt` goes through all weakenings.
+//! when a model starts (so all are built once), `models` runs the loom models, `hunt` goes through all weakenings, and
+//! `table` is what the page says became of each.
 
 mod copy;
 mod hunt;
 mod ledger;
 mod models;
+mod table;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ledger::{Ledger, Site};
+use ledger::{Ledger, Weakening};
 
 /// What is asked for.
 #[derive(Default)]
@@ -29,18 +31,17 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     if !offences.is_empty() {
         return Err(offences.join("\n"));
     }
-    let is_asked = |site: &&Site| options.only.as_ref().is_none_or(|edge| site.edges.contains(edge));
-    let sites: Vec<_> = ledger.sites.iter().filter(is_asked).collect();
-    if sites.is_empty() {
+    let mut weakenings = ledger.weakenings();
+    weakenings
+        .retain(|weakening| options.only.as_ref().is_none_or(|edge| weakening.site.edges.contains(edge)));
+    if weakenings.is_empty() {
         return Err(format!("no ordering cites {}", options.only.unwrap_or_default()));
     }
     if options.list {
-        for site in sites {
-            println!("{:32} {:7} {}", site.place(), site.ordering, site.edges.join(", "));
-        }
+        weakenings.iter().map(Weakening::row).for_each(|row| println!("{row}"));
         return Ok(ExitCode::SUCCESS);
     }
-    hunt::run(&ledger, &sites, Duration::from_secs(options.limit.unwrap_or(30)))
+    hunt::run(&ledger, &weakenings, Duration::from_secs(options.limit.unwrap_or(30)))
 }
 
 fn options(words: &[&str]) -> Result<Options, String> {

@@ -1,5 +1,6 @@
 //! The loom models: built once, then started with or without a weakening.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -16,11 +17,12 @@ pub(super) struct Model {
     trial: Trial,
 }
 
-/// Builds the models of the copied tree.
-pub(super) fn build(copy: &Path, target: &Path) -> Result<Vec<Model>, String> {
+/// Builds the models of the copied tree: those in these files, or all when there are none.
+pub(super) fn build(copy: &Path, target: &Path, files: &BTreeSet<&str>) -> Result<Vec<Model>, String> {
     let folder = copy.join("loom-tests");
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--release", "--no-run", "--target-dir"]).arg(target);
+    cargo.args(files.iter().flat_map(|file| ["--test", file]));
     cargo.env("RUSTFLAGS", "--cfg loom -Awarnings");
     let binaries = trial::build(&mut cargo, &folder)?;
     let mut models = Vec::new();

@@ -90,7 +90,7 @@ impl Machine<'_> {
                     state.threads[nth].again();
                     return Ok(());
                 }
-                *overflow = overflow.owing(thread.new.payload);
+                *overflow = thread.new.payload;
                 let looks = self.is(Mutant::ShareMovesHeaderFirst) || self.is(Mutant::ShareWithoutHeader);
                 state.threads[nth].pc = if looks { Pc::ShareLook } else { Pc::ShareHeader };
                 if self.is(Mutant::NoLookAfterShare) {

@@ -55,16 +55,16 @@ impl Machine<'_> {
                 let overflow = state.buckets[usize::from(split.bucket)].overflow;
                 let thread = &mut state.threads[nth];
                 // A compare-exchange from 0 to 0 is no step.
-                thread.split.debt = overflow.payload;
-                thread.pc = if overflow.payload == 0 { Pc::PartWord } else { Pc::SplitShare };
-                if self.is(Mutant::SiblingOpensFirst) && overflow.payload == 0 {
+                thread.split.debt = overflow;
+                thread.pc = if overflow == 0 { Pc::PartWord } else { Pc::SplitShare };
+                if self.is(Mutant::SiblingOpensFirst) && overflow == 0 {
                     thread.pc = Pc::SiblingOpen;
                 }
             }
             _ => {
                 let overflow = &mut state.buckets[sibling].overflow;
-                if *overflow == Default::default() {
-                    *overflow = overflow.owing(split.debt);
+                if *overflow == 0 {
+                    *overflow = split.debt;
                 }
                 let first = if self.is(Mutant::SiblingOpensFirst) { Pc::SiblingOpen } else { Pc::PartWord };
                 (state.threads[nth].split.debt, state.threads[nth].pc) = (0, first);

@@ -43,7 +43,7 @@ impl Machine<'_> {
             Some(_) if thread.shares == SHARE_TRIES => self.deny(state, nth),
             Some(_) => {
                 thread.shares += 1;
-                let debt = thread.overflow.payload.max(rule.half(now));
+                let debt = thread.overflow.max(rule.half(now));
                 let Some(payload) = rule.decide(debt, now, thread.op.cost()) else {
                     return self.deny(state, nth);
                 };
@@ -75,14 +75,10 @@ impl Machine<'_> {
         }
     }
 
-    /// What the overflow word owes goes along, and charges of it that are in flight fail.
+    /// What the overflow word owes goes along.
     pub(super) fn insert_debt(self, state: &mut State, nth: usize) {
         let thread = &mut state.threads[nth];
-        let overflow = &mut state.buckets[usize::from(thread.at)].overflow;
-        let debt = overflow.payload;
-        if !self.is(Mutant::NoGenerationBump) {
-            *overflow = overflow.moved();
-        }
+        let debt = state.buckets[usize::from(thread.at)].overflow;
         let now = self.now(thread);
         thread.shared = !self.scenario.rule.expired(debt, now);
         let base = thread.new.payload;
@@ -109,25 +105,16 @@ impl Machine<'_> {
         match thread.pc {
             Pc::PartWithLoad => state.threads[nth].overflow = *overflow,
             Pc::PartWith if *overflow == thread.overflow => {
-                let payload = overflow.payload.max(thread.seen.payload);
-                *overflow = overflow.moved().owing(payload);
+                *overflow = (*overflow).max(thread.seen.payload);
                 state.threads[nth].overflow = Default::default();
                 next = Pc::PartWithHeader;
             }
-            Pc::PartWith => state.threads[nth].overflow = *overflow,
-            _ => {
-                let parting = thread.header.sharing();
-                if !Self::advance(state, thread.at, thread.header, parting) {
-                    if self.is(Mutant::PartWithAfterClaim) {
-                        state.threads[nth].pc = Pc::AbandonName;
-                    } else {
-                        state.threads[nth].again();
-                    }
-                    return;
-                }
-                state.threads[nth].header = parting;
+            Pc::PartWithHeader if Self::advance(state, thread.at, thread.header, thread.header.sharing()) => {
+                state.threads[nth].header = thread.header.sharing();
                 next = if self.is(Mutant::PartWithAfterClaim) { Pc::Commit } else { Pc::Claim };
             }
+            _ if self.is(Mutant::PartWithAfterClaim) => next = Pc::AbandonName,
+            _ => return state.threads[nth].again(),
         }
         state.threads[nth].pc = next;
     }

@@ -1,0 +1,371 @@
+//! Every happens-before edge of the ledgers as the smallest model that fails when a side of it is weakened: under loom
+//! only, where `loom-tests/tests/edges.rs` runs them and `cargo xtask mutate-orderings` weakens them.
+//!
+//! Each has two threads and one part of the engine. The first thread does what the ledger's *release* column says, the
+//! second what its *acquire* column says, and what it finds then must be no older than what the edge carries. The first
+//! begins: loom looks for older values of a load only where there are some.
+
+mod log;
+mod sweep;
+
+use std::sync::Arc;
+
+use crate::algorithm::{InFlightRule, Refund, Rule, Term};
+use crate::ring::Ring;
+use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
+use crate::table::bucket::Bucket;
+use crate::table::name::{UNTOUCHED, VACANT, is_moved};
+use crate::table::slot::{Ask, Slot};
+use crate::table::word::Word;
+use crate::time::Timestamp;
+
+pub use log::*;
+pub use sweep::*;
+
+/// The name of a key, of a second and of a third.
+const X: u64 = 0x13;
+const Y: u64 = 0x23;
+const Z: u64 = 0x33;
+
+/// Runs the model in every interleaving with at most so many involuntary switches.
+fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 3_000;
+    builder.check(model);
+}
+
+/// Runs both threads on a part in every interleaving, and hands what they return to `judge`.
+fn explore<P: Send + Sync + 'static, A: 'static, B: Send + 'static>(
+    part: impl Fn() -> P + Send + Sync + 'static,
+    first: fn(&P) -> A,
+    second: fn(&P) -> B,
+    judge: fn(&P, A, B),
+) {
+    model(move || {
+        let part = Arc::new(part());
+        let other = part.clone();
+        let thread = spawn(move || second(&other));
+        let seen = first(&part);
+        judge(&part, seen, thread.join().expect("the thread of a model does not panic"));
+    });
+}
+
+/// The same where the second thread judges for itself.
+fn carries<P: Send + Sync + 'static>(
+    part: impl Fn() -> P + Send + Sync + 'static,
+    first: fn(&P),
+    second: fn(&P),
+) {
+    explore(part, first, second, |_, (), ()| ());
+}
+
+/// Something that was done before: by a user of the crate, or to another part of the engine.
+struct Deed(AtomicU64);
+
+impl Deed {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.load(Relaxed) == 1
+    }
+
+    fn happens(&self) {
+        self.0.store(1, Relaxed);
+    }
+}
+
+/// A slot at rest of the key `X` that owes this, and its word.
+fn owing(payload: u64) -> (Slot, Word) {
+    let slot = Slot::new(X);
+    slot.enter(X, payload);
+    let word = slot.load();
+    (slot, word)
+}
+
+/// Charges the word that was seen, if it is still there and this key's: whether there was room.
+fn charge(slot: &Slot, seen: Word, name: u64) -> Option<bool> {
+    let rule = InFlightRule::new(9).expect("nine is a limit");
+    let ask = Ask { rule: &rule, name, cost: 1 };
+    slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
+}
+
+/// The same in the other of the two ways.
+fn charge_seen(slot: &Slot, seen: Word, name: u64) -> bool {
+    let rule = InFlightRule::new(9).expect("nine is a limit");
+    let ask = Ask { rule: &rule, name, cost: 1 };
+    slot.charge_seen(seen, seen.payload() + 1, ask, Ring::NONE, || rule.moment(Timestamp::ZERO))
+}
+
+/// Gives the slot to the key of this name, as it is.
+fn take_over(slot: &Slot, seen: Word, name: u64) -> bool {
+    let claim = slot.claim(seen, seen.payload());
+    claim
+        .map(|claim| {
+            claim.rename(name);
+            claim.publish();
+        })
+        .is_some()
+}
+
+/// S1: whoever reads a published word finds the name of its key.
+pub fn a_published_word_has_its_name() {
+    carries(
+        || owing(0),
+        |(slot, word)| {
+            let claim = slot.claim(*word, 5).expect("nobody else writes it");
+            claim.rename(Y);
+            claim.publish();
+        },
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || name == Y);
+        },
+    );
+}
+
+/// S1: the same where a charge of the key published the word.
+pub fn a_word_that_a_charge_published_has_its_name() {
+    carries(
+        || owing(0),
+        |(slot, word)| {
+            let claim = slot.claim(*word, 5).expect("nobody else writes it");
+            claim.rename(Y);
+            assert_eq!(charge(slot, slot.load(), Y), Some(true));
+        },
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || name == Y);
+        },
+    );
+}
+
+/// S1: whoever finds a word claimed finds what its last owner left in the overflow word before, as a save does.
+pub fn a_claimed_word_knows_what_its_last_owner_left() {
+    carries(
+        Bucket::new,
+        |bucket| {
+            let header = bucket.header();
+            assert!(bucket.change_shared(0, 7) && bucket.advance(header, header.sharing()));
+            assert!(bucket.slot(1).claim(Word::ZERO, 5).is_some());
+        },
+        |bucket| {
+            if bucket.slot(1).load() != Word::ZERO {
+                assert!(bucket.shared() == 7 && bucket.header().is_shared());
+            }
+        },
+    );
+}
+
+/// S1: the word of a slot that was given up comes with the name that says what it is worth.
+pub fn a_word_that_was_given_up_is_nobodys() {
+    carries(
+        || owing(0),
+        |(slot, word)| {
+            let claim = slot.claim(*word, 5).expect("nobody else writes it");
+            claim.abandon(VACANT, |payload| payload + 1);
+        },
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || name == VACANT);
+        },
+    );
+}
+
+/// S1: a cleared word is no key's.
+pub fn a_cleared_word_is_nobodys() {
+    carries(
+        || owing(5),
+        |(slot, _)| slot.clear(),
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            assert!(word != Word::ZERO || name == UNTOUCHED);
+        },
+    );
+}
+
+/// S1: the word of a key that has arrived comes with its name.
+pub fn an_arrived_word_has_its_name() {
+    carries(
+        Slot::untouched,
+        |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
+        |slot| {
+            let (word, name) = slot.read();
+            assert!(word.is_frozen() || word == Word::ZERO || name == X);
+        },
+    );
+}
+
+/// Two owners on, the slot's word is what it was while the slot was X's: a charge of X that was decided then must not count.
+fn a_charge_of_a_word_that_came_back(charge: fn(&Slot, Word) -> bool) {
+    model(move || {
+        let part = Arc::new(owing(5));
+        let other = part.clone();
+        let thread = spawn(move || charge(&other.0, other.1));
+        let (slot, word) = &*part;
+        let taken = take_over(slot, *word, Y) && take_over(slot, slot.load(), Z);
+        let charged = thread.join().expect("a charge does not panic");
+        assert!(!(taken && charged), "the slot was another's before it was charged");
+    });
+}
+
+/// S1: whoever charged a word knows whose it was.
+pub fn a_charge_knows_whose_word_it_was() {
+    a_charge_of_a_word_that_came_back(|slot, seen| charge(slot, seen, X).is_some());
+}
+
+/// S1: the same for a request that several limits decide.
+pub fn a_charge_of_several_limits_knows_whose_word_it_was() {
+    a_charge_of_a_word_that_came_back(|slot, seen| charge_seen(slot, seen, X));
+}
+
+/// S1: whoever holds a word for a refund knows whose it is.
+pub fn a_refund_knows_whose_word_it_lowers() {
+    a_charge_of_a_word_that_came_back(|slot, seen| {
+        slot.refund(seen, X, |payload| Some(Refund { payload: payload - 1, units: 1 })).is_some()
+    });
+}
+
+/// S2: a key is refused by no word that was its slot's last owner's.
+pub fn a_refusal_is_by_the_keys_own_word() {
+    carries(
+        || owing(InFlightRule::weight(9)),
+        |(slot, word)| {
+            let claim = slot.claim(*word, 0).expect("nobody else writes it");
+            claim.rename(Y);
+            claim.publish();
+        },
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            let is_refused = name == Y && !word.is_frozen() && charge(slot, word, Y) == Some(false);
+            assert!(!is_refused, "it owes nothing");
+        },
+    );
+}
+
+/// S1: a refund that holds a word knows the marks of the refunds that lowered it.
+pub fn a_refund_knows_of_the_refund_before() {
+    explore(
+        || (owing(5), Deed::new()),
+        |((slot, word), mark)| {
+            let lowered = |payload: u64| {
+                mark.happens();
+                Some(Refund { payload: payload - 1, units: 1 })
+            };
+            slot.settle(*word, 6) && slot.refund(slot.load(), X, lowered).is_some()
+        },
+        |((slot, word), mark)| {
+            let mut knows = true;
+            let lowered = |payload: u64| {
+                knows = mark.is_done();
+                Some(Refund { payload: payload - 1, units: 1 })
+            };
+            // From the word of the beginning, to which the other thread comes back.
+            slot.refund(*word, X, lowered).map(|_| knows)
+        },
+        |_, was_first, knows| assert!(!was_first || knows != Some(false)),
+    );
+}
+
+/// S2: whoever reads a new name finds the word claimed.
+pub fn a_new_name_says_that_the_word_was_claimed() {
+    carries(
+        || owing(0),
+        |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").rename(Y),
+        |(slot, word)| assert!(slot.name() != Y || !slot.is_still(*word)),
+    );
+}
+
+/// S5: who acquires after somebody gave back sees what that one did.
+pub fn what_was_given_back_is_over() {
+    carries(
+        || (owing(InFlightRule::weight(1)), Deed::new()),
+        |((slot, _), deed)| {
+            deed.happens();
+            slot.give_back(InFlightRule::weight(1));
+        },
+        |((slot, _), deed)| assert!(slot.load().payload() > 0 || deed.is_done()),
+    );
+}
+
+/// S2, for S5: the same where the slot was vacated since, and no more than its name is looked at.
+pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
+    carries(
+        || (owing(InFlightRule::weight(1)), Deed::new()),
+        |((slot, _), deed)| {
+            deed.happens();
+            slot.give_back(InFlightRule::weight(1));
+            let seen = slot.load();
+            let claim = slot.claim(seen, seen.payload()).expect("nobody else writes it");
+            claim.abandon(VACANT, |payload| payload + 1);
+        },
+        |((slot, _), deed)| assert!(slot.name() != VACANT || deed.is_done()),
+    );
+}
+
+/// S6: whoever reads that a key moves finds the header that says so: looking for it here is in vain.
+pub fn a_name_that_moves_knows_its_header() {
+    carries(
+        || {
+            let bucket = Bucket::new();
+            bucket.slot(1).enter(X, 5);
+            bucket
+        },
+        |bucket| {
+            let splitting = bucket.header().splitting();
+            assert!(bucket.advance(bucket.header(), splitting));
+            bucket.slot(1).part(|_| true, |word| splitting.commits(1, word), || false);
+        },
+        |bucket| assert!(!is_moved(bucket.slot(1).name()) || bucket.header().is_splitting()),
+    );
+}
+
+/// S6: whoever reads a parted word finds that its key moves.
+pub fn a_parted_word_has_a_name_that_moves() {
+    carries(
+        || owing(5),
+        |(slot, _)| {
+            slot.part(|_| true, |word| word.parity() == 0, || false);
+        },
+        |(slot, _)| {
+            let (word, name) = slot.read();
+            assert!(word.parity() == 0 || is_moved(name));
+        },
+    );
+}
+
+/// S7: whoever reads the name of a key that has arrived finds its word.
+pub fn an_arrived_name_has_its_word() {
+    carries(
+        Slot::untouched,
+        |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
+        |slot| assert!(slot.name() != X || !slot.is_still(Word::ZERO)),
+    );
+}
+
+/// B1: whoever reads a header finds the slots that it commits.
+pub fn a_header_knows_the_slots_that_it_commits() {
+    carries(
+        Bucket::new,
+        |bucket| {
+            let (header, slot) = (bucket.header(), bucket.slot(1));
+            slot.claim(Word::ZERO, 5).expect("nobody else writes it").rename(X);
+            assert!(bucket.advance(header, header.committing(1, false)));
+        },
+        |bucket| {
+            let is_committed = bucket.header().commits(1, Word::ZERO.claimed(5));
+            assert!(!is_committed || bucket.slot(1).has_name(X));
+        },
+    );
+}
+
+/// E1: who finds a version sealed finds the one that follows.
+pub fn a_sealed_version_knows_the_next() {
+    carries(
+        || Term::new(0, 1),
+        |term| assert!(term.reach().seal(0, 7)),
+        |term| assert!(term.reach().next().is_none_or(|next| next == 7)),
+    );
+}
