@@ -113,15 +113,19 @@ impl<'a> Ring<'a> {
         Entry { bits, proposed: LAP.get(bits) == lap }
     }
 
-    /// Forgets all times, while the slot is still the one that `unmoved` looks at. `false` when it is not.
-    pub(crate) fn erase(self, unmoved: impl Fn() -> bool) -> bool {
-        self.entries.iter().all(|cell| {
-            let seen = cell.load(Acquire); // R2
+    /// Forgets all times behind this head, while the slot is still the one that `unmoved` looks at. `false` when it is not.
+    ///
+    /// A proposal stays: whose it is may win the slot with it, also as another key's. It no longer says what it lies over.
+    pub(crate) fn erase(self, head: u64, unmoved: impl Fn() -> bool) -> bool {
+        (head..head + self.len()).all(|position| {
+            let seen = self.entry(position);
+            let left = if seen.proposed { LIVE.set(seen.bits, 0) } else { 0 };
             // Entries never repeat: what was there while the slot was the key's is what is erased. A time that the
             // key itself has written since stays.
             let erased = unmoved();
-            if erased {
-                let _ = cell.compare_exchange(seen, 0, Release, Ordering::Relaxed); // R2
+            if erased && left != seen.bits {
+                let (cell, _) = self.place(position);
+                let _ = cell.compare_exchange(seen.bits, left, Release, Ordering::Relaxed); // R2
             }
             erased
         })

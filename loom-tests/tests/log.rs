@@ -1,7 +1,7 @@
 //! The sliding log's ring: propose, then win the head.
 #![cfg(loom)]
 
-use loom_tests::{X, Y, Z, admitted, at, explore, limiter, take, tick};
+use loom_tests::{Run, X, Y, Z, admitted, at, explore, limiter, take, tick};
 use tollgate::{Rate, SlidingLog, WhenFull};
 
 /// Two in any second.
@@ -40,6 +40,28 @@ fn a_log_under_a_moving_clock_admits_two_a_window() {
         let threads =
             [take(&limiter, &[(X, 1), (X, 1)], X), take(&limiter, &[(X, 2)], X), tick(&clock, &[1])];
         assert!(admitted(threads) <= 2);
+    });
+}
+
+/// L12c: the slot's last owner is reset while another key enters it.
+#[test]
+fn a_reset_takes_no_entry_of_the_slots_new_owner() {
+    explore(Some(3), || {
+        let (limiter, clock) = limiter(TWO, WhenFull::Deny);
+        assert!(limiter.check(&X).is_allowed());
+        clock.set(at(2));
+        assert!(limiter.check(&Z).is_allowed());
+        clock.set(at(3));
+        let resetting = limiter.clone();
+        let reset: Run = Box::new(move || {
+            resetting.reset(&X);
+            0
+        });
+        // The other way round loom never lets the time be proposed before the reset reads the ring.
+        let threads = [take(&limiter, &[(Y, 1)], Y), reset];
+        let first = admitted(threads);
+        let rest = (0..3).filter(|_| limiter.check(&Y).is_allowed()).count();
+        assert_eq!(first + rest as u64, 2, "whatever it was admitted beside the reset is in its ring");
     });
 }
 

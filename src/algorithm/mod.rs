@@ -271,8 +271,8 @@ pub trait Rule: Clone + Send + Sync + 'static {
         0
     }
 
-    /// Empties the ring of the key whose word `unmoved` looks at. `false`: it moved.
-    fn erase(&self, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
+    /// Empties the ring of the key whose word `unmoved` looks at, and has this payload. `false`: it moved.
+    fn erase(&self, _payload: u64, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
         true
     }
 

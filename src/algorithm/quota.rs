@@ -299,8 +299,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.bump(payload))
     }
 
-    fn erase(&self, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
-        for_rule!(self, rule => rule.erase(ring, unmoved))
+    fn erase(&self, payload: u64, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        for_rule!(self, rule => rule.erase(payload, ring, unmoved))
     }
 
     fn ring_len(&self) -> u64 {

@@ -10,7 +10,7 @@ use crate::algorithm::{
 use crate::bits::{Field, bits};
 use crate::error::{Error, within};
 use crate::rate::Rate;
-use crate::ring::Ring;
+use crate::ring::{Entry, Ring};
 use crate::time::{Shift, Timestamp, div_ceil};
 
 /// A sliding window log: remembers when each unit was admitted, and so knows any window exactly.
@@ -177,12 +177,16 @@ impl LogRule {
         if back <= ring.unstaged() {
             return Some(seen.now.saturating_add(self.period));
         }
-        let entry = ring.entry(seen.head + self.ring - back);
+        self.leaves_by(ring.entry(seen.head + self.ring - back), seen.now)
+    }
+
+    /// The same of the entry where it was written.
+    fn leaves_by(&self, entry: Entry, now: u64) -> Option<u64> {
         if entry.is_proposed() && !entry.is_over_live() {
             return None;
         }
         let leaves = entry.when()?.saturating_add(self.period);
-        (leaves > seen.now).then_some(leaves)
+        (leaves > now).then_some(leaves)
     }
 
     /// How many of the last `limit` units are inside the window: they are the newest ones.
@@ -224,8 +228,12 @@ impl Rule for LogRule {
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let seen = self.seen(payload, ring, at.tick);
         // The `cost` new units push out everything further back than `limit - cost`.
-        if self.leaves(ring, &seen, self.limit + 1 - cost).is_none() {
-            return Verdict::Allow(self.logged(&seen, cost));
+        let oldest = ring.entry(seen.head + self.ring - (self.limit + 1 - cost));
+        if self.leaves_by(oldest, seen.now).is_none() {
+            // What was proposed over it says that it had left by then, so the request is of that time: an earlier one in
+            // the word would let the slot go while the ring still counts.
+            let proposed = if oldest.is_proposed() { oldest.when().unwrap_or(0) } else { 0 };
+            return Verdict::Allow(self.logged(&Seen { now: seen.now.max(proposed), ..seen }, cost));
         }
         match self.count {
             Count::Allowed => Verdict::Deny,
@@ -270,8 +278,8 @@ impl Rule for LogRule {
         self.newest.set(payload, (self.newest.get(payload) + 1).min(self.newest.max()))
     }
 
-    fn erase(&self, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
-        ring.erase(unmoved)
+    fn erase(&self, payload: u64, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        ring.erase(self.head.get(payload), unmoved)
     }
 
     fn ring_len(&self) -> u64 {
@@ -369,5 +377,59 @@ impl Carry for LogRule {
         let newest = times.first().map_or(0, |newest| ((newest >> self.step) + 1).min(self.newest.max()));
         let newest = newest.max(self.newest.get(payload));
         self.newest.of(newest) | self.head.of(times.len() as u64)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::AtomicU64;
+
+    const PERIOD: u64 = 1_000;
+
+    /// Two in any thousand nanoseconds, and a ring.
+    fn two() -> (LogRule, [AtomicU64; 2]) {
+        let quota = SlidingLog::new(Rate::new(2, std::time::Duration::from_nanos(PERIOD)));
+        (SlidingLog::compile(&[quota], 0).unwrap().remove(0), [AtomicU64::new(0), AtomicU64::new(0)])
+    }
+
+    fn at(tick: u64) -> Moment {
+        Moment { tick, elapsed: 0 }
+    }
+
+    /// Proposes a request of one and says what the word becomes if it wins.
+    fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u64> {
+        let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 1) else { return None };
+        assert!(rule.stage(payload, ring, at(now), 1, || true));
+        Some(charged)
+    }
+
+    #[test]
+    fn a_request_that_rests_on_a_proposal_is_of_its_time() {
+        let (rule, entries) = two();
+        let ring = Ring::new(&entries);
+        let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+        assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
+        // Somebody proposes once it has run out, and stalls; another, whose clock is of then, finds the proposal.
+        let later = 500 + 3 * PERIOD;
+        proposed(&rule, full, ring, later).unwrap();
+        let charged = proposed(&rule, full, ring, 500 + PERIOD - 1).unwrap();
+        assert!(
+            !rule.expired(charged, at(later + PERIOD - 1)),
+            "its time is in the ring, so the slot is the key's"
+        );
+        assert!(rule.expired(charged, at(later + 2 * PERIOD)));
+    }
+
+    #[test]
+    fn a_time_that_is_won_while_the_log_is_reset_counts() {
+        let (rule, entries) = two();
+        let ring = Ring::new(&entries);
+        let seen = proposed(&rule, 0, ring, 500).unwrap();
+        // Somebody who is about to win the slot has proposed a time when its last owner is reset.
+        let won = proposed(&rule, seen, ring, 700).unwrap();
+        assert!(rule.erase(seen, ring, || true));
+        let full = proposed(&rule, won, ring, 701).expect("what was before is forgiven");
+        assert_eq!(proposed(&rule, full, ring, 702), None, "what was won is not");
     }
 }

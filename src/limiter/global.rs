@@ -219,7 +219,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         loop {
             let now = self.clock.now();
             let (seen, at) = (self.slot.load(), by.rule.moment(now));
-            let reset = by.rule.erase(self.ring(), || self.slot.is_still(seen))
+            let reset = by.rule.erase(seen.payload(), self.ring(), || self.slot.is_still(seen))
                 && self.slot.settle(seen, by.rule.forgive(seen.payload(), at));
             // By an older quota than the word is of, nothing is forgiven.
             match self.versions.after(by, now) {

@@ -69,7 +69,7 @@ impl<'a> View<'a> {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
                     let forgiven = |payload| Some(Refund { payload: rule.forgive(payload, at), units: 0 });
-                    if rule.erase(view.ring::<R>(index), || slot.is_still(word))
+                    if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
                         && slot.refund(word, name, forgiven).is_some()
                     {
                         return true;

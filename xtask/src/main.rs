@@ -8,6 +8,7 @@
 //! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
+//! cargo xtask soak                 every algorithm on the real clock, many threads, a flood of keys
 //! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
 //! cargo xtask help                 this, in other words
 //! ```
@@ -18,9 +19,11 @@ mod mutants;
 mod orderings;
 mod replay_speed;
 mod sanitize;
+mod soak;
 mod step;
 mod test;
 mod thorough;
+mod tollgate;
 mod tree;
 mod trial;
 
@@ -37,9 +40,10 @@ Tollgate's own commands.
       Stops at the first step that fails and says how to repeat it.
 
   cargo xtask test --thorough
-      The same, then the tests that draw their cases with many more of them, the
-      stress tests again and again, the protocol's long scenarios and the loom
-      models as below. Takes hours.
+      The same, then the tests that draw their cases with many more of them,
+      histories of threads for a minute each, the stress tests again and again,
+      the soak as below, the protocol's long scenarios and the loom models as
+      below. Takes hours.
 
   cargo xtask loom [--thorough]
       Only the loom tests; with --thorough, one preemption more in each than is
@@ -71,6 +75,12 @@ Tollgate's own commands.
       The engine's tests under AddressSanitizer, and those with threads under
       ThreadSanitizer. Needs a nightly toolchain, with rust-src for the latter.
 
+  cargo xtask soak [--seconds N]
+      `tollgate stress` for every algorithm on 1, 2, 4 and 8 threads and in two
+      floods of keys, N seconds each (5 unless told otherwise): four minutes. Ends
+      at the first key that is admitted beyond its bound, and says how many
+      decisions were made.
+
   cargo xtask replay-speed FILE [--runs N]
       Times `tollgate replay`, goaccess (if it is here) and `wc -l` on one access
       log in Combined format, in turn, N times (11 unless told otherwise), and
@@ -97,6 +107,11 @@ fn main() -> ExitCode {
             _ => misunderstood(&format!("{seconds} is not a number of seconds")),
         },
         ["fuzz", target] => fuzz::run(60, Some(target)),
+        ["soak"] => judged(soak::run(5)),
+        ["soak", "--seconds", seconds] => match seconds.parse() {
+            Ok(seconds) if seconds > 0 => judged(soak::run(seconds)),
+            _ => misunderstood(&format!("{seconds} is not a number of seconds")),
+        },
         ["replay-speed", file] => judged(replay_speed::run(file, 11)),
         ["replay-speed", file, "--runs", runs] => match runs.parse() {
             Ok(runs) if runs > 0 => judged(replay_speed::run(file, runs)),

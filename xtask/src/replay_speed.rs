@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::root;
 use crate::step::works;
+use crate::tollgate;
 
 /// A limit that has work to do: most clients of most logs meet it now and then.
 const LIMIT: &str = "token-bucket:60/min,burst=20";
@@ -57,7 +58,12 @@ pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
     let counts =
         format!("FILE --no-global-config --no-progress --log-format=COMBINED --output={}", report.display());
     let mut readers = vec![
-        Reader::new("tollgate replay", tollgate()?, &format!("replay FILE --limit {LIMIT} --json"), file),
+        Reader::new(
+            "tollgate replay",
+            tollgate::release()?,
+            &format!("replay FILE --limit {LIMIT} --json"),
+            file,
+        ),
         Reader::new("wc -l", "wc", "-l FILE", file),
     ];
     if works("goaccess --version") {
@@ -135,19 +141,6 @@ fn median(took: &mut [Duration]) -> f64 {
     took.sort_unstable();
     let count = took.len();
     f64::midpoint(took[(count - 1) / 2].as_secs_f64(), took[count / 2].as_secs_f64())
-}
-
-/// The command line as a release build, wherever cargo puts it.
-fn tollgate() -> Result<PathBuf, String> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--package", "tollgate-cli", "--message-format=json"]);
-    let output = cargo.current_dir(root()).stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cargo: {error}"))?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    // One message a line; only the one about the binary has a path here and not null.
-    let found = told.lines().rev().find_map(|line| line.split_once(r#""executable":""#)?.1.split_once('"'));
-    let (path, _) = found.filter(|_| output.status.success()).ok_or("tollgate-cli was not built")?;
-    Ok(path.into())
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use crate::test::{self, Plan};
 /// Cases of each test that draws them.
 const CASES: &str = "20000";
 
+/// How long threads' histories are recorded, in each test of them.
+const SECONDS: &str = "60";
+
 /// How often the stress tests are run, one run after the other.
 const ROUNDS: usize = 5;
 
@@ -14,8 +17,11 @@ pub(crate) fn everything() -> Vec<Plan> {
     let mut plans = test::everything();
     let drawn = "cargo test --release --test against_model --test reconfigure --test save";
     plans.push(Plan::Run(Step::new("more cases", drawn).with("PROPTEST_CASES", CASES)));
+    let histories = Step::new("histories", "cargo test --release --test linearizable");
+    plans.push(Plan::Run(histories.with("LINEARIZABLE_SECONDS", SECONDS)));
     let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test stress"));
     plans.extend((0..ROUNDS).map(stress));
+    plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
     plans.push(loom());

@@ -140,3 +140,40 @@ fn no_limit_breaks_under_stress() {
     }
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
 }
+
+#[test]
+fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
+    // So slow that whatever is forgiven shows.
+    let limits = [
+        "token-bucket:10/h",
+        "leaky-bucket:10/h,capacity=10",
+        "fixed-window:10/h",
+        "sliding-window:10/h",
+        "sliding-window:10/h,subwindows=4",
+        "sliding-log:10/h",
+    ];
+    let flood =
+        ["stress", "--flood", "--track", "20", "--keys", "300", "--seconds", "0.05", "--threads", "3"];
+    for limit in limits {
+        let object = tollgate(&[&flood[..], &["--json", "--limit", limit]].concat()).json();
+        assert_eq!((&object["keys_beyond"], &object["tracked"]), (&json!(0), &json!(20)), "{object}");
+        let number = |name: &str| object[name].as_u64().expect("a number");
+        assert!(number("strangers") >= 10 * 300 && number("decisions") > number("strangers"), "{object}");
+        assert!(number("memory") > 0 && number("memory") <= number("memory_most"), "{object}");
+        let no_room = ["handed_over", "shared", "turned_away"].map(number).iter().sum::<u64>();
+        assert!(no_room > 0, "all are there at once: {object}");
+        let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
+        // Refused for what strangers owe, a key may get less than its limit.
+        assert!((1..=11).contains(&most) || limit.contains("window:"), "{object}");
+    }
+    let run = tollgate(&flood);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for text in ["20 tracked in a flood", "strangers", "bytes of the table", "p99.9"] {
+        assert!(run.out.contains(text), "{text} is missing in\n{}", run.out);
+    }
+    assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
+    for other in [&["--grow"][..], &["--lease", "3"], &["--batch", "3"]] {
+        assert_eq!(tollgate(&[&["stress", "--flood"], other].concat()).code, Some(2), "{other:?}");
+    }
+    assert_eq!(tollgate(&["stress", "--track", "20"]).code, Some(2), "there is no flood to track keys in");
+}

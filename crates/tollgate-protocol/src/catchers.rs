@@ -36,5 +36,17 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::RefundWithoutHold, "two refunds beside a charge"),
         (Mutant::RefundAnyName, "a refund holds the word of a third owner"),
         (Mutant::NoMarks, "two refunds beside a charge"),
+        (Mutant::RingOneShort, "a new key has a log"),
+        (Mutant::HeadBeforeTime, "two admit at a log's limit"),
+        (Mutant::NoLookBeforePropose, "a stalled proposer comes back a lap later"),
+        (Mutant::ProposalOverwrites, "a stalled proposer comes back a lap later"),
+        (Mutant::ProposalsStay, "proposals of three while time passes"),
+        (Mutant::ProposalsCount, "two newcomers want one log"),
+        (Mutant::LiveUnsaid, "refused requests count"),
+        (Mutant::ProposalTimeIgnored, "a log is admitted over what a newcomer proposed"),
+        (Mutant::NewestIgnored, "proposals of three while time passes"),
+        (Mutant::NewcomerRefusedBlindly, "a newcomer stalls while its slot goes to others"),
+        (Mutant::EraseProposals, "a log is reset that goes to others"),
+        (Mutant::EraseBlindly, "a log is reset that goes to others"),
     ]
 }

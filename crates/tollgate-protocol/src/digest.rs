@@ -1,5 +1,7 @@
 //! A state in 64 bits, to tell it from others.
 
+use crate::machine::Look;
+use crate::ring::{Entry, Seen};
 use crate::state::{Bucket, Slot, Split, State, Taken, Thread};
 use crate::values::{Header, Name, Word};
 
@@ -7,6 +9,11 @@ use crate::values::{Header, Name, Word};
 pub(crate) fn digest(state: &State) -> u64 {
     let mut mixer = Mixer(0x9e37_79b9_7f4a_7c15);
     state.buckets.iter().for_each(|bucket| mixer.bucket(bucket));
+    let mut rings = Pack::default();
+    state.rings.iter().flatten().for_each(|&entry| {
+        rings.entry(entry);
+    });
+    mixer.add(rings.0);
     state.threads.iter().for_each(|thread| mixer.thread(thread));
     for counts in state.admitted.chunks(2) {
         let bytes = counts.iter().flatten().fold(0, |bytes, &count| bytes << 8 | u64::from(count));
@@ -40,6 +47,10 @@ impl Pack {
 
     fn word(&mut self, word: Word) -> &mut Self {
         self.flag(word.frozen).flag(word.parity).put(8, word.payload)
+    }
+
+    fn entry(&mut self, entry: Entry) -> &mut Self {
+        self.flag(entry.lap).flag(entry.live).put(6, entry.when)
     }
 
     fn name(&mut self, name: Name) -> &mut Self {
@@ -86,7 +97,7 @@ impl Mixer {
 
     fn thread(&mut self, thread: &Thread) {
         let mut place = Pack::default();
-        place.put(6, thread.pc as u8).put(8, thread.begun).put(2, thread.now).put(2, thread.shares);
+        place.put(7, thread.pc as u8).put(8, thread.begun).put(2, thread.now).put(2, thread.shares);
         place.put(2, thread.view).put(2, thread.at).put(2, thread.child).put(2, thread.place);
         place.flag(thread.owed).flag(thread.shared).flag(thread.paid).flag(thread.just);
         place.flag(thread.taken.is_some()).header(thread.header);
@@ -97,14 +108,19 @@ impl Mixer {
             seen.flag(other.is_some()).slot(other.unwrap_or_default());
         }
         self.add(seen.0);
-        if let Some(Taken { charged, since, at, kept, marked, mine }) = thread.taken {
+        let Look { decided, now, unit, seen: Seen { entry, proposed }, refused, inserts } = thread.log;
+        let mut log = Pack::default();
+        log.put(8, decided).put(8, now).put(2, unit).entry(entry).flag(proposed).flag(refused).flag(inserts);
+        self.add(log.0);
+        if let Some(Taken { charged, since, at, kept, marked, mine, decided }) = thread.taken {
             let mut taken = Pack::default();
             taken.put(8, charged).put(2, since).put(2, at).flag(kept).flag(marked).flag(mine);
+            taken.put(8, decided);
             self.add(taken.0);
         }
         let Split { bucket, level, header, debt, place, gone, word, name, moved, then } = thread.split;
         let mut split = Pack::default();
-        split.put(2, bucket).put(2, level).put(2, place).header(header).put(8, debt).put(6, then as u8);
+        split.put(2, bucket).put(2, level).put(2, place).header(header).put(8, debt).put(7, then as u8);
         for gone in gone {
             split.flag(gone);
         }

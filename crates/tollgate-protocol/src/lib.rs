@@ -4,10 +4,11 @@
 //! once more as threads that make one access to the memory at a time, sequentially consistent, and *every* order of their
 //! steps, however many preemptions it takes. Keys, slots, moments and grains are few; the steps are the engine's.
 //!
-//! A scenario ([`SCENARIOS`]) says which keys are there, who asks for what, and when the clock may move. The search
+//! A scenario ([`scenarios`]) says which keys are there, who asks for what, and when the clock may move. The search
 //! visits each state once and checks that
 //!
 //! * between any two moments no key is admitted more than its bucket holds and refills, whichever slots it was charged in;
+//!   no window of a log holds more than its limit, and no time in its ring is earlier than the admission that it stands for;
 //! * no key is refused for what another owes in its slot;
 //! * no state comes back on a path, so every thread ends under every schedule, also when it runs alone from there;
 //! * at the end no slot is frozen, every word counts, no key has two slots, and each key that is asked for again gets
@@ -19,14 +20,16 @@
 //! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the tests demand that it
 //! still does: a repair shows by a test that fails. `docs/correctness.md` has the findings in words.
 //!
-//! Not in the model: the log's ring, several versions of a quota, guards of what is in flight, looks at several limits,
+//! Not in the model: several versions of a quota, guards of what is in flight, looks at several limits,
 //! saving. States are told apart by 64-bit hashes: of ten million states two coincide with a chance of three in a
 //! million, and then one of them is not visited.
 
 mod catchers;
 mod digest;
+mod logs;
 mod machine;
 mod mutant;
+mod ring;
 mod rule;
 mod scenario;
 mod search;
@@ -35,5 +38,5 @@ mod values;
 
 pub use catchers::catchers;
 pub use mutant::Mutant;
-pub use scenario::{SCENARIOS, Scenario, scenario};
+pub use scenario::{Scenario, scenario, scenarios};
 pub use search::{Outcome, search};

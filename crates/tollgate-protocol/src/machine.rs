@@ -1,18 +1,22 @@
 //! The threads' steps: each is one access to the memory, with the thinking that follows it.
 //!
-//! `way` finds the bucket and the slot, `charge` charges, `insert` enters new keys, `refund` gives back and forgives,
-//! `growth` splits. Every step is named after what `src/table` calls it.
+//! `way` finds the bucket and the slot, `charge` charges, `log` reads and writes rings, `insert` enters new keys, `refund`
+//! gives back and forgives, `growth` splits. Every step is named after what `src/table` calls it.
 
 mod charge;
 mod growth;
 mod insert;
+mod log;
 mod refund;
 mod way;
 
 use crate::mutant::Mutant;
+use crate::rule::Rule;
 use crate::scenario::{Op, Scenario};
 use crate::state::{MOMENTS, Pc, State, Taken, Thread};
 use crate::values::{BUCKETS, Key, Name, Word};
+
+pub(crate) use log::Look;
 
 /// What a broken promise says.
 pub(crate) type Fault = &'static str;
@@ -47,7 +51,13 @@ impl Machine<'_> {
 
     /// Lets a thread make its next access.
     pub(crate) fn step(self, state: &mut State, nth: usize) -> Result<(), Fault> {
-        match state.threads[nth].pc {
+        let pc = state.threads[nth].pc;
+        if let Some(log) = self.log()
+            && log::is_ringed(pc)
+        {
+            return self.ringed(log, state, nth);
+        }
+        match pc {
             Pc::Begin => self.begin(state, nth),
             Pc::Clock => {
                 let thread = &mut state.threads[nth];
@@ -73,7 +83,7 @@ impl Machine<'_> {
             Pc::Claim | Pc::Rename | Pc::Commit | Pc::Publish => return self.insert(state, nth),
             Pc::AbandonName | Pc::AbandonWord => self.abandon(state, nth),
             Pc::ShareHeader | Pc::Share | Pc::ShareLook => return self.share(state, nth),
-            Pc::Settle => self.settle(state, nth),
+            Pc::Settle | Pc::SettleName | Pc::Settled => self.settle(state, nth),
             Pc::Hold | Pc::HoldName | Pc::RefundClock | Pc::MarkLoad | Pc::MarkMax | Pc::Lower => {
                 self.refund(state, nth);
             }
@@ -84,7 +94,7 @@ impl Machine<'_> {
             Pc::SplitOver | Pc::ReceiveWord | Pc::ReceiveName | Pc::SiblingOpen | Pc::Finish => {
                 self.receive(state, nth);
             }
-            Pc::Done => unreachable!("a thread that is done takes no step"),
+            _ => unreachable!("a thread that is done takes no step, and only a log has a ring"),
         }
         Ok(())
     }
@@ -110,31 +120,46 @@ impl Machine<'_> {
 
     /// The caller is told yes: the key has been charged up to `charged`. Ends it, or goes on to give it back.
     fn admit(self, state: &mut State, nth: usize, charged: u8) -> Result<(), Fault> {
-        let thread = &mut state.threads[nth];
-        let (key, now, paid) = (thread.op.key(), thread.now, thread.paid);
-        let returns = matches!(thread.op, Op::Take(..));
-        if returns {
-            *thread = Thread {
+        let thread = state.threads[nth];
+        if thread.log.refused {
+            self.deny(state, nth);
+            return Ok(());
+        }
+        // What is won of a log is counted at once.
+        if thread.paid && self.log().is_none() {
+            self.credit(state, nth)?;
+        }
+        if matches!(thread.op, Op::Take(..)) {
+            let decided = thread.log.decided;
+            state.threads[nth] = Thread {
                 op: thread.op,
                 begun: thread.begun,
-                taken: Some(Taken { charged, since: now, ..Taken::default() }),
+                taken: Some(Taken { charged, since: thread.now, decided, ..Taken::default() }),
                 ..Thread::default()
             };
-        }
-        let cost = thread.op.cost();
-        if !returns {
+        } else {
             self.finish(state, nth);
         }
-        if paid {
-            state.admitted[usize::from(key)][usize::from(now)] += cost * crate::rule::UNIT;
+        Ok(())
+    }
+
+    /// Counts what the thread's request was admitted.
+    fn credit(self, state: &mut State, nth: usize) -> Result<(), Fault> {
+        let Thread { op, now, .. } = state.threads[nth];
+        match self.scenario.rule {
+            Rule::Log(_) => self.credit_log(state, nth),
+            Rule::Bucket { full } => {
+                let units = op.cost() * self.scenario.rule.unit();
+                state.admitted[usize::from(op.key())][usize::from(now)] += units;
+                self.is_within(state, op.key(), full)
+            }
         }
-        self.is_within(state, key)
     }
 
     /// Whether the key was admitted no more than one bucket gives, between any two moments.
-    fn is_within(self, state: &State, key: Key) -> Result<(), Fault> {
+    fn is_within(self, state: &State, key: Key, full: u8) -> Result<(), Fault> {
         let admitted = state.admitted[usize::from(key)];
-        let full = u32::from(self.scenario.rule.full);
+        let full = u32::from(full);
         let times = self.scenario.times;
         let owing = self.scenario.slots.iter().find(|(owner, _)| *owner == key).map_or(0, |slot| slot.1);
         let owing = if state.forgiven[usize::from(key)] { 0 } else { owing };

@@ -1,19 +1,22 @@
 //! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long scenarios, with
 //! `--traces` the steps to each broken promise, and with
-//! `--mutants` each mutant in every scenario.
+//! `--mutants` each mutant in every scenario. A word takes only the scenarios that have it in their names.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tollgate_protocol::{Mutant, SCENARIOS, Scenario, catchers, search};
+use tollgate_protocol::{Mutant, Scenario, catchers, scenarios, search};
 
 fn main() -> ExitCode {
     let options: Vec<String> = std::env::args().skip(1).collect();
     let has = |option: &str| options.iter().any(|given| given == option);
-    let asked = SCENARIOS.iter().filter(|scenario| !scenario.long || has("--thorough"));
+    let only = options.iter().find(|option| !option.starts_with('-'));
+    let asked = scenarios().filter(|scenario| !scenario.long || has("--thorough"));
+    let asked = asked.filter(|scenario| only.is_none_or(|part| scenario.name.contains(part.as_str())));
     if has("--mutants") {
         let asked: Vec<_> = asked.collect();
-        catchers().iter().for_each(|&(mutant, _)| survey(mutant, &asked));
+        let all = catchers().iter().map(|&(mutant, _)| mutant);
+        all.for_each(|mutant| survey(mutant, &asked));
         return ExitCode::SUCCESS;
     }
     let mut holds = true;

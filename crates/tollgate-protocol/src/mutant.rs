@@ -67,4 +67,30 @@ pub enum Mutant {
     RefundAnyName,
     /// Refunds take no notice of each other.
     NoMarks,
+    /// A log's ring has one entry less than its limit.
+    RingOneShort,
+    /// The head moves before the times are written.
+    HeadBeforeTime,
+    /// A time is proposed without a look whether the head has moved.
+    NoLookBeforePropose,
+    /// A time is proposed over whatever is there by then.
+    ProposalOverwrites,
+    /// A time that was proposed earlier is not raised to one's own.
+    ProposalsStay,
+    /// Times that were proposed and not won count.
+    ProposalsCount,
+    /// A proposal does not say that it lies over a time that is still inside the window.
+    LiveUnsaid,
+    /// A request that rests on a proposal goes by its own earlier time. The protocol was so until this search found that
+    /// its slot was then thought to have run out before it had.
+    ProposalTimeIgnored,
+    /// A request goes by its own time, also when a later one was logged.
+    NewestIgnored,
+    /// A new key is refused by a ring without a look whether its slot is another's by then.
+    NewcomerRefusedBlindly,
+    /// A reset erases times that were proposed, too. The protocol was so until this search found that somebody else's, who is
+    /// about to win the slot, may be among them.
+    EraseProposals,
+    /// A reset erases times without a look whether the head has moved.
+    EraseBlindly,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::logs::LOGS;
 use crate::rule::Rule;
 use crate::values::Key;
 
@@ -60,6 +61,8 @@ pub struct Scenario {
     pub(crate) times: &'static [u8],
     /// The keys that have a slot, and their payloads.
     pub(crate) slots: &'static [(Key, u8)],
+    /// The keys that have a log, and the times in it.
+    pub(crate) logs: &'static [(Key, &'static [u8])],
     /// What the overflow word owes.
     pub(crate) overflow: u8,
     /// The first slot's word does not count, as a helper leaves it that parts a word twice (`View::straighten`).
@@ -77,18 +80,24 @@ impl Scenario {
         self.threads.iter().flat_map(|ops| ops.iter().copied())
     }
 
+    /// The times in the key's log to begin with.
+    pub(crate) fn logged(&self, key: Key) -> &'static [u8] {
+        self.logs.iter().find(|(owner, _)| *owner == key).map_or(&[], |log| log.1)
+    }
+
     /// All keys of the scenario.
     pub(crate) fn keys(&self) -> BTreeSet<Key> {
-        self.ops().map(Op::key).chain(self.slots.iter().map(|slot| slot.0)).collect()
+        let owners = self.slots.iter().map(|slot| slot.0).chain(self.logs.iter().map(|log| log.0));
+        self.ops().map(Op::key).chain(owners).collect()
     }
 }
 
 use Op::{Check, Reset, Take};
 
 /// Buckets of one, two and four units.
-const ONE: Rule = Rule { full: 8 };
-const TWO: Rule = Rule { full: 16 };
-const FOUR: Rule = Rule { full: 32 };
+const ONE: Rule = Rule::Bucket { full: 8 };
+const TWO: Rule = Rule::Bucket { full: 16 };
+const FOUR: Rule = Rule::Bucket { full: 32 };
 
 // At the first split odd keys move and even ones stay. Keys from 4 on have the second slot for their home.
 const X: Key = 1;
@@ -109,7 +118,7 @@ const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 /// out, finds it as it was: it is lost. That takes two threads stopped for long, one after the other.
 const STALLED_TWICE: &str = "a key was admitted more than its limit";
 
-const BASE: Scenario = Scenario {
+pub(crate) const BASE: Scenario = Scenario {
     name: "",
     long: false,
     known: &[],
@@ -119,13 +128,14 @@ const BASE: Scenario = Scenario {
     buckets: 1,
     times: &[NOW],
     slots: &[],
+    logs: &[],
     overflow: 0,
     skewed: false,
     threads: &[],
 };
 
-/// All scenarios.
-pub const SCENARIOS: &[Scenario] = &[
+/// The scenarios of buckets.
+const BUCKETS: &[Scenario] = &[
     Scenario {
         name: "one key is inserted by three",
         threads: &[&[Check(Y, 1)], &[Check(Y, 1)], &[Check(Y, 1)]],
@@ -457,6 +467,11 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
+/// All scenarios.
+pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    BUCKETS.iter().chain(LOGS)
+}
+
 /// The scenario of this name.
 ///
 /// # Panics
@@ -464,8 +479,7 @@ pub const SCENARIOS: &[Scenario] = &[
 /// If there is none.
 #[must_use]
 pub fn scenario(name: &str) -> &'static Scenario {
-    SCENARIOS
-        .iter()
+    scenarios()
         .find(|scenario| scenario.name == name)
         .unwrap_or_else(|| panic!("no scenario is called {name}"))
 }

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::digest::digest;
 use crate::machine::{Fault, Machine};
 use crate::mutant::Mutant;
-use crate::rule::UNIT;
+use crate::ring::{self, Ring};
 use crate::scenario::{Op, Scenario};
 use crate::state::{Pc, State, THREADS, Thread};
 
@@ -122,7 +122,7 @@ fn ends_well(machine: Machine<'_>, state: &State) -> Result<(), Fault> {
     machine.is_tidy(state)?;
     for key in machine.scenario.keys() {
         let mut state = state.clone();
-        for _ in 0..=machine.scenario.rule.full / UNIT {
+        for _ in 0..=machine.scenario.rule.limit() {
             state.threads[0] = Thread { op: Op::Check(key, 1), begun: u8::MAX, ..Thread::default() };
             for _ in 0..ALONE {
                 if state.threads[0].pc != Pc::Done {
@@ -178,6 +178,13 @@ fn memory(state: &State) -> String {
             }
             memory.push(']');
         }
+    }
+    for ring in state.rings.iter().filter(|ring| **ring != Ring::default()) {
+        let entry = |entry: &ring::Entry| {
+            let live = if entry.live { "!" } else { "" };
+            format!("{}{live}/{}", i16::from(entry.when) - 1, u8::from(entry.lap))
+        };
+        let _ = write!(memory, " ring {}", ring.each_ref().map(entry).join(" "));
     }
     memory
 }

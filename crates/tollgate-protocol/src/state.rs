@@ -1,5 +1,8 @@
 //! A state of the model: the memory, each thread between two of its accesses, and what callers were told.
 
+use crate::machine::Look;
+use crate::ring::Ring;
+use crate::rule::Rule;
 use crate::scenario::{Op, Scenario};
 use crate::values::{BUCKETS, Header, Key, Name, SLOTS, Word};
 
@@ -35,6 +38,13 @@ pub(crate) enum Pc {
     QuickWord,
     QuickName,
     Attempt,
+    LogOldest,
+    LogDenied,
+    StageNewest,
+    StageEntry,
+    StageStill,
+    StagePropose,
+    LogCharge,
     Look,
     ReloadWord,
     ReloadName,
@@ -62,7 +72,12 @@ pub(crate) enum Pc {
     ShareHeader,
     Share,
     ShareLook,
+    EraseEntry,
+    EraseStill,
+    Erase,
     Settle,
+    SettleName,
+    Settled,
     Hold,
     HoldName,
     RefundClock,
@@ -113,6 +128,8 @@ pub(crate) struct Taken {
     pub(crate) kept: bool,
     pub(crate) marked: bool,
     pub(crate) mine: bool,
+    /// Ghost: when a log's was decided.
+    pub(crate) decided: u8,
 }
 
 /// A thread's place and what it remembers.
@@ -140,6 +157,7 @@ pub(crate) struct Thread {
     pub(crate) owed: bool,
     pub(crate) shared: bool,
     pub(crate) split: Split,
+    pub(crate) log: Look,
     pub(crate) taken: Option<Taken>,
     /// Ghost: the charge that was just made has not been forgiven by a reset.
     pub(crate) paid: bool,
@@ -162,6 +180,7 @@ impl Thread {
                 charged: taken.charged,
                 since: taken.since,
                 marked: taken.marked,
+                decided: taken.decided,
                 ..Taken::default()
             }),
             ..Self::default()
@@ -176,6 +195,8 @@ impl Thread {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) buckets: [Bucket; BUCKETS],
+    /// Of the first bucket's slots: tables of logs do not grow.
+    pub(crate) rings: [Ring; SLOTS],
     pub(crate) threads: [Thread; THREADS],
     /// How many low bits of a key pick the bucket to begin with.
     pub(crate) hint: u8,
@@ -193,6 +214,7 @@ impl State {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let mut state = Self {
             buckets: [Bucket::default(); BUCKETS],
+            rings: Default::default(),
             threads: [Thread::default(); THREADS],
             hint: 0,
             clock: 0,
@@ -202,6 +224,13 @@ impl State {
         };
         for (slot, &(key, payload)) in state.buckets[0].slots.iter_mut().zip(scenario.slots) {
             *slot = Slot { word: Word::default().charged(payload), name: Name::Key(key) };
+        }
+        if let Rule::Log(log) = scenario.rule {
+            let rings = state.rings.iter_mut().zip(&mut state.buckets[0].slots);
+            for ((ring, slot), &(key, times)) in rings.zip(scenario.logs) {
+                (slot.word, *ring) = log.restored(times);
+                slot.name = Name::Key(key);
+            }
         }
         if scenario.overflow > 0 {
             state.buckets[0].overflow = scenario.overflow;

@@ -36,6 +36,29 @@ pub(super) fn bound(spec: Spec, stretch: Stretch) -> u128 {
     }
 }
 
+/// The most that may be admitted of one key at one moment.
+pub(super) fn capacity(spec: Spec) -> u64 {
+    match spec {
+        Spec::TokenBucket { burst, .. } => burst,
+        Spec::LeakyBucket { capacity, .. } => capacity,
+        Spec::FixedWindow { rate, .. } | Spec::SlidingWindow { rate, .. } | Spec::SlidingLog { rate, .. } => {
+            rate.count()
+        }
+    }
+}
+
+/// How long it takes at most until nothing counts any more of so much as is admitted at one moment.
+pub(super) fn recovery(spec: Spec) -> Duration {
+    let nanos = match spec {
+        Spec::TokenBucket { rate, .. } | Spec::LeakyBucket { rate, .. } => {
+            u128::from(capacity(spec)) * nanos(rate.period()) / u128::from(rate.count())
+        }
+        Spec::FixedWindow { rate, .. } | Spec::SlidingLog { rate, .. } => nanos(rate.period()),
+        Spec::SlidingWindow { rate, .. } => 2 * nanos(rate.period()),
+    };
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 fn nanos(period: Duration) -> u128 {
     period.as_nanos().max(1)
 }
@@ -58,5 +81,14 @@ mod tests {
         assert_eq!(of("sliding-window:10/s", SECOND, 2 * SECOND - 1), 10);
         assert_eq!(of("sliding-window:10/s,subwindows=4", SECOND / 2, SECOND), 10);
         assert_eq!(of("sliding-log:10/s", SECOND / 2, SECOND / 2 + SECOND), 20);
+    }
+    #[test]
+    fn every_algorithm_recovers() {
+        let seconds = |spec: &str| recovery(spec.parse().expect(spec)).as_secs_f64();
+        assert_eq!(seconds("token-bucket:10/s,burst=3"), 0.3);
+        assert_eq!(seconds("leaky-bucket:10/2s,capacity=5"), 1.0);
+        assert_eq!(seconds("fixed-window:10/3s"), 3.0);
+        assert_eq!(seconds("sliding-window:10/3s"), 6.0);
+        assert_eq!(seconds("sliding-log:10/3s"), 3.0);
     }
 }

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use tollgate::{Clock, Lease, Limiter, Quota, Stats, TscClock};
 
 use super::bound::Stretch;
+use super::footprint::{Footprint, resident};
 use crate::progress::work_bar;
 
 /// One call in so many is timed: reading a clock costs more than a call.
@@ -23,8 +24,13 @@ const DIGITS: u8 = 3;
 pub(super) struct Plan {
     pub(super) quota: Quota,
     pub(super) threads: usize,
+    /// Keys that are drawn and counted.
     pub(super) keys: u32,
+    /// How many keys the limiter is made for.
+    pub(super) room: usize,
     pub(super) time: Duration,
+    /// Checks that each thread makes, however long they take.
+    pub(super) least: u64,
     pub(super) way: Way,
     /// Key numbers; a power of two of them.
     pub(super) draws: Vec<u32>,
@@ -41,7 +47,24 @@ pub(super) enum Way {
     Leases(u64),
     /// Each key once, in a limiter that grows with them; and once more when all are there.
     Growing,
+    /// One check after the other, and between any two of them `STRANGERS` of keys that never come again.
+    Flood(Flood),
 }
+
+/// A flood in which a key whose debt was forgiven would show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flood {
+    /// What a stranger asks for: so much that after a rest a drawn key owes less, and its slot goes to a stranger.
+    pub(super) cost: u64,
+    /// The drawn keys are in `GROUPS`, which take turns of so long: while a key asks, it owes too much to lose its slot.
+    pub(super) slice: Duration,
+}
+
+/// Groups of keys in a flood.
+pub(super) const GROUPS: u32 = 4;
+
+/// Checks of strangers for each check of a drawn key.
+pub(super) const STRANGERS: u64 = 2;
 
 /// What happened.
 pub(super) struct Hammered {
@@ -50,6 +73,8 @@ pub(super) struct Hammered {
     pub(super) admitted: Vec<u64>,
     /// Of those, admitted in other calls than the `checks`.
     pub(super) again: u64,
+    /// Of the `checks`, those of strangers, and how many were admitted.
+    pub(super) strangers: (u64, u64),
     /// In nanoseconds, of one call in `SAMPLED` (or of a batch in about as many checks; of every call while the limiter
     /// grows), with one reading of the timer.
     pub(super) latency: Histogram<u64>,
@@ -65,8 +90,7 @@ pub(super) struct Hammered {
     /// The same in Unix time, as long as the longer of the two.
     pub(super) stretch: Stretch,
     pub(super) stats: Stats,
-    /// Bytes of the table in use at the end.
-    pub(super) memory: usize,
+    pub(super) footprint: Footprint,
 }
 
 /// Hammers a limiter as planned.
@@ -76,13 +100,12 @@ pub(super) struct Hammered {
 /// When the engine does not accept the quota, or there is not enough memory.
 pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
     let clock = TscClock::new();
-    // Twice the room, unless it is asked how much is needed: what is measured is checks, not overflow.
-    let room = if let Way::Growing = plan.way { 1 } else { 2 };
-    let limiter = Limiter::<u64, Quota>::builder(plan.quota)
-        .max_keys(room * plan.keys as usize)
+    let builder = Limiter::<u64, Quota>::builder(plan.quota)
+        .max_keys(plan.room)
         .memory_budget(usize::MAX)
-        .clock(clock.clone())
-        .build()?;
+        .clock(clock.clone());
+    let (most, before) = (builder.memory()? as u64, resident());
+    let limiter = builder.build()?;
     let ready = Barrier::new(plan.threads + 1);
     let (zero, start) = (limiter.now(), Instant::now());
     let workers = thread::scope(|scope| {
@@ -98,6 +121,8 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
     });
     let (elapsed, end) = (start.elapsed(), limiter.now());
     let limiter_elapsed = Duration::from_nanos(end.as_nanos() - zero.as_nanos());
+    let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before));
+    let footprint = Footprint { table: limiter.memory() as u64, most, grown, threads: plan.threads };
 
     let mut all = Worker::new(plan.keys);
     workers.into_iter().for_each(|worker| all.add(&worker));
@@ -106,6 +131,7 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
         checks: all.checks,
         admitted: all.admitted,
         again: all.again,
+        strangers: all.strangers,
         latency: all.latency,
         busy: all.busy,
         pause: all.pause,
@@ -113,7 +139,7 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
         limiter_elapsed,
         stretch: Stretch { from, to: from + elapsed.max(limiter_elapsed).as_nanos() as u64 },
         stats: limiter.stats(),
-        memory: limiter.memory(),
+        footprint,
     })
 }
 
@@ -122,6 +148,7 @@ struct Worker {
     checks: u64,
     admitted: Vec<u64>,
     again: u64,
+    strangers: (u64, u64),
     latency: Histogram<u64>,
     busy: Duration,
     pause: Duration,
@@ -134,6 +161,7 @@ impl Worker {
             checks: 0,
             admitted: vec![0; keys as usize],
             again: 0,
+            strangers: (0, 0),
             latency,
             busy: Duration::ZERO,
             pause: Duration::ZERO,
@@ -144,13 +172,15 @@ impl Worker {
         self.checks += other.checks;
         self.admitted.iter_mut().zip(&other.admitted).for_each(|(all, one)| *all += one);
         self.again += other.again;
+        self.strangers.0 += other.strangers.0;
+        self.strangers.1 += other.strangers.1;
         self.latency.add(&other.latency).expect("histograms of one range hold each other's values");
         self.busy = self.busy.max(other.busy);
         self.pause = self.pause.max(other.pause);
     }
 
-    /// Calls until `time` has passed; `call` decides so many `checks`, and counts what was admitted.
-    fn keep_calling(&mut self, time: Duration, checks: usize, mut call: impl FnMut(&mut [u64])) {
+    /// Calls until the plan's time has passed; `call` decides so many `checks`, and counts what was admitted.
+    fn keep_calling(&mut self, plan: &Plan, checks: usize, mut call: impl FnMut(&mut [u64])) {
         let calls = SAMPLED.div_ceil(checks);
         let start = Instant::now();
         loop {
@@ -162,7 +192,7 @@ impl Worker {
             let after = Instant::now();
             self.latency.saturating_record((after - before).as_nanos() as u64);
             self.checks += (calls * checks) as u64;
-            if after - start >= time {
+            if after - start >= plan.time && self.checks >= plan.least {
                 self.busy = after - start;
                 return;
             }
@@ -181,7 +211,7 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
     match plan.way {
         Way::OneByOne => {
             ready.wait();
-            worker.keep_calling(plan.time, 1, |admitted| {
+            worker.keep_calling(plan, 1, |admitted| {
                 let key = draw();
                 admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
             });
@@ -189,7 +219,7 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
         Way::Batches(size) => {
             let mut keys = vec![0; size];
             ready.wait();
-            worker.keep_calling(plan.time, size, |admitted| {
+            worker.keep_calling(plan, size, |admitted| {
                 keys.fill_with(&mut draw);
                 for (key, decision) in keys.iter().zip(limiter.check_many(&keys)) {
                     admitted[*key as usize] += u64::from(decision.is_allowed());
@@ -214,11 +244,35 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
                 worker.again += 1;
             }
         }
+        Way::Flood(Flood { cost, slice }) => {
+            // Strangers' keys are above those that are drawn, and each thread has its own.
+            let mut stranger = u64::from(u32::MAX) + number as u64;
+            let (mut turn, mut group, mut strangers) = (0, 0, (0, 0));
+            ready.wait();
+            let start = Instant::now();
+            worker.keep_calling(plan, 1, |admitted| {
+                turn += 1;
+                // Not in a call that is timed.
+                if turn % SAMPLED as u64 == 1 {
+                    group = start.elapsed().as_nanos() / slice.as_nanos() % u128::from(GROUPS);
+                }
+                if turn % (STRANGERS + 1) == 0 {
+                    let key = draw();
+                    let key = (key - key % u64::from(GROUPS) + group as u64) % u64::from(plan.keys);
+                    admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
+                } else {
+                    stranger += plan.threads as u64;
+                    strangers.0 += 1;
+                    strangers.1 += u64::from(limiter.check_n(&stranger, cost).is_allowed());
+                }
+            });
+            worker.strangers = strangers;
+        }
         Way::Leases(permits) => {
             let lease = |key| limiter.lease(&key).permits(permits);
             let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
             ready.wait();
-            worker.keep_calling(plan.time, 1, |admitted| {
+            worker.keep_calling(plan, 1, |admitted| {
                 let key = draw() as usize;
                 admitted[key] += u64::from(leases[key].check().is_allowed());
             });

@@ -2,6 +2,7 @@
 
 mod bound;
 mod draws;
+mod footprint;
 mod hammer;
 
 use std::fmt;
@@ -14,8 +15,9 @@ use crate::columns::{Columns, Side, plain};
 use crate::failure::Failure;
 use crate::report::figures::{counted, grouped, percent};
 use crate::spec::{Spec, refusal};
-use bound::bound;
-use hammer::{Hammered, Plan, SAMPLED, Way, hammer};
+use bound::{bound, capacity, recovery};
+use footprint::Footprint;
+use hammer::{Flood, GROUPS, Hammered, Plan, SAMPLED, STRANGERS, Way, hammer};
 
 /// Hammer one limiter from many threads: how fast is it, and does it hold?
 #[derive(Debug, clap::Args)]
@@ -25,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
-    /// Different keys
+    /// Different keys; with --flood, how many the limiter is made for
     #[arg(long, value_name = "K", default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     keys: u32,
@@ -56,6 +58,16 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["lease", "batch", "seconds", "skew"])]
     grow: bool,
 
+    /// Track some keys, and between any two checks of them check two keys that never came before, at least ten times as
+    /// many as the limiter is made for: is a tracked key forgiven, and does memory stay what it was said to be?
+    #[arg(long, conflicts_with_all = ["lease", "batch", "grow"])]
+    flood: bool,
+
+    /// How many keys are tracked in the flood
+    #[arg(long, value_name = "N", default_value_t = 1_000, requires = "flood")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    track: u32,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -78,6 +90,11 @@ holds with leases: every permit is charged before it is spent, and D begins
 before the first charge. A lease takes some 200 bytes, and each thread has one
 for every key.
 
+With --flood tracked keys are held to the same bound. A quarter of them asks at
+a time, until the next one does; a key that never came before asks for half of
+the limit. The limiter's table must take no more than it said when it was built,
+nor the process more than that and a MiB a thread.
+
 Exit code: 0 when it held, 1 when it did not, 2 for a bad argument.
 
 Examples:
@@ -86,7 +103,8 @@ Examples:
   tollgate stress --keys 1 --limit sliding-log:100/s
   tollgate stress --keys 1 --limit token-bucket:10000000/s,burst=1000 --lease 100
   tollgate stress --keys 1000000 --skew 0 --batch 32
-  tollgate stress --keys 10000000 --grow";
+  tollgate stress --keys 10000000 --grow
+  tollgate stress --flood --track 1000 --limit token-bucket:1000/h,burst=20";
 
 fn skew(text: &str) -> Result<f64, String> {
     number(text, 0.0, 10.0)
@@ -107,11 +125,31 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
 
 impl Args {
     fn way(&self) -> Way {
-        match (self.lease, self.batch, self.grow) {
-            (Some(permits), ..) => Way::Leases(permits),
-            (None, Some(keys), _) => Way::Batches(keys.into()),
-            (None, None, true) => Way::Growing,
-            (None, None, false) => Way::OneByOne,
+        match (self.lease, self.batch) {
+            (Some(permits), _) => Way::Leases(permits),
+            (None, Some(keys)) => Way::Batches(keys.into()),
+            (None, None) if self.grow => Way::Growing,
+            (None, None) if self.flood => Way::Flood(self.in_flood()),
+            (None, None) => Way::OneByOne,
+        }
+    }
+
+    /// Groups ask in turn, so that each rests until its keys owe a quarter; but where that takes too long there are four
+    /// turns each.
+    fn in_flood(&self) -> Flood {
+        let time = Duration::from_secs_f64(self.seconds);
+        let slice = (recovery(self.limit) / GROUPS).min(time / (4 * GROUPS)).max(Duration::from_nanos(1));
+        Flood { cost: capacity(self.limit).div_ceil(2), slice }
+    }
+
+    /// Keys that are drawn and counted; for how many the limiter is made; and how often strangers are checked at least.
+    fn population(&self) -> (u32, usize, u64) {
+        let keys = self.keys as usize;
+        match self.way() {
+            Way::Growing => (self.keys, keys, 0),
+            Way::Flood(_) => (self.track, keys, FLOOD * keys as u64),
+            // Twice the room: what is measured is checks, not overflow.
+            _ => (self.keys, 2 * keys, 0),
         }
     }
 
@@ -122,6 +160,7 @@ impl Args {
             Way::Batches(keys) => format!(", skew {}, batches of {}", self.skew, counted(keys as u64, "key")),
             Way::Leases(permits) => format!(", skew {}, leases of {}", self.skew, counted(permits, "permit")),
             Way::Growing => ", each once, from none".to_owned(),
+            Way::Flood(_) => format!(", {} tracked in a flood", grouped(self.track.into())),
         }
     }
 }
@@ -140,16 +179,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             args.keys
         )));
     }
+    let (keys, room, strangers) = args.population();
     let plan = Plan {
         quota: args.limit.quota(),
         threads,
-        keys: args.keys,
+        keys,
+        room,
         time: Duration::from_secs_f64(args.seconds),
+        least: (strangers + strangers.div_ceil(STRANGERS)).div_ceil(threads as u64),
         way: args.way(),
-        draws: if args.grow { Vec::new() } else { draws::draw(args.keys, args.skew, 1) },
+        draws: if args.grow { Vec::new() } else { draws::draw(keys, args.skew, 1) },
     };
     let hammered = hammer(&plan).map_err(|error| Failure::Usage(refusal(args.limit, &error)))?;
-    let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted);
+    let footprint = args.flood.then_some(hammered.footprint);
+    let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted, footprint);
     let outcome = Outcome { args, threads, hammered: &hammered, verdict: &verdict };
     let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };
     let mut out = io::stdout().lock();
@@ -160,33 +203,48 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Two gigabytes.
 const MOST_LEASES: u64 = 10_000_000;
 
+/// Strangers of a flood for each key that the limiter is made for, at least.
+const FLOOD: u64 = 10;
+
 /// Whether the limit held.
 struct Verdict {
     bound: u128,
     /// The key that was admitted most often, and how often.
     most: (usize, u64),
     keys_beyond: usize,
+    /// What the limiter takes, where that is judged as well.
+    footprint: Option<Footprint>,
 }
 
 impl Verdict {
     /// Judges how often each key was admitted.
-    fn new(bound: u128, admitted: &[u64]) -> Self {
+    fn new(bound: u128, admitted: &[u64], footprint: Option<Footprint>) -> Self {
         let keys = admitted.iter().copied().enumerate();
         let most = keys.clone().rev().max_by_key(|&(_, admitted)| admitted).unwrap_or_default();
         let keys_beyond = keys.filter(|&(_, admitted)| u128::from(admitted) > bound).count();
-        Self { bound, most, keys_beyond }
+        Self { bound, most, keys_beyond, footprint }
     }
 
     fn judge(&self) -> Result<(), Failure> {
-        if self.keys_beyond == 0 {
-            return Ok(());
+        if self.keys_beyond > 0 {
+            let (key, admitted) = self.most;
+            return Err(Failure::Broken(format!(
+                "the limit did not hold: key {key} was admitted {admitted} times, but at most {} were due \
+                 ({} keys beyond it)",
+                self.bound, self.keys_beyond
+            )));
         }
-        let (key, admitted) = self.most;
-        Err(Failure::Broken(format!(
-            "the limit did not hold: key {key} was admitted {admitted} times, but at most {} were due \
-             ({} keys beyond it)",
-            self.bound, self.keys_beyond
-        )))
+        match self.footprint {
+            Some(footprint) if !footprint.is_within() => Err(Failure::Broken(format!(
+                "the memory did not stay as it was said: the table takes {} bytes of at most {}, and the process grew by \
+                 {} of at most {}",
+                footprint.table,
+                footprint.most,
+                footprint.grown.unwrap_or_default(),
+                footprint.allowed()
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -204,7 +262,7 @@ const PERCENTILES: [(&str, f64); 6] =
 
 impl Outcome<'_> {
     fn allowed(&self) -> u64 {
-        self.hammered.admitted.iter().sum::<u64>() - self.hammered.again
+        self.hammered.admitted.iter().sum::<u64>() - self.hammered.again + self.hammered.strangers.1
     }
 
     fn a_second(&self) -> f64 {
@@ -234,7 +292,12 @@ impl Outcome<'_> {
             "lease": self.args.lease,
             "batch": self.args.batch,
             "grow": self.args.grow,
-            "memory": self.hammered.memory,
+            "flood": self.args.flood,
+            "tracked": self.args.flood.then_some(self.args.track),
+            "strangers": self.args.flood.then_some(self.hammered.strangers.0),
+            "memory": self.hammered.footprint.table,
+            "memory_most": self.hammered.footprint.most,
+            "memory_grown": self.hammered.footprint.grown,
             "elapsed_s": self.hammered.busy.as_secs_f64(),
             "decisions": self.hammered.checks,
             "decisions_per_s": self.a_second().round(),
@@ -283,12 +346,23 @@ impl fmt::Display for Outcome<'_> {
             fact(name, format!("{} ns", grouped(nanos)), note);
         }
         if args.grow {
-            let per_key = hammered.memory as f64 / f64::from(args.keys);
+            let per_key = hammered.footprint.table as f64 / f64::from(args.keys);
             fact(
                 "bytes a key",
                 format!("{per_key:.1}"),
-                format!("{} in use", grouped(hammered.memory as u64)),
+                format!("{} in use", grouped(hammered.footprint.table)),
             );
+        }
+        if let Some(footprint) = verdict.footprint {
+            let times = hammered.strangers.0 as f64 / f64::from(args.keys);
+            let note = format!("{times:.0} times as many as the limiter is made for");
+            fact("strangers", grouped(hammered.strangers.0), note);
+            let note = format!("bytes of the table, of at most {}", grouped(footprint.most));
+            fact("memory", grouped(footprint.table), note);
+            if let Some(grown) = footprint.grown {
+                let note = format!("bytes more in the process, of at most {}", grouped(footprint.allowed()));
+                fact("resident", grouped(grown), note);
+            }
         }
         let (key, admitted) = verdict.most;
         fact("most admitted", grouped(admitted), format!("key {key}, of at most {}", verdict.bound));
@@ -318,10 +392,21 @@ mod tests {
 
     #[test]
     fn a_limit_that_did_not_hold_is_named_with_its_numbers() {
-        assert!(Verdict::new(7, &[7, 0, 3]).judge().is_ok());
-        let failure = Verdict::new(7, &[8, 0, 9, 7]).judge().expect_err("two keys are beyond it");
+        assert!(Verdict::new(7, &[7, 0, 3], None).judge().is_ok());
+        let failure = Verdict::new(7, &[8, 0, 9, 7], None).judge().expect_err("two keys are beyond it");
         assert!(matches!(failure, Failure::Broken(_)), "that is exit code 1");
         let message = failure.to_string();
         assert!(message.contains("key 2 was admitted 9 times, but at most 7 were due (2 keys"), "{message}");
+    }
+    #[test]
+    fn memory_beyond_what_was_said_is_named_with_its_numbers() {
+        let footprint = Footprint { table: 4_096, most: 1_024, grown: Some(8_192), threads: 1 };
+        let failure = Verdict::new(7, &[7], Some(footprint)).judge().expect_err("the table takes more");
+        assert!(matches!(failure, Failure::Broken(_)), "that is exit code 1");
+        let message = failure.to_string();
+        assert!(
+            message.contains("4096 bytes of at most 1024") && message.contains("grew by 8192"),
+            "{message}"
+        );
     }
 }

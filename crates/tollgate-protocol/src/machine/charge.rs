@@ -41,13 +41,18 @@ impl Machine<'_> {
 
     /// Whether the word that was charged was the key's.
     pub(super) fn look(self, state: &mut State, nth: usize) -> Result<(), Fault> {
-        let thread = &mut state.threads[nth];
+        if let Some(log) = self.log()
+            && self.is(Mutant::HeadBeforeTime)
+        {
+            self.won(log, state, nth)?;
+        }
+        let thread = state.threads[nth];
         let name = state.buckets[usize::from(thread.at)].slots[usize::from(thread.place)].name;
         if name.is_of(thread.op.key()) {
-            let charged = thread.new.payload;
-            return self.admit(state, nth, charged);
+            return self.admit(state, nth, thread.new.payload);
         }
-        thread.again();
+        self.lose(state, nth);
+        state.threads[nth].again();
         Ok(())
     }
 

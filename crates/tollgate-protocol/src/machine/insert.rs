@@ -3,7 +3,7 @@
 use super::{Fault, Machine};
 use crate::mutant::Mutant;
 use crate::scenario::Full;
-use crate::state::{Pc, Slot, State, Thread};
+use crate::state::{Pc, Slot, State};
 use crate::values::{BUCKETS, Name, SLOTS, Word};
 
 /// What shares of the overflow word are tried before the request is refused.
@@ -65,6 +65,11 @@ impl Machine<'_> {
             thread.others[place] = Some(slot);
         }
         thread.owed = owed;
+        if self.log().is_some() {
+            thread.log.inserts = true;
+            thread.pc = Pc::Attempt;
+            return;
+        }
         let base = if owed { slot.word.payload } else { self.now(thread) };
         thread.overflow = Default::default();
         if thread.header.shared && !self.is(Mutant::OverflowForgotten) {
@@ -135,6 +140,9 @@ impl Machine<'_> {
                 let new = word.claimed(thread.new.payload);
                 *word = new;
                 state.threads[nth].new = new;
+                if let Some(log) = self.log() {
+                    self.won(log, state, nth)?;
+                }
                 if self.is(Mutant::RenameAfterCommit) { Pc::Commit } else { Pc::Rename }
             }
             Pc::Rename => {
@@ -157,7 +165,9 @@ impl Machine<'_> {
                         return self.admit(state, nth, thread.new.payload);
                     }
                     // From here on the key is charged, and the caller will be told so.
-                    self.count(state, nth)?;
+                    if !thread.log.refused {
+                        self.credit(state, nth)?;
+                    }
                     if self.is(Mutant::RenameAfterCommit) { Pc::Rename } else { Pc::Publish }
                 }
             }
@@ -178,13 +188,6 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Counts an insertion's admission at its commit.
-    fn count(self, state: &mut State, nth: usize) -> Result<(), Fault> {
-        let Thread { op, now, .. } = state.threads[nth];
-        state.admitted[usize::from(op.key())][usize::from(now)] += op.cost() * crate::rule::UNIT;
-        self.is_within(state, op.key())
-    }
-
     /// Gives a claimed slot back: it is nobody's.
     pub(super) fn abandon(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
@@ -198,8 +201,9 @@ impl Machine<'_> {
             };
             state.threads[nth].pc = Pc::AbandonWord;
         } else {
-            let bump = u8::from(!self.is(Mutant::AbandonKeepsTheWord));
-            slot.word = thread.seen.charged(thread.seen.payload + bump);
+            let payload = thread.seen.payload;
+            let keeps = self.is(Mutant::AbandonKeepsTheWord);
+            slot.word = thread.seen.charged(if keeps { payload } else { self.scenario.rule.bumped(payload) });
             state.threads[nth].again();
         }
     }

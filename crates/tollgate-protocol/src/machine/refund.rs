@@ -2,24 +2,45 @@
 
 use super::Machine;
 use crate::mutant::Mutant;
-use crate::rule::UNIT;
 use crate::state::{MOMENTS, Pc, State};
 
 impl Machine<'_> {
-    /// `reset`: the word becomes one that owes nothing.
+    /// `reset`: holds the slot, asks whose it is, and makes of the word one that owes nothing.
     pub(super) fn settle(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
+        let place = (thread.at, thread.place);
         let key = thread.op.key();
-        let settled = thread.seen.charged(self.now(&thread));
-        if !Self::swap_word(state, (thread.at, thread.place), thread.seen, settled) {
-            return state.threads[nth].again();
+        match thread.pc {
+            Pc::Settle
+                if thread.seen.frozen || Self::swap_word(state, place, thread.seen, thread.seen.held()) =>
+            {
+                state.threads[nth].pc = Pc::SettleName;
+            }
+            Pc::SettleName => {
+                let name = state.buckets[usize::from(thread.at)].slots[usize::from(thread.place)].name;
+                state.threads[nth].just = name.is_of(key);
+                state.threads[nth].pc = Pc::Settled;
+            }
+            Pc::Settled => {
+                let payload = thread.seen.payload;
+                let forgiven = if thread.just {
+                    self.scenario.rule.forgiven(payload, self.now(&thread))
+                } else {
+                    payload
+                };
+                let settled = thread.seen.charged(forgiven);
+                if !Self::swap_word(state, place, thread.seen.held(), settled) || !thread.just {
+                    return state.threads[nth].again();
+                }
+                // Whatever was charged until now is forgiven, also to those who have not been told yet.
+                state.admitted[usize::from(key)] = [0; MOMENTS];
+                state.forgiven[usize::from(key)] = true;
+                let others = state.threads.iter_mut().filter(|thread| thread.op.key() == key);
+                others.for_each(|thread| thread.paid = false);
+                self.finish(state, nth);
+            }
+            _ => state.threads[nth].again(),
         }
-        // Whatever was charged until now is forgiven, also to those who have not been told yet.
-        state.admitted[usize::from(key)] = [0; MOMENTS];
-        state.forgiven[usize::from(key)] = true;
-        let others = state.threads.iter_mut().filter(|thread| thread.op.key() == key);
-        others.for_each(|thread| thread.paid = false);
-        self.finish(state, nth);
     }
 
     /// `refund`: holds the slot, asks whose it is and what may come back, and lowers the word.
@@ -41,9 +62,10 @@ impl Machine<'_> {
                 taken.mine = name.is_of(key) || self.is(Mutant::RefundAnyName);
                 if taken.mine { Pc::RefundClock } else { Pc::Lower }
             }
+            // A log asks nobody for the order.
             Pc::RefundClock => {
                 taken.at = state.clock;
-                Pc::MarkLoad
+                if self.log().is_some() { Pc::Lower } else { Pc::MarkLoad }
             }
             Pc::MarkLoad => {
                 taken.kept = !taken.marked && state.mark <= since;
@@ -73,16 +95,23 @@ impl Machine<'_> {
         let times = (self.time(taken.since), self.time(taken.at));
         let payload = thread.seen.payload;
         let rule = self.scenario.rule;
-        let back = if taken.mine { rule.back(payload, taken.charged, times, cost, taken.kept) } else { 0 };
+        let (less, back) = rule.give_back(payload, taken.charged, times, cost, taken.kept);
+        let (less, back) = if taken.mine { (less, back) } else { (payload, 0) };
         let held = if self.is(Mutant::RefundWithoutHold) { thread.seen } else { thread.seen.held() };
-        let lowered = thread.seen.charged(payload - back);
+        let lowered = thread.seen.charged(less);
         let swapped = Self::swap_word(state, (thread.at, thread.place), held, lowered);
         if !swapped || !taken.mine {
             return state.threads[nth].again();
         }
-        debug_assert!(back <= cost * UNIT, "no more comes back than was taken");
-        let admitted = &mut state.admitted[usize::from(key)][usize::from(taken.since)];
-        *admitted = admitted.saturating_sub(back);
+        debug_assert!(back <= cost * rule.unit(), "no more comes back than was taken");
+        let admitted = &mut state.admitted[usize::from(key)];
+        if self.log().is_none() {
+            let since = &mut admitted[usize::from(taken.since)];
+            *since = since.saturating_sub(back);
+        } else if back > 0 {
+            let units = &mut admitted[self.moment(taken.decided)];
+            *units = units.saturating_sub(cost);
+        }
         self.finish(state, nth);
     }
 }

@@ -174,6 +174,7 @@ impl Machine<'_> {
         thread.place = place;
         thread.others = [None; SLOTS];
         thread.pc = match thread.op {
+            Op::Reset(_) if self.log().is_some() => Pc::EraseEntry,
             Op::Reset(_) => Pc::Settle,
             _ if thread.taken.is_some() => {
                 let skips = thread.seen.frozen || self.is(Mutant::RefundWithoutHold);

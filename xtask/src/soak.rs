@@ -1,0 +1,105 @@
+//! `cargo xtask soak`: `tollgate stress` for every algorithm, from 1 to 8 threads and in a flood of keys, on the real clock.
+//! Whatever goes beyond its bound ends it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::tollgate;
+
+/// Threads of the runs in turn, of which a machine may have fewer.
+const THREADS: [&str; 4] = ["1", "2", "4", "8"];
+
+/// Every algorithm with a limit that keys meet again and again, and with one that they meet once.
+const LIMITS: [(&str, &str); 7] = [
+    ("token-bucket:1000/s,burst=100", "token-bucket:100/h,burst=20"),
+    ("leaky-bucket:1000/s,capacity=100", "leaky-bucket:100/h,capacity=20"),
+    ("leaky-bucket:1000/s,capacity=100,mode=queue", "leaky-bucket:100/h,capacity=20,mode=queue"),
+    ("fixed-window:100/100ms", "fixed-window:20/h"),
+    ("sliding-window:100/100ms", "sliding-window:20/h"),
+    ("sliding-window:100/s,subwindows=4", "sliding-window:20/h,subwindows=4"),
+    ("sliding-log:100/100ms", "sliding-log:20/h"),
+];
+
+/// What one run said.
+struct Told {
+    decisions: u64,
+    row: String,
+}
+
+/// Runs the set, each run for so many seconds.
+pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
+    let tollgate = tollgate::release()?;
+    let seconds = seconds.to_string();
+    println!(
+        "| limit | run | decisions | M a second | p99.9 (ns) | most admitted | of at most | bytes, of at most |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut decisions = 0;
+    let mut runs = 0;
+    for (limit, slow) in LIMITS {
+        let crowd = THREADS.map(|threads| (limit, vec!["--threads", threads]));
+        let flood = [limit, slow].map(|limit| (limit, vec!["--flood", "--track", "1000", "--threads", "4"]));
+        for (limit, options) in crowd.into_iter().chain(flood) {
+            let words = [&["--seconds", &seconds, "--limit", limit], &options[..]].concat();
+            let told = stress(&tollgate, &words)?;
+            println!("| `{limit}` | `{}` | {}", options.join(" "), told.row);
+            decisions += told.decisions;
+            runs += 1;
+        }
+    }
+    println!("\n{decisions} decisions in {runs} runs, and no key beyond its bound.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One run; an error when the limit did not hold.
+fn stress(tollgate: &Path, options: &[&str]) -> Result<Told, String> {
+    let mut command = Command::new(tollgate);
+    command.args(["stress", "--json"]).args(options).stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("{}: {error}", tollgate.display()))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}To repeat it:\n  tollgate stress {}", why, options.join(" ")));
+    }
+    read(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "stress told no figures".to_owned())
+}
+
+/// The figures of a run, from its one JSON object.
+fn read(json: &str) -> Option<Told> {
+    let number = |name: &str| {
+        let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        rest[..digits].parse::<u64>().ok()
+    };
+    let decisions = number("decisions")?;
+    let row = format!(
+        "{decisions} | {:.1} | {} | {} | {} | {}, {} |",
+        number("decisions_per_s")? as f64 / 1e6,
+        number("p99.9")?,
+        number("admitted")?,
+        number("bound")?,
+        number("memory")?,
+        number("memory_most")?,
+    );
+    Some(Told { decisions, row })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLD: &str = r#"{"decisions":300,"decisions_per_s":2500000.0,"latency_ns":{"p99":7,"p99.9":80},"bound":9,
+        "most_admitted":{"key":1,"admitted":8},"memory":256,"memory_most":512}"#;
+
+    #[test]
+    fn figures_are_read_from_what_a_run_tells() {
+        let told = read(TOLD).expect("it has all of them");
+        assert_eq!((told.decisions, told.row.as_str()), (300, "300 | 2.5 | 80 | 8 | 9 | 256, 512 |"));
+        assert!(read(&TOLD.replace("p99.9", "p99.8")).is_none());
+    }
+
+    #[test]
+    fn a_run_that_fails_says_how_to_repeat_it() {
+        let told = stress(Path::new("false"), &["--threads", "8"]);
+        assert!(told.is_err_and(|why| why.contains("tollgate stress --threads 8")));
+    }
+}
