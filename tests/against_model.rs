@@ -43,11 +43,11 @@ use shared::Shared;
 
 /// `cases` of them, unless `PROPTEST_CASES` asks for others.
 fn config(cases: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let asked = |what| std::env::var(what).ok().and_then(|number| number.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(cases),
+        cases: asked("PROPTEST_CASES").unwrap_or(cases),
         failure_persistence: None,
-        max_shrink_iters: 20_000,
+        max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS").unwrap_or(20_000),
         ..ProptestConfig::default()
     }
 }

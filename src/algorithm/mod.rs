@@ -30,6 +30,8 @@ mod settings;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 mod windows;
 

@@ -208,3 +208,83 @@ impl Packing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::PAYLOAD_BITS;
+
+    /// Below a number of so many bits.
+    fn fit(number: u32, closed: u32, limit: u64, count: Count) -> Result<Packing, Error> {
+        Packing::fit(Field::lowest(PAYLOAD_BITS - number).above(number), closed, limit, count)
+    }
+
+    const COUNTS: [Count; 2] = [Count::Allowed, Count::All];
+
+    #[test]
+    fn the_largest_limit_that_is_named_fits_and_the_next_does_not() {
+        for (number, closed) in [(10, 1), (30, 1), (30, 4), (38, 6)] {
+            for count in COUNTS {
+                let Err(Error::OutOfRange { field: "rate.count", max, min: 1, .. }) =
+                    fit(number, closed, u64::MAX, count)
+                else {
+                    panic!("{number} {closed}: no limit is named")
+                };
+                let largest = u64::try_from(max).expect("a limit");
+                assert!(fit(number, closed, largest, count).is_ok(), "{number} {closed} {largest}");
+                let next = fit(number, closed, largest + 1, count).map(drop);
+                assert_eq!(
+                    next,
+                    Err(Error::OutOfRange { field: "rate.count", value: (largest + 1).into(), min: 1, max })
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn where_no_limit_fits_the_most_sub_windows_that_do_are_named() {
+        for number in [50, 56, 59] {
+            let Err(Error::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
+                fit(number, 24, 1, Count::Allowed)
+            else {
+                panic!("there is room for 24 sub-windows beside {number} bits")
+            };
+            let most = u32::try_from(max).expect("a number of sub-windows");
+            assert!(fit(number, most, 1, Count::Allowed).is_ok());
+            let next = fit(number, most + 1, 1, Count::Allowed).map(drop);
+            assert!(matches!(next, Err(Error::OutOfRange { field: "subwindows", .. })), "{next:?}");
+        }
+    }
+
+    /// A limit that the same packing may have later is one that it would have been made for, and counts to.
+    #[test]
+    fn other_limits_stay_within_an_eighth_and_can_be_counted() {
+        for (number, closed, limit) in
+            [(30, 1, 10), (30, 1, 1_000_000), (30, 1, 80_000), (38, 3, 200), (34, 6, 20)]
+        {
+            for count in COUNTS {
+                let Ok(packing) = fit(number, closed, limit, count) else { continue };
+                let (limits, overstated) = (packing.limits(count), (packing.granule - 1) * u64::from(closed));
+                assert!(limits.contains(&limit), "{packing:?}");
+                assert!(overstated * COARSEST <= limit, "{packing:?}");
+                assert_eq!(*limits.start(), (overstated * COARSEST).max(1), "{packing:?}");
+                let counted = if count == Count::All { 2 * limits.end() } else { *limits.end() };
+                assert!(counted <= packing.ceiling && counted + 2 > packing.ceiling, "{packing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_count_gives_back_whole_granules_only() {
+        let packing = fit(30, 1, 1_000_000, Count::Allowed).expect("a million a second");
+        let granule = packing.granule;
+        assert!(granule > 1);
+        let closed = packing.rotated(packing.with_current(0, 10 * granule), 1);
+        assert_eq!(packing.closed(closed, 1), 10 * granule);
+        assert_eq!(packing.refund(closed, 0, granule - 1), None);
+        let refund = packing.refund(closed, 0, 3 * granule + 1).expect("three granules");
+        assert_eq!((refund.units, packing.closed(refund.payload, 1)), (3 * granule, 7 * granule));
+        let all = packing.refund(closed, 0, 1_000 * granule).expect("all ten");
+        assert_eq!((all.units, packing.closed(all.payload, 1)), (10 * granule, 0));
+    }
+}

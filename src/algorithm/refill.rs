@@ -3,10 +3,11 @@
 //! A token is `price` grains, and `a/b` grains drip each nanosecond: `grains(t) = floor(t * a / b)`, exactly. Nothing
 //! is rounded call by call, so the long-run rate is the configured one, not one near it.
 //!
-//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) with `p` up to 7 (up to 14 when the bucket refills within months), a grain is `1/q` of a
-//! token and `b` is 1: a grain boundary falls on every nanosecond and every decision is exact. Larger `p` would need more bits
-//! than a word has for ten years, so grains are then as fine as fit (about 0.14 ns each; for buckets that take more than 73 years to refill, a
-//! millionth of a token at most) and a token may come up to one grain early, never more and never accumulating.
+//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) a grain is `1/q` of a token and `b` is 1, so that a grain
+//! boundary falls on every nanosecond and every decision is exact: with `p` up to 7 when the bucket refills within ten years,
+//! up to 14 when within months. Larger `p` would need more bits than a word has for ten years, so grains are then as fine
+//! as fit (0.07 ns each and more; for buckets that take more than 73 years to refill, a millionth of a token at most) and a
+//! token may come up to one grain early, never more and never accumulating.
 
 use crate::algorithm::reach::{Near, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
@@ -33,8 +34,8 @@ pub(crate) struct Refill {
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
-    /// Before this a nanosecond since the limiter's zero is `a` whole grains: the term's reach and one more, or 0 when `b`
-    /// is not 1 or the version began later.
+    /// Before this a nanosecond since the limiter's zero is `a` whole grains: the term's reach and one more, as far as it is
+    /// known; 0 when `b` is not 1 or the version began later.
     whole: Near,
     /// For how long the clock moves; it stands still from there on, so buckets fail closed.
     term: Term,
@@ -116,7 +117,7 @@ impl Refill {
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
         let term = Term::new(since, last);
-        let whole = Near::new(if b == 1 && floor == 0 { term.reach().until() + 1 } else { 0 });
+        let whole = Near::new(0);
         Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
     }
 
@@ -266,15 +267,14 @@ impl Ratio {
         a <= TOP / UPTIME && full.is_some_and(fits)
     }
 
-    /// Grains a nanosecond, as `a / b`, with as many grains a token as twice the uptime leaves room for; no finer than
-    /// those of a whole word, and no coarser than [`Resolution`](crate::Resolution) promises.
+    /// Grains a nanosecond, as `a / b`, with as many grains a token as the uptime leaves room for; no finer than those
+    /// of a whole word, and no coarser than [`Resolution`](crate::Resolution) promises.
     fn finest_grain(self, burst: u64, room: Room) -> Result<(u64, u64), Error> {
         let (p, q) = (u128::from(self.p), u128::from(self.q));
         let fit = |grains: u64, uptime: u64| {
             u128::from(grains) * q / (u128::from(uptime) * p + u128::from(burst) * q)
         };
-        let finest = |grains, uptime| u128::max(fit(grains, 2 * uptime), fit(grains, uptime));
-        let price = finest(TOP, UPTIME).min(finest(room.grains(), room.uptime));
+        let price = fit(TOP, UPTIME).min(fit(room.grains(), room.uptime));
         let price = price.min(u128::from(u64::MAX / self.p)) as u64;
         let coarse = price < FINE && u128::from(self.p) * u128::from(price) < q;
         if room.floor > 0 && coarse {
@@ -313,3 +313,6 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
 fn lcm(a: u64, b: u64) -> Option<u64> {
     (a / gcd(a, b)).checked_mul(b)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::rate::Rate;
 ///
 /// **Guarantee.** What is admitted in any interval of length `D` is at most `burst + rate * D`, and the long-run rate
 /// is the configured one without rounding. Both are exact when the rate in lowest terms (tokens in nanoseconds) has a
-/// numerator of at most 7 (so `100/s`, `60/min`, `7/s`), and up to 14 for a bucket that refills within months; for
+/// numerator of at most 7 (so `100/s`, `60/min`, `7/s`) and the bucket refills within ten years, or up to 14 and months; for
 /// other rates a token may come up to one [grain](crate::Resolution::grains) early, without accumulating. A full bucket and the refill together admit up to `2 * burst` in the first
 /// period; see [`initial`](Self::initial) or use a window algorithm where that matters.
 ///

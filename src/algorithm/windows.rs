@@ -134,3 +134,84 @@ pub(crate) fn shared<T: PartialEq>(
 pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), Error> {
     if is_same { Ok(()) } else { Err(Error::CannotInherit { field }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTHS: [u64; 7] = [1, 3, 1_000, 999_999_999, 86_400_000_000_000, (UPTIME / 3) | 1, LONGEST];
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn a_moment_is_located_exactly_by_multiplying() {
+        for length in LENGTHS {
+            for origin in [0, 1, length / 3, length - 1] {
+                let windows = Windows::new(length, origin);
+                let last = windows.last - windows.offset;
+                let boundary = last - (last + windows.offset) % length;
+                let spread = (0..60)
+                    .map(|bit| boundary.saturating_sub(1 << bit))
+                    .chain((0..60).map(|bit| boundary.saturating_add(1 << bit)));
+                for now in spread.chain([0, 1, UPTIME, boundary, last]).filter(|&now| now <= last) {
+                    let time = now + origin % length;
+                    let exact = Moment { tick: time / length, elapsed: time % length };
+                    assert_eq!(windows.locate(at(now)), exact, "{windows:?} at {now}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_has_room_for_twenty_years_of_windows_and_not_for_twice_as_many() {
+        for length in LENGTHS {
+            let (numbers, needed) = (Windows::index_field(length).max(), 2 * UPTIME / length);
+            assert!(numbers > needed && numbers / 2 <= needed + 2, "{length}: {numbers} for {needed}");
+            assert!(Windows::new(length, length - 1).left(0) >= UPTIME, "{length}");
+        }
+    }
+
+    #[test]
+    fn nothing_comes_after_the_last_nanosecond_that_has_a_window() {
+        let windows = Windows::new(1_000_000_000, 7);
+        let (number, last) = (windows.last / windows.length, windows.last - windows.offset);
+        assert_eq!(windows.until(number, 0, at(0)), last);
+        assert_eq!(windows.until(number, 1, at(0)), u64::MAX);
+        assert_eq!(windows.locate(at(u64::MAX)), windows.locate(at(last)));
+    }
+
+    #[test]
+    fn renumbered_windows_begin_when_they_did() {
+        let (origin, since) = (123_456_789, 5_000_000_000_u64);
+        for length in [1_000, 1_000_000_000, 60_000_000_000] {
+            let windows = Windows::new(length, origin);
+            let now = windows.locate(at(since));
+            for first in [0, now.tick, now.tick + 1, now.tick + 1_000] {
+                let later = Windows::renumbered(length, origin, since, first).expect("there is room");
+                assert_eq!(later.locate(at(since)), Moment { tick: now.tick.max(first), ..now });
+                assert_eq!(later.renumber(now.tick, &windows), now.tick.max(first));
+                assert_eq!(windows.renumber(now.tick.max(first), &later), now.tick);
+                assert_eq!(windows.renumber(0, &later), 0, "none before the first");
+                assert_eq!(later.start_of(later.locate(at(since)).tick), since.saturating_sub(now.elapsed));
+            }
+        }
+        assert_eq!(Windows::new(1_000, 7).start_of(0), 0);
+    }
+
+    /// What is left of the ten years, or one of them.
+    #[test]
+    fn windows_are_renumbered_while_there_is_room_for_the_rest_of_ten_years() {
+        let length = 1_000_000_000;
+        let numbers = Windows::index_field(length).max();
+        for (since, left) in
+            [(0, UPTIME), (UPTIME / 2, UPTIME / 2), (UPTIME, UPTIME / 10), (2 * UPTIME, UPTIME / 10)]
+        {
+            let most = numbers - left / length;
+            assert!(Windows::renumbered(length, 0, since, most).is_ok(), "at {since}");
+            let error = Windows::renumbered(length, 0, since, most + 1).map(drop);
+            assert_eq!(error, Err(Error::ChangedTooOften), "at {since}");
+        }
+    }
+}

@@ -65,10 +65,10 @@ Tollgate's own commands.
       otherwise), and says how many inputs were tried, what was found and how to
       repeat it. Needs a nightly toolchain and cargo-fuzz.
 
-  cargo xtask mutants [--shard K/N]
-      Changes the pure algorithms in every small way that cargo-mutants knows
-      and runs the tests that should notice. What they miss is in
-      mutants.out/missed.txt. Takes a day: a shard is a part of it.
+  cargo xtask mutants [--only TEXT]
+      Changes the pure algorithms in every small way that cargo-mutants knows,
+      in a copy of the tree, and runs the tests that should notice. A mutant that
+      all of them miss is a failure. --only takes those with TEXT in their name.
       Needs cargo-mutants.
 
   cargo xtask sanitize
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         ["loom"] => test::run(vec![test::loom()]),
         ["loom", "--thorough"] => test::run(vec![thorough::loom()]),
         ["sanitize"] => test::run(sanitize::everything()),
-        ["mutants", ref options @ ..] => test::run(mutants::everything(options)),
+        ["mutants", ref options @ ..] => judged(mutants::run(options)),
         ["mutate-orderings", ref options @ ..] => judged(orderings::run(options)),
         ["break", ref options @ ..] => judged(breaks::run(options)),
         ["fuzz"] => fuzz::run(60, None),

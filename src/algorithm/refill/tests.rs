@@ -1,0 +1,256 @@
+//! The clock of the buckets: which rates it counts exactly, for how long, and what it refuses.
+
+use std::time::Duration;
+
+use super::*;
+
+fn bucket(count: u64, nanos: u64, burst: u64) -> Bucket {
+    let rate = Rate::new(count, Duration::from_nanos(nanos));
+    Bucket { rate, burst, burst_name: "burst", queue: false }
+}
+
+fn alone(count: u64, nanos: u64, burst: u64) -> Refill {
+    Refill::fit(&[bucket(count, nanos, burst)], Room::ALL).expect("it fits").0
+}
+
+/// Tokens in nanoseconds, in lowest terms; the first of each is written with a common factor.
+const EXACT: [(u64, u64); 7] =
+    [(60, 60_000_000_000), (2, 999_999_999), (3, 1), (4, 7), (5, 2), (6, 86_399), (7_000, 1_000_000_001_000)];
+
+fn largest(count: u64, nanos: u64) -> u64 {
+    match bucket(count, nanos, u64::MAX).ratio().err() {
+        Some(Error::OutOfRange { field: "burst", max, .. }) => u64::try_from(max).expect("it fits a word"),
+        other => panic!("{count} in {nanos} ns: {other:?}"),
+    }
+}
+
+#[test]
+fn up_to_seven_tokens_in_lowest_terms_are_exact_for_bursts_that_refill_within_ten_years() {
+    for (count, nanos) in EXACT {
+        let refilled = u128::from(UPTIME) * u128::from(count) / u128::from(nanos);
+        for burst in [1, u64::try_from(refilled).expect("it fits a word")] {
+            assert!(!alone(count, nanos, burst).is_grained(), "{count} in {nanos} ns, burst {burst}");
+        }
+    }
+}
+
+#[test]
+fn up_to_fourteen_are_for_bursts_that_refill_within_months_and_fifteen_are_not() {
+    let month = |count| 30 * 86_400 * count;
+    for count in (1..=14).filter(|count| count % 2 != 0 && count % 5 != 0) {
+        assert!(!alone(count, 1_000_000_000, month(count)).is_grained(), "{count}/s");
+    }
+    for count in [17, 99_999_999] {
+        assert!(alone(count, 1_000_000_000, count).is_grained(), "{count}/s");
+    }
+}
+
+/// What a bucket refills in 73 years; where that is little, room is left for millionths of a token over ten years.
+#[test]
+fn the_largest_burst_is_what_refills_in_73_years_or_four_million_millions() {
+    for (count, nanos) in [(3, 1), (7, 2), (1, 1_000), (1_000_000, 1_000_000_000)] {
+        let refilled = u128::from(LONGEST) * u128::from(count) / u128::from(nanos);
+        let room = u128::from(TOP) - (u128::from(UPTIME) * u128::from(count)).div_ceil(u128::from(nanos));
+        assert_eq!(u128::from(largest(count, nanos)), refilled.min(room), "{count} in {nanos} ns");
+    }
+    for (count, nanos) in [(1, 1_000_000_000), (1, LONGEST), (999, 1_000_000_000)] {
+        assert!(largest(count, nanos) >= 4_000_000_000_000, "{count} in {nanos} ns");
+    }
+    for (count, nanos) in EXACT.into_iter().chain([(1, u64::MAX), (10, 1), (99_999_999, 1_000_000_000)]) {
+        alone(count, nanos, largest(count, nanos));
+    }
+}
+
+#[test]
+fn the_fastest_rate_is_ten_tokens_a_nanosecond() {
+    for nanos in [1, 3, 1_000_000_000] {
+        alone(10 * nanos, nanos, 1);
+        let error = bucket(10 * nanos + 1, nanos, 1).ratio().err();
+        let (value, max) = (u128::from(10 * nanos + 1), u128::from(10 * nanos));
+        assert_eq!(error, Some(Error::OutOfRange { field: "rate.count", value, min: 1, max }));
+    }
+}
+
+#[test]
+fn a_grain_is_less_than_a_nanosecond_or_less_than_a_millionth_of_a_token() {
+    for (count, nanos) in [(17, 1_000_000_000), (99_999_999, 1_000_000_000), (19, 20_000)] {
+        for burst in [1, 1_000, largest(count, nanos) / 2, largest(count, nanos)] {
+            let (refill, prices) = Refill::fit(&[bucket(count, nanos, burst)], Room::ALL).expect("it fits");
+            let is_fine = prices[0] >= 1_000_000 || refill.a >= refill.b;
+            assert!(is_fine, "{count} in {nanos} ns, burst {burst}: {refill:?}");
+            // One grain more a token, and the ten years would not fit.
+            let price = u128::from(prices[0] + 2);
+            let finer = u128::from(UPTIME) * u128::from(count) * price / u128::from(nanos)
+                + u128::from(burst) * price;
+            assert!(finer > u128::from(TOP), "{count} in {nanos} ns, burst {burst}: {refill:?}");
+        }
+    }
+}
+
+#[test]
+fn tiers_share_a_clock_on_which_each_is_exact() {
+    let buckets = [bucket(4, 1_000_000_001, 9), bucket(6, 1_000_000_007, 5), bucket(12, 35, 1)];
+    let (refill, prices) = Refill::fit(&buckets, Room::ALL).expect("12 grains a nanosecond");
+    assert!(!refill.is_grained());
+    for (bucket, price) in buckets.iter().zip(prices) {
+        // So many grains as drip while so many tokens do.
+        assert_eq!(price * bucket.rate.count(), refill.a * bucket.rate.period_nanos());
+    }
+}
+
+#[test]
+fn the_clock_goes_as_long_as_a_full_bucket_on_top_fits_a_word() {
+    for count in 5..=10 {
+        for burst in 1..=20 {
+            let refill = alone(count, 1, burst);
+            let last = refill.term.last();
+            let full = |time| grains(time, refill.a, refill.b) + u128::from(refill.tolerance);
+            assert!(full(last) <= u128::from(TOP) && full(last + 1) > u128::from(TOP), "{refill:?}");
+            assert_eq!(refill.at(u64::MAX), refill.at(last));
+            assert_eq!(refill.top(last), refill.at(last) + refill.tolerance);
+        }
+    }
+    let slow = alone(1, 1, 1);
+    assert_eq!(slow.term.last(), (1 << POINT) - 1, "the times for which `scale` is near enough");
+}
+
+#[test]
+fn the_clock_shows_the_same_however_far_it_was_known_to_reach() {
+    for (count, nanos) in [(1, 1_000_000_000), (7, 3), (99_999_999, 1_000_000_000), (17, 1_000_000_000)] {
+        for now in [0, 1, 1 << 30, (1 << 30) + 1, (1 << 30) + 2, 1 << 31, UPTIME, UPTIME + 1] {
+            let refill = alone(count, nanos, 3);
+            let exact = grains(now, refill.a, refill.b);
+            let early = refill.quick_at(now);
+            assert_eq!(u128::from(refill.at(now)), exact, "{refill:?} at {now}");
+            assert!(early.is_none_or(|early| u128::from(early) == exact), "{refill:?} at {now}");
+            // It is known from here on.
+            assert!(refill.is_timely(now));
+            assert_eq!(refill.quick_at(now), Some(refill.at(now)));
+            assert!(!refill.is_timely(now + (1 << 32)));
+            assert_eq!(refill.quick_at(now + (1 << 32)), None);
+        }
+    }
+}
+
+#[test]
+fn the_fastest_of_several_tiers_is_exact_and_the_others_are_near() {
+    let (fast, slow) = (bucket(1_013, 1_000_000_000_000, 5), bucket(1_009, 1_000_000_000_000, 1));
+    for tiers in [[fast, slow], [slow, fast]] {
+        let (refill, prices) = Refill::fit(&tiers, Room::ALL).expect("both fit");
+        for (tier, price) in tiers.iter().zip(prices) {
+            let dripped = u128::from(refill.a) * u128::from(tier.rate.period_nanos());
+            let drained = u128::from(price) * u128::from(refill.b) * u128::from(tier.rate.count());
+            assert!(drained >= dripped && drained - dripped <= dripped / 1_000_000_000, "{refill:?}");
+            assert!(drained == dripped || tier.rate == slow.rate, "{refill:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tier_that_would_be_off_by_more_than_a_thousand_millionth_is_named() {
+    let fast = bucket(99, 10, 1);
+    let with = |slow| Refill::fit(&[fast, slow], Room::ALL).map(drop);
+    assert_eq!(with(bucket(17, 1_000_000_000, 1)), Err(Error::TierTooFine { tier: 1 }));
+    assert_eq!(with(bucket(17, 1_000_000_000_000, 1)), Ok(()));
+}
+
+#[test]
+fn a_tier_whose_bucket_does_not_fit_beside_the_ten_years_is_named() {
+    let deep = bucket(1, 1_000_000_000, 4_000_000_000_000);
+    assert!(Refill::fit(&[deep], Room::ALL).is_ok());
+    let shallow = bucket(17, 1_000_000_000, 1);
+    let error = |room| Refill::fit(&[shallow, deep], room).map(drop);
+    assert_eq!(error(Room::ALL), Err(Error::TierTooFine { tier: 1 }));
+}
+
+/// Where a word would have room for it at the same grains, a change is what took it.
+#[test]
+fn a_tier_that_a_change_left_no_room_for_is_no_fault_of_its_rate() {
+    let tiers = [bucket(17, 1_000_000_000, 1), bucket(1, 1_000_000_000, 100)];
+    let room = room_for(4 * FINE, (17, 1_000_000_000));
+    assert_eq!(Refill::fit(&tiers, room).map(drop), Err(Error::ChangedTooOften));
+}
+
+#[test]
+fn what_is_too_much_for_whole_grains_drips_in_parts_of_them() {
+    for tiers in [
+        vec![bucket(2, 1_000_000_001, 1_000_000_000), bucket(3, 2_000_000_000, 1)],
+        vec![bucket(13, 1_000_000_000, 1_000_000_000)],
+    ] {
+        assert!(Refill::fit(&tiers, Room::ALL).expect("there is room").0.is_grained());
+    }
+}
+
+/// The same tiers, in what a change left of the word.
+#[test]
+fn a_change_makes_no_grain_finer_than_those_of_a_whole_word() {
+    let room = Room::after(UPTIME, 1);
+    for count in [17, 1_000_003] {
+        let (whole, left) =
+            (alone(count, 1_000_000_000, 1), Refill::fit(&[bucket(count, 1_000_000_000, 1)], room));
+        let left = left.expect("one year").0;
+        assert_eq!((left.a, left.b), (whole.a, whole.b), "{count}/s");
+    }
+}
+
+/// Room in which a token is just so many grains, in the last year.
+fn room_for(grains: u64, (count, nanos): (u64, u64)) -> Room {
+    let (year, wide) = (UPTIME / 10, u128::from);
+    let needed = (wide(grains) * (wide(year) * wide(count) + wide(nanos))).div_ceil(wide(nanos));
+    Room::after(UPTIME, TOP - u64::try_from(needed).expect("it fits a word"))
+}
+
+#[test]
+fn after_a_change_a_grain_is_no_coarser_than_promised() {
+    for (rate, least) in [((17, 1_000_000_000), FINE), ((17, 1_000), 59)] {
+        let fit = |grains| Refill::fit(&[bucket(rate.0, rate.1, 1)], room_for(grains, rate));
+        let (_, prices) = fit(least).expect("just enough");
+        assert_eq!(prices, [least], "{rate:?}");
+        assert_eq!(fit(least - 1).map(drop), Err(Error::ChangedTooOften), "{rate:?}");
+    }
+}
+
+#[test]
+fn after_a_change_there_is_room_for_the_rest_of_ten_years_or_for_one() {
+    for (since, left) in
+        [(0, UPTIME), (UPTIME / 4, UPTIME - UPTIME / 4), (UPTIME, UPTIME / 10), (3 * UPTIME, UPTIME / 10)]
+    {
+        // One token a nanosecond: as many grains as nanoseconds.
+        let fit =
+            |floor| Refill::fit(&[bucket(1, 1, 1)], Room::after(since, floor)).map(|(refill, _)| refill);
+        let most = TOP - left - 1;
+        let refill = fit(most).expect("just enough");
+        assert_eq!(refill.at(u64::MAX) - refill.at(since), left.min((1 << POINT) - 1));
+        assert_eq!(fit(most + 1).map(drop), Err(Error::ChangedTooOften));
+    }
+}
+
+#[test]
+fn what_the_clock_shows_already_is_no_wait_whatever_the_time() {
+    let (since, floor) = (1_000, 5_000);
+    let refill = Refill::fit(&[bucket(5, 1, 3)], Room::after(since, floor)).expect("it fits").0;
+    for target in [0, 1, floor] {
+        assert_eq!((refill.until(target, 0), refill.until(target, since + 7)), (0, 0));
+    }
+    assert_eq!(refill.until(floor + 1, 0), since + 1);
+    assert_eq!(refill.until(floor + 10, since + 1), 1);
+    let (last, end) = (refill.term.last(), refill.at(u64::MAX));
+    assert_eq!(refill.until(end, since), last);
+    assert_eq!(refill.until(end + 1, since), u64::MAX);
+}
+
+#[test]
+fn the_reach_is_known_to_the_nanosecond() {
+    let refill = alone(1, 1_000_000_000, 3);
+    refill.at(1_000);
+    let until = refill.term.reach().until();
+    assert!(refill.is_timely(until) && !refill.is_timely(until + 1));
+    assert_eq!(refill.quick_at(until + 1), None);
+}
+
+#[test]
+fn half_is_that_of_the_smallest_bucket() {
+    let buckets = [bucket(1, 1_000, 7), bucket(2, 1_000, 20)];
+    assert_eq!(half(&buckets, &[1_000, 500]), 3_000);
+    assert_eq!(half(&buckets, &[1_000, 5]), 50);
+}

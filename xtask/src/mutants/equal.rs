@@ -1,0 +1,57 @@
+//! Mutants that make no difference: `.cargo/equal-mutants.txt`, with a reason above each.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::list::Mutant;
+
+const FILE: &str = ".cargo/equal-mutants.txt";
+
+/// Takes them out. A line of the file that is no mutant's name is a mistake.
+pub(super) fn left_out(root: &Path, mutants: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
+    let text = fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
+    let named = named(&text)?;
+    let mut unmet = named.clone();
+    let mut left = Vec::new();
+    for mutant in mutants {
+        let name = mutant.name();
+        unmet.remove(&*name);
+        if !named.contains(&*name) {
+            left.push(mutant);
+        }
+    }
+    match unmet.first() {
+        None => Ok(left),
+        Some(name) => Err(format!("{FILE} names what is no mutant any more: {name}")),
+    }
+}
+
+/// The names in the file: lines below a comment.
+fn named(text: &str) -> Result<BTreeSet<&str>, String> {
+    let mut has_reason = false;
+    let mut named = BTreeSet::new();
+    for line in text.lines() {
+        if line.is_empty() {
+            has_reason = false;
+        } else if line.starts_with('#') {
+            has_reason = true;
+        } else if has_reason {
+            named.insert(line);
+        } else {
+            return Err(format!("{FILE} gives no reason for {line}"));
+        }
+    }
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mutant_is_left_out_only_for_a_reason() {
+        assert_eq!(named("# Why.\na\nb\n\n# Why.\nc\n"), Ok(BTreeSet::from(["a", "b", "c"])));
+        assert!(named("# Why.\na\n\nb\n").is_err());
+    }
+}

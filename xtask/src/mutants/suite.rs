@@ -1,0 +1,134 @@
+//! The tests that a mutant has to get past, the quickest first.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::copy::VARIABLE;
+use crate::trial;
+
+/// Test binaries as cargo calls them, and how many cases those draw that ask.
+pub(super) const STAGES: [(&str, &str); 13] = [
+    ("unittests src/lib.rs", "1"),
+    ("tests/vectors.rs", "1"),
+    ("tests/refund.rs", "1"),
+    ("tests/reserve.rs", "1"),
+    ("tests/against_model.rs", "20"),
+    ("tests/pitfalls.rs", "1"),
+    ("tests/in_flight.rs", "1"),
+    ("tests/lease.rs", "1"),
+    ("tests/several.rs", "1"),
+    ("tests/sweep.rs", "1"),
+    ("tests/save.rs", "100"),
+    ("tests/reconfigure.rs", "1"),
+    ("tests/against_model.rs", "1000"),
+];
+
+/// A mutant may take so much longer than nothing does, and at least so long, before it counts as endless. It is the processor's
+/// time: other work on the machine makes no mutant endless.
+const PATIENCE: u32 = 10;
+const LEAST: Duration = Duration::from_secs(20);
+
+/// What waits without using the processor is stopped after this.
+const AWAKE: Duration = Duration::from_secs(1800);
+
+/// How a mutant was noticed.
+pub(super) enum Fate {
+    /// By this test, which failed.
+    Caught(String),
+    /// By this binary, which did not end.
+    Endless(String),
+}
+
+/// A test binary, built.
+pub(super) struct Stage {
+    pub(super) source: &'static str,
+    binary: PathBuf,
+    tree: PathBuf,
+    cases: &'static str,
+    patience: Duration,
+}
+
+/// Builds these stages of `tree`, so that they run fast and check their arithmetic. An error is what the compiler said, a
+/// line each.
+pub(super) fn build(
+    tree: &Path,
+    target: &Path,
+    stages: &[(&'static str, &'static str)],
+) -> Result<Vec<Stage>, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--no-run", "--message-format", "short", "--package", "tollgate"]);
+    for (source, _) in stages {
+        match source.strip_prefix("tests/") {
+            Some(file) => cargo.args(["--test", file.trim_end_matches(".rs")]),
+            None => cargo.arg("--lib"),
+        };
+    }
+    cargo.arg("--target-dir").arg(target).env("RUSTFLAGS", "--cap-lints=allow");
+    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    let binaries = trial::build(&mut cargo, tree)?;
+    let stage = |&(source, cases)| {
+        let (_, binary) = binaries.iter().find(|(built, _)| built == source)?;
+        Some(Stage { source, binary: binary.clone(), tree: tree.into(), cases, patience: LEAST * PATIENCE })
+    };
+    stages.iter().map(stage).collect::<Option<_>>().ok_or_else(|| "cargo did not build all tests".into())
+}
+
+impl Stage {
+    /// Runs it as it is, to see that it passes, and for how long.
+    pub(super) fn calibrate(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        match self.run(None) {
+            Some(Fate::Caught(by) | Fate::Endless(by)) => Err(format!("with nothing changed {by} fails")),
+            None => {
+                self.patience = (begun.elapsed() * PATIENCE).max(LEAST);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs the tests until the first fails: of the mutant with this number; without one, of what the tree holds. `None`: none
+    /// failed.
+    pub(super) fn run(&self, mutant: Option<usize>) -> Option<Fate> {
+        let limited = format!("ulimit -t {}; exec \"$0\" --test-threads 1", self.patience.as_secs());
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited]).arg(&self.binary).current_dir(&self.tree);
+        command.env("PROPTEST_CASES", self.cases).env("PROPTEST_MAX_SHRINK_ITERS", "0");
+        if let Some(number) = mutant {
+            command.env(VARIABLE, number.to_string());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("there is a shell");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (sender, failed) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = output.lines().map_while(Result::ok);
+            // `test gcra::tests::some_promise ... FAILED`
+            let mut failures = lines
+                .filter_map(|line| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned()));
+            // Nobody listens once the time is over.
+            let _ = sender.send(failures.next());
+        });
+        let failed = failed.recv_timeout(AWAKE);
+        if !matches!(failed, Ok(None)) {
+            // It may have ended in between, which is no matter.
+            let _ = child.kill();
+        }
+        let status = child.wait().expect("the process is ours");
+        let endless = matches!(status.signal(), Some(SIGXCPU | SIGKILL));
+        match failed {
+            Ok(Some(test)) => Some(Fate::Caught(format!("{}: {test}", self.source))),
+            Ok(None) if status.success() => None,
+            Ok(None) if !endless => Some(Fate::Caught(format!("{}: {status}", self.source))),
+            _ => Some(Fate::Endless(self.source.into())),
+        }
+    }
+}
+
+/// What a process is killed by when its time on the processor is over; a shell's `ulimit` sets the hard limit, too.
+const SIGXCPU: i32 = 24;
+const SIGKILL: i32 = 9;
