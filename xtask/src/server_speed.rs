@@ -13,8 +13,9 @@ use crate::step::works;
 use crate::told::{built, commit, median, processor, said, threads};
 
 /// What the example calls its servers, and what they are.
-const SERVERS: [(&str, &str); 5] = [
+const SERVERS: [(&str, &str); 6] = [
     ("bare", "bare"),
+    ("two-headers", "a layer that puts in two headers of fixed text"),
     ("tollgate", "tollgate-tower, `RateLimit` and `RateLimit-Policy`"),
     ("governor", "tower_governor, `x-ratelimit-*`"),
     ("tollgate-no-headers", "tollgate-tower, no headers"),
