@@ -99,14 +99,27 @@ impl Identity {
         if key.len() > 8 {
             return self.long(key);
         }
-        let mut packed = [0; 8];
-        packed[..key.len()].copy_from_slice(key);
+        let packed = packed(key);
         if key.len() < 8 {
-            packed[7] = key.len() as u8;
-        } else if packed[7] < 8 {
+            return self.short(packed | (key.len() as u64) << 56);
+        }
+        if packed >> 56 < 8 {
             return self.long(key);
         }
-        self.short(u64::from_le_bytes(packed))
+        self.short(packed)
+    }
+}
+
+/// At most 8 bytes, the first of them the lowest.
+// In registers: bytes that are put together in memory are waited for when they are read as one word.
+#[inline]
+fn packed(key: &[u8]) -> u64 {
+    match (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            let beyond = 8 * (key.len() as u32 - 4);
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << beyond
+        }
+        _ => key.iter().rev().fold(0, |packed, &byte| packed << 8 | u64::from(byte)),
     }
 }
 
@@ -146,6 +159,15 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), keys.len());
+    }
+
+    #[test]
+    fn bytes_are_packed_as_they_lie_in_memory_whatever_their_number() {
+        for len in 0..=8 {
+            let mut memory = [0xF1, 2, 0xF3, 4, 0xF5, 6, 0xF7, 0xF8];
+            memory[len..].fill(0);
+            assert_eq!(packed(&memory[..len]), u64::from_le_bytes(memory), "{len}");
+        }
     }
 
     #[test]

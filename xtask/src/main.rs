@@ -10,6 +10,7 @@
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask soak                 every algorithm on the real clock, many threads, a flood of keys
 //! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
+//! cargo xtask server-speed         an axum server bare, behind tollgate-tower, and behind tower_governor
 //! cargo xtask help                 this, in other words
 //! ```
 
@@ -19,11 +20,12 @@ mod mutants;
 mod orderings;
 mod replay_speed;
 mod sanitize;
+mod server_speed;
 mod soak;
 mod step;
 mod test;
 mod thorough;
-mod tollgate;
+mod told;
 mod tree;
 mod trial;
 
@@ -86,6 +88,11 @@ Tollgate's own commands.
       log in Combined format, in turn, N times (11 unless told otherwise), and
       prints a page. Exit code 1 when tollgate is not ten times as fast as goaccess.
 
+  cargo xtask server-speed [--rounds N] [--seconds N]
+      Loads an axum server bare, behind tollgate-tower and behind tower_governor
+      by wrk, in turn, N rounds (20) of N seconds (2) each, and prints a page:
+      requests a second, p99, and the server's CPU time a request. Needs wrk.
+
   cargo xtask help
       This.";
 
@@ -117,12 +124,25 @@ fn main() -> ExitCode {
             Ok(runs) if runs > 0 => judged(replay_speed::run(file, runs)),
             _ => misunderstood(&format!("{runs} is not a number of runs")),
         },
+        ["server-speed", ref options @ ..] => server_speed(options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
         }
         _ => misunderstood(&format!("there is no `cargo xtask {}`", words.join(" "))),
     }
+}
+
+fn server_speed(options: &[&str]) -> ExitCode {
+    let (mut rounds, mut seconds) = (20_u32, 2_u32);
+    for option in options.chunks(2) {
+        match (option, option.last().and_then(|number| number.parse().ok())) {
+            (["--rounds", _], Some(number)) if number > 0 => rounds = number,
+            (["--seconds", _], Some(number)) if number > 0 => seconds = number,
+            _ => return misunderstood(&format!("server-speed takes no `{}`", option.join(" "))),
+        }
+    }
+    judged(server_speed::run(rounds, seconds))
 }
 
 /// How it ended, or why it could not.

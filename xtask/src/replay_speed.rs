@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::root;
 use crate::step::works;
-use crate::tollgate;
+use crate::told::{built, commit, median, processor, said, threads};
 
 /// A limit that has work to do: most clients of most logs meet it now and then.
 const LIMIT: &str = "token-bucket:60/min,burst=20";
@@ -20,7 +19,8 @@ struct Reader {
     name: &'static str,
     program: PathBuf,
     arguments: Vec<String>,
-    took: Vec<Duration>,
+    /// In seconds.
+    took: Vec<f64>,
 }
 
 impl Reader {
@@ -36,7 +36,7 @@ impl Reader {
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let begun = Instant::now();
         let output = command.output().map_err(|error| format!("{}: {error}", self.name))?;
-        self.took.push(begun.elapsed());
+        self.took.push(begun.elapsed().as_secs_f64());
         if output.status.success() {
             return Ok(());
         }
@@ -60,7 +60,7 @@ pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
     let mut readers = vec![
         Reader::new(
             "tollgate replay",
-            tollgate::release()?,
+            built("--package tollgate-cli")?,
             &format!("replay FILE --limit {LIMIT} --json"),
             file,
         ),
@@ -91,11 +91,7 @@ fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
         "Written by `cargo xtask replay-speed FILE`, and never by hand. A log of {megabytes:.1} MB in Combined"
     );
     println!("format, in memory already; whole commands, medians of {runs} runs in turn.\n");
-    println!(
-        "* Machine: {}, {} threads.",
-        processor(),
-        std::thread::available_parallelism().map_or(1, usize::from)
-    );
+    println!("* Machine: {}, {} threads.", processor(), threads());
     println!("* Commit {}; {}.", commit(), said("goaccess --version"));
     println!(
         "* `tollgate replay FILE --limit {LIMIT} --json`, `goaccess FILE --log-format=COMBINED` to a page.\n"
@@ -105,7 +101,7 @@ fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
     let mut is_met = true;
     for reader in readers {
         let middle = median(&mut reader.took);
-        let (least, most) = (reader.took[0].as_secs_f64(), reader.took[reader.took.len() - 1].as_secs_f64());
+        let (least, most) = (reader.took[0], reader.took[reader.took.len() - 1]);
         let (name, speed, ratio) = (reader.name, megabytes / middle, middle / own);
         println!("| {name} | {middle:.3} | {least:.3} .. {most:.3} | {speed:.0} | {ratio:.1} |");
         is_met &= name != "goaccess" || ratio >= TARGET;
@@ -114,45 +110,9 @@ fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
     ExitCode::from(u8::from(!is_met))
 }
 
-/// As it calls itself.
-fn processor() -> String {
-    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    model.map_or(std::env::consts::ARCH, |(_, name)| name).to_owned()
-}
-
-/// The commit of the sources, with a note if they differ from it; pages and pictures may.
-fn commit() -> String {
-    let changed = said("git status --porcelain -- :/*.rs :/*.toml :/Cargo.lock");
-    said("git rev-parse --short HEAD") + if changed.is_empty() { "" } else { " with changes" }
-}
-
-/// The first line that a command prints, without its last full stop.
-fn said(command: &str) -> String {
-    let mut words = command.split(' ');
-    let output =
-        words.next().and_then(|program| Command::new(program).args(words).current_dir(root()).output().ok());
-    let told = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    told.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
-}
-
-/// The middle one in seconds, of at least one; sorts them.
-fn median(took: &mut [Duration]) -> f64 {
-    took.sort_unstable();
-    let count = took.len();
-    f64::midpoint(took[(count - 1) / 2].as_secs_f64(), took[count / 2].as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_of_any_order() {
-        let mut took = [9, 1, 2].map(Duration::from_secs);
-        assert_eq!(median(&mut took), 2.0);
-        assert_eq!(median(&mut [4, 1].map(Duration::from_secs)), 2.5);
-    }
 
     #[test]
     fn a_packed_file_is_refused_before_anything_is_built() {

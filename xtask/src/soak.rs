@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::tollgate;
+use crate::told::built;
 
 /// Threads of the runs in turn, of which a machine may have fewer.
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];
@@ -28,7 +28,7 @@ struct Told {
 
 /// Runs the set, each run for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
-    let tollgate = tollgate::release()?;
+    let tollgate = built("--package tollgate-cli")?;
     let seconds = seconds.to_string();
     println!(
         "| limit | run | decisions | M a second | p99.9 (ns) | most admitted | of at most | bytes, of at most |"

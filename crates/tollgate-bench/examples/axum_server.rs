@@ -1,4 +1,5 @@
-//! An axum server bare, behind an idle layer, tollgate-tower, or tower_governor, to be loaded by `wrk`.
+//! An axum server bare, behind an idle layer, tollgate-tower, or tower_governor, to be loaded by `wrk`: all of them in
+//! turn by `cargo xtask server-speed`, or one by hand:
 //!
 //! ```sh
 //! cargo run --release -p tollgate-bench --example axum_server -- tollgate 3000
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::routing::get;
 use tollgate::{Rate, TokenBucket};
@@ -37,6 +39,13 @@ fn limited(layer: &str) -> Result<Router, String> {
         "bare" => app,
         // What axum itself takes for any layer at all.
         "idle" => app.layer(MapResponseLayer::new(|response: Response| response)),
+        // What two more headers take, whoever they are of: to put them in, and to send them.
+        "two-headers" => app.layer(MapResponseLayer::new(|mut response: Response| {
+            let headers = response.headers_mut();
+            headers.insert("ratelimit", HeaderValue::from_static("\"default\";r=9999999;t=1"));
+            headers.insert("ratelimit-policy", HeaderValue::from_static("\"default\";q=10000000;w=1"));
+            response
+        })),
         "tollgate" => app.layer(tollgate.build().map_err(|error| error.to_string())?),
         "tollgate-no-headers" => app.layer(tollgate.headers([]).build().map_err(|error| error.to_string())?),
         "governor-no-headers" => {
@@ -47,7 +56,8 @@ fn limited(layer: &str) -> Result<Router, String> {
         }
         _ => {
             return Err(
-                "bare, idle, tollgate, tollgate-no-headers, governor or governor-no-headers".to_owned()
+                "bare, idle, two-headers, tollgate, tollgate-no-headers, governor or governor-no-headers"
+                    .to_owned(),
             );
         }
     })

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tollgate::{Outcome, Quota};
 
+use crate::headers::Numbers;
+
 /// Decides requests somewhere else.
 ///
 /// A refusal is a [`Reply`]; an error is that nobody could decide. The two never turn into one another: what an error
@@ -61,6 +63,12 @@ pub struct Reply {
     pub remaining: u64,
     /// Of a refused request, how long until it would be admitted; of another one, how long until everything is as new.
     pub wait: Duration,
+}
+
+impl Reply {
+    pub(crate) fn numbers(self) -> Numbers {
+        Numbers { limit: self.limit, remaining: self.remaining, reset: self.wait }
+    }
 }
 
 /// What happens to a request when a backend fails.

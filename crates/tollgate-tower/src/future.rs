@@ -23,6 +23,10 @@ pin_project! {
     {
         #[pin]
         state: State<S, A, B, R>,
+        // Of a request that is served.
+        note: Note,
+        // What is to be given back when the response is known.
+        held: Option<Box<Held>>,
     }
 }
 
@@ -33,13 +37,7 @@ pin_project! {
         S: Service<Request<B>>,
     {
         Refused { response: Option<Response<R>> },
-        Serving {
-            #[pin]
-            future: S::Future,
-            note: Option<Note>,
-            // What is to be given back when the response is known.
-            held: Option<Box<Held>>,
-        },
+        Serving { #[pin] future: S::Future },
         // Boxed, so that requests that do not wait carry no room for it.
         Waiting { waiting: Option<Box<Waiting<S, A, B>>> },
     }
@@ -48,8 +46,8 @@ pin_project! {
 /// A request that is not decided yet, or not served.
 struct Waiting<S, A, B> {
     held: Held,
-    /// Once it is admitted: its note, and whether its charge is remembered until the response.
-    admitted: Option<(Note, bool)>,
+    /// Once it is admitted: whether its charge is remembered until the response.
+    admitted: Option<bool>,
     /// Not ready: what is ready may hold a permit, which nobody should have who waits.
     service: S,
     answer: A,
@@ -58,16 +56,16 @@ struct Waiting<S, A, B> {
 
 impl<S: Service<Request<B>>, A, B, R> ResponseFuture<S, A, B, R> {
     pub(crate) fn serving(future: S::Future, note: Note) -> Self {
-        Self { state: State::Serving { future, note: Some(note), held: None } }
+        Self { state: State::Serving { future }, note, held: None }
     }
 
     pub(crate) fn refused(response: Response<R>) -> Self {
-        Self { state: State::Refused { response: Some(response) } }
+        Self { state: State::Refused { response: Some(response) }, note: Note::default(), held: None }
     }
 
     pub(crate) fn waiting(held: Held, service: S, answer: A, request: Request<B>) -> Self {
         let waiting = Waiting { held, admitted: None, service, answer, request };
-        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) } }
+        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) }, note: Note::default(), held: None }
     }
 }
 
@@ -77,7 +75,7 @@ impl Rules {
         &self,
         head: Head<'_>,
         denial: &Denial,
-        note: Note,
+        mut note: Note,
         answer: &impl Respond<R>,
     ) -> Response<R> {
         let mut response = answer.respond(&self.refusal(head, denial));
@@ -94,25 +92,27 @@ where
     type Output = Result<Response<R>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().state;
+        let mut this = self.project();
         loop {
-            match state.as_mut().project() {
+            match this.state.as_mut().project() {
                 Step::Refused { response } => {
                     return Poll::Ready(Ok(response
                         .take()
                         .expect("a future is not polled after it is done")));
                 }
-                Step::Serving { future, note, held } => {
-                    let mut result = ready!(future.poll(context));
-                    if let Some(held) = held.take() {
-                        held.answered(
-                            result.as_ref().ok().map(|response| (response.status(), response.headers())),
-                        );
+                Step::Serving { future } => {
+                    let mut answer = future.poll(context);
+                    if let Poll::Ready(result) = &mut answer {
+                        if let Some(held) = this.held.take() {
+                            held.answered(
+                                result.as_ref().ok().map(|response| (response.status(), response.headers())),
+                            );
+                        }
+                        if let Ok(response) = result {
+                            this.note.write(response.headers_mut());
+                        }
                     }
-                    if let (Ok(response), Some(note)) = (&mut result, note.take()) {
-                        note.write(response.headers_mut());
-                    }
-                    return Poll::Ready(result);
+                    return answer;
                 }
                 Step::Waiting { waiting } => {
                     let one = waiting.as_mut().expect("a future is not polled after it is done");
@@ -124,18 +124,14 @@ where
                             let response = one.held.rules.refuse(head, &denial, verdict.note, &one.answer);
                             return Poll::Ready(Ok(response));
                         }
-                        one.admitted = Some((verdict.note, remembers));
+                        *this.note = verdict.note;
+                        one.admitted = Some(remembers);
                     }
                     ready!(one.service.poll_ready(context))?;
                     let Some(one) = waiting.take() else { continue };
                     let Waiting { held, admitted, mut service, request, .. } = *one;
-                    let (note, remembers) = admitted.unwrap_or_default();
-                    let future = service.call(request);
-                    state.set(State::Serving {
-                        future,
-                        note: Some(note),
-                        held: remembers.then(|| Box::new(held)),
-                    });
+                    *this.held = admitted.filter(|remembers| *remembers).map(|_| Box::new(held));
+                    this.state.set(State::Serving { future: service.call(request) });
                 }
             }
         }

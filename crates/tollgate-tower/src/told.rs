@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-use crate::decide::Rules;
-use crate::decide::Verdict;
+use crate::decide::{Rules, Tale, Verdict};
 use crate::{Head, Refusal};
 
 /// What one rule said of one request.
@@ -92,10 +91,26 @@ pub(crate) struct Hooks {
     pub(crate) on_error: Option<OnError>,
 }
 
+impl Hooks {
+    /// Whether anybody listens to decisions.
+    fn listen(&self) -> bool {
+        cfg!(any(feature = "metrics", feature = "tracing"))
+            || self.on_decision.is_some()
+            || self.on_limited.is_some()
+    }
+}
+
 impl Rules {
     /// Tells what each rule said of a request.
+    #[inline]
     pub(crate) fn tell(&self, head: Head<'_>, verdict: &Verdict) {
-        for (rule, told, cost) in verdict.tales.iter() {
+        if self.hooks.listen() {
+            self.tell_all(head, verdict);
+        }
+    }
+
+    fn tell_all(&self, head: Head<'_>, verdict: &Verdict) {
+        for &Tale { rule, told, cost } in &verdict.tales {
             let rule = &self.rules[rule];
             rule.meter.count(told);
             #[cfg(feature = "tracing")]

@@ -92,7 +92,8 @@ impl ClientAddress {
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
-        Self { peer: Arc::new(move |extensions| peer(extensions.get()?)), proxies: None, ipv6_prefix: 64 }
+        let peer = move |extensions: &Extensions| Some(normalise(peer(extensions.get()?)?));
+        Self { peer: Arc::new(peer), proxies: None, ipv6_prefix: 64 }
     }
 
     /// Reads `X-Forwarded-For` when the connection comes from one of these networks: `10.0.0.0/8`, `fd00::/8`, or a
@@ -164,8 +165,11 @@ impl ClientAddress {
     /// **Cost.** Allocates nothing. Reads as many entries of the header as there are trusted proxies, and one more.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
-        let peer = normalise((self.peer)(head.extensions())?);
-        Some(self.proxies.as_ref().map_or(peer, |proxies| proxies.client(peer, head)))
+        let peer = (self.peer)(head.extensions());
+        match (peer, &self.proxies) {
+            (Some(peer), Some(proxies)) => Some(proxies.client(peer, head)),
+            _ => peer,
+        }
     }
 
     /// The key of the clients of this address, as [`KeyBy::client`](crate::KeyBy::client) writes it: for
@@ -191,6 +195,7 @@ impl ClientAddress {
         key
     }
 
+    #[inline]
     pub(crate) fn write(&self, head: Head<'_>, key: &mut KeyBuf) {
         if let Some(address) = self.of(head) {
             write_grouped(address, self.ipv6_prefix, key);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 pub(crate) use held::Held;
 use held::Question;
-pub(crate) use ruling::{Denial, Verdict};
+pub(crate) use ruling::{Denial, Tale, Verdict};
 
-use crate::headers::Styles;
+use crate::headers::{Note, Styles};
 use crate::rule::{Ask, Compiled, SharedClock, Source};
 use crate::told::Hooks;
 use crate::{Head, KeyBuf};
@@ -33,12 +33,31 @@ pub(crate) struct Rules {
     pub(crate) may_hold: bool,
 }
 
+/// How a request goes on.
+pub(crate) enum Course {
+    Serve(Note),
+    Refuse(Box<Denial>, Note),
+    /// It has to wait, or to be remembered.
+    Hold(Held),
+}
+
 impl Rules {
-    /// Decides a request into `verdict`, which is empty; or a future does so, where it has to wait or to be remembered.
-    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>, verdict: &mut Verdict) -> Option<Held> {
-        if self.may_hold && self.must_hold(head) {
-            return Some(self.later(head));
+    /// Decides a request, and tells it where it is decided at once.
+    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>) -> Course {
+        let mut verdict = Verdict::default();
+        if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, &mut verdict) {
+            let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
+            return Course::Hold(Held::new(Arc::clone(self), questions));
         }
+        self.tell(head, &verdict);
+        match verdict.denial {
+            None => Course::Serve(verdict.note),
+            Some(denial) => Course::Refuse(denial, verdict.note),
+        }
+    }
+
+    /// `false`: that is not possible, and what the request was charged is given back.
+    fn decide_at_once(&self, head: Head<'_>, verdict: &mut Verdict) -> bool {
         let mut ruling = Ruling::new(self, verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -46,19 +65,18 @@ impl Rules {
                 (Ask::Nothing, _) => true,
                 (Ask::NoKey, _) => ruling.no_key(index),
                 (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], asked),
-                (Ask::Limit(_), Source::There(_)) => return Some(self.later(head)),
+                (Ask::Limit(_), Source::There(_)) => return false,
             };
             if !goes_on {
                 break;
             }
         }
         if ruling.departs_later() {
-            // Somebody came in between and it has to wait after all. What it was charged is given back.
-            drop(ruling);
-            return Some(self.later(head));
+            // Somebody came in between and it has to wait after all.
+            return false;
         }
         ruling.end();
-        None
+        true
     }
 
     fn must_hold(&self, head: Head<'_>) -> bool {
@@ -69,14 +87,11 @@ impl Rules {
             (Ask::Limit(asked), Source::Here(limits)) => {
                 let limits = &limits[asked.limits];
                 rule.charge_if.is_some()
-                    || !rule.shadow && limits.queue.is_some() && !limits.look(asked).delay().is_zero()
+                    || !rule.shadow
+                        && limits.queue.is_some()
+                        && !limits.engine.look(asked.key, asked.cost).delay().is_zero()
             }
         };
         self.rules.iter().filter(|rule| rule.may_hold()).any(&mut holds)
-    }
-
-    fn later(self: &Arc<Self>, head: Head<'_>) -> Held {
-        let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
-        Held::new(Arc::clone(self), questions)
     }
 }

@@ -1,16 +1,16 @@
 //! The decision on one request as it grows, rule by rule.
 
-use std::iter::empty;
 use std::time::Duration;
 
 use http::HeaderValue;
+use smallvec::SmallVec;
 use tollgate::{Outcome, Timestamp};
 
 use super::Rules;
-use super::charges::{Charge, Charges, Of, shown};
+use super::charges::{Charge, Charges, Of};
 use crate::backend::Reply;
-use crate::headers::{Note, Shown};
-use crate::rule::{Asked, Limits, MOST_RULES, Ruled};
+use crate::headers::{Note, Showing};
+use crate::rule::{Asked, Engine, Limits, MOST_RULES, Ruled};
 use crate::{Reason, Told};
 
 /// What has been decided so far.
@@ -26,7 +26,8 @@ pub(super) struct Ruling<'l, 'v> {
 /// What was decided, apart from the limits that decided it.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    pub(crate) tales: Tales,
+    /// In the order in which they were said. A rule whose backend failed may say two things.
+    pub(crate) tales: SmallVec<[Tale; MOST_RULES]>,
     pub(crate) note: Note,
     /// `None`: admitted.
     pub(crate) denial: Option<Box<Denial>>,
@@ -53,40 +54,13 @@ impl Denial {
     }
 }
 
-/// What each rule said, in the order in which they said it.
-pub(crate) struct Tales {
-    /// A rule, by its place, and what it said. One whose backend failed may say two things.
-    said: [(u8, Told); 2 * MOST_RULES],
-    len: usize,
-    /// What the request costs, by rule.
-    costs: [u64; MOST_RULES],
-}
-
-impl Default for Tales {
-    fn default() -> Self {
-        Self { said: [(0, Told::Allowed); 2 * MOST_RULES], len: 0, costs: [0; MOST_RULES] }
-    }
-}
-
-impl Tales {
-    fn push(&mut self, rule: usize, told: Told, cost: u64) {
-        self.said[self.len] = (rule as u8, told);
-        self.len += 1;
-        self.costs[rule] = cost;
-    }
-
-    /// The place of each rule that spoke, what it said, and what the request costs by it.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Told, u64)> {
-        let said = self.said[..self.len].iter();
-        said.map(|&(rule, told)| (rule.into(), told, self.costs[usize::from(rule)]))
-    }
-}
-
-impl Limits {
-    /// What the limits would say now.
-    pub(super) fn look(&self, asked: Asked<'_>) -> Ruled<'_> {
-        self.engine.look(asked.key, asked.cost)
-    }
+/// What a rule said.
+pub(crate) struct Tale {
+    /// By its place.
+    pub(crate) rule: usize,
+    pub(crate) told: Told,
+    /// What the request costs by it.
+    pub(crate) cost: u64,
 }
 
 impl<'l, 'v> Ruling<'l, 'v> {
@@ -101,38 +75,71 @@ impl<'l, 'v> Ruling<'l, 'v> {
     }
 
     /// Asks a rule's limits. `false`: the request is refused. So it is with the other verbs.
+    #[inline]
     pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>) -> bool {
-        let (max_wait, shadow) = (self.rules.rules[rule].max_wait, self.rules.rules[rule].shadow);
-        if limits.queue.is_some() && !shadow {
-            // Not charged and given back: who came in between would stand behind a place that nobody takes.
-            let seen = limits.look(asked);
-            if seen.delay() > max_wait {
-                return self.too_late(rule, limits, asked, &seen, max_wait);
+        let Asked { key, cost, .. } = asked;
+        match &limits.engine {
+            _ if limits.queue.is_some() && !self.rules.rules[rule].shadow => {
+                self.ask_a_queue(rule, limits, asked)
             }
+            Engine::One(limiter) => {
+                let decision = limiter.check_n(key, cost);
+                self.take(rule, limits, asked, decision.is_allowed(), decision)
+            }
+            Engine::Several(limiter) => {
+                let decision = limiter.check_n(key, cost);
+                self.take(rule, limits, asked, decision.is_allowed(), decision)
+            }
+        }
+    }
+
+    fn ask_a_queue(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>) -> bool {
+        let max_wait = self.rules.rules[rule].max_wait;
+        // Not charged and given back: who came in between would stand behind a place that nobody takes.
+        let seen = limits.engine.look(asked.key, asked.cost);
+        if seen.delay() > max_wait {
+            return self.too_late(rule, limits, asked, &seen, max_wait);
         }
         let decision = limits.engine.check(asked.key, asked.cost);
-        match decision.outcome() {
-            Outcome::Allowed => {}
-            Outcome::Denied => {
-                let retry_after = decision.retry_after();
-                return self.refused(rule, limits, asked, &decision, Reason::Limited, retry_after);
-            }
-            Outcome::Never => return self.refused(rule, limits, asked, &decision, Reason::Never, None),
+        let delay = decision.delay();
+        if delay > max_wait {
+            let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
+            limits.engine.refund(decision);
+            return goes_on;
         }
-        if limits.queue.is_some() && !shadow {
-            let delay = decision.delay();
-            if delay > max_wait {
-                let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
-                limits.engine.refund(decision);
-                return goes_on;
-            }
-            if !delay.is_zero() {
-                self.departure = self.departure.max(Some(limits.engine.now() + delay));
-            }
+        if !delay.is_zero() {
+            self.departure = self.departure.max(Some(limits.engine.now() + delay));
         }
+        self.take(rule, limits, asked, decision.is_allowed(), decision)
+    }
+
+    /// Takes what limits decided.
+    // Inlined, and made a `Ruled` only where it goes: a decision is then written where it stays, and not moved three times.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        rule: usize,
+        limits: &'l Limits,
+        asked: Asked<'_>,
+        is_allowed: bool,
+        decision: impl Into<Ruled<'l>>,
+    ) -> bool {
+        if !is_allowed {
+            return self.refuse(rule, limits, asked, decision.into());
+        }
+        let shadow = self.rules.rules[rule].shadow;
         self.tell(rule, Told::Allowed, asked.cost);
-        self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+        self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision.into()) });
         true
+    }
+
+    #[inline(never)]
+    fn refuse(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>, decision: Ruled<'l>) -> bool {
+        let (reason, retry_after) = match decision.outcome() {
+            Outcome::Never => (Reason::Never, None),
+            _ => (Reason::Limited, decision.retry_after()),
+        };
+        self.refused(rule, limits, asked, &decision, reason, retry_after)
     }
 
     fn too_late(
@@ -158,17 +165,15 @@ impl<'l, 'v> Ruling<'l, 'v> {
     ) -> bool {
         // A limit that refuses, or else the queue in which the wait is too long.
         let number = decision.refused_by().or(limits.queue).unwrap_or(0);
-        let part = decision.parts().nth(number);
-        let denial = Denial {
-            rule,
-            by: Some((asked.limits, number)),
-            reason,
-            cost: asked.cost,
-            limit: part.map_or(0, |(_, numbers)| numbers.limit),
-            remaining: part.map_or(0, |(_, numbers)| numbers.remaining),
-            retry_after,
-        };
-        self.deny(denial, limits.shown(decision), || limits.policy_of(decision))
+        let (mut limit, mut remaining) = (0, 0);
+        decision.each(|part, _, numbers| {
+            if part == number {
+                (limit, remaining) = (numbers.limit, numbers.remaining);
+            }
+        });
+        let by = Some((asked.limits, number));
+        let denial = Denial { rule, by, reason, cost: asked.cost, limit, remaining, retry_after };
+        self.deny(denial, || limits.policy_of(decision), |showing| limits.show(decision, showing))
     }
 
     /// Takes what a backend said.
@@ -185,17 +190,17 @@ impl<'l, 'v> Ruling<'l, 'v> {
         };
         let Reply { limit, remaining, .. } = reply;
         let denial = Denial { rule, by: None, reason, cost, limit, remaining, retry_after };
-        self.deny(denial, [shown(name, reply)].into_iter(), || None)
+        self.deny(denial, || None, |showing| showing.limit(name, reply.numbers()))
     }
 
     /// The request has no key.
     pub(super) fn no_key(&mut self, rule: usize) -> bool {
-        self.deny(Denial::by_nobody(rule, Reason::NoKey, 0), empty(), || None)
+        self.deny(Denial::by_nobody(rule, Reason::NoKey, 0), || None, |_| {})
     }
 
     /// A rule's backend failed, which refuses the request.
     pub(super) fn unavailable(&mut self, rule: usize, cost: u64) -> bool {
-        self.deny(Denial::by_nobody(rule, Reason::Unavailable, cost), empty(), || None)
+        self.deny(Denial::by_nobody(rule, Reason::Unavailable, cost), || None, |_| {})
     }
 
     /// A rule's backend failed, which does not decide the request.
@@ -204,21 +209,21 @@ impl<'l, 'v> Ruling<'l, 'v> {
     }
 
     fn tell(&mut self, rule: usize, told: Told, cost: u64) {
-        self.verdict.tales.push(rule, told, cost);
+        self.verdict.tales.push(Tale { rule, told, cost });
     }
 
-    fn deny<'s>(
+    fn deny(
         &mut self,
         denial: Denial,
-        shown: impl Iterator<Item = Shown<'s>>,
         policy: impl FnOnce() -> Option<HeaderValue>,
+        show: impl FnOnce(&mut Showing<'_>),
     ) -> bool {
         let Denial { rule, cost, reason, .. } = denial;
         self.tell(rule, reason.told(), cost);
         let shadow = self.rules.rules[rule].shadow;
         if !shadow {
             self.verdict.denial = Some(Box::new(denial));
-            self.verdict.note = Note::of(self.rules.styles, shown, policy);
+            self.verdict.note = Note::of(self.rules.styles, policy, show);
         }
         shadow
     }
@@ -228,7 +233,9 @@ impl<'l, 'v> Ruling<'l, 'v> {
     #[inline]
     pub(super) fn end(&mut self) {
         if self.verdict.denial.is_none() {
-            self.verdict.note = self.charges.note(self.rules.styles);
+            if !self.rules.styles.is_empty() {
+                self.verdict.note = self.charges.note(self.rules.styles);
+            }
             self.charges.settle();
         }
     }

@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
-use http::header::{CACHE_CONTROL, Entry, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::slab::{cut, digits, number};
+use super::slab::{cut, number};
 use super::{Style, Styles, seconds_up};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -21,13 +21,6 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const LARGEST_INTEGER: u64 = 999_999_999_999_999;
-
-/// What one limit shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'l> {
-    pub(crate) name: &'l str,
-    pub(crate) numbers: Numbers,
-}
 
 /// The numbers of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,89 +40,102 @@ pub(crate) struct Note {
     policy: Option<HeaderValue>,
 }
 
+/// Collects what the limits of a request show.
+pub(crate) struct Showing<'t> {
+    styles: Styles,
+    /// The items of `RateLimit`.
+    text: &'t mut BytesMut,
+    tightest: Option<Numbers>,
+}
+
+impl Showing<'_> {
+    /// One limit, by its name.
+    pub(crate) fn limit(&mut self, name: &str, numbers: Numbers) {
+        let Numbers { limit, remaining, reset } = numbers;
+        if self.tightest.is_none_or(|tightest| (remaining, limit) < (tightest.remaining, tightest.limit)) {
+            self.tightest = Some(numbers);
+        }
+        if self.styles.has(Style::Ietf) {
+            list(self.text, "\"");
+            self.text.extend_from_slice(name.as_bytes());
+            for (key, value) in [("\";r=", remaining), (";t=", seconds_up(reset))] {
+                self.text.extend_from_slice(key.as_bytes());
+                let mut digits = itoa::Buffer::new();
+                self.text.extend_from_slice(digits.format(value.min(LARGEST_INTEGER)).as_bytes());
+            }
+        }
+    }
+}
+
 impl Note {
-    /// A note of all these limits, and of how they announce themselves.
-    pub(crate) fn of<'l>(
+    /// A note of all the limits that `show` shows, and of how they announce themselves.
+    pub(crate) fn of(
         styles: Styles,
-        shown: impl Iterator<Item = Shown<'l>>,
         policy: impl FnOnce() -> Option<HeaderValue>,
+        show: impl FnOnce(&mut Showing<'_>),
     ) -> Self {
-        let mut note = Self { styles, ..Self::default() };
-        if styles.is_empty() {
-            return note;
-        }
-        let mut tightest: Option<Numbers> = None;
-        let shown = shown.inspect(|one| match tightest {
-            Some(Numbers { remaining, limit, .. })
-                if (remaining, limit) <= (one.numbers.remaining, one.numbers.limit) => {}
-            _ => tightest = Some(one.numbers),
+        let mut tightest = None;
+        let ietf = cut(|text| {
+            let mut showing = Showing { styles, text, tightest: None };
+            show(&mut showing);
+            tightest = showing.tightest;
         });
-        if styles.has(Style::Ietf) {
-            note.ietf = cut(|text| shown.for_each(|one| write_item(one, text)));
-            note.policy = policy();
-        } else {
-            shown.for_each(drop);
-        }
-        note.tightest = tightest;
-        note
+        let policy = if styles.has(Style::Ietf) { policy() } else { None };
+        Self { styles, tightest, ietf, policy }
     }
 
     /// Puts the note into a response's headers, but for those that are there already.
-    pub(crate) fn write(self, headers: &mut HeaderMap) {
-        if let Some(ietf) = self.ietf {
+    #[inline]
+    pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
+        if !self.styles.is_empty() {
+            self.write_all(headers);
+        }
+    }
+
+    fn write_all(&mut self, headers: &mut HeaderMap) {
+        if let Some(ietf) = self.ietf.take() {
             // Values of ours belong to no policy of theirs, nor ours to values of theirs.
-            let announced = match self.policy {
-                Some(policy) => put(headers, RATELIMIT_POLICY, || Some(policy)),
+            let announced = match self.policy.take() {
                 None => !headers.contains_key(&RATELIMIT_POLICY),
+                policy => put(headers, RATELIMIT_POLICY, policy),
             };
-            if announced && !put(headers, RATELIMIT, || Some(ietf)) {
+            if announced && !put(headers, RATELIMIT, Some(ietf)) {
                 headers.remove(&RATELIMIT_POLICY);
             }
         }
         let Some(Numbers { limit, remaining, reset }) = self.tightest else { return };
         let (delta, epoch) = (self.styles.has(Style::XRateLimit), self.styles.has(Style::XRateLimitEpoch));
         if delta || epoch {
-            put(headers, X_LIMIT, || number(limit));
-            put(headers, X_REMAINING, || number(remaining));
-            put(headers, X_RESET, || number(if delta { seconds_up(reset) } else { unix(reset) }));
+            put(headers, X_LIMIT, number(limit));
+            put(headers, X_REMAINING, number(remaining));
+            put(headers, X_RESET, number(if delta { seconds_up(reset) } else { unix(reset) }));
         }
         if self.styles.has(Style::RateLimitTrio) {
-            put(headers, LIMIT, || number(limit));
-            put(headers, REMAINING, || number(remaining));
-            put(headers, RESET, || number(seconds_up(reset)));
+            put(headers, LIMIT, number(limit));
+            put(headers, REMAINING, number(remaining));
+            put(headers, RESET, number(seconds_up(reset)));
         }
     }
 
     /// The same for a refusal, with how long to wait, and that nobody is to keep it.
-    pub(crate) fn write_refusal(self, headers: &mut HeaderMap, retry_after: Option<u64>) {
-        put(headers, CACHE_CONTROL, || Some(HeaderValue::from_static("no-store")));
+    pub(crate) fn write_refusal(&mut self, headers: &mut HeaderMap, retry_after: Option<u64>) {
+        put(headers, CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
         if let Some(seconds) = retry_after {
-            put(headers, RETRY_AFTER, || number(seconds));
+            put(headers, RETRY_AFTER, number(seconds));
             if self.styles.has(Style::XRateLimitRetryAfter) {
-                put(headers, X_RETRY_AFTER, || number(seconds));
+                put(headers, X_RETRY_AFTER, number(seconds));
             }
         }
         self.write(headers);
     }
 }
 
-/// Whether it was not there.
-fn put(headers: &mut HeaderMap, name: HeaderName, value: impl FnOnce() -> Option<HeaderValue>) -> bool {
-    // `Err`: the inner service has used up all 32,768 headers. It goes without.
-    if let Ok(Entry::Vacant(free)) = headers.try_entry(name)
-        && let Some(value) = value()
-    {
-        return free.try_insert(value).is_ok();
-    }
-    false
-}
-
-fn write_item(Shown { name, numbers, .. }: Shown<'_>, text: &mut BytesMut) {
-    list(text, "\"");
-    text.extend_from_slice(name.as_bytes());
-    for (key, value) in [(&b"\";r="[..], numbers.remaining), (b";t=", seconds_up(numbers.reset))] {
-        text.extend_from_slice(key);
-        digits(value.min(LARGEST_INTEGER), |digits| text.extend_from_slice(digits));
+/// Whether it was not there. What was there stays.
+fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) -> bool {
+    match value {
+        // `Err`: the inner service has used up all 32,768 headers. It goes without.
+        Some(value) if !headers.contains_key(&name) => headers.try_insert(name, value).is_ok(),
+        _ => false,
     }
 }
 
@@ -156,17 +162,21 @@ mod tests {
 
     const POLICY: &str = "\"p\";q=10;w=1";
 
-    fn shown(name: &'static str, remaining: u64) -> Shown<'static> {
-        let numbers = Numbers { limit: 10, remaining, reset: Duration::from_millis(1_001) };
-        Shown { name, numbers }
+    /// A note of limits with these names, and with so much left.
+    fn note(styles: &[Style], limits: &[(&str, u64)]) -> Note {
+        let policy = || join(limits.iter().map(|_| POLICY));
+        Note::of(styles.iter().copied().collect(), policy, |showing| {
+            for &(name, remaining) in limits {
+                showing.limit(name, Numbers { limit: 10, remaining, reset: Duration::from_millis(1_001) });
+            }
+        })
     }
 
     #[test]
     fn several_limits_are_one_list_and_the_tightest_stands_for_all() {
-        let styles = Styles::from_iter([Style::Ietf, Style::XRateLimit, Style::RateLimitTrio]);
+        let styles = [Style::Ietf, Style::XRateLimit, Style::RateLimitTrio];
         let mut headers = HeaderMap::new();
-        Note::of(styles, [shown("a", 7), shown("b", 3)].into_iter(), || join([POLICY; 2].into_iter()))
-            .write(&mut headers);
+        note(&styles, &[("a", 7), ("b", 3)]).write(&mut headers);
         assert_eq!(headers["ratelimit"], "\"a\";r=7;t=2, \"b\";r=3;t=2");
         assert_eq!(headers["ratelimit-policy"], "\"p\";q=10;w=1, \"p\";q=10;w=1");
         assert_eq!(
@@ -178,13 +188,11 @@ mod tests {
 
     #[test]
     fn what_the_inner_service_said_stays() {
-        let styles = Styles::from_iter([Style::Ietf, Style::XRateLimit]);
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
         headers.insert(X_LIMIT, HeaderValue::from_static("1"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private"));
-        Note::of(styles, [shown("a", 7)].into_iter(), || join([POLICY].into_iter()))
-            .write_refusal(&mut headers, Some(1));
+        note(&[Style::Ietf, Style::XRateLimit], &[("a", 7)]).write_refusal(&mut headers, Some(1));
         assert!(!headers.contains_key(RATELIMIT), "a value of ours would belong to no policy of theirs");
         assert_eq!(
             (headers.get_all(X_LIMIT).iter().count(), &headers[X_LIMIT]),
@@ -197,15 +205,11 @@ mod tests {
     #[test]
     fn an_epoch_is_later_than_now_and_a_delta_wins_over_it() {
         let mut headers = HeaderMap::new();
-        Note::of(Styles::from_iter([Style::XRateLimitEpoch]), [shown("a", 7)].into_iter(), || {
-            join([POLICY].into_iter())
-        })
-        .write(&mut headers);
+        note(&[Style::XRateLimitEpoch], &[("a", 7)]).write(&mut headers);
         let epoch: u64 = headers[X_RESET].to_str().unwrap().parse().unwrap();
         assert!((1..=3).contains(&(epoch - unix(Duration::ZERO) + 1)), "{epoch}");
         let mut headers = HeaderMap::new();
-        let both = Styles::from_iter([Style::XRateLimitEpoch, Style::XRateLimit]);
-        Note::of(both, [shown("a", 7)].into_iter(), || join([POLICY].into_iter())).write(&mut headers);
+        note(&[Style::XRateLimitEpoch, Style::XRateLimit], &[("a", 7)]).write(&mut headers);
         assert_eq!(headers[X_RESET], "2");
     }
 
@@ -213,8 +217,8 @@ mod tests {
     fn integers_stay_within_what_a_structured_field_can_hold() {
         let numbers = Numbers { limit: u64::MAX, remaining: u64::MAX, reset: Duration::MAX };
         let mut headers = HeaderMap::new();
-        let vast = Shown { name: "v", numbers };
-        Note::of(Styles::from_iter([Style::Ietf]), [vast].into_iter(), || None).write(&mut headers);
+        let styles = Styles::from_iter([Style::Ietf]);
+        Note::of(styles, || None, |showing| showing.limit("v", numbers)).write(&mut headers);
         assert_eq!(headers[RATELIMIT], "\"v\";r=999999999999999;t=999999999999999");
         assert!(!headers.contains_key(RATELIMIT_POLICY));
     }

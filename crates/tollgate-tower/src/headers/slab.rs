@@ -61,21 +61,7 @@ pub(super) fn cut(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderValue> {
 
 /// A number as a header value.
 pub(super) fn number(number: u64) -> Option<HeaderValue> {
-    cut(|slab| digits(number, |text| slab.extend_from_slice(text)))
-}
-
-/// The decimal digits of a number.
-pub(super) fn digits(mut number: u64, write: impl FnOnce(&[u8])) {
-    let mut text = [b'0'; 20];
-    let mut begin = text.len();
-    loop {
-        begin -= 1;
-        text[begin] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return write(&text[begin..]);
-        }
-    }
+    cut(|text| text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()))
 }
 
 #[cfg(test)]

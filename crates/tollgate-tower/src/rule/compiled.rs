@@ -70,6 +70,7 @@ pub(crate) struct Asked<'k> {
 
 impl Compiled {
     /// Finds the request's key, which is written into `key`, and the limits that it meets.
+    #[inline]
     pub(crate) fn ask<'k>(&self, head: Head<'_>, key: &'k mut KeyBuf) -> Ask<'k> {
         let is = |test: &Option<Test>| test.as_ref().map(|test| test(head));
         if is(&self.when) == Some(false) || is(&self.skip) == Some(true) {

@@ -21,6 +21,20 @@ pub(crate) enum Ruled<'l> {
     Several(MultiDecision<'l>),
 }
 
+impl<'l> From<Decision<'l>> for Ruled<'l> {
+    #[inline]
+    fn from(decision: Decision<'l>) -> Self {
+        Self::One(decision)
+    }
+}
+
+impl<'l> From<MultiDecision<'l>> for Ruled<'l> {
+    #[inline]
+    fn from(decision: MultiDecision<'l>) -> Self {
+        Self::Several(decision)
+    }
+}
+
 macro_rules! each {
     ($value:expr, $one:ident => $call:expr) => {
         match $value {
@@ -116,22 +130,20 @@ impl Ruled<'_> {
         }
     }
 
-    /// Of each limit, whether it refuses, and its numbers.
+    /// Of each limit its number, whether it refuses, and its numbers.
     #[inline]
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (bool, Numbers)> {
-        let (one, several) = match self {
-            Self::One(decision) => (Some(decision), None),
-            Self::Several(decision) => (None, Some(decision)),
-        };
-        let one = one.into_iter().map(|decision| {
-            let reset = decision.retry_after().unwrap_or_else(|| decision.reset_after());
-            let numbers = Numbers { limit: decision.limit(), remaining: decision.remaining(), reset };
-            (!decision.is_allowed(), numbers)
-        });
-        let several = several.into_iter().flat_map(MultiDecision::parts).map(|part| {
-            let reset = part.retry_after().unwrap_or_else(|| part.reset_after());
-            (part.refuses(), Numbers { limit: part.limit(), remaining: part.remaining(), reset })
-        });
-        one.chain(several)
+    pub(crate) fn each(&self, mut part: impl FnMut(usize, bool, Numbers)) {
+        macro_rules! numbers {
+            ($of:expr) => {{
+                let reset = $of.retry_after().unwrap_or_else(|| $of.reset_after());
+                Numbers { limit: $of.limit(), remaining: $of.remaining(), reset }
+            }};
+        }
+        match self {
+            Self::One(decision) => part(0, !decision.is_allowed(), numbers!(decision)),
+            Self::Several(decision) => {
+                decision.parts().for_each(|limit| part(limit.number(), limit.refuses(), numbers!(limit)));
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use tollgate::{Error, Inherit, Quota};
 
 use super::announced::Announced;
 use super::engine::{Engine, Ruled};
-use crate::headers::{Shown, join, seconds_up};
+use crate::headers::{Showing, join, seconds_up};
 
 /// The limits of a rule, of one of its tiers, or of one key.
 pub(crate) struct Limits {
@@ -58,19 +58,23 @@ impl Limits {
         &self.names[number]
     }
 
-    /// What each limit shows of a decision; of a refusal, those that refuse.
-    pub(crate) fn shown<'d>(&'d self, ruled: &'d Ruled<'_>) -> impl Iterator<Item = Shown<'d>> {
+    /// Shows what each limit says of a decision; of a refusal, those that refuse.
+    pub(crate) fn show(&self, ruled: &Ruled<'_>, showing: &mut Showing<'_>) {
         let admitted = ruled.is_allowed();
-        let telling = ruled.parts().zip(&self.names).filter(move |((refuses, _), _)| admitted || *refuses);
-        telling.map(|((_, numbers), name)| Shown { name, numbers })
+        ruled.each(|number, refuses, numbers| {
+            if admitted || refuses {
+                showing.limit(self.name(number), numbers);
+            }
+        });
     }
 
     /// How the limits that refuse a request announce themselves; those of an admitted one all do.
     pub(crate) fn policy_of(&self, ruled: &Ruled<'_>) -> Option<HeaderValue> {
         let admitted = ruled.is_allowed();
-        let telling =
-            ruled.parts().zip(self.announced.each()).filter(|((refuses, _), _)| admitted || *refuses);
-        join(telling.map(|(_, policy)| policy))
+        let mut telling = 0_u64;
+        ruled.each(|number, refuses, _| telling |= u64::from(admitted || refuses) << number);
+        let policies = self.announced.each().enumerate().filter(|(number, _)| telling & (1 << number) != 0);
+        join(policies.map(|(_, policy)| policy))
     }
 
     /// How all of the limits announce themselves.

@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use tollgate::{Clock, Quota, WhenFull};
 
 pub(crate) use compiled::{Ask, Asked, Compiled, Source};
-pub(crate) use engine::Ruled;
+pub(crate) use engine::{Engine, Ruled};
 pub(crate) use limits::Limits;
 
 use crate::backend::Remote;
