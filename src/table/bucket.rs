@@ -10,9 +10,9 @@
 //! A key's probe sequence is its bucket's slots: its home slot, the rest of that line, the other lines. Most hits touch
 //! one line. An insertion is four steps and three read-modify-writes: *claim* a slot at rest, *name* it, *commit* by a
 //! compare-exchange of the header from the one that the scan began with, *publish*. Two insertions of one key cannot
-//! both commit, since the second's header has changed; a failed commit means that another succeeded, so inserters
-//! cannot abort each other forever. The clock of an insertion is read after its scan, so that it cannot miss a charge
-//! that was made, and ran out, while it scanned.
+//! both commit, since the second's header has changed; a failed commit means that another succeeded or that somebody
+//! makes do in a full bucket, which is tried a few times only: so inserters cannot abort each other forever. The clock of
+//! an insertion is read after its scan, so that it cannot miss a charge that was made, and ran out, while it scanned.
 //!
 //! # Orderings
 //!
@@ -58,9 +58,9 @@ pub(crate) struct Bucket {
     places: [Slot; PLACES],
 }
 
-/// How often a charge of the overflow word is tried before the request is refused: each failure means that the
-/// bucket's membership moved.
-const SHARE_TRIES: usize = 3;
+/// How often a slot is tried to be had with its debt, and then the overflow word to be charged, before the request is
+/// refused. Both move the header ahead of what they are after, so those who try abort each other.
+const TRIES: usize = 3;
 
 /// A bucket of a table.
 #[derive(Clone, Copy)]
@@ -238,7 +238,7 @@ impl<'a> View<'a> {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
         let _pin = self.table.pin(name);
-        let mut shares = 0;
+        let (mut handovers, mut shares) = (0, 0);
         let mut view = self;
         loop {
             // A charge of it is only good if neither it nor the header has moved since.
@@ -281,14 +281,17 @@ impl<'a> View<'a> {
                 Place::HandedOver(..) if rule.is_later(overflow) => {
                     Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
                 }
-                Place::HandedOver(index, word) => {
+                Place::HandedOver(index, word) if handovers < TRIES => {
+                    handovers += 1;
                     view.insert(ask, header, (index, word, OWED), at, || events.handed_over())
                 }
-                Place::Shared if shares < SHARE_TRIES => {
+                Place::HandedOver(..) | Place::Shared if shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
-                Place::Shared => Some(turned_away(shared_debt(rule, overflow, at), events)),
+                Place::HandedOver(..) | Place::Shared => {
+                    Some(turned_away(shared_debt(rule, overflow, at), events))
+                }
                 Place::TurnedAway(payload, index) => {
                     let ring = view.ring::<R>(index);
                     Some(Ruling { ring, ..turned_away(payload, events) })
@@ -452,5 +455,44 @@ fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Opti
     match ask.rule.decide(shared_debt(ask.rule, overflow, at), Ring::NONE, at, ask.cost) {
         Verdict::Allow(payload) => Some(payload),
         _ => None,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::rate::Rate;
+    use crate::table::name::kept;
+    use crate::table::{Size, WhenFull};
+
+    const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+    #[test]
+    fn a_newcomer_that_others_abort_makes_do_in_time() {
+        let rule =
+            TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(10)], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
+        // All in one bucket.
+        let names = Cell::new(0_u64);
+        let newcomer = || {
+            names.set(names.get() + 1);
+            names.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2
+        };
+        let ask = |name| Ask { rule: &rule, name: kept(name), cost: 1 };
+        let check = |name, clock: &dyn Fn() -> Timestamp| table.view(name).check(ask(name), clock).0.allowed;
+        assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
+        // At each of its attempts another one gets a slot with its debt.
+        let attempts = Cell::new(0);
+        check(newcomer(), &|| {
+            attempts.set(attempts.get() + 1);
+            check(newcomer(), &|| NOW);
+            NOW
+        });
+        assert!(table.stats().handed_over >= 5, "{:?}", table.stats());
+        // The clock is read once more ahead of all.
+        assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
     }
 }

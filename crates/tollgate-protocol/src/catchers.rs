@@ -32,6 +32,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::ShareMovesHeaderFirst, "a key handed out comes back beside a refund"),
         (Mutant::NoLookAfterShare, "the shared word comes around"),
         (Mutant::NoPartWith, "a key handed out comes back beside a reset"),
+        (Mutant::HandoversForever, "newcomers are handed one slot"),
         (Mutant::PartWithAfterClaim, "a key is handed out while a better slot empties"),
         (Mutant::RefundWithoutHold, "two refunds beside a charge"),
         (Mutant::RefundAnyName, "a refund holds the word of a third owner"),

@@ -97,7 +97,12 @@ impl Mixer {
 
     fn thread(&mut self, thread: &Thread) {
         let mut place = Pack::default();
-        place.put(7, thread.pc as u8).put(8, thread.begun).put(2, thread.now).put(2, thread.shares);
+        place
+            .put(7, thread.pc as u8)
+            .put(8, thread.begun)
+            .put(2, thread.now)
+            .put(2, thread.shares)
+            .put(2, thread.handovers);
         place.put(2, thread.view).put(2, thread.at).put(2, thread.child).put(2, thread.place);
         place.flag(thread.owed).flag(thread.shared).flag(thread.paid).flag(thread.just);
         place.flag(thread.taken.is_some()).header(thread.header);

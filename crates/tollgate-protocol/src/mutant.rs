@@ -59,6 +59,9 @@ pub enum Mutant {
     NoLookAfterShare,
     /// A slot is handed over and its debt not left behind.
     NoPartWith,
+    /// A slot is tried to be had with its debt for as long as it takes. The protocol was so until this search found how long
+    /// two newcomers abort each other.
+    HandoversForever,
     /// The debt is left behind once the slot is claimed.
     PartWithAfterClaim,
     /// A refund lowers the word without holding it.

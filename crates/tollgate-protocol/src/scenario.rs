@@ -210,6 +210,14 @@ const BUCKETS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
+        name: "newcomers are handed one slot",
+        rule: FOUR,
+        full: Full::Share,
+        slots: &[(X, 12), (Z, 42)],
+        threads: &[&[Check(Y, 1)], &[Check(W, 1)]],
+        ..BASE
+    },
+    Scenario {
         name: "a key handed out comes back beside a reset",
         rule: FOUR,
         full: Full::Share,

@@ -41,6 +41,9 @@ impl Outcome {
     }
 }
 
+/// Steps in a row, of all threads together, of which none ends an operation: more are too many.
+const VAIN: usize = 200;
+
 /// Steps that a thread may need when it runs alone.
 const ALONE: usize = 1_000;
 
@@ -108,6 +111,9 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
                     choice < THREADS && state.threads[choice].begun != frame.state.threads[choice].begun;
                 let streak = if ended { 0 } else { frame.streak + usize::from(choice < THREADS) };
                 outcome.streak = outcome.streak.max(streak);
+                if streak > VAIN {
+                    outcome.blame("attempts in vain do not come to an end soon", &path, Some(&state));
+                }
                 path.push(Frame { state, digest, next: 0, streak });
                 outcome.depth = outcome.depth.max(path.len());
             }

@@ -142,6 +142,7 @@ pub(crate) struct Thread {
     /// The number of the moment that it has read.
     pub(crate) now: u8,
     pub(crate) shares: u8,
+    pub(crate) handovers: u8,
     /// Where it enters: the bucket of the hint, then that of the key.
     pub(crate) view: u8,
     /// Where it is on its way to the key's bucket, or which bucket it wants opened.
@@ -174,6 +175,7 @@ impl Thread {
             op: self.op,
             now: self.now,
             shares: self.shares,
+            handovers: self.handovers,
             view: self.view,
             at: self.view,
             taken: self.taken.map(|taken| Taken {

@@ -6,8 +6,9 @@ use crate::scenario::Full;
 use crate::state::{Pc, Slot, State};
 use crate::values::{BUCKETS, Name, SLOTS, Word};
 
-/// What shares of the overflow word are tried before the request is refused.
-const SHARE_TRIES: u8 = 3;
+/// How often a slot with its debt is tried to be had, and then the overflow word to be charged, before the request is
+/// refused.
+const TRIES: u8 = 3;
 
 impl Machine<'_> {
     /// The clock, then `place`: where the key would go.
@@ -36,11 +37,15 @@ impl Machine<'_> {
             thread.split.level = level;
             return;
         }
+        let forever = self.is(Mutant::HandoversForever);
         match least {
             None => self.deny(state, nth),
             Some(_) if self.scenario.full == Full::Deny => self.deny(state, nth),
-            Some(slot) if slot.1.word.payload <= rule.half(now) => self.begin_insert(state, nth, slot, true),
-            Some(_) if thread.shares == SHARE_TRIES => self.deny(state, nth),
+            Some(slot) if slot.1.word.payload <= rule.half(now) && (thread.handovers < TRIES || forever) => {
+                thread.handovers = (thread.handovers + 1).min(TRIES);
+                self.begin_insert(state, nth, slot, true);
+            }
+            Some(_) if thread.shares == TRIES => self.deny(state, nth),
             Some(_) => {
                 thread.shares += 1;
                 let debt = thread.overflow.max(rule.half(now));
