@@ -126,6 +126,7 @@ mod tests {
         let (emptied, rule) = (returned - InFlightRule::weight(6), InFlightRule::new(1).unwrap());
         assert!(rule.expired(emptied, NOW));
         assert_eq!(rule.forgive(emptied, NOW), emptied, "the next owner goes on from the sequence");
+        assert_eq!(rule.half(NOW), None, "no debt is handed over: its guard gives it back under its own key");
     }
 
     #[test]

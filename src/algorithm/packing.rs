@@ -287,4 +287,13 @@ mod tests {
         let all = packing.refund(closed, 0, 1_000 * granule).expect("all ten");
         assert_eq!((all.units, packing.closed(all.payload, 1)), (10 * granule, 0));
     }
+
+    #[test]
+    fn a_window_that_ended_before_the_first_still_counts_as_a_closed_one() {
+        let packing = fit(38, 4, 15, Count::Allowed).expect("fifteen in four sub-windows");
+        let payload = packing.with_current(packing.index.of(5), 7);
+        let renumbered = packing.renumbered(payload, -3);
+        assert_eq!((packing.index.get(renumbered), packing.closed(renumbered, 3)), (0, 7));
+        assert!(packing.is_empty(packing.renumbered(payload, -5)));
+    }
 }

@@ -214,3 +214,23 @@ fn a_restored_payload_is_one_that_the_version_reaches_to() {
         assert!(!after.is_later(payload), "{after:?}");
     }
 }
+
+/// A reset forgave it, and what was charged since is another's.
+#[test]
+fn a_refund_after_a_reset_gives_back_nothing_of_what_came_since() {
+    let rule = rule(&TokenBucket::new(ten()).into());
+    let moment = rule.moment(at(SECOND));
+    let first = charged(&rule, 0, SECOND, 5);
+    let second = charged(&rule, rule.forgive(first, moment), SECOND, 2);
+    let taken = Taken { charged: first, since: moment, cost: 5 };
+    assert_eq!(rule.refund(second, taken, moment, Order::Kept), None);
+}
+
+#[test]
+fn a_quota_tells_its_largest_cost_and_whether_it_is_a_queue() {
+    let told = |quota: Quota| (quota.limit(), quota.is_queue());
+    assert_eq!(told(TokenBucket::new(ten()).burst(30).into()), (30, false));
+    assert_eq!(told(LeakyBucket::meter(ten()).capacity(20).into()), (20, false));
+    assert_eq!(told(LeakyBucket::queue(ten()).into()), (10, true));
+    assert_eq!(told(SlidingLog::new(ten()).into()), (10, false));
+}

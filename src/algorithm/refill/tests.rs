@@ -56,7 +56,9 @@ fn the_largest_burst_is_what_refills_in_73_years_or_four_million_millions() {
     for (count, nanos) in [(1, 1_000_000_000), (1, LONGEST), (999, 1_000_000_000)] {
         assert!(largest(count, nanos) >= 4_000_000_000_000, "{count} in {nanos} ns");
     }
-    for (count, nanos) in EXACT.into_iter().chain([(1, u64::MAX), (10, 1), (99_999_999, 1_000_000_000)]) {
+    for (count, nanos) in
+        EXACT.into_iter().chain([(1, u64::MAX), (10, 1), (99_999_999, 1_000_000_000), (19, 20)])
+    {
         alone(count, nanos, largest(count, nanos));
     }
 }
@@ -106,6 +108,7 @@ fn the_clock_goes_as_long_as_a_full_bucket_on_top_fits_a_word() {
             let last = refill.term.last();
             let full = |time| grains(time, refill.a, refill.b) + u128::from(refill.tolerance);
             assert!(full(last) <= u128::from(TOP) && full(last + 1) > u128::from(TOP), "{refill:?}");
+            assert_eq!((refill.at(last) + refill.tolerance) >> PAYLOAD_BITS, 0);
             assert_eq!(refill.at(u64::MAX), refill.at(last));
             assert_eq!(refill.top(last), refill.at(last) + refill.tolerance);
         }
@@ -208,6 +211,14 @@ fn after_a_change_a_grain_is_no_coarser_than_promised() {
         assert_eq!(prices, [least], "{rate:?}");
         assert_eq!(fit(least - 1).map(drop), Err(Error::ChangedTooOften), "{rate:?}");
     }
+}
+
+#[test]
+fn a_grain_a_nanosecond_is_fine_enough_after_a_change() {
+    let tiers = [bucket(1, 1_000, 1_000_000_000), bucket(3, 1_000_000_000_001, 1)];
+    let room = Room::after(UPTIME, TOP - UPTIME / 10 - 1_000_000_000_000);
+    let (refill, prices) = Refill::fit(&tiers, room).expect("just enough");
+    assert_eq!((refill.a, refill.b, prices[0]), (1, 1, 1_000));
 }
 
 #[test]
