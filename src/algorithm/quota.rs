@@ -252,7 +252,9 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.moment(now))
     }
 
-    #[inline]
+    // Left to be called, it hands its `Option<Moment>` back through memory, and every check waits for that; `stage` is
+    // called by every check, though only the log has anything to do there.
+    #[inline(always)]
     fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
         for_rule!(self, rule => rule.quick_moment(now))
     }
@@ -307,6 +309,7 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.ring_len())
     }
 
+    #[inline(always)]
     fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
         for_rule!(self, rule => rule.stage(payload, ring, at, cost, unmoved))
     }
