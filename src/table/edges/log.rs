@@ -59,8 +59,8 @@ pub fn a_head_has_its_times() {
         |log| {
             let (rule, at) = (&log.rule, log.at(2));
             let Some(payload) = log.decide(2) else { unreachable!("the first has left the window") };
-            let ask = Ask { rule, name: X, cost: 1 };
-            assert!(log.slot.charge_seen(log.word, payload, ask, log.ring(), || at));
+            assert!(rule.stage(log.word.payload(), log.ring(), at, 1, || log.slot.is_still(log.word)));
+            assert!(log.slot.charge_seen(log.word, payload, X));
         },
         |log| {
             if log.slot.load() != log.word {
@@ -75,7 +75,7 @@ pub fn a_head_that_was_reset_has_no_times() {
     carries(
         Log::new,
         |log| {
-            assert!(log.rule.erase(log.ring(), || log.slot.is_still(log.word)));
+            assert!(log.rule.erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)));
             assert!(log.slot.settle(log.word, log.rule.forgive(log.word.payload(), log.at(0))));
         },
         |log| {
@@ -105,7 +105,7 @@ pub fn an_erased_time_says_that_the_head_moved() {
         |log| {
             assert!(log.charge(2));
             let word = log.slot.load();
-            assert!(log.rule.erase(log.ring(), || log.slot.is_still(word)));
+            assert!(log.rule.erase(word.payload(), log.ring(), || log.slot.is_still(word)));
         },
         |log| {
             let when = log.ring().entry(0).when();
@@ -119,7 +119,7 @@ pub fn a_late_reset_erases_no_time_of_a_later_lap() {
     explore(
         Log::new,
         |log| (log.charge(2), log.charge(4)),
-        |log| log.rule.erase(log.ring(), || log.slot.is_still(log.word)),
+        |log| log.rule.erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)),
         |log, charged, _| {
             assert_eq!(charged, (true, true));
             assert_eq!(log.ring().entry(0).when(), Some(log.at(4).tick));

@@ -94,9 +94,7 @@ fn charge(slot: &Slot, seen: Word, name: u64) -> Option<bool> {
 
 /// The same in the other of the two ways.
 fn charge_seen(slot: &Slot, seen: Word, name: u64) -> bool {
-    let rule = InFlightRule::new(9).expect("nine is a limit");
-    let ask = Ask { rule: &rule, name, cost: 1 };
-    slot.charge_seen(seen, seen.payload() + 1, ask, Ring::NONE, || rule.moment(Timestamp::ZERO))
+    slot.charge_seen(seen, seen.payload() + 1, name)
 }
 
 /// Gives the slot to the key of this name, as it is.
