@@ -117,8 +117,7 @@ impl Refill {
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
         let term = Term::new(since, last);
-        // Known from the start: a check before the reach is first raised is as quick as one after.
-        let whole = Near::new(if b == 1 && floor == 0 { term.reach().until() + 1 } else { 0 });
+        let whole = Near::new(0);
         Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
     }
 

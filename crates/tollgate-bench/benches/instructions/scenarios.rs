@@ -42,7 +42,10 @@ const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
 
 /// One that does not move.
 fn clock() -> ManualClock {
-    ManualClock::starting_at(Duration::from_secs(1_700_000_000))
+    let clock = ManualClock::starting_at(Duration::from_secs(1_700_000_000));
+    // The clock's zero is a moment that no other check has.
+    clock.advance(Duration::from_secs(1));
+    clock
 }
 
 fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A, ManualClock> {
