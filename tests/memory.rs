@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tollgate::{Builder, Limiter, ManualClock, Rate, TokenBucket};
+use tollgate::{Builder, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
 
 /// Bytes that are resident now.
 fn resident() -> usize {
@@ -49,6 +49,14 @@ fn memory_is_what_the_documentation_says() {
     assert!(idle.iter().all(|limiter| limiter.check(&1).is_allowed()));
     let each = (resident() - before) / idle.len();
     assert!(each < 64 << 10, "an idle limiter of default settings takes {each} bytes");
+
+    // A log's table does not grow, but what nobody has touched of it is not there yet.
+    let before = resident();
+    let log = || Limiter::<u64, _>::builder(SlidingLog::new(Rate::per_minute(100))).build().unwrap();
+    let idle: Vec<_> = (0..10).map(|_| log()).collect();
+    assert!(idle.iter().all(|limiter| limiter.check(&1).is_allowed()));
+    let each = (resident() - before) / idle.len();
+    assert!(each < 64 << 10, "an idle log of default settings takes {each} bytes");
 
     let bytes = taken(builder(), 10_000);
     assert!(bytes < 1 << 20, "10,000 keys take {bytes} bytes");

@@ -166,6 +166,12 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
         assert_eq!(left(&limiter, 7), 1);
         let refused = |error| Err(Error::CannotInherit { field: error });
         assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
+        // With the limit as it was, what is owed stays by every meaning but the one by which it would not.
+        assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
+        for stays in [AsIs, Proportional, Additive] {
+            limiter.reconfigure(limit(9), stays).unwrap();
+        }
+        assert_eq!(left(&limiter, 7), 1);
         assert_eq!(
             limiter.reconfigure(SlidingWindow::new(per(9, SECOND)).subwindows(3), Additive),
             refused("subwindows")
