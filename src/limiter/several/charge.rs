@@ -34,12 +34,25 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         let name = key.name(&self.identity);
         // Before anything is read: each limit's line is in another table.
         self.limits.iter().for_each(|limit| limit.table.view(name).prefetch_all());
+        // Asked ahead: what looks at the decision once it is made has it written to memory first.
+        if self.observer.is_somebody() {
+            return self.charge_and_tell(name, cost, time);
+        }
         let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
-        let is_charged = self.charge_by(&mut decision, &time);
-        if !is_charged || self.observer.is_somebody() {
-            self.complete(&mut decision, is_charged, time);
+        if !self.charge_by(&mut decision, &time) {
+            self.charge_by_later(&mut decision, time);
         }
         decision
+    }
+
+    /// The same for an observer.
+    #[inline(never)]
+    fn charge_and_tell(&self, name: u64, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
+        if !self.charge_by(&mut decision, &time) {
+            self.charge_by_later(&mut decision, time);
+        }
+        self.observer.tell(decision)
     }
 
     /// Decides and writes nothing.
@@ -53,23 +66,15 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         decision
     }
 
-    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force, and tells
-    /// the observer.
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
     #[inline(never)]
-    fn complete<'l>(
-        &'l self,
-        decision: &mut MultiDecision<'l>,
-        mut is_charged: bool,
-        time: impl Fn() -> Timestamp,
-    ) {
-        while !is_charged && let Some(later) = self.versions.following(decision.version, decision.now) {
+    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
+        while let Some(later) = self.versions.following(decision.version, decision.now) {
             let MultiDecision { name, cost, .. } = *decision;
             *decision = MultiDecision::new(&self.limits, later, name, cost, time());
-            is_charged = self.charge_by(decision, &time);
-        }
-        if self.observer.is_somebody() {
-            // Of a copy: a decision whose address somebody else may know is moved, on every check.
-            drop(self.observer.tell(MultiDecision { ..*decision }));
+            if self.charge_by(decision, &time) {
+                return;
+            }
         }
     }
 
