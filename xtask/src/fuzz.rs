@@ -20,6 +20,9 @@ const KEPT: usize = 120;
 /// Longer inputs are slow, and longer than any seed.
 const LONGEST: usize = 1024;
 
+/// After so many seconds an input is one that never ends.
+const PATIENCE: u64 = 60;
+
 /// What a run of a target came to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
@@ -73,7 +76,9 @@ fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {
     // What is found goes where git does not look; the seeds are only read.
     let (found, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
     std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
-    let limits = format!("-max_len={LONGEST} -max_total_time={seconds} -timeout=20");
+    // What is slow but ends is no finding: the machine may have stood still.
+    let limits =
+        format!("-max_len={LONGEST} -max_total_time={seconds} -timeout={PATIENCE} -report_slow_units={PATIENCE}");
     let command = format!("cargo +nightly fuzz run {target} {found} {seeds} -- {limits}");
     println!("\n=== {target}: {command}");
     let [program, arguments @ ..] = &command.split(' ').collect::<Vec<_>>()[..] else {
