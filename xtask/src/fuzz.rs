@@ -77,8 +77,9 @@ fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {
     let (found, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
     std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
     // What is slow but ends is no finding: the machine may have stood still.
-    let limits =
-        format!("-max_len={LONGEST} -max_total_time={seconds} -timeout={PATIENCE} -report_slow_units={PATIENCE}");
+    let limits = format!(
+        "-max_len={LONGEST} -max_total_time={seconds} -timeout={PATIENCE} -report_slow_units={PATIENCE}"
+    );
     let command = format!("cargo +nightly fuzz run {target} {found} {seeds} -- {limits}");
     println!("\n=== {target}: {command}");
     let [program, arguments @ ..] = &command.split(' ').collect::<Vec<_>>()[..] else {
