@@ -10,8 +10,9 @@ use crate::time::{Shift, Timestamp};
 
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the old clock.
 pub trait Carry: Clone {
-    /// What the rule counts from besides the clock's zero, so that payloads can be read again. 0: nothing else.
-    fn origin(&self) -> u64 {
+    /// What a limiter that was built with this quota would count from besides the clock's zero, to go on as this one:
+    /// `fresh` is its rule. 0: nothing else.
+    fn origin(&self, _fresh: &Self, _now: Timestamp) -> u64 {
         0
     }
 
@@ -30,15 +31,8 @@ pub trait Carry: Clone {
     /// The payload here of a key that had `payload` there. 0: it owes nothing from the clock's zero on.
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64;
 
-    /// What a limiter that was built with this quota would count from, to go on as this one: `fresh` is its rule.
-    fn origin_anew(&self, _fresh: &Self, _now: Timestamp) -> u64 {
-        self.origin()
-    }
-
     /// `payload` as a limiter that was built with this quota would have written it: `fresh` is its rule on this clock.
-    fn anew(&self, payload: u64, _fresh: &Self, _now: Timestamp) -> u64 {
-        payload
-    }
+    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64;
 
     /// The times behind the head that have not left the window at `at`, newest first.
     fn times(&self, _payload: u64, _ring: Ring<'_>, _at: Moment, _into: &mut Vec<u64>) {}

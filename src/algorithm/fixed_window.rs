@@ -1,5 +1,6 @@
 //! The fixed window.
 
+use std::cmp::Ordering::{Greater, Less};
 use std::fmt;
 use std::sync::Arc;
 
@@ -186,15 +187,14 @@ impl FixedRule {
     /// The window that counts for the key, and what it has counted.
     fn seen(&self, payload: u64, at: Moment) -> (u64, u64) {
         let index = self.index.get(payload);
-        match index {
-            index if index == at.tick => (index, self.field.get(payload)),
+        match index.cmp(&at.tick) {
             // A later version's word: nothing more fits.
-            index if index > at.tick && self.is_later(payload) => (index, self.field.max()),
-            index if index > at.tick => (index, self.field.get(payload)),
-            index if index < self.first && at.tick == self.first => {
+            Greater if self.is_later(payload) => (index, self.field.max()),
+            Less if at.tick == self.first => {
                 (at.tick, self.field.get(self.converted(payload, Past::carried)).max(self.start))
             }
-            _ => (at.tick, 0),
+            Less => (at.tick, 0),
+            _ => (index, self.field.get(payload)),
         }
     }
 

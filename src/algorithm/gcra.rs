@@ -60,7 +60,7 @@ pub struct Gcra {
     pub(crate) start: u64,
     /// The smallest `start` of all tiers: no key owes less.
     pub(crate) idle: u64,
-    /// From here on no bucket owes anything from before the clock's start: every payload counts as it stands.
+    /// What older versions wrote comes to no more than this.
     pub(crate) settled: u64,
     /// Tokens in a full bucket.
     pub(crate) burst: u64,
@@ -133,7 +133,6 @@ impl Gcra {
     pub(crate) fn start_with(rules: &mut [Self], tokens: impl Iterator<Item = u64>) {
         for (rule, tokens) in rules.iter_mut().zip(tokens) {
             rule.start = (rule.burst - tokens) * rule.price;
-            rule.settled = rule.start;
         }
         Self::agree(rules);
     }
@@ -219,11 +218,12 @@ impl Rule for Gcra {
 
     #[inline]
     fn quick_decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
-        if payload < self.start {
-            return None;
+        if payload >= self.start {
+            let tat = payload.max(at.tick) + cost * self.price;
+            Some(if tat - at.tick <= self.full { Verdict::Allow(tat) } else { Verdict::Deny })
+        } else {
+            None
         }
-        let tat = payload.max(at.tick) + cost * self.price;
-        Some(if tat - at.tick <= self.full { Verdict::Allow(tat) } else { Verdict::Deny })
     }
 
     #[inline]
@@ -350,21 +350,17 @@ impl Numbers for Gcra {
 
 impl Carry for Gcra {
     /// The buckets' start: it is that of the first clock, not of each.
-    fn origin(&self) -> u64 {
-        self.start
+    fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
+        self.anew(self.start, fresh, now)
     }
 
     fn with_origin(self, start: u64) -> Self {
-        Self { start, idle: 0, settled: start, ..self }
+        Self { start, idle: 0, ..self }
     }
 
     fn resuming(self, saved: &Self, shift: Shift) -> Self {
         let start = self.carry(saved.start, saved, shift);
         self.with_origin(start)
-    }
-
-    fn origin_anew(&self, fresh: &Self, now: Timestamp) -> u64 {
-        self.anew(self.start, fresh, now)
     }
 
     /// What is still owed, in the fresh rule's grains.

@@ -87,6 +87,11 @@ impl Rule for InFlightRule {
         None
     }
 
+    /// Each unit has its guard.
+    fn ahead(&self) -> Option<Self> {
+        None
+    }
+
     /// What is in flight cannot be handed over: its guard will give it back under the key that took it.
     fn half(&self, _: Moment) -> Option<u64> {
         None

@@ -252,9 +252,7 @@ pub trait Rule: Clone + Send + Sync + 'static {
 
     /// The rule by which permits are taken ahead of the requests that spend them: a refusal of those is nobody's, and
     /// counts for nothing. `None` where each request departs at a moment of its own.
-    fn ahead(&self) -> Option<Self> {
-        Some(self.clone())
-    }
+    fn ahead(&self) -> Option<Self>;
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.

@@ -358,10 +358,6 @@ macro_rules! for_same {
 }
 
 impl Carry for AnyRule {
-    fn origin(&self) -> u64 {
-        for_rule!(self, rule => rule.origin())
-    }
-
     fn with_origin(self, origin: u64) -> Self {
         for_rule!(self, rule => rule.with_origin(origin).any())
     }
@@ -374,8 +370,8 @@ impl Carry for AnyRule {
         for_same!(self, saved, (rule, saved) => rule.carry(payload, saved, shift))
     }
 
-    fn origin_anew(&self, fresh: &Self, now: Timestamp) -> u64 {
-        for_same!(self, fresh, (rule, fresh) => rule.origin_anew(fresh, now))
+    fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
+        for_same!(self, fresh, (rule, fresh) => rule.origin(fresh, now))
     }
 
     fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {

@@ -55,8 +55,8 @@ impl Reach {
     /// open -> open: sees to it that it goes to `needed`, unless it is sealed, and says how far it goes.
     fn raise(&self, needed: u64, last: u64) -> u64 {
         let raised = |seen| {
-            let open = SEALED.get(seen) == 0 && UNTIL.get(seen) < needed;
-            open.then(|| UNTIL.of(needed.saturating_add(STEP).min(last)))
+            let stays = SEALED.get(seen) == 1 || UNTIL.get(seen) >= needed;
+            (!stays).then(|| UNTIL.of(needed.saturating_add(STEP).min(last)))
         };
         match self.word.fetch_update(Relaxed, Relaxed, raised) {
             Ok(_) => needed.saturating_add(STEP).min(last),

@@ -92,10 +92,10 @@ impl Algorithm for SlidingLog {
         let head = Field::lowest(bits(2 * ring - 1));
         let newest = head.above(PAYLOAD_BITS - head.end());
         // Twenty years in the steps that the field can count.
-        let step = bits(2 * UPTIME / (newest.max() - 1));
+        let step = bits(2 * UPTIME / newest.max());
         // The word must not come back to a value within a window: two laps of the ring take at least two periods.
         within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
-        let end = ((newest.max() - 1) << step).min(Ring::END);
+        let end = (newest.max() << step).min(Ring::END);
         let rule = |tier: &Self| LogRule {
             limit: tier.rate.count(),
             period,
@@ -328,7 +328,7 @@ impl LogRule {
 }
 
 impl Carry for LogRule {
-    fn origin(&self) -> u64 {
+    fn origin(&self, _: &Self, _: Timestamp) -> u64 {
         self.lead
     }
 
@@ -381,55 +381,4 @@ impl Carry for LogRule {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::sync::AtomicU64;
-
-    const PERIOD: u64 = 1_000;
-
-    /// Two in any thousand nanoseconds, and a ring.
-    fn two() -> (LogRule, [AtomicU64; 2]) {
-        let quota = SlidingLog::new(Rate::new(2, std::time::Duration::from_nanos(PERIOD)));
-        (SlidingLog::compile(&[quota], 0).unwrap().remove(0), [AtomicU64::new(0), AtomicU64::new(0)])
-    }
-
-    fn at(tick: u64) -> Moment {
-        Moment { tick, elapsed: 0 }
-    }
-
-    /// Proposes a request of one and says what the word becomes if it wins.
-    fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u64> {
-        let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 1) else { return None };
-        assert!(rule.stage(payload, ring, at(now), 1, || true));
-        Some(charged)
-    }
-
-    #[test]
-    fn a_request_that_rests_on_a_proposal_is_of_its_time() {
-        let (rule, entries) = two();
-        let ring = Ring::new(&entries);
-        let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
-        assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
-        // Somebody proposes once it has run out, and stalls; another, whose clock is of then, finds the proposal.
-        let later = 500 + 3 * PERIOD;
-        proposed(&rule, full, ring, later).unwrap();
-        let charged = proposed(&rule, full, ring, 500 + PERIOD - 1).unwrap();
-        assert!(
-            !rule.expired(charged, at(later + PERIOD - 1)),
-            "its time is in the ring, so the slot is the key's"
-        );
-        assert!(rule.expired(charged, at(later + 2 * PERIOD)));
-    }
-
-    #[test]
-    fn a_time_that_is_won_while_the_log_is_reset_counts() {
-        let (rule, entries) = two();
-        let ring = Ring::new(&entries);
-        let seen = proposed(&rule, 0, ring, 500).unwrap();
-        // Somebody who is about to win the slot has proposed a time when its last owner is reset.
-        let won = proposed(&rule, seen, ring, 700).unwrap();
-        assert!(rule.erase(seen, ring, || true));
-        let full = proposed(&rule, won, ring, 701).expect("what was before is forgiven");
-        assert_eq!(proposed(&rule, full, ring, 702), None, "what was won is not");
-    }
-}
+mod tests;

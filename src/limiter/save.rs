@@ -126,9 +126,8 @@ impl<'l, R: Numbers> Book<'l, R> {
         // They were compiled before.
         let fresh = A::compile(quotas, unix_at_zero).unwrap_or_default();
         let rules = version.all().zip(&fresh).zip(quotas);
-        let tier = |((old, fresh), quota): ((&Compiled<R>, &R), &A)| {
-            (quota.settings(), old.rule.origin_anew(fresh, now))
-        };
+        let tier =
+            |((old, fresh), quota): ((&Compiled<R>, &R), &A)| (quota.settings(), old.rule.origin(fresh, now));
         let tiers = rules.map(tier).collect();
         Self { version, fresh, now, tiers }
     }

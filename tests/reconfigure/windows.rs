@@ -68,6 +68,18 @@ fn a_fixed_window_may_take_another_period() {
     assert_eq!(left(&limiter, 7), 5);
 }
 
+/// What a window counted that is over is forgotten, and the change with it.
+#[test]
+fn a_fixed_window_stands_changes_without_end_while_windows_pass() {
+    let (limiter, clock) = global(fixed(10, SECOND));
+    for turn in 1..=2_000 {
+        clock.set(at(turn * 2 * SECOND));
+        assert!(limiter.check_n(10).is_allowed());
+        limiter.reconfigure(fixed(10, SECOND), AsIs).unwrap();
+        assert!(!limiter.check().is_allowed());
+    }
+}
+
 #[test]
 fn windows_stay_aligned_to_the_unix_epoch() {
     let clock = ManualClock::starting_at(Duration::from_secs(59));

@@ -21,23 +21,42 @@ fn restore(quota: Quota, max_keys: usize, file: &[u8]) -> Result<Subject, Restor
 #[test]
 fn another_setting_is_refused_by_name() {
     let (ten, rate) = (Rate::per_second(10), Rate::per_minute(10));
-    let cases: [(&str, Quota, Quota); 9] = [
-        ("rate.count", TokenBucket::new(ten).into(), TokenBucket::new(Rate::per_second(11)).burst(10).into()),
-        ("rate.period", FixedWindow::new(ten).into(), FixedWindow::new(rate).into()),
-        ("burst", TokenBucket::new(ten).into(), TokenBucket::new(ten).burst(11).into()),
-        ("initial", TokenBucket::new(ten).into(), TokenBucket::new(ten).initial(9).into()),
-        ("capacity", LeakyBucket::meter(ten).into(), LeakyBucket::meter(ten).capacity(9).into()),
-        ("mode", LeakyBucket::meter(ten).into(), LeakyBucket::queue(ten).into()),
-        ("count", SlidingLog::new(ten).into(), SlidingLog::new(ten).count(Count::All).into()),
-        ("subwindows", SlidingWindow::new(ten).into(), SlidingWindow::new(ten).subwindows(1).into()),
-        ("algorithm", TokenBucket::new(ten).into(), LeakyBucket::meter(ten).into()),
+    let cases: [(&str, Quota, Quota, [&str; 2]); 9] = [
+        (
+            "rate.count",
+            TokenBucket::new(ten).into(),
+            TokenBucket::new(Rate::per_second(11)).burst(10).into(),
+            ["10", "11"],
+        ),
+        (
+            "rate.period",
+            FixedWindow::new(ten).into(),
+            FixedWindow::new(rate).into(),
+            ["1000000000", "60000000000"],
+        ),
+        ("burst", TokenBucket::new(ten).into(), TokenBucket::new(ten).burst(11).into(), ["10", "11"]),
+        ("initial", TokenBucket::new(ten).into(), TokenBucket::new(ten).initial(9).into(), ["10", "9"]),
+        ("capacity", LeakyBucket::meter(ten).into(), LeakyBucket::meter(ten).capacity(9).into(), ["10", "9"]),
+        ("mode", LeakyBucket::meter(ten).into(), LeakyBucket::queue(ten).into(), ["0", "1"]),
+        ("count", SlidingLog::new(ten).into(), SlidingLog::new(ten).count(Count::All).into(), ["0", "1"]),
+        (
+            "subwindows",
+            SlidingWindow::new(ten).into(),
+            SlidingWindow::new(ten).subwindows(1).into(),
+            ["0", "1"],
+        ),
+        (
+            "algorithm",
+            TokenBucket::new(ten).into(),
+            LeakyBucket::meter(ten).into(),
+            ["token-bucket", "leaky-bucket"],
+        ),
     ];
-    for (named, saved_under, given_one) in cases {
+    for (named, saved_under, given_one, values) in cases {
         let file = saved(&limiter(saved_under, 8));
         match restore(given_one, 8, &file) {
             Err(RestoreError::Differs { field, saved, given }) => {
-                assert_eq!(field, named);
-                assert_ne!(saved, given);
+                assert_eq!((&*field, [&*saved, &*given]), (named, values));
             }
             other => panic!("{named}: {other:?}"),
         }

@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use super::copy::{self, Arm};
 use super::list::Mutant;
-use super::suite::{self, Fate, STAGES};
+use super::suite::{self, Fate, STAGES, Stage};
 use crate::tree;
 
-/// How many mutants ended how.
+/// How many mutants ended how, of how many.
 #[derive(Default)]
 struct Tally {
+    of: usize,
     caught: u32,
     endless: u32,
     missed: u32,
@@ -32,14 +35,14 @@ pub(super) fn run(root: &Path, mutants: &[Mutant]) -> Result<ExitCode, String> {
     let folder = tree::target().map_err(|error| error.to_string())?.join("mutants");
     let bench = Bench { root, copy: folder.join("tree"), target: folder.join("target") };
     tree::mirror(root, &bench.copy).map_err(|error| format!("the tree cannot be copied: {error}"))?;
-    let mut tally = Tally::default();
+    let mut tally = Tally { of: mutants.len(), ..Tally::default() };
     let numbered = mutants.iter().enumerate();
     bench.switched(numbered.filter(|(_, mutant)| mutant.body.is_some()).collect(), &mut tally)?;
     tree::mirror(root, &bench.copy).map_err(|error| format!("the tree cannot be mended: {error}"))?;
     for constant in mutants.iter().filter(|mutant| mutant.body.is_none()) {
         bench.constant(constant, &mut tally)?;
     }
-    let Tally { caught, endless, missed, unviable } = tally;
+    let Tally { caught, endless, missed, unviable, .. } = tally;
     println!(
         "\n{caught} caught, {endless} never ended, {unviable} do not compile, {missed} missed, in {:.0?}.",
         begun.elapsed()
@@ -48,7 +51,7 @@ pub(super) fn run(root: &Path, mutants: &[Mutant]) -> Result<ExitCode, String> {
 }
 
 impl Bench<'_> {
-    /// Those that can be chosen when a test starts: once around for all that compile.
+    /// Those that can be chosen when a test starts: one a core at a time.
     fn switched(&self, mut mutants: Vec<(usize, &Mutant)>, tally: &mut Tally) -> Result<(), String> {
         if mutants.is_empty() {
             return Ok(());
@@ -70,18 +73,20 @@ impl Bench<'_> {
                 }
             }
         };
-        for stage in &mut stages {
-            stage.calibrate()?;
-            mutants.retain(|&(number, mutant)| match stage.run(Some(number)) {
-                None => true,
-                Some(fate) => {
-                    tally.noticed(mutant, fate);
-                    false
-                }
-            });
-            println!("{} not noticed by {} and those before it", mutants.len(), stage.source);
-        }
-        mutants.iter().for_each(|(_, mutant)| tally.missed(mutant));
+        stages.iter_mut().try_for_each(Stage::calibrate)?;
+        let (queue, tally) = (Mutex::new(mutants.into_iter()), Mutex::new(tally));
+        let next = || queue.lock().expect("nobody panics with it").next();
+        let hunt = || {
+            while let Some((number, mutant)) = next() {
+                let fate = stages.iter().find_map(|stage| stage.run(Some(number)));
+                tally.lock().expect("nobody panics with it").judged(mutant, fate);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+                scope.spawn(hunt);
+            }
+        });
         Ok(())
     }
 
@@ -92,8 +97,7 @@ impl Bench<'_> {
         let text = fs::read_to_string(self.root.join(&mutant.path)).map_err(broken)?;
         fs::write(&path, mutant.applied(&text, 0..text.len())).map_err(broken)?;
         match self.noticed() {
-            Ok(None) => tally.missed(mutant),
-            Ok(Some(fate)) => tally.noticed(mutant, fate),
+            Ok(fate) => tally.judged(mutant, fate),
             Err(_) => tally.unviable(mutant),
         }
         fs::write(&path, text).map_err(broken)
@@ -114,25 +118,30 @@ impl Bench<'_> {
 impl Tally {
     fn unviable(&mut self, mutant: &Mutant) {
         self.unviable += 1;
-        println!("unviable  {mutant}");
+        self.say("unviable", mutant, "");
     }
 
-    fn noticed(&mut self, mutant: &Mutant, fate: Fate) {
+    fn judged(&mut self, mutant: &Mutant, fate: Option<Fate>) {
         match fate {
-            Fate::Caught(by) => {
+            Some(Fate::Caught(by)) => {
                 self.caught += 1;
-                println!("caught    {mutant}  by {by}");
+                self.say("caught", mutant, &format!("  by {by}"));
             }
-            Fate::Endless(by) => {
+            Some(Fate::Endless(by)) => {
                 self.endless += 1;
-                println!("endless   {mutant}  in {by}");
+                self.say("endless", mutant, &format!("  in {by}"));
+            }
+            None => {
+                self.missed += 1;
+                self.say("missed", mutant, "");
             }
         }
     }
 
-    fn missed(&mut self, mutant: &Mutant) {
-        self.missed += 1;
-        println!("missed    {mutant}");
+    /// `  17/1241 caught    src/..`
+    fn say(&self, fate: &str, mutant: &Mutant, by: &str) {
+        let Self { of, caught, endless, missed, unviable } = self;
+        println!("{:>4}/{of} {fate:<8}  {mutant}{by}", caught + endless + missed + unviable);
     }
 }
 

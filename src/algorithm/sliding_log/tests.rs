@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use super::*;
+use crate::sync::AtomicU64;
+
+const PERIOD: u64 = 1_000;
+
+fn log(limit: u64, period: u64, count: Count) -> Result<LogRule, Error> {
+    let quota = SlidingLog::new(Rate::new(limit, Duration::from_nanos(period))).count(count);
+    Ok(SlidingLog::compile(&[quota], 0)?.remove(0))
+}
+
+/// Two in any thousand nanoseconds, and a ring.
+fn two(count: Count) -> (LogRule, [AtomicU64; 2]) {
+    (log(2, PERIOD, count).unwrap(), [AtomicU64::new(0), AtomicU64::new(0)])
+}
+
+fn at(tick: u64) -> Moment {
+    Moment { tick, elapsed: 0 }
+}
+
+/// Proposes a request of one and says what the word becomes if it wins.
+fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u64> {
+    let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 1) else { return None };
+    assert!(rule.stage(payload, ring, at(now), 1, || true));
+    Some(charged)
+}
+
+#[test]
+fn a_request_that_rests_on_a_proposal_is_of_its_time() {
+    let (rule, entries) = two(Count::Allowed);
+    let ring = Ring::new(&entries);
+    let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+    assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
+    // Somebody proposes once it has run out, and stalls; another, whose clock is of then, finds the proposal.
+    let later = 500 + 3 * PERIOD;
+    proposed(&rule, full, ring, later).unwrap();
+    let charged = proposed(&rule, full, ring, 500 + PERIOD - 1).unwrap();
+    assert!(
+        !rule.expired(charged, at(later + PERIOD - 1)),
+        "its time is in the ring, so the slot is the key's"
+    );
+    assert!(rule.expired(charged, at(later + 2 * PERIOD)));
+}
+
+#[test]
+fn a_time_that_is_won_while_the_log_is_reset_counts() {
+    let (rule, entries) = two(Count::Allowed);
+    let ring = Ring::new(&entries);
+    let seen = proposed(&rule, 0, ring, 500).unwrap();
+    // Somebody who is about to win the slot has proposed a time when its last owner is reset.
+    let won = proposed(&rule, seen, ring, 700).unwrap();
+    assert!(rule.erase(seen, ring, || true));
+    let full = proposed(&rule, won, ring, 701).expect("what was before is forgiven");
+    assert_eq!(proposed(&rule, full, ring, 702), None, "what was won is not");
+}
+
+/// A refused request that counts lies over a time that is still inside, whose place it wants only.
+#[test]
+fn a_proposal_tells_whether_what_it_lies_over_had_left() {
+    for (now, had_left) in [(500 + PERIOD - 1, false), (500 + PERIOD, true)] {
+        let (rule, entries) = two(Count::All);
+        let ring = Ring::new(&entries);
+        let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+        // Two propose, and stall before they win; the second raises the first one's time.
+        assert!(
+            rule.stage(full, ring, at(now), 1, || true) && rule.stage(full, ring, at(now + 1), 1, || true)
+        );
+        let admitted = matches!(rule.decide(full, ring, at(now + 1), 1), Verdict::Allow(_));
+        assert_eq!(admitted, had_left, "at {now}");
+    }
+}
+
+#[test]
+fn only_times_that_were_won_and_have_not_left_are_written_down() {
+    let (rule, entries) = two(Count::Allowed);
+    let ring = Ring::new(&entries);
+    let full = [500, 900].into_iter().fold(0, |payload, now| proposed(&rule, payload, ring, now).unwrap());
+    let times = |now| {
+        let mut times = Vec::new();
+        rule.times(full, ring, at(now), &mut times);
+        times
+    };
+    assert_eq!(times(500 + PERIOD - 1), [900, 500]);
+    assert_eq!(times(500 + PERIOD), [900]);
+    proposed(&rule, full, ring, 500 + PERIOD).unwrap();
+    assert_eq!(times(500 + PERIOD), [900], "what was proposed over the other is nobody's yet");
+    assert_eq!(times(900 + PERIOD), []);
+}
+
+/// Twenty years in steps: a nanosecond, and twice as long with every bit that the head takes beyond the fourth.
+#[test]
+fn the_shortest_period_of_a_log_is_a_step_of_its_word() {
+    for (limit, shortest) in
+        [(1, 1), (2, 1), (3, 2), (4, 2), (5, 4), (10, 8), (17, 16), (LONGEST_RING, 1 << 23)]
+    {
+        let rule = log(limit, shortest, Count::Allowed).unwrap();
+        assert_eq!(1 << rule.step, shortest, "{limit}");
+        assert!(rule.end >= 2 * UPTIME, "{limit}");
+        assert!(shortest == 1 || log(limit, shortest - 1, Count::Allowed).is_err(), "{limit}");
+    }
+}
+
+#[test]
+fn a_log_forgets_nothing_once_its_time_has_ended() {
+    for (limit, period) in [(1, 1), (10, 8), (LONGEST_RING, 1 << 23)] {
+        let rule = log(limit, period, Count::Allowed).unwrap();
+        let end = rule.moment(Timestamp::from_nanos(u64::MAX));
+        let charged = rule.logged(&Seen { head: 0, now: end.tick }, 1);
+        assert!(!rule.expired(charged, end), "{rule:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_rewritten_is_not_let_go_before_its_newest_time_has_left() {
+    let (rule, entries) = (log(10, 1_000, Count::Allowed).unwrap(), [const { AtomicU64::new(0) }; 10]);
+    for newest in [7, 1_234] {
+        let payload = rule.log(0, Ring::new(&entries), &[newest, 3]);
+        assert!(!rule.expired(payload, at(newest + PERIOD - 1)));
+        assert!(rule.expired(payload, at(newest + PERIOD + (1 << rule.step))));
+        assert_eq!(rule.head.get(payload), 2);
+    }
+}
+
+#[test]
+fn what_is_taken_ahead_of_a_log_is_refused_without_being_counted() {
+    let (rule, entries) = two(Count::All);
+    let ring = Ring::new(&entries);
+    let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+    assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));
+    let ahead = Rule::ahead(&rule).expect("no queue");
+    assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny);
+}
