@@ -32,7 +32,8 @@ pub enum Error {
         /// On what they differ.
         field: &'static str,
     },
-    /// A tier's rate is not a whole number of the table's clock grains to within 1e-9.
+    /// A tier's rate is not a whole number of the clock grains that all tiers share to within 1e-9; or another tier's bucket takes
+    /// so long to refill that these grains are too coarse for it.
     TierTooFine {
         /// The tier, counted from the default quota, which is 0.
         tier: usize,
@@ -77,7 +78,7 @@ impl fmt::Display for Error {
             }
             Self::TierTooFine { tier } => write!(
                 f,
-                "the rate of tier {tier} does not fit the clock grain that the other tiers need to within 1e-9: choose rates with a common multiple or build a limiter for each"
+                "the rate of tier {tier} does not fit the clock grain that the other tiers need to within 1e-9: choose rates with a common multiple, smaller bursts, or build a limiter for each"
             ),
             Self::OverBudget { needed, budget } => write!(
                 f,

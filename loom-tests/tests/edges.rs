@@ -23,12 +23,16 @@ run! {
     fn a_refusal_is_by_the_keys_own_word();
     fn a_refund_knows_of_the_refund_before();
     fn a_new_name_says_that_the_word_was_claimed();
+    fn a_word_that_was_booked_knows_it();
+    fn a_refund_knows_who_has_booked();
     fn what_was_given_back_is_over();
     fn what_was_given_back_is_over_where_the_slot_was_vacated();
     fn a_name_that_moves_knows_its_header();
     fn a_parted_word_has_a_name_that_moves();
     fn an_arrived_name_has_its_word();
     fn a_header_knows_the_slots_that_it_commits();
+    fn an_open_sibling_has_what_moved_there();
+    fn a_split_bucket_knows_that_its_keys_have_arrived();
     fn a_course_knows_that_the_other_half_is_clear();
     fn whoever_was_under_way_is_done();
     fn whoever_was_not_under_way_finds_the_new_course();

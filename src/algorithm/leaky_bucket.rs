@@ -70,8 +70,8 @@ impl LeakyBucket {
         Self { rate, capacity: rate.count(), mode: Mode::Queue }
     }
 
-    /// The room in the bucket, and so the largest cost: from 1 to what `rate` drains in 73 years, and at least to
-    /// 4e12 for rates below 1,000 a second.
+    /// The room in the bucket, and so the largest cost: from 1 to what `rate` drains in 73 years (less from 850 million a
+    /// second on), and at least to 4e12 for rates below 1,000 a second.
     #[must_use]
     pub const fn capacity(mut self, units: u64) -> Self {
         self.capacity = units;

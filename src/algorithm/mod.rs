@@ -81,7 +81,7 @@ pub enum Count {
 pub struct Resolution {
     /// Buckets: `Some(s)` when tokens drip in grains of `1/s` token, because the rate's exact grain does not fit a
     /// word for ten years: a token may come up to one grain early. A grain is worth less than a nanosecond, or, when a
-    /// full bucket takes more than 73 years to refill, less than a millionth of a token. `None`: every decision is exact.
+    /// full bucket of some tier takes more than 73 years to refill, less than a millionth of a token. `None`: every decision is exact.
     pub grains: Option<u64>,
     /// Windows: counts stop here. Only [`Count::All`] gets that far.
     pub ceiling: u64,

@@ -23,6 +23,9 @@ const FASTEST: u64 = 10;
 /// Grains a token that are enough, when there is not room for a grain a nanosecond.
 const FINE: u64 = 1 << 20;
 
+/// A price is off by one in so many at the most.
+const NEAR: u128 = 1_000_000_000;
+
 /// Bits after the point of `Refill::scale`.
 const POINT: u32 = 60;
 
@@ -66,7 +69,7 @@ pub(crate) struct Bucket {
 }
 
 /// A rate in lowest terms: `p` tokens in `q` nanoseconds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Ratio {
     p: u64,
     q: u64,
@@ -92,23 +95,29 @@ impl Refill {
 
     /// One refill clock for all `buckets` in the `room` that there is, and each one's price of a token in grains.
     pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), Error> {
+        // What a whole word has room for, earlier changes took the room of.
+        let is_changed = || room.floor > 0 && Self::fit_in(buckets, Room::ALL).is_ok();
+        Self::fit_in(buckets, room).map_err(|error| if is_changed() { Error::ChangedTooOften } else { error })
+    }
+
+    fn fit_in(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), Error> {
         let ratios = buckets.iter().map(Bucket::ratio).collect::<Result<Vec<_>, _>>()?;
-        let fastest = (0..buckets.len()).max_by(|&i, &j| ratios[i].cmp_rate(ratios[j])).unwrap_or(0);
         let shared = ratios.iter().try_fold(1, |all, ratio| lcm(all, ratio.p));
         let fits = |a| buckets.iter().zip(&ratios).all(|(bucket, ratio)| ratio.fits(a, bucket.burst, room));
         let (a, b) = match shared {
             Some(a) if fits(a) => (a, 1),
-            _ => ratios[fastest].finest_grain(buckets[fastest].burst, room)?,
+            _ => finest_grain(buckets, &ratios, room)?,
         };
         let mut prices = Vec::with_capacity(buckets.len());
         let mut tolerance = 0;
         for (tier, (bucket, ratio)) in buckets.iter().zip(&ratios).enumerate() {
             let price = ratio.price(a, b).ok_or(Error::TierTooFine { tier })?;
             let full = u128::from(price) * u128::from(bucket.burst);
-            if full + grains(room.uptime, a, b) > u128::from(room.grains()) {
-                let fits_a_word = full + grains(UPTIME, a, b) <= u128::from(TOP);
-                return Err(if fits_a_word { Error::ChangedTooOften } else { Error::TierTooFine { tier } });
-            }
+            let needed = full + grains(room.uptime, a, b);
+            assert!(
+                needed <= room.grains().into(),
+                "grains must leave room for every bucket beside the uptime"
+            );
             tolerance = tolerance.max(full as u64);
             prices.push(price);
         }
@@ -244,8 +253,8 @@ impl Bucket {
         // Either it refills within LONGEST, which leaves a grain a nanosecond, or it leaves FINE grains a token.
         let refilled = u128::from(LONGEST) * p / q;
         let dripped = (u128::from(UPTIME) * p).div_ceil(q);
-        let fine = u128::from(TOP / FINE).saturating_sub(dripped);
-        let largest = refilled.max(fine).min(u128::from(TOP) - dripped).min(u128::from(u64::MAX));
+        let beside = |grains: u128| (u128::from(TOP) / grains).saturating_sub(dripped);
+        let largest = refilled.min(beside(q.div_ceil(p))).max(beside(FINE.into()));
         within(self.burst_name, self.burst, 1_u64, largest)?;
         Ok(ratio)
     }
@@ -267,31 +276,40 @@ impl Ratio {
         a <= TOP / UPTIME && full.is_some_and(fits)
     }
 
-    /// Grains a nanosecond, as `a / b`, with as many grains a token as the uptime leaves room for; no finer than those
-    /// of a whole word, and no coarser than [`Resolution`](crate::Resolution) promises.
-    fn finest_grain(self, burst: u64, room: Room) -> Result<(u64, u64), Error> {
-        let (p, q) = (u128::from(self.p), u128::from(self.q));
-        let fit = |grains: u64, uptime: u64| {
-            u128::from(grains) * q / (u128::from(uptime) * p + u128::from(burst) * q)
-        };
-        let price = fit(TOP, UPTIME).min(fit(room.grains(), room.uptime));
-        let price = price.min(u128::from(u64::MAX / self.p)) as u64;
-        let coarse = price < FINE && u128::from(self.p) * u128::from(price) < q;
-        if room.floor > 0 && coarse {
-            return Err(Error::ChangedTooOften);
-        }
-        let common = gcd(self.p * price, self.q);
-        Ok((self.p * price / common, self.q / common))
-    }
-
     /// Grains a token at `a / b` grains a nanosecond, rounded up; `None` when that is off by more than 1e-9.
     fn price(self, a: u64, b: u64) -> Option<u64> {
         let dripped = u128::from(a) * u128::from(self.q);
         let drained = u128::from(b) * u128::from(self.p);
         let price = dripped.div_ceil(drained);
         let error = (price * drained).checked_sub(dripped)?;
-        if error > dripped / 1_000_000_000 { None } else { u64::try_from(price).ok() }
+        if error > dripped / NEAR { None } else { u64::try_from(price).ok() }
     }
+}
+
+/// Grains a nanosecond, as `a / b`: as many a token of the fastest bucket as the uptime and whichever bucket takes longest
+/// to refill leave room for; no finer than those of a whole word, and no coarser than
+/// [`Resolution`](crate::Resolution) promises.
+fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64, u64), Error> {
+    let tier = (0..ratios.len()).max_by(|&i, &j| ratios[i].cmp_rate(ratios[j])).unwrap_or(0);
+    let fastest = ratios[tier];
+    let (p, q) = (u128::from(fastest.p), u128::from(fastest.q));
+    // Full buckets as the fastest refills them: in parts of its token, `q` each.
+    let full = |(bucket, ratio): (&Bucket, &Ratio)| {
+        let common = gcd(fastest.p, ratio.p);
+        let exact = (u128::from(bucket.burst) * u128::from(ratio.q)).div_ceil((ratio.p / common).into());
+        // Other prices may be rounded up.
+        let rounded = if *ratio == fastest { 0 } else { exact / NEAR + 1 };
+        (exact + rounded).saturating_mul((fastest.p / common).into())
+    };
+    let full = buckets.iter().zip(ratios).map(full).max().unwrap_or(0);
+    let fit = |grains: u64, uptime: u64| u128::from(grains) * q / full.saturating_add(u128::from(uptime) * p);
+    let price = fit(TOP, UPTIME).min(fit(room.grains(), room.uptime));
+    let price = price.min(u128::from(u64::MAX / fastest.p)) as u64;
+    if price < FINE && p * u128::from(price) < q {
+        return Err(Error::TierTooFine { tier });
+    }
+    let common = gcd(fastest.p * price, fastest.q);
+    Ok((fastest.p * price / common, fastest.q / common))
 }
 
 /// Grains in half of the smallest bucket.

@@ -48,8 +48,8 @@ impl TokenBucket {
         Self { rate, burst: rate.count(), initial: None }
     }
 
-    /// The most tokens the bucket holds, and so the largest cost: from 1 to what `rate` refills in 73 years, and at least to
-    /// 4e12 for rates below 1,000 a second.
+    /// The most tokens the bucket holds, and so the largest cost: from 1 to what `rate` refills in 73 years (less from 850
+    /// million a second on), and at least to 4e12 for rates below 1,000 a second.
     #[must_use]
     pub const fn burst(mut self, tokens: u64) -> Self {
         self.burst = tokens;

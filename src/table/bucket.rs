@@ -137,11 +137,11 @@ impl Bucket {
     }
 
     pub(super) fn header(&self) -> Header {
-        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B3, B4, B5, W3
+        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B4, B5, W3
     }
 
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
-        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B3, B4, B5, W3
+        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5, W3
     }
 }
 

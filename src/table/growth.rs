@@ -28,9 +28,11 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | B3 | the header's `splitting` | every header load | nothing but the word: an insertion that began before fails |
 //! | B4 | the sibling's header | every header load | its slots, and its overflow word |
 //! | B5 | the header's `split` | every header load | that its keys have arrived |
+//!
+//! `splitting` needs no edge: an insertion that began before fails by its compare-exchange, and what was committed before is
+//! seen by B1, of which it is one more step.
 
 use crate::algorithm::{Moment, Rule};
 use crate::sync::TallyOrdering;

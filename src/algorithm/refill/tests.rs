@@ -75,7 +75,7 @@ fn the_fastest_rate_is_ten_tokens_a_nanosecond() {
 
 #[test]
 fn a_grain_is_less_than_a_nanosecond_or_less_than_a_millionth_of_a_token() {
-    for (count, nanos) in [(17, 1_000_000_000), (99_999_999, 1_000_000_000), (19, 20_000)] {
+    for (count, nanos) in [(17, 1_000_000_000), (99_999_999, 1_000_000_000), (19, 20_000), (19, 20)] {
         for burst in [1, 1_000, largest(count, nanos) / 2, largest(count, nanos)] {
             let (refill, prices) = Refill::fit(&[bucket(count, nanos, burst)], Room::ALL).expect("it fits");
             let is_fine = prices[0] >= 1_000_000 || refill.a >= refill.b;
@@ -157,21 +157,62 @@ fn a_tier_that_would_be_off_by_more_than_a_thousand_millionth_is_named() {
     assert_eq!(with(bucket(17, 1_000_000_000_000, 1)), Ok(()));
 }
 
+/// The deeper bucket takes longer to refill than the fast one, which alone would have all the room.
 #[test]
-fn a_tier_whose_bucket_does_not_fit_beside_the_ten_years_is_named() {
+fn a_deep_bucket_has_room_beside_a_rate_that_is_counted_in_grains() {
+    let year = UPTIME / 10;
+    for (fast, deep) in [
+        (bucket(999_999_937, 1_000_000_000, 1_000), bucket(1, 3_600_000_000_000, 100_000)),
+        (bucket(17, 1_000_000_000, 20), bucket(17, 1_000_000_000, 2_000_000_000)),
+        (bucket(1_000_003, 1_000_000_000, 1), bucket(13, year, 13 * 60)),
+        (bucket(999_983, 999_979, 1), bucket(1, 99_991, LONGEST / 99_991 / 4)),
+        (bucket(17, year, 1), bucket(1, year, 10_000)),
+    ] {
+        for tiers in [[fast, deep], [deep, fast], [deep, deep]] {
+            let (refill, prices) = Refill::fit(&tiers, Room::ALL).expect("there is room");
+            for (tier, &price) in tiers.iter().zip(&prices) {
+                let full = u128::from(price) * u128::from(tier.burst);
+                assert!(full + grains(UPTIME, refill.a, refill.b) <= u128::from(TOP), "{refill:?}");
+                assert!(full <= u128::from(refill.tolerance) && price > 0, "{refill:?}");
+                assert!(refill.a >= refill.b || price >= FINE, "{refill:?}");
+            }
+            if let Some(at) = tiers.iter().position(|tier| tier.rate == fast.rate) {
+                // As fine as the room allows, but for a thousand-millionth.
+                let more = |price: u64| {
+                    u128::from(price + 2 + price / 500_000_000) * u128::from(refill.a)
+                        / u128::from(prices[at])
+                };
+                let drip = |time: u128| time * more(prices[at]) / u128::from(refill.b);
+                let fill = u128::from(deep.burst) * u128::from(deep.rate.period_nanos())
+                    / u128::from(deep.rate.count());
+                assert!(drip(fill + u128::from(UPTIME)) > u128::from(TOP), "{tiers:?}: {refill:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tier_whose_grains_another_ones_bucket_leaves_no_room_for_is_named() {
     let deep = bucket(1, 1_000_000_000, 4_000_000_000_000);
     assert!(Refill::fit(&[deep], Room::ALL).is_ok());
     let shallow = bucket(17, 1_000_000_000, 1);
-    let error = |room| Refill::fit(&[shallow, deep], room).map(drop);
-    assert_eq!(error(Room::ALL), Err(Error::TierTooFine { tier: 1 }));
+    for room in [Room::ALL, Room::after(UPTIME, TOP / 2)] {
+        assert_eq!(Refill::fit(&[deep, shallow], room).map(drop), Err(Error::TierTooFine { tier: 1 }));
+    }
 }
 
-/// Where a word would have room for it at the same grains, a change is what took it.
+/// Where a whole word would have room for them, a change is what took it.
 #[test]
-fn a_tier_that_a_change_left_no_room_for_is_no_fault_of_its_rate() {
-    let tiers = [bucket(17, 1_000_000_000, 1), bucket(1, 1_000_000_000, 100)];
-    let room = room_for(4 * FINE, (17, 1_000_000_000));
-    assert_eq!(Refill::fit(&tiers, room).map(drop), Err(Error::ChangedTooOften));
+fn tiers_that_a_change_left_no_room_for_are_no_fault_of_their_rates() {
+    let fast = bucket(17, 1_000_000_000, 1);
+    for (other, left) in
+        [(bucket(1, 1_000_000_000, 20_000_000_000), 4 * FINE), (bucket(13, 1_000_000_000, 1), 4 * FINE)]
+    {
+        let tiers = [fast, other];
+        assert!(Refill::fit(&tiers, Room::ALL).is_ok(), "{tiers:?}");
+        let room = room_for(left, (17, 1_000_000_000));
+        assert_eq!(Refill::fit(&tiers, room).map(drop), Err(Error::ChangedTooOften), "{tiers:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! second what its *acquire* column says, and what it finds then must be no older than what the edge carries. The first
 //! begins: loom looks for older values of a load only where there are some.
 
+mod growth;
 mod log;
 mod sweep;
 
@@ -19,6 +20,7 @@ use crate::table::slot::{Ask, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
+pub use growth::*;
 pub use log::*;
 pub use sweep::*;
 
@@ -273,6 +275,35 @@ pub fn a_new_name_says_that_the_word_was_claimed() {
         || owing(0),
         |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").rename(Y),
         |(slot, word)| assert!(slot.name() != Y || !slot.is_still(*word)),
+    );
+}
+
+/// S4: whoever reads the word that was charged for a booking finds that somebody has booked.
+pub fn a_word_that_was_booked_knows_it() {
+    carries(
+        || (owing(0), Deed::new()),
+        |((slot, word), booked)| {
+            booked.happens();
+            assert_eq!(charge(slot, *word, X), Some(true));
+        },
+        |((slot, word), booked)| assert!(slot.load() == *word || booked.is_done()),
+    );
+}
+
+/// S4: the same where a refund is the first to read the word, by holding it.
+pub fn a_refund_knows_who_has_booked() {
+    carries(
+        || (owing(5), Deed::new()),
+        |((slot, word), booked)| {
+            booked.happens();
+            assert!(charge_seen(slot, *word, X));
+        },
+        |((slot, word), booked)| {
+            slot.refund(word.charged(word.payload() + 1), X, |_| {
+                assert!(booked.is_done());
+                None
+            });
+        },
     );
 }
 

@@ -61,7 +61,7 @@ pub fn whoever_was_not_under_way_finds_the_new_course() {
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
 /// A table with two halves, and the rule of its keys: one token a second, one at most.
-fn table() -> (Table, impl Rule) {
+pub(super) fn table() -> (Table, impl Rule) {
     let quota = [TokenBucket::new(Rate::per_second(1)).burst(1)];
     let rule = TokenBucket::compile(&quota, 0).expect("the model's quota is valid").remove(0);
     let size = Size::for_keys(6, 0).expect("six keys are few");
@@ -72,10 +72,10 @@ fn at(rule: &impl Rule) -> Moment {
     rule.moment(NOW)
 }
 
-/// X's home in the first half, where it owes this.
-fn entered(table: &Table, payload: u64) -> &Slot {
-    let slot = table.start(0, X).bucket.slot(home(X));
-    slot.enter(X, payload);
+/// The key's home in the first half, where it owes this.
+pub(super) fn entered(table: &Table, name: u64, payload: u64) -> &Slot {
+    let slot = table.start(0, name).bucket.slot(home(name));
+    slot.enter(name, payload);
     slot
 }
 
@@ -85,7 +85,7 @@ pub fn whoever_finds_a_key_settled_finds_where() {
     bounded(3, || {
         let (table, rule) = table();
         assert!(!table.sweep(&rule, 0, || at(&rule)), "the round has begun");
-        let slot = entered(&table, at(&rule).tick + 5);
+        let slot = entered(&table, X, at(&rule).tick + 5);
         let (_, parted) = slot.part(|_| true, |word| word.parity() == 0, || false).expect("the key is there");
         let part = Arc::new((table, rule, parted));
         let other = part.clone();
@@ -108,7 +108,7 @@ pub fn a_word_that_does_not_count_is_not_vacated() {
     bounded(3, || {
         let (table, rule) = table();
         // What X was charged has just run out, and its word parted.
-        let slot = entered(&table, at(&rule).tick);
+        let slot = entered(&table, X, at(&rule).tick);
         slot.turn(slot.load());
         let part = Arc::new((table, rule));
         let other = part.clone();

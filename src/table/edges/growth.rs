@@ -1,0 +1,54 @@
+//! The edges of a split: what the headers of a bucket and of its sibling carry.
+
+use std::sync::Arc;
+
+use super::sweep::{entered, table};
+use super::{X, bounded};
+use crate::sync::spawn;
+use crate::table::Table;
+use crate::table::bucket::{View, home};
+use crate::table::word::Word;
+
+/// A key of X's bucket that moves when that is split.
+const MOVER: u64 = X | 1 << 2;
+
+/// The numbers of that bucket and of its sibling.
+const BUCKET: usize = 3;
+const SIBLING: usize = 7;
+
+/// Splits the bucket of a key that moves, with an overflow word that came with a saved limiter, while `judge` looks.
+fn while_a_bucket_is_split(judge: fn(&Table)) {
+    bounded(3, move || {
+        let (table, _) = table();
+        entered(&table, MOVER, 5);
+        assert!(table.at(BUCKET).bucket.change_shared(0, 7));
+        let part = Arc::new(table);
+        let other = part.clone();
+        let thread = spawn(move || judge(&other));
+        let bucket = part.at(BUCKET);
+        assert!(bucket.make_room(bucket.bucket.header(), || false));
+        thread.join().expect("the thread of a model does not panic");
+    });
+}
+
+/// Whether the key is in its new slot, for one who has acquired nothing but a header.
+fn has_arrived(sibling: View<'_>) -> bool {
+    let slot = sibling.bucket.slot(home(MOVER));
+    slot.has_name(MOVER) && !slot.is_still(Word::ZERO)
+}
+
+/// B4: whoever finds a sibling open finds the keys that moved there, and the overflow word.
+pub fn an_open_sibling_has_what_moved_there() {
+    while_a_bucket_is_split(|table| {
+        let sibling = table.at(SIBLING);
+        assert!(!sibling.is_open() || has_arrived(sibling) && sibling.bucket.shared() == 7);
+    });
+}
+
+/// B5: whoever finds a bucket split finds its keys in the sibling.
+pub fn a_split_bucket_knows_that_its_keys_have_arrived() {
+    while_a_bucket_is_split(|table| {
+        let is_split = table.at(BUCKET).bucket.header().level() > 0;
+        assert!(!is_split || has_arrived(table.at(SIBLING)));
+    });
+}
