@@ -151,7 +151,7 @@ impl<'l, L: Lender> Lease<'l, L> {
             limiter,
             pin,
             ttl: TTL,
-            pace: Pace::adaptive(limiter.limit_of(pin)),
+            pace: Pace::adaptive(),
             left: 0,
             taken: Timestamp::ZERO,
             resets: 0,
@@ -280,7 +280,7 @@ impl<'l, L: Lender> Lease<'l, L> {
         }
         // All that is left is spent on the request, so that what is left afterwards is of one take.
         let need = cost - self.left;
-        let most = if self.ttl > 0 { self.pace.size().min(limit) } else { 1 };
+        let most = if self.ttl > 0 { self.pace.size(limit) } else { 1 };
         let mut permits = most.max(need);
         while permits > need || self.left > 0 {
             let Some(take) = limiter.take_ahead(pin, permits, time()) else { break };
@@ -340,7 +340,7 @@ impl<L: Lender> fmt::Debug for Lease<'_, L> {
             .field("held", &self.left)
             .field("taken", &self.taken)
             .field("ttl", &Duration::from_nanos(self.ttl))
-            .field("next_take", &self.pace.size())
+            .field("next_take", &self.pace.size(self.limiter.limit_of(self.pin)))
             .finish_non_exhaustive()
     }
 }
