@@ -131,7 +131,25 @@ impl<'l, L: Books> Reservation<'l, L> {
     /// [`Limiter::refund`] counts them.
     ///
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
-    /// departures.
+    /// departures. So the newest gives all back, and one in the middle of the line the less, the more stand behind it.
+    ///
+    /// **Cost.** That of a [refund](Limiter::refund); too late, one reading of the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(10)).burst(4);
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// let _now = limiter.reserve_n("alice", 4, Duration::MAX)?;
+    /// let first = limiter.reserve_n("alice", 3, Duration::MAX)?; // in 300 ms
+    /// let second = limiter.reserve("alice", Duration::MAX)?; // in 400 ms
+    /// assert_eq!(first.cancel(), 2); // the third unit is what the second's departure rests on
+    /// assert_eq!(second.cancel(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(self) -> u64 {
         let limiter = self.limiter;
         self.cancel_by(|| limiter.time())
@@ -146,22 +164,43 @@ impl<'l, L: Books> Reservation<'l, L> {
         if time() >= self.departure { 0 } else { self.limiter.give_back(self.decision, u64::MAX, time) }
     }
 
-    /// Blocks the thread until the departure.
+    /// Blocks the thread until the departure, by [`Clock::sleep_until`]: it is woken once, and by nobody else's departure.
+    ///
+    /// **Cost.** A sleep of the thread; none when the departure is not ahead.
     pub fn wait(self) {
         self.limiter.sleep_until(self.departure);
     }
 
-    /// Completes at the departure. Dropped before, it cancels the reservation.
+    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation.
     ///
-    /// Sleeps by `timer`: see [`Timer`]. Nothing is woken before its own departure.
-    pub async fn ready<T: Timer>(self, timer: T) {
+    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for what is missing, and another if that was too
+    /// short. Nothing is woken before its own departure. No allocation but the timer's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Rate, ThreadTimer, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(4))).build()?;
+    /// let _first = limiter.reserve_n("alice", 4, Duration::ZERO)?;
+    /// let place = limiter.reserve_n("alice", 3, Duration::MAX)?;
+    /// let turn = place.ready(ThreadTimer); // for `.await`
+    /// drop(turn); // the client has gone: its place is the next one's
+    /// assert_eq!(limiter.reserve("alice", Duration::MAX)?.delay().as_secs() / 60, 14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ready<T: Timer>(self, timer: T) -> impl Future<Output = ()> {
+        // Outside of the future's body, which may be dropped before it has begun.
         let mut place = Place(Some(self));
-        while let Some(reservation) = &place.0 {
-            let missing = reservation.departure.saturating_since(reservation.limiter.time());
-            if missing.is_zero() {
-                place.0 = None;
-            } else {
-                timer.sleep(missing).await;
+        async move {
+            while let Some(reservation) = &place.0 {
+                let missing = reservation.departure.saturating_since(reservation.limiter.time());
+                if missing.is_zero() {
+                    place.0 = None;
+                } else {
+                    timer.sleep(missing).await;
+                }
             }
         }
     }
