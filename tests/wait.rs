@@ -196,6 +196,21 @@ fn a_future_that_was_never_polled_returns_its_place() {
     }
 }
 
+/// Its charge was forgiven; what is owed since is others'.
+#[test]
+fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
+    for quota in lines() {
+        let (limiter, _) = limiter(quota);
+        let departure = || limiter.reserve(&1, Duration::MAX).unwrap().departure();
+        assert!(limiter.check(&1).is_allowed());
+        let waiting = limiter.reserve(&1, Duration::MAX).unwrap().ready(Deaf::default());
+        assert!(limiter.reset(&1));
+        assert_eq!([departure(), departure()], [tick(0), tick(1)], "{quota}");
+        drop(waiting);
+        assert_eq!(departure(), tick(2), "{quota}");
+    }
+}
+
 /// V10.7: eight wait, the first is dropped, the other seven keep their order and their distance.
 #[test]
 fn who_stands_behind_a_dropped_future_keeps_its_departure() {

@@ -44,6 +44,8 @@ pub struct Reservation<'l, L> {
     limiter: &'l L,
     decision: Decision<'l>,
     departure: Timestamp,
+    /// The limiter's resets before it was charged.
+    resets: u64,
 }
 
 /// Why nothing was reserved. Nothing was charged.
@@ -95,6 +97,10 @@ pub trait Books: sealed::Sealed {
     #[doc(hidden)]
     fn sleep_until(&self, when: Timestamp);
 
+    /// How often somebody was forgiven: see `resets`.
+    #[doc(hidden)]
+    fn resets(&self) -> u64;
+
     /// Refunds `units` of the decision.
     #[doc(hidden)]
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64;
@@ -105,9 +111,9 @@ mod sealed {
 }
 
 impl<'l, L: Books> Reservation<'l, L> {
-    fn new(limiter: &'l L, decision: Decision<'l>) -> Self {
+    fn new(limiter: &'l L, decision: Decision<'l>, resets: u64) -> Self {
         let departure = decision.now + decision.delay();
-        Self { limiter, decision, departure }
+        Self { limiter, decision, departure, resets }
     }
 
     /// When the request may act, on the limiter's clock.
@@ -132,6 +138,7 @@ impl<'l, L: Books> Reservation<'l, L> {
     ///
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
     /// departures. So the newest gives all back, and one in the middle of the line the less, the more stand behind it.
+    /// Do not cancel what a later [`reset`](Limiter::reset) has forgiven: it would be given back twice.
     ///
     /// **Cost.** That of a [refund](Limiter::refund); too late, one reading of the clock.
     ///
@@ -171,7 +178,8 @@ impl<'l, L: Books> Reservation<'l, L> {
         self.limiter.sleep_until(self.departure);
     }
 
-    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation.
+    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation, unless a
+    /// [`reset`](Limiter::reset), of this key or another, may have forgiven it.
     ///
     /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for what is missing, and another if that was too
     /// short. Nothing is woken before its own departure. No allocation but the timer's.
@@ -206,12 +214,15 @@ impl<'l, L: Books> Reservation<'l, L> {
     }
 }
 
-/// A reservation that is cancelled when it is dropped before its departure.
+/// A reservation that is cancelled when it is dropped before its departure; unless it may have been forgiven, which its
+/// owner cannot prevent.
 struct Place<'l, L: Books>(Option<Reservation<'l, L>>);
 
 impl<L: Books> Drop for Place<'_, L> {
     fn drop(&mut self) {
-        if let Some(reservation) = self.0.take() {
+        if let Some(reservation) = self.0.take()
+            && reservation.limiter.resets() == reservation.resets
+        {
             reservation.cancel();
         }
     }
@@ -238,6 +249,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
         self.clock.sleep_until(when);
     }
 
+    #[inline]
+    fn resets(&self) -> u64 {
+        self.resets.count()
+    }
+
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
         self.refund_by(&decision, units, time)
     }
@@ -253,6 +269,11 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
 
     fn sleep_until(&self, when: Timestamp) {
         self.clock.sleep_until(when);
+    }
+
+    #[inline]
+    fn resets(&self) -> u64 {
+        self.resets.count()
     }
 
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
@@ -287,10 +308,11 @@ fn reserved<'l, L: Books>(
     limiter: &'l L,
     observer: &Observer<OnDecision>,
     decision: Decision<'l>,
+    resets: u64,
 ) -> Result<Reservation<'l, L>, ReserveError> {
     let decision = observer.tell(decision);
     match decision.outcome() {
-        Outcome::Allowed => Ok(Reservation::new(limiter, decision)),
+        Outcome::Allowed => Ok(Reservation::new(limiter, decision, resets)),
         Outcome::Never => Err(ReserveError::Never { cost: decision.cost, limit: decision.limit() }),
         Outcome::Denied => {
             let wait = decision.rule.wait(decision.payload, decision.now, decision.cost);
@@ -342,10 +364,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let request = Patient { cost, max_wait, now };
+        let (request, resets) = (Patient { cost, max_wait, now }, self.resets.count());
         let named = self.named(key);
         let decision = self.charge_by(named, |by| request.rule(by, &self.table.refunds), cost, || now)?;
-        reserved(self, &self.observer, decision)
+        reserved(self, &self.observer, decision, resets)
     }
 }
 
@@ -379,8 +401,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let request = Patient { cost, max_wait, now };
+        let (request, resets) = (Patient { cost, max_wait, now }, self.resets.count());
         let decision = self.charge_by(|by| request.rule(by, &self.refunds), cost, now)?;
-        reserved(self, &self.observer, decision)
+        reserved(self, &self.observer, decision, resets)
     }
 }
