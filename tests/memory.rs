@@ -79,4 +79,23 @@ fn memory_is_what_the_documentation_says() {
     assert!(bytes < 256 << 10, "after a spike that has run out {bytes} bytes are still taken");
 
     assert!(builder().max_keys(10_000_000).memory().unwrap() <= 34 * 10_000_000);
+
+    // A log's rings stay where they are, and their memory comes back by a save and a restore.
+    let before = resident();
+    let clock = ManualClock::new();
+    let log = || {
+        Limiter::<u64, _>::builder(SlidingLog::new(Rate::per_hour(100))).max_keys(20_000).clock(clock.clone())
+    };
+    let limiter = log().build().unwrap();
+    assert!((0..10_000).all(|key| limiter.check(&key).is_allowed()));
+    clock.advance(Duration::from_secs(3_601));
+    assert!((0..100).all(|key| limiter.check_n(&key, 40).is_allowed()));
+    assert!(resident() - before > 16 << 20 && limiter.shrink() == 0);
+    let mut saved = Vec::new();
+    limiter.save(&mut saved).unwrap();
+    drop(limiter);
+    let limiter = log().restore(&saved[..]).unwrap();
+    let bytes = resident().saturating_sub(before);
+    assert!(bytes < 2 << 20, "after a spike that has run out a restored log takes {bytes} bytes");
+    assert!((0..100).all(|key| limiter.check_n(&key, 60).is_allowed() && !limiter.check(&key).is_allowed()));
 }

@@ -214,7 +214,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
     /// took over another's slot is forgiven what it took over, too. A request
     /// that is decided meanwhile may be forgiven too, and so is one at a time before the reset. Permits that
-    /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones.
+    /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones. Futures that wait for
+    /// their turns ([`ready`](Self::ready)) keep them, and give nothing back any more when they are dropped.
     pub fn reset(&self, key: &K) -> bool {
         let name = key.name(&self.identity);
         let mut by = &self.versions.current().default;

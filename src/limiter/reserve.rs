@@ -44,6 +44,8 @@ pub struct Reservation<'l, L> {
     limiter: &'l L,
     decision: Decision<'l>,
     departure: Timestamp,
+    /// The limiter's resets before it was charged.
+    resets: u64,
 }
 
 /// Why nothing was reserved. Nothing was charged.
@@ -95,6 +97,10 @@ pub trait Books: sealed::Sealed {
     #[doc(hidden)]
     fn sleep_until(&self, when: Timestamp);
 
+    /// How often somebody was forgiven: see `resets`.
+    #[doc(hidden)]
+    fn resets(&self) -> u64;
+
     /// Refunds `units` of the decision.
     #[doc(hidden)]
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64;
@@ -105,9 +111,9 @@ mod sealed {
 }
 
 impl<'l, L: Books> Reservation<'l, L> {
-    fn new(limiter: &'l L, decision: Decision<'l>) -> Self {
+    fn new(limiter: &'l L, decision: Decision<'l>, resets: u64) -> Self {
         let departure = decision.now + decision.delay();
-        Self { limiter, decision, departure }
+        Self { limiter, decision, departure, resets }
     }
 
     /// When the request may act, on the limiter's clock.
@@ -131,7 +137,26 @@ impl<'l, L: Books> Reservation<'l, L> {
     /// [`Limiter::refund`] counts them.
     ///
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
-    /// departures.
+    /// departures. So the newest gives all back, and one in the middle of the line the less, the more stand behind it.
+    /// Do not cancel what a later [`reset`](Limiter::reset) has forgiven: it would be given back twice.
+    ///
+    /// **Cost.** That of a [refund](Limiter::refund); too late, one reading of the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(10)).burst(4);
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// let _now = limiter.reserve_n("alice", 4, Duration::MAX)?;
+    /// let first = limiter.reserve_n("alice", 3, Duration::MAX)?; // in 300 ms
+    /// let second = limiter.reserve("alice", Duration::MAX)?; // in 400 ms
+    /// assert_eq!(first.cancel(), 2); // the third unit is what the second's departure rests on
+    /// assert_eq!(second.cancel(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(self) -> u64 {
         let limiter = self.limiter;
         self.cancel_by(|| limiter.time())
@@ -146,33 +171,58 @@ impl<'l, L: Books> Reservation<'l, L> {
         if time() >= self.departure { 0 } else { self.limiter.give_back(self.decision, u64::MAX, time) }
     }
 
-    /// Blocks the thread until the departure.
+    /// Blocks the thread until the departure, by [`Clock::sleep_until`]: it is woken once, and by nobody else's departure.
+    ///
+    /// **Cost.** A sleep of the thread; none when the departure is not ahead.
     pub fn wait(self) {
         self.limiter.sleep_until(self.departure);
     }
 
-    /// Completes at the departure. Dropped before, it cancels the reservation.
+    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation, unless a
+    /// [`reset`](Limiter::reset), of this key or another, may have forgiven it.
     ///
-    /// Sleeps by `timer`: see [`Timer`]. Nothing is woken before its own departure.
-    pub async fn ready<T: Timer>(self, timer: T) {
+    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for what is missing, and another if that was too
+    /// short. Nothing is woken before its own departure. No allocation but the timer's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Rate, ThreadTimer, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(4))).build()?;
+    /// let _first = limiter.reserve_n("alice", 4, Duration::ZERO)?;
+    /// let place = limiter.reserve_n("alice", 3, Duration::MAX)?;
+    /// let turn = place.ready(ThreadTimer); // for `.await`
+    /// drop(turn); // the client has gone: its place is the next one's
+    /// assert_eq!(limiter.reserve("alice", Duration::MAX)?.delay().as_secs() / 60, 14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ready<T: Timer>(self, timer: T) -> impl Future<Output = ()> {
+        // Outside of the future's body, which may be dropped before it has begun.
         let mut place = Place(Some(self));
-        while let Some(reservation) = &place.0 {
-            let missing = reservation.departure.saturating_since(reservation.limiter.time());
-            if missing.is_zero() {
-                place.0 = None;
-            } else {
-                timer.sleep(missing).await;
+        async move {
+            while let Some(reservation) = &place.0 {
+                let missing = reservation.departure.saturating_since(reservation.limiter.time());
+                if missing.is_zero() {
+                    place.0 = None;
+                } else {
+                    timer.sleep(missing).await;
+                }
             }
         }
     }
 }
 
-/// A reservation that is cancelled when it is dropped before its departure.
+/// A reservation that is cancelled when it is dropped before its departure; unless it may have been forgiven, which its
+/// owner cannot prevent.
 struct Place<'l, L: Books>(Option<Reservation<'l, L>>);
 
 impl<L: Books> Drop for Place<'_, L> {
     fn drop(&mut self) {
-        if let Some(reservation) = self.0.take() {
+        if let Some(reservation) = self.0.take()
+            && reservation.limiter.resets() == reservation.resets
+        {
             reservation.cancel();
         }
     }
@@ -199,6 +249,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Books for Limiter<K, A, C> {
         self.clock.sleep_until(when);
     }
 
+    #[inline]
+    fn resets(&self) -> u64 {
+        self.resets.count()
+    }
+
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
         self.refund_by(&decision, units, time)
     }
@@ -214,6 +269,11 @@ impl<A: Algorithm, C: Clock> Books for GlobalLimiter<A, C> {
 
     fn sleep_until(&self, when: Timestamp) {
         self.clock.sleep_until(when);
+    }
+
+    #[inline]
+    fn resets(&self) -> u64 {
+        self.resets.count()
     }
 
     fn give_back(&self, decision: Decision<'_>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
@@ -248,10 +308,11 @@ fn reserved<'l, L: Books>(
     limiter: &'l L,
     observer: &Observer<OnDecision>,
     decision: Decision<'l>,
+    resets: u64,
 ) -> Result<Reservation<'l, L>, ReserveError> {
     let decision = observer.tell(decision);
     match decision.outcome() {
-        Outcome::Allowed => Ok(Reservation::new(limiter, decision)),
+        Outcome::Allowed => Ok(Reservation::new(limiter, decision, resets)),
         Outcome::Never => Err(ReserveError::Never { cost: decision.cost, limit: decision.limit() }),
         Outcome::Denied => {
             let wait = decision.rule.wait(decision.payload, decision.now, decision.cost);
@@ -303,10 +364,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let request = Patient { cost, max_wait, now };
+        let (request, resets) = (Patient { cost, max_wait, now }, self.resets.count());
         let named = self.named(key);
         let decision = self.charge_by(named, |by| request.rule(by, &self.table.refunds), cost, || now)?;
-        reserved(self, &self.observer, decision)
+        reserved(self, &self.observer, decision, resets)
     }
 }
 
@@ -340,8 +401,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         max_wait: Duration,
         now: Timestamp,
     ) -> Result<Reservation<'_, Self>, ReserveError> {
-        let request = Patient { cost, max_wait, now };
+        let (request, resets) = (Patient { cost, max_wait, now }, self.resets.count());
         let decision = self.charge_by(|by| request.rule(by, &self.refunds), cost, now)?;
-        reserved(self, &self.observer, decision)
+        reserved(self, &self.observer, decision, resets)
     }
 }

@@ -1,8 +1,8 @@
 //! How often a limiter has forgiven somebody.
 //!
-//! A [lease](crate::Lease) holds what it was charged for. A reset forgives charges, so it has to end what leases hold;
-//! it does not know them, and they look here instead. One count for all keys: a reset of any key ends the permits of all
-//! leases, which costs each a refill.
+//! A [lease](crate::Lease) holds what it was charged for, and so does a future that waits for its turn. A reset forgives
+//! charges, so it has to end what leases hold and what such futures would give back; it does not know them, and they look
+//! here instead. One count for all keys: a reset of any key ends the permits of all leases, which costs each a refill.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|

@@ -19,7 +19,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// next call does.
     ///
     /// Memory is returned on Linux, by tables that reserve 64 KiB or more; elsewhere it is only used again. The table of a
-    /// [sliding log](crate::SlidingLog) does not shrink, since it does not grow.
+    /// [sliding log](crate::SlidingLog) does not shrink: there it says why, and what to do instead.
     ///
     /// # Examples
     ///

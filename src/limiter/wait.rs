@@ -14,9 +14,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// Waiters of one key leave in the order in which they came, each woken once, at its own departure.
     ///
+    /// **Cost.** That of a check, and one sleep of the thread if it has to wait.
+    ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve), at once: a cost that can never be admitted never stands in line.
+    /// As [`reserve`](Self::reserve), at once: who can never be admitted never stands in line.
     ///
     /// # Examples
     ///
@@ -51,6 +53,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [`Reservation::cancel`] does. Sleeps by [`ThreadTimer`](crate::ThreadTimer); for a runtime's own timer, or a
     /// cost above 1, use [`reserve_n`](Self::reserve_n) and [`Reservation::ready`].
     ///
+    /// **Cost.** That of a check at the first poll; then the timer's, if it has to wait.
+    ///
     /// # Errors
     ///
     /// As [`reserve`](Self::reserve), at the first poll.
@@ -76,9 +80,11 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     ///
     /// Waiters leave in the order in which they came, each woken once, at its own departure.
     ///
+    /// **Cost.** That of a check, and one sleep of the thread if it has to wait.
+    ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve), at once: a cost that can never be admitted never stands in line.
+    /// As [`reserve`](Self::reserve), at once: who can never be admitted never stands in line.
     ///
     /// # Examples
     ///
@@ -112,6 +118,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// once, at its own departure. A future that is dropped before gives its place back, as
     /// [`Reservation::cancel`] does. Sleeps by [`ThreadTimer`](crate::ThreadTimer); for a runtime's own timer, or a
     /// cost above 1, use [`reserve_n`](Self::reserve_n) and [`Reservation::ready`].
+    ///
+    /// **Cost.** That of a check at the first poll; then the timer's, if it has to wait.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! One thread for all sleepers of the process.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -41,11 +42,13 @@ impl Future for Sleep {
             context.waker().wake_by_ref();
             return Poll::Pending;
         };
+        let waker = context.waker().clone();
         let mut sleepers = bell.sleepers();
         let ticket = *self.ticket.get_or_insert_with(|| sleepers.next_ticket());
-        sleepers.wakers.insert((until, ticket), context.waker().clone());
+        let earlier = sleepers.wakers.insert((until, ticket), waker);
         let is_first = sleepers.wakers.keys().next() == Some(&(until, ticket));
         drop(sleepers);
+        drop(earlier);
         if is_first {
             bell.earlier.notify_one();
         }
@@ -56,7 +59,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let (Some(until), Some(ticket), Some(bell)) = (self.until, self.ticket, Bell::of_the_process()) {
-            bell.sleepers().wakers.remove(&(until, ticket));
+            // Dropped at the end of the block, when the lock has been let go.
+            let _waker = bell.sleepers().wakers.remove(&(until, ticket));
         }
     }
 }
@@ -99,7 +103,7 @@ impl Bell {
     }
 
     fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
-        // No code of a user's runs under the lock but `Waker::clone`; a map is whole whatever that does.
+        // No code of a user's runs under the lock: a waker may own a future that sleeps here, too.
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +114,10 @@ impl Bell {
             let due = sleepers.due(now);
             if !due.is_empty() {
                 drop(sleepers);
-                due.into_values().for_each(Waker::wake);
+                for waker in due.into_values() {
+                    // One that panics must not leave the others asleep.
+                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                }
                 sleepers = self.sleepers();
                 continue;
             }

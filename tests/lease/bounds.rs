@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, Timestamp, TokenBucket};
+use tollgate::{
+    Clock, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    TokenBucket,
+};
 
 use crate::{Manual, counting_all, every, left, limiter};
 
@@ -133,39 +136,55 @@ const TTL: u64 = 1_000_000;
 /// A thousand a millisecond would hide what a ttl adds; ten a millisecond do not.
 #[test]
 fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() {
-    let (burst, nanos_a_token) = (20, 100_000);
-    let mut later_than_charged = 0;
-    for seed in 0..20 {
-        let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10_000)).burst(burst));
-        let times = history(&limiter, &clock, TTL, seed);
-        assert!(times.len() > 200, "{}", times.len());
-        assert_eq!(excess(&times, |length| burst + (length + TTL) / nanos_a_token), 0, "seed {seed}");
-        later_than_charged += excess(&times, |length| burst + length / nanos_a_token);
+    let (burst, nanos_a_token, rate) = (20, 100_000, Rate::per_second(10_000));
+    let buckets: [Quota; 2] =
+        [TokenBucket::new(rate).burst(burst).into(), LeakyBucket::meter(rate).capacity(burst).into()];
+    for quota in buckets {
+        let mut later_than_charged = 0;
+        for seed in 0..20 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            assert_eq!(
+                excess(&times, |length| burst + (length + TTL) / nanos_a_token),
+                0,
+                "{quota}, seed {seed}"
+            );
+            later_than_charged += excess(&times, |length| burst + length / nanos_a_token);
+        }
+        assert!(later_than_charged > 0, "{quota}: without the ttl in the bound, some history is beyond it");
     }
-    assert!(later_than_charged > 0, "without the ttl in the bound, some history is beyond it");
 }
 
 /// Any interval shorter than a period touches two half-open ones when the ttl is added.
 #[test]
-fn a_log_spends_what_intervals_of_the_ttl_more_are_charged() {
-    for seed in 0..10 {
-        let (limiter, clock) = limiter(SlidingLog::new(Rate::new(20, Duration::from_millis(2))));
-        let times = history(&limiter, &clock, TTL, seed);
-        assert!(times.len() > 200, "{}", times.len());
-        assert_eq!(excess(&times, |length| 20 * ((length + TTL) / 2_000_000 + 1)), 0, "seed {seed}");
+fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
+    let rate = Rate::new(20, Duration::from_millis(2));
+    for quota in [Quota::from(SlidingLog::new(rate)), SlidingWindow::new(rate).subwindows(2).into()] {
+        for seed in 0..10 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            let bound = |length| 20 * ((length + TTL) / 2_000_000 + 1);
+            assert_eq!(excess(&times, bound), 0, "{quota}, seed {seed}");
+        }
     }
 }
 
 #[test]
 fn a_window_spends_what_the_windows_within_the_ttl_are_charged() {
-    for seed in 0..10 {
-        let (limiter, clock) = limiter(FixedWindow::new(Rate::new(20, Duration::from_millis(2))));
-        let times = history(&limiter, &clock, TTL, seed);
-        let window = |time: u64| time / 2_000_000;
-        for (from, &first) in times.iter().enumerate() {
-            for (to, &last) in times.iter().enumerate().skip(from) {
-                let touched = window(last) - window(first.saturating_sub(TTL - 1)) + 1;
-                assert!((to - from + 1) as u64 <= 20 * touched, "seed {seed}");
+    let rate = Rate::new(20, Duration::from_millis(2));
+    for quota in [Quota::from(FixedWindow::new(rate)), SlidingWindow::new(rate).into()] {
+        for seed in 0..10 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            let window = |time: u64| time / 2_000_000;
+            for (from, &first) in times.iter().enumerate() {
+                for (to, &last) in times.iter().enumerate().skip(from) {
+                    let touched = window(last) - window(first.saturating_sub(TTL - 1)) + 1;
+                    assert!((to - from + 1) as u64 <= 20 * touched, "{quota}, seed {seed}");
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Quota, Rate, TokenBucket};
+use tollgate::{Inherit, Lease, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
 use crate::{MILLISECOND, Manual, every, left, limiter};
 
@@ -70,6 +70,26 @@ fn no_lease_takes_more_than_an_eighth_of_the_limit() {
         assert!(lease.check().is_allowed());
         assert!(lease.held() < 10);
     }
+}
+
+#[test]
+fn a_lease_takes_an_eighth_of_the_limit_in_force() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
+    let bucket = |burst| TokenBucket::new(Rate::per_hour(80)).burst(burst).into();
+    let mut lease = limiter.lease(&1);
+    let most = |lease: &mut Lease<'_, Manual>| {
+        let held = |_| {
+            assert!(lease.check().is_allowed());
+            lease.held() + 1
+        };
+        (0..4_000).map(held).max().unwrap()
+    };
+    limiter.reconfigure(bucket(8_000), Inherit::Reset).unwrap();
+    assert_eq!(most(&mut lease), 1_000);
+    // What it holds ends with the reset, and it takes no more than what is its share now.
+    limiter.reconfigure(bucket(24), Inherit::Reset).unwrap();
+    assert!(lease.check().is_allowed());
+    assert_eq!((lease.held(), left(&limiter)), (2, 21));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{
-    Count, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, Reservation, ReserveError,
-    SlidingWindow, Timestamp, TokenBucket,
+    Count, Decision, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, Reservation,
+    ReserveError, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::subject::{Limit, Seen, Subject};
@@ -13,12 +13,15 @@ use crate::subject::{Limit, Seen, Subject};
 /// More keys than any scenario has.
 const MAX_KEYS: usize = 64;
 
-/// An engine that enforces `limit`; its clock stands at zero, every check brings its own time.
+/// An engine that enforces `limit`; its clock stands still but for changes, every check brings its own time.
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
-    let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(ManualClock::new());
+    let clock = ManualClock::new();
+    let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(clock.clone());
     match builder.build() {
         // Leaked: what it books is borrowed from it.
-        Ok(limiter) => Box::new(Engine { limiter: Box::leak(Box::new(limiter)), booked: HashMap::new() }),
+        Ok(limiter) => {
+            Box::new(Engine { limiter: Box::leak(Box::new(limiter)), clock, booked: HashMap::new() })
+        }
         Err(error) => panic!("the engine refuses {limit:?}: {error}"),
     }
 }
@@ -46,6 +49,7 @@ type Keyed = Limiter<str, Quota, ManualClock>;
 
 struct Engine {
     limiter: &'static Keyed,
+    clock: ManualClock,
     /// The reservations that have a name.
     booked: HashMap<String, Reservation<'static, Keyed>>,
 }
@@ -61,6 +65,11 @@ impl Subject for Engine {
 
     fn reset(&mut self, key: &str) {
         self.limiter.reset(key);
+    }
+
+    fn change(&mut self, limit: Limit, at: u64) {
+        self.clock.set(Timestamp::from_nanos(at));
+        self.limiter.reconfigure(quota(limit), Inherit::AsIs).expect("buckets change into buckets");
     }
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_model::{Algorithm, Answer, Booking, Count, Model, Reservation};
+use tollgate_model::{Algorithm, Answer, Booking, Count, Inherit, Model, Reservation};
 
 use crate::subject::{Limit, Seen, Subject};
 
@@ -50,6 +50,10 @@ impl Subject for Reference {
 
     fn reset(&mut self, key: &str) {
         self.model.reset(key);
+    }
+
+    fn change(&mut self, limit: Limit, at: u64) {
+        self.model.reconfigure(algorithm(limit), Inherit::AsIs, at);
     }
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {

@@ -69,9 +69,12 @@ fn performer<'a>(scenario: &Scenario, build: Build) -> Box<dyn FnMut(Step<'_>) -
             observe(&mut *subject, limit, step)
         });
     }
-    let limit = vocabulary::limit(scenario);
+    let mut limit = vocabulary::limit(scenario);
     let mut subject = build(limit);
-    Box::new(move |step| observe(&mut *subject, limit, step))
+    Box::new(move |step| {
+        limit = vocabulary::limit_from(step, limit);
+        observe(&mut *subject, limit, step)
+    })
 }
 
 /// Brings the counter to where the peer's mocked store says it stood before this step.
@@ -106,6 +109,10 @@ fn operate(subject: &mut dyn Subject, limit: Limit, step: Step<'_>) -> Seen {
             subject.peek(key, at, 0)
         }
         "rate_estimate" => subject.peek(key, at, 0),
+        "set_limit" | "set_burst" => {
+            subject.change(limit, at);
+            subject.peek(key, at, 0)
+        }
         "reset" => {
             subject.reset(key);
             subject.peek(key, at, 0)

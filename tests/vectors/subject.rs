@@ -11,6 +11,9 @@ pub(crate) trait Subject {
     /// Forgets the key.
     fn reset(&mut self, key: &str);
 
+    /// Puts another limit in force; what is available stays as it is.
+    fn change(&mut self, limit: Limit, at: u64);
+
     /// Books a departure at most `max_wait` away; remembers it under `name`, if it has one.
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen;
 

@@ -74,6 +74,20 @@ pub(crate) fn limit_of_step(step: Step<'_>) -> Limit {
     Limit::FixedWindowCountingAll { limit: field("limit"), window: field("unit_s") * SECOND }
 }
 
+/// The limit from this step on.
+pub(crate) fn limit_from(step: Step<'_>, before: Limit) -> Limit {
+    match (step.op(), before) {
+        ("set_limit", Limit::TokenBucket { count, burst, initial, .. }) => {
+            let period = interval(step.args()["rate_per_s"].as_f64().expect("a rate"));
+            Limit::TokenBucket { count, period, burst, initial }
+        }
+        ("set_burst", Limit::TokenBucket { count, period, initial, .. }) => {
+            Limit::TokenBucket { count, period, burst: number(&step.args()["burst"]), initial }
+        }
+        _ => before,
+    }
+}
+
 /// Nanoseconds between two tokens. The rates in the files are the nearest fractions to whole intervals.
 fn interval(rate_per_second: f64) -> u64 {
     (SECOND as f64 / rate_per_second).round() as u64

@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::io::Write;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
-use support::{MIDNIGHT, Run, Temporary, tollgate_reading};
+use support::{MIDNIGHT, Run, Temporary, command, tollgate_reading};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -132,4 +135,32 @@ fn where_no_request_was_read_the_state_stays_as_it_was() {
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("no request was read"), "{}", run.err);
     assert_eq!(std::fs::read(state.path()).ok().as_deref(), Some(&b"as it was"[..]));
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_told_before_the_log_is_read() {
+    let folder = std::env::temp_dir();
+    let missing = folder.join("no such folder/a.state");
+    for path in [folder.to_str().expect("text"), missing.to_str().expect("text"), ".", "-"] {
+        let run = replay("fixed-window:4/10s", &["--save", path], &lines());
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{path}: {}", run.err);
+        assert!(run.err.starts_with("tollgate: ") && run.err.contains(path), "{path}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_state_is_saved_though_nobody_reads_the_result() {
+    let state = Temporary::new("unread.state", b"");
+    let arguments =
+        ["replay", "-", "--format", "trace", "--limit", "fixed-window:4/d", "--save", state.text()];
+    let mut child = command(&arguments).stdin(Stdio::piped()).spawn().expect("it was built");
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().expect("it is piped");
+    input.write_all(lines().concat().as_bytes()).expect("it reads all");
+    drop(input);
+    let done = child.wait_with_output().expect("it ends");
+    assert!(done.status.success());
+    let run = replay("fixed-window:4/d", &["--restore", state.text()], &lines()[..1]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert_eq!(verdicts(&run)[0].1, json!(false), "what the first had of the day is in the file");
 }

@@ -34,10 +34,6 @@ pub trait Lender: Books {
         permits: u64,
         time: impl Fn() -> Timestamp,
     ) -> Option<Decision<'l>>;
-
-    /// How often somebody was forgiven.
-    #[doc(hidden)]
-    fn resets(&self) -> u64;
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
@@ -69,11 +65,6 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Lender for Limiter<K, A, C> {
             self.charge_by(pin.named, |by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time).ok()?;
         Some(take_told(&self.observer, take))
     }
-
-    #[inline]
-    fn resets(&self) -> u64 {
-        self.resets.count()
-    }
 }
 
 impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
@@ -93,11 +84,6 @@ impl<A: Algorithm, C: Clock> Lender for GlobalLimiter<A, C> {
     fn take_ahead<'l>(&'l self, (): (), permits: u64, time: impl Fn() -> Timestamp) -> Option<Decision<'l>> {
         let take = self.charge_by(|by| by.rule.ahead().map(Cow::Owned).ok_or(()), permits, time()).ok()?;
         Some(take_told(&self.observer, take))
-    }
-
-    #[inline]
-    fn resets(&self) -> u64 {
-        self.resets.count()
     }
 }
 

@@ -55,7 +55,7 @@ const TTL: u64 = 1_000_000;
 /// back.
 ///
 /// **How many at once.** As long as [`permits`](Self::permits) does not fix it: 1 at first; twice as many as the last time
-/// when those were spent within a quarter of the ttl, up to an eighth of the limit and 1,024; half as many, and no more
+/// when those were spent within a quarter of the ttl, up to an eighth of the limit in force and 1,024; half as many, and no more
 /// than were spent, when the ttl ended first; what there was room for when there was less; and 1 after a refusal. So a
 /// key that is used now and then is charged as by plain checks, and near the limit nobody hoards.
 ///
@@ -151,7 +151,7 @@ impl<'l, L: Lender> Lease<'l, L> {
             limiter,
             pin,
             ttl: TTL,
-            pace: Pace::adaptive(limiter.limit_of(pin)),
+            pace: Pace::adaptive(),
             left: 0,
             taken: Timestamp::ZERO,
             resets: 0,
@@ -280,7 +280,7 @@ impl<'l, L: Lender> Lease<'l, L> {
         }
         // All that is left is spent on the request, so that what is left afterwards is of one take.
         let need = cost - self.left;
-        let most = if self.ttl > 0 { self.pace.size().min(limit) } else { 1 };
+        let most = if self.ttl > 0 { self.pace.size(limit) } else { 1 };
         let mut permits = most.max(need);
         while permits > need || self.left > 0 {
             let Some(take) = limiter.take_ahead(pin, permits, time()) else { break };
@@ -340,7 +340,7 @@ impl<L: Lender> fmt::Debug for Lease<'_, L> {
             .field("held", &self.left)
             .field("taken", &self.taken)
             .field("ttl", &Duration::from_nanos(self.ttl))
-            .field("next_take", &self.pace.size())
+            .field("next_take", &self.pace.size(self.limiter.limit_of(self.pin)))
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 //! Permits that are spent within a quarter of their ttl double the next take, so at an even pace the doubled take is
 //! still spent within half a ttl. A take that lapses halves the next one, and brings it down to what was spent of it. A
 //! take that the limiter has no room for brings it down to what it had room for, and a refusal to 1: near the limit
-//! every permit is taken when it is needed. Nothing goes above an eighth of the limit, nor above `MOST`.
+//! every permit is taken when it is needed. Nothing goes above an eighth of the limit in force, nor above `MOST`.
 
 /// More permits at once would save nothing: of a contended compare-exchange of 100 ns each bears a tenth of one.
 const MOST: u64 = 1_024;
@@ -18,31 +18,35 @@ const QUICKLY: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     size: u64,
-    /// Where growing ends; `None` when the size is fixed.
-    most: Option<u64>,
+    /// Whether it follows what happens to the takes.
+    adapts: bool,
+}
+
+/// Where growing ends under a limit.
+fn most(limit: u64) -> u64 {
+    (limit / SHARE).clamp(1, MOST)
 }
 
 impl Pace {
     /// Begins with 1.
-    pub(super) fn adaptive(limit: u64) -> Self {
-        Self { size: 1, most: Some((limit / SHARE).clamp(1, MOST)) }
+    pub(super) fn adaptive() -> Self {
+        Self { size: 1, adapts: true }
     }
 
     /// Always `size`.
     pub(super) fn fixed(size: u64) -> Self {
-        Self { size: size.max(1), most: None }
+        Self { size: size.max(1), adapts: false }
     }
 
-    pub(super) fn size(self) -> u64 {
-        self.size
+    /// How many permits the next take is of, under the limit in force: that may have changed since the last one.
+    pub(super) fn size(self, limit: u64) -> u64 {
+        self.size.min(if self.adapts { most(limit) } else { limit })
     }
 
     /// All permits of a take were spent `age` nanoseconds after it.
     pub(super) fn spent(&mut self, age: u64, ttl: u64) {
-        if let Some(most) = self.most
-            && age < ttl / QUICKLY
-        {
-            self.size = (2 * self.size).min(most);
+        if self.adapts && age < ttl / QUICKLY {
+            self.size = (2 * self.size).min(MOST);
         }
     }
 
@@ -57,7 +61,7 @@ impl Pace {
     }
 
     fn shrink(&mut self, size: u64) {
-        if self.most.is_some() {
+        if self.adapts {
             self.size = self.size.min(size).max(1);
         }
     }
@@ -69,31 +73,31 @@ mod tests {
 
     #[test]
     fn quick_takes_double_up_to_an_eighth_of_the_limit() {
-        let mut pace = Pace::adaptive(200);
-        let sizes: Vec<u64> = (0..7)
-            .map(|_| {
-                pace.spent(249, 1_000);
-                pace.size()
-            })
-            .collect();
-        assert_eq!(sizes, [2, 4, 8, 16, 25, 25, 25]);
-        pace.spent(250, 1_000);
-        assert_eq!(pace.size(), 25, "not quickly: as it was");
-        assert_eq!(Pace::adaptive(u64::MAX).most, Some(MOST));
-        assert_eq!(Pace::adaptive(1).most, Some(1));
+        let mut pace = Pace::adaptive();
+        let mut after = |age, limit| {
+            pace.spent(age, 1_000);
+            pace.size(limit)
+        };
+        assert_eq!([0; 7].map(|_| after(249, 200)), [2, 4, 8, 16, 25, 25, 25]);
+        assert_eq!(after(250, 10_000), 128, "not quickly: as it was");
+        assert_eq!(
+            [after(0, u64::MAX), after(0, u64::MAX), after(0, u64::MAX), after(0, u64::MAX)],
+            [256, 512, 1_024, MOST]
+        );
+        assert_eq!(after(0, 1), 1);
     }
 
     #[test]
     fn what_comes_back_shrinks_the_next_take() {
-        let mut pace = Pace { size: 64, most: Some(64) };
+        let mut pace = Pace { size: 64, adapts: true };
         pace.returned(64);
-        assert_eq!(pace.size(), 32);
+        assert_eq!(pace.size, 32);
         pace.returned(5);
-        assert_eq!(pace.size(), 5);
+        assert_eq!(pace.size, 5);
         pace.granted(3);
-        assert_eq!(pace.size(), 3);
+        assert_eq!(pace.size, 3);
         pace.granted(0);
-        assert_eq!(pace.size(), 1);
+        assert_eq!(pace.size, 1);
     }
 
     #[test]
@@ -102,7 +106,7 @@ mod tests {
         pace.spent(0, 1_000);
         pace.returned(0);
         pace.granted(0);
-        assert_eq!(pace.size(), 7);
-        assert_eq!(Pace::fixed(0).size(), 1);
+        assert_eq!([pace.size(100), pace.size(3)], [7, 3]);
+        assert_eq!(Pace::fixed(0).size(100), 1);
     }
 }

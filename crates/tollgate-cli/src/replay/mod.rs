@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
     let saved = args.restore.as_deref().map(Saved::open).transpose()?;
+    args.save.as_deref().map(state::judge).transpose()?;
     let gate = OnceCell::new();
     let counts = Counts::new(args.report.is_some());
     let mut course = Course::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
@@ -78,12 +79,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
     let overflows = gate.get().map(Gate::overflows).unwrap_or_default();
     let outcome = Outcome { counts: course.counts, read, limits: specs, overflows };
-    show(args, &outcome, &names)?;
+    // The state first: it counts whether or not anybody reads the result to its end.
+    let saved = save(args, gate.get(), &outcome);
+    let shown = show(args, &outcome, &names);
+    saved.and(shown)
+}
+
+/// Writes the state, if it was asked for and everything was read.
+fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(why) = &outcome.read.stopped {
         return Err(Failure::Usage(format!("stopped early: {why}")));
     }
     let Some(path) = &args.save else { return Ok(()) };
-    match (gate.get(), outcome.counts.time.span()) {
+    match (gate, outcome.counts.time.span()) {
         (Some(gate), Some((_, last))) => state::save(path, gate, last),
         _ => Err(Failure::Usage(format!(
             "no request was read, so there is nothing to save: {} is as it was",

@@ -41,6 +41,23 @@ impl Saved {
     }
 }
 
+/// Judges where the state is to be written, so that it is told before a long log is read.
+///
+/// # Errors
+///
+/// When it cannot be.
+pub(super) fn judge(path: &Path) -> Result<(), Failure> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return Err(Failure::Usage(
+            "--save writes a file, not standard output; one of this name is ./-".into(),
+        ));
+    }
+    let free = || if path.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { beside(path) };
+    let tried = free().and_then(|beside| private(&beside).and_then(|_| fs::remove_file(&beside)));
+    tried.map_err(Failure::writing(name))
+}
+
 /// Writes what the keys owe at `t_ns`: to a new file beside `path`, which then takes its name, so that whoever reads
 /// `path` finds the old state or the new one, whole.
 ///
