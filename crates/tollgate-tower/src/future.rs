@@ -127,10 +127,15 @@ where
                         *this.note = verdict.note;
                         one.admitted = Some(remembers);
                     }
-                    ready!(one.service.poll_ready(context))?;
+                    let ready = ready!(one.service.poll_ready(context));
                     let Some(one) = waiting.take() else { continue };
                     let Waiting { held, admitted, mut service, request, .. } = *one;
-                    *this.held = admitted.filter(|remembers| *remembers).map(|_| Box::new(held));
+                    let held = admitted.filter(|remembers| *remembers).map(|_| Box::new(held));
+                    if let Err(error) = ready {
+                        held.into_iter().for_each(|held| held.answered(None));
+                        return Poll::Ready(Err(error));
+                    }
+                    *this.held = held;
                     this.state.set(State::Serving { future: service.call(request) });
                 }
             }

@@ -2,8 +2,9 @@
 
 use http::{HeaderValue, Request};
 use tollgate::{ManualClock, Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, Grpc, KeyBy, Missing, Rule};
+use tollgate_tower::{Backend, ClientAddress, Grpc, KeyBy, Missing, OnError, RateLimitLayer, Reply, Rule};
 use tonic::Code;
+use tonic::transport::Channel;
 use tonic::transport::server::TcpConnectInfo;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -11,12 +12,8 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{by_header, of, one};
 
-#[tokio::test]
-async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
-    let client = ClientAddress::connection(|info: &TcpConnectInfo| Some(info.remote_addr()?.ip()));
-    let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(2)]).key(KeyBy::client(client));
-    let layer = one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap();
-
+/// A client of a tonic server behind this layer.
+async fn served(layer: RateLimitLayer<Grpc>) -> HealthClient<Channel> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_, health) = tonic_health::server::health_reporter();
@@ -24,9 +21,18 @@ async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
     tokio::spawn(
         tonic::transport::Server::builder().layer(layer).add_service(health).serve_with_incoming(incoming),
     );
-
     let endpoint = tonic::transport::Endpoint::new(format!("http://{address}")).unwrap();
-    let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+    HealthClient::new(endpoint.connect().await.unwrap())
+}
+
+fn by_connection() -> KeyBy {
+    KeyBy::client(ClientAddress::connection(|info: &TcpConnectInfo| Some(info.remote_addr()?.ip())))
+}
+
+#[tokio::test]
+async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
+    let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(2)]).key(by_connection());
+    let mut client = served(one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap()).await;
     for left in ["1", "0"] {
         let response = client.check(HealthCheckRequest::default()).await.unwrap();
         let said = response.metadata().get("ratelimit").unwrap().to_str().unwrap();
@@ -40,7 +46,32 @@ async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn many_requests_at_once_on_one_connection_are_admitted_exactly_the_limit() {
+    let layer = one(Rule::new("rpc", of(7)).key(by_connection())).answer(Grpc).build().unwrap();
+    let client = served(layer).await;
+    let call = |mut client: HealthClient<Channel>| async move {
+        client.check(HealthCheckRequest::default()).await.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    let calls: Vec<_> = (0..50).map(|_| tokio::spawn(call(client.clone()))).collect();
+    let mut admitted = 0;
+    for answered in calls {
+        match answered.await.unwrap() {
+            Code::Ok => admitted += 1,
+            code => assert_eq!(code, Code::ResourceExhausted),
+        }
+    }
+    assert_eq!(admitted, 7);
+}
+
+#[tokio::test]
 async fn every_reason_has_a_status_of_its_own() {
+    struct Broken;
+    impl Backend for Broken {
+        type Error = std::fmt::Error;
+        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, std::fmt::Error> {
+            Err(std::fmt::Error)
+        }
+    }
     async fn answer(rule: Rule) -> (HeaderValue, Option<HeaderValue>) {
         let inner = service_fn(|_: Request<()>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
@@ -59,4 +90,6 @@ async fn every_reason_has_a_status_of_its_own() {
     );
     let keyed = Rule::new("a", of(1)).key(by_header("k")).missing(Missing::Refuse);
     assert_eq!(answer(keyed).await, ("16".parse().unwrap(), Some("-1".parse().unwrap())));
+    let broken = Rule::remote("a", Broken, OnError::Refuse);
+    assert_eq!(answer(broken).await, ("14".parse().unwrap(), None));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Echo, TokioClock, TokioTimer, by_peer, of, one, request, send, status};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timestamp, TokenBucket};
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{RateLimitLayer, Rule, Style};
 use tower::{Layer, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
@@ -104,18 +104,21 @@ async fn a_client_that_disconnects_gives_its_place_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_request_gives_back_what_other_rules_took_when_its_client_goes() {
-    let layer = one(Rule::new("total", of(2)).key(by_peer()))
-        .rule(Rule::new("paced", [queue(1, 5)]).key(by_peer()))
-        .clock(TokioClock::new())
-        .timer(TokioTimer)
-        .build()
-        .unwrap();
-    let client = [("peer", "192.0.2.1")];
-    assert_eq!(status(&layer, "/", &client).await, 200);
-    let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
-    assert!(gone.is_err());
-    assert_eq!(status(&layer, "/", &client).await, 200, "the second of two");
-    assert_eq!(status(&layer, "/", &client).await, 429);
+    let total = || Rule::new("total", of(2)).key(by_peer());
+    let paced = || Rule::new("paced", [queue(1, 5)]).key(by_peer());
+    for is_last in [true, false] {
+        for styles in [&[][..], &[Style::Ietf]] {
+            let (first, last) = if is_last { (total(), paced()) } else { (paced(), total()) };
+            let layer = one(first).rule(last).headers(styles.iter().copied());
+            let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+            let client = [("peer", "192.0.2.1")];
+            assert_eq!(status(&layer, "/", &client).await, 200);
+            let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
+            assert!(gone.is_err());
+            assert_eq!(status(&layer, "/", &client).await, 200, "the second of two");
+            assert_eq!(status(&layer, "/", &client).await, 429);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,12 @@
 //! Charging only what is answered in a certain way.
 
 use std::convert::Infallible;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use tollgate_tower::{RateLimitLayer, Rule};
-use tower::{Layer, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{by_header, by_peer, header, of, one, request, send, status};
 
@@ -66,4 +67,38 @@ async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged(
         assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
     }
     assert_eq!(status(&layer, "/login", &WORKS).await, 429);
+}
+
+#[tokio::test]
+async fn a_service_that_never_becomes_ready_answers_nothing_and_its_request_is_given_back() {
+    #[derive(Clone)]
+    struct Closed;
+    impl Service<Request<String>> for Closed {
+        type Response = Response<String>;
+        type Error = &'static str;
+        type Future = std::future::Ready<Result<Response<String>, &'static str>>;
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+            Poll::Ready(Err("closed"))
+        }
+        fn call(&mut self, _: Request<String>) -> Self::Future {
+            unreachable!("it is never ready")
+        }
+    }
+    let layer = failed_logins();
+    for _ in 0..5 {
+        // As a server calls that asked another clone whether it is ready.
+        assert_eq!(layer.layer(Closed).call(request("/login", &FAILS)).await.unwrap_err(), "closed");
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+}
+
+#[tokio::test]
+async fn without_headers_too_what_is_not_charged_is_given_back() {
+    let by_response = Rule::new("logins", of(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    let layer = one(Rule::new("all", of(9))).rule(by_response).headers([]).build().unwrap();
+    for expected in [200, 200, 200] {
+        assert_eq!(status(&layer, "/login", &WORKS).await, expected);
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+    assert_eq!(status(&layer, "/login", &FAILS).await, 429);
 }

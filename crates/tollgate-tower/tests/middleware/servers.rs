@@ -18,10 +18,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Rate};
-use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule};
+use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule, Style};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::support::{Echo, Http, axum_peer, by_peer, of, one, request, serve};
+use crate::support::{
+    Echo, Http, Strict, TokioClock, TokioTimer, axum_peer, by_peer, of, one, request, serve, statuses,
+};
 
 #[tokio::test]
 async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
@@ -122,13 +124,66 @@ async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
 }
 
 #[tokio::test]
-async fn a_tower_stack_keeps_its_types_and_its_backpressure() {
+async fn a_tower_stack_keeps_its_types() {
     let layer = one(Rule::new("api", of(1))).build().unwrap();
     let stack: Limited<Echo> = ServiceBuilder::new().layer(layer).service(Echo);
-    let mut clone = stack.clone();
-    let response: Response<String> = clone.ready().await.unwrap().call(request("/", &[])).await.unwrap();
+    let response: Response<String> = stack.clone().oneshot(request("/", &[])).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(stack.oneshot(request("/", &[])).await.unwrap().status(), 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_that_said_it_is_ready_is_the_one_that_is_called() {
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    for (rule, expected) in [
+        (Rule::new("at-once", of(3)), [200, 200, 200, 429]),
+        (Rule::new("waits", [queue]), [200, 200, 200, 200]),
+        (Rule::new("remembered", of(3)).charge_if(|_, _| true), [200, 200, 200, 429]),
+    ] {
+        let mut service =
+            one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap().layer(Strict::default());
+        for expected in expected {
+            let response = service.ready().await.unwrap().call(request("/", &[])).await.unwrap();
+            assert_eq!(response.status(), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_closure_that_panics_takes_nothing_along_and_stops_nobody() {
+    let key = KeyBy::request(|head, key| {
+        assert_ne!(head.path(), "/boom");
+        key.push("all");
+    });
+    for styles in [&[][..], &[Style::Ietf]] {
+        let layer = one(Rule::new("first", of(2)))
+            .rule(Rule::new("second", of(2)).key(key.clone()))
+            .headers(styles.iter().copied())
+            .build()
+            .unwrap();
+        for _ in 0..3 {
+            let service = layer.layer(Echo);
+            let boom = tokio::spawn(async move { service.oneshot(request("/boom", &[])).await });
+            assert!(boom.await.unwrap_err().is_panic());
+        }
+        assert_eq!(statuses(&layer, 3, &[]).await, [200, 200, 429], "{styles:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_panics_was_served_and_stays_charged() {
+    let broken = service_fn(|request: Request<String>| async move {
+        assert!(request.uri().path().is_empty(), "broken");
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    for rule in [Rule::new("api", of(2)), Rule::new("api", of(2)).charge_if(|_, _| false)] {
+        let layer = one(rule).build().unwrap();
+        for _ in 0..2 {
+            let service = layer.layer(broken);
+            assert!(tokio::spawn(service.oneshot(request("/", &[]))).await.unwrap_err().is_panic());
+        }
+        assert_eq!(statuses(&layer, 1, &[]).await, [429]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,6 +41,34 @@ impl Service<Request<String>> for Echo {
     }
 }
 
+/// Holds to tower's contract: it panics when it is called without having said that it is ready, and a clone of it has not.
+#[derive(Debug, Default)]
+pub(crate) struct Strict {
+    is_ready: bool,
+}
+
+impl Clone for Strict {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Service<Request<String>> for Strict {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<String>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.is_ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_ready), "called without being ready");
+        Echo.call(request)
+    }
+}
+
 /// Token buckets that hold `burst` and get one token back in an hour.
 pub(crate) fn of(burst: u64) -> [TokenBucket; 1] {
     [TokenBucket::new(Rate::per_hour(1)).burst(burst)]
