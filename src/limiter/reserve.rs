@@ -152,9 +152,8 @@ impl<'l, L: Books> Reservation<'l, L> {
     /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
     /// let _now = limiter.reserve_n("alice", 4, Duration::MAX)?;
     /// let first = limiter.reserve_n("alice", 3, Duration::MAX)?; // in 300 ms
-    /// let second = limiter.reserve("alice", Duration::MAX)?; // in 400 ms
+    /// let _second = limiter.reserve("alice", Duration::MAX)?; // in 400 ms
     /// assert_eq!(first.cancel(), 2); // the third unit is what the second's departure rests on
-    /// assert_eq!(second.cancel(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cancel(self) -> u64 {
