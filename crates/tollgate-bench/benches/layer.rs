@@ -1,18 +1,22 @@
 //! What does a rate limiting layer add to a request that is admitted? The inner service answers at once; the difference
 //! to `bare` is the layer's.
 //!
-//!     cargo bench -p tollgate-bench --bench layer
+//!     cargo bench -p tollgate-bench --bench layer               # nanoseconds, the middle of so many rounds
+//!     cargo bench -p tollgate-bench --bench layer -- NAME       # one service alone, for a profiler
+//!
+//! The services take turns, batch by batch, so that what else the machine does falls on all of them: one after the other, as
+//! criterion has it, the neighbours move them by tens of nanoseconds.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use tollgate::{Rate, TokenBucket};
 use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Rule};
 use tower::{Layer, Service};
@@ -21,6 +25,12 @@ use tower_governor::governor::GovernorConfigBuilder;
 
 /// More than the bench sends.
 const RATE: u64 = 100_000_000;
+
+/// Requests of a batch, so few that they stay in the cache.
+const BATCH: usize = 100;
+
+/// Batches of each service.
+const ROUNDS: usize = 5_000;
 
 #[derive(Clone, Copy)]
 struct Hello;
@@ -44,21 +54,22 @@ fn request() -> Request<Body> {
     Request::builder().uri("/").extension(ConnectInfo(client)).body(Body::empty()).unwrap()
 }
 
-fn serve<S: Service<Request<Body>>>(service: &mut S, request: Request<Body>) -> bool {
-    let mut future = std::pin::pin!(service.call(request));
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+/// Serves a batch of requests, and says how long that took without making them.
+type Batch = Box<dyn FnMut() -> Duration>;
+
+fn batch<S: Service<Request<Body>> + 'static>(mut service: S) -> Batch {
+    Box::new(move || {
+        let requests: Vec<_> = std::iter::repeat_with(request).take(BATCH).collect();
+        let begun = Instant::now();
+        for request in requests {
+            let mut future = std::pin::pin!(service.call(request));
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        }
+        begun.elapsed()
+    })
 }
 
-fn layers(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("an admitted request");
-    macro_rules! bench {
-        ($name:literal, $service:expr) => {{
-            let mut service = $service;
-            group.bench_function($name, |bencher| {
-                bencher.iter_batched(request, |request| serve(&mut service, request), BatchSize::SmallInput);
-            });
-        }};
-    }
+fn services() -> Vec<(&'static str, Batch)> {
     let tollgate = || {
         let client = ClientAddress::connection(|client: &ConnectInfo<SocketAddr>| Some(client.0.ip()));
         let rule = Rule::new("default", [TokenBucket::new(Rate::per_second(RATE))]);
@@ -66,19 +77,36 @@ fn layers(criterion: &mut Criterion) {
     };
     let mut governor = GovernorConfigBuilder::default();
     governor.per_nanosecond(1_000_000_000 / RATE).burst_size(u32::try_from(RATE).unwrap());
-    bench!("bare", Hello);
-    bench!("tollgate, no headers", tollgate().headers([]).build().unwrap().layer(Hello));
-    bench!("tollgate, RateLimit and RateLimit-Policy", tollgate().build().unwrap().layer(Hello));
-    bench!(
-        "tower_governor, no headers",
-        GovernorLayer::<_, _, Body>::new(Arc::new(governor.finish().unwrap())).layer(Hello)
-    );
-    let mut governor = governor.use_headers();
-    bench!(
-        "tower_governor, x-ratelimit-*",
-        GovernorLayer::<_, _, Body>::new(Arc::new(governor.finish().unwrap())).layer(Hello)
-    );
+    let no_headers = Arc::new(governor.finish().unwrap());
+    let headers = Arc::new(governor.use_headers().finish().unwrap());
+    vec![
+        ("bare", batch(Hello)),
+        ("tollgate, no headers", batch(tollgate().headers([]).build().unwrap().layer(Hello))),
+        ("tower_governor, no headers", batch(GovernorLayer::<_, _, Body>::new(no_headers).layer(Hello))),
+        ("tollgate, RateLimit and RateLimit-Policy", batch(tollgate().build().unwrap().layer(Hello))),
+        ("tower_governor, x-ratelimit-*", batch(GovernorLayer::<_, _, Body>::new(headers).layer(Hello))),
+    ]
 }
 
-criterion_group!(benches, layers);
-criterion_main!(benches);
+fn main() {
+    // cargo itself adds `--bench`.
+    let chosen = std::env::args().skip(1).find(|word| word != "--bench");
+    let mut services = services();
+    if let Some(chosen) = &chosen {
+        services.retain(|(name, _)| name == chosen);
+    }
+    let mut nanos = vec![Vec::with_capacity(ROUNDS); services.len()];
+    for round in 0..ROUNDS {
+        for turn in 0..services.len() {
+            let turn = (round + turn) % services.len();
+            nanos[turn].push(services[turn].1().as_nanos() as f64 / BATCH as f64);
+        }
+    }
+    println!("{:<42} {:>8} {:>12}", "ns a request, middle of the rounds", "in all", "above bare");
+    let mut bare = None;
+    for ((name, _), nanos) in services.iter().zip(&mut nanos) {
+        nanos.sort_by(f64::total_cmp);
+        let middle = nanos[ROUNDS / 2];
+        println!("{name:<42} {middle:>8.1} {:>12.1}", middle - *bare.get_or_insert(middle));
+    }
+}

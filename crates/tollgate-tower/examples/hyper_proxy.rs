@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use http::header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -52,6 +52,8 @@ async fn forward(
         return Ok(status(StatusCode::BAD_REQUEST));
     };
     *request.uri_mut() = uri;
+    // Each side of a proxy speaks its own version: else a client would be answered in the one of the server behind.
+    *request.version_mut() = Version::HTTP_11;
     OF_ONE_HOP.iter().for_each(|name| drop(request.headers_mut().remove(name)));
     request.headers_mut().remove(HOST);
     // Whoever is behind us may trust this line, because nothing of what the client wrote is passed on.
@@ -60,6 +62,7 @@ async fn forward(
     }
     Ok(match client.request(request).await {
         Ok(mut response) => {
+            *response.version_mut() = Version::HTTP_11;
             OF_ONE_HOP.iter().for_each(|name| drop(response.headers_mut().remove(name)));
             response.map(BodyExt::boxed)
         }

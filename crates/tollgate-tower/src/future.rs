@@ -100,6 +100,10 @@ where
                         .take()
                         .expect("a future is not polled after it is done")));
                 }
+                // Nothing to be added: the response goes where it is wanted, and is not moved once more.
+                Step::Serving { future } if this.held.is_none() && this.note.is_empty() => {
+                    return future.poll(context);
+                }
                 Step::Serving { future } => {
                     let mut answer = future.poll(context);
                     if let Poll::Ready(result) = &mut answer {

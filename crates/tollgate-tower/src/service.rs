@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Course, Rules};
+use crate::decide::{Rules, Verdict};
 use crate::future::ResponseFuture;
 use crate::{Head, Respond};
 
@@ -57,15 +57,16 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        let mut verdict = Verdict::default();
         // Each way takes the request along: where one left it to be dropped here, the others would copy it once more.
-        match self.rules.decide(Head::of(&request)) {
-            Course::Serve(note) => ResponseFuture::serving(self.inner.call(request), note),
-            Course::Refuse(denial, note) => {
-                let response = self.rules.refuse(Head::of(&request), &denial, note, &self.answer);
+        match (self.rules.decide(Head::of(&request), &mut verdict), &verdict.denial) {
+            (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.note),
+            (None, Some(denial)) => {
+                let response = self.rules.refuse(Head::of(&request), denial, verdict.note, &self.answer);
                 drop(request);
                 ResponseFuture::refused(response)
             }
-            Course::Hold(held) => {
+            (Some(held), _) => {
                 ResponseFuture::waiting(held, self.inner.clone(), self.answer.clone(), request)
             }
         }

@@ -93,7 +93,8 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     /// Whether anybody listens to decisions.
-    fn listen(&self) -> bool {
+    #[inline]
+    pub(crate) fn listen(&self) -> bool {
         cfg!(any(feature = "metrics", feature = "tracing"))
             || self.on_decision.is_some()
             || self.on_limited.is_some()

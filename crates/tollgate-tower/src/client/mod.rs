@@ -164,6 +164,7 @@ impl ClientAddress {
     ///
     /// **Cost.** Allocates nothing. Reads as many entries of the header as there are trusted proxies, and one more.
     #[must_use]
+    #[inline]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
         let peer = (self.peer)(head.extensions());
         match (peer, &self.proxies) {

@@ -11,7 +11,7 @@ pub(crate) use held::Held;
 use held::Question;
 pub(crate) use ruling::{Denial, Tale, Verdict};
 
-use crate::headers::{Note, Styles};
+use crate::headers::Styles;
 use crate::rule::{Ask, Compiled, SharedClock, Source};
 use crate::told::Hooks;
 use crate::{Head, KeyBuf};
@@ -33,27 +33,17 @@ pub(crate) struct Rules {
     pub(crate) may_hold: bool,
 }
 
-/// How a request goes on.
-pub(crate) enum Course {
-    Serve(Note),
-    Refuse(Box<Denial>, Note),
-    /// It has to wait, or to be remembered.
-    Hold(Held),
-}
-
 impl Rules {
-    /// Decides a request, and tells it where it is decided at once.
-    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>) -> Course {
-        let mut verdict = Verdict::default();
-        if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, &mut verdict) {
+    /// Decides a request, and tells it where it is decided at once; what has to wait, or to be remembered, is held.
+    // The verdict stays where the caller has it: whatever is moved that was just written is waited for.
+    #[inline]
+    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>, verdict: &mut Verdict) -> Option<Held> {
+        if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, verdict) {
             let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
-            return Course::Hold(Held::new(Arc::clone(self), questions));
+            return Some(Held::new(Arc::clone(self), questions));
         }
-        self.tell(head, &verdict);
-        match verdict.denial {
-            None => Course::Serve(verdict.note),
-            Some(denial) => Course::Refuse(denial, verdict.note),
-        }
+        self.tell(head, verdict);
+        None
     }
 
     /// `false`: that is not possible, and what the request was charged is given back.

@@ -26,7 +26,7 @@ pub(super) struct Ruling<'l, 'v> {
 /// What was decided, apart from the limits that decided it.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// In the order in which they were said. A rule whose backend failed may say two things.
+    /// In the order in which they were said, if anybody listens. A rule whose backend failed may say two things.
     pub(crate) tales: SmallVec<[Tale; MOST_RULES]>,
     pub(crate) note: Note,
     /// `None`: admitted.
@@ -127,10 +127,23 @@ impl<'l, 'v> Ruling<'l, 'v> {
         if !is_allowed {
             return self.refuse(rule, limits, asked, decision.into());
         }
-        let shadow = self.rules.rules[rule].shadow;
         self.tell(rule, Told::Allowed, asked.cost);
-        self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision.into()) });
+        if self.outlives(rule) {
+            let shadow = self.rules.rules[rule].shadow;
+            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision.into()) });
+        }
         true
+    }
+
+    /// Whether anybody may give back, or show, what this rule has just charged. If not, its decision need not be kept.
+    #[inline]
+    fn outlives(&self, rule: usize) -> bool {
+        let rules = self.rules;
+        let is_last = rule + 1 == rules.rules.len();
+        !rules.styles.is_empty()
+            || !is_last
+            || self.departure.is_some()
+            || rules.rules[rule].charge_if.is_some()
     }
 
     #[inline(never)]
@@ -209,7 +222,9 @@ impl<'l, 'v> Ruling<'l, 'v> {
     }
 
     fn tell(&mut self, rule: usize, told: Told, cost: u64) {
-        self.verdict.tales.push(Tale { rule, told, cost });
+        if self.rules.hooks.listen() {
+            self.verdict.tales.push(Tale { rule, told, cost });
+        }
     }
 
     fn deny(

@@ -84,15 +84,14 @@ impl Note {
         Self { styles, tightest, ietf, policy }
     }
 
-    /// Puts the note into a response's headers, but for those that are there already.
+    /// Whether it says nothing.
     #[inline]
-    pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
-        if !self.styles.is_empty() {
-            self.write_all(headers);
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.styles.is_empty()
     }
 
-    fn write_all(&mut self, headers: &mut HeaderMap) {
+    /// Puts the note into a response's headers, but for those that are there already.
+    pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
         if let Some(ietf) = self.ietf.take() {
             // Values of ours belong to no policy of theirs, nor ours to values of theirs.
             let announced = match self.policy.take() {
