@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{
     Algorithm, Count, Error, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
@@ -184,6 +184,27 @@ fn fails_closed<A: Algorithm + fmt::Display>(quota: A) {
         assert!(!limit.check(u64::MAX), "{quota} at the end, after {now}");
         assert!(limit.wait(u64::MAX, 1) > Some(0), "{quota} at the end, after {now}");
     }
+}
+
+/// The slow tier's bucket takes eleven years to refill, and the other's rate is counted in grains: each keeps its own.
+#[test]
+fn a_deep_slow_tier_fits_beside_a_fast_one() {
+    const BURST: u64 = 100_000;
+    let clock = ManualClock::new();
+    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(999_999_937)).burst(1_000))
+        .tier(TokenBucket::new(Rate::per_hour(1)).burst(BURST))
+        .tier_by(|&key: &u64| usize::from(key == 1))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    assert!(limiter.check_n(&0, 1_000).is_allowed() && !limiter.check(&0).is_allowed());
+    assert!(limiter.check_n(&1, BURST).is_allowed() && !limiter.check(&1).is_allowed());
+    // Not more than a grain early, and late by a thousand-millionth at the most.
+    clock.set(Timestamp::from_nanos(HOUR - 2));
+    assert!(!limiter.check(&1).is_allowed());
+    clock.set(Timestamp::from_nanos(HOUR + HOUR / 1_000_000_000 + 1));
+    assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
+    assert!(limiter.check_n(&0, 1_000).is_allowed());
 }
 
 /// V6.1 (governor #11, Bucket4j #20, throttlecrab: a hint of one second)

@@ -111,7 +111,7 @@ const Q: Key = 6;
 const NOW: u8 = 10;
 
 /// The word of a claim, not yet committed, is the same as that of a slot that was held two owners ago: so a refund lowers
-/// it. `docs/correctness.md` knows of this, but thinks that it takes a second refund.
+/// it. `docs/correctness.md` says why it stays so.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 
 /// A charge that saw a word which was parted twice, and was stopped until the bucket was split again and the key had moved
