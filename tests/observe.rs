@@ -1,5 +1,7 @@
 //! Who is told of decisions, and how often.
 
+mod quotas;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -215,24 +217,28 @@ fn asking_for_a_turn_where_there_are_none_is_no_decision() {
 
 #[test]
 fn an_observer_sees_what_the_caller_is_told() {
-    let seen = Arc::new(Mutex::new(String::new()));
-    let [first, second, third] = [(); 3].map(|()| seen.clone());
-    let keyed = Limiter::<u64>::builder(THREE)
-        .on_decision(move |decision| *first.lock().unwrap() = format!("{decision:?}"));
-    let global = GlobalLimiter::builder(THREE)
-        .on_decision(move |decision| *second.lock().unwrap() = format!("{decision:?}"));
-    let several = MultiLimiter::<u64>::builder([THREE, THREE.burst(5)])
-        .on_decision(move |decision| *third.lock().unwrap() = format!("{decision:?}"));
-    let keyed = keyed.clock(ManualClock::new()).build().unwrap();
-    let global = global.clock(ManualClock::new()).build().unwrap();
-    let several = several.clock(ManualClock::new()).build().unwrap();
-    for cost in [2, 2, 9, 1] {
-        let decision = keyed.check_n(&1, cost);
-        assert_eq!(format!("{decision:?}"), *seen.lock().unwrap());
-        let decision = global.check_n(cost);
-        assert_eq!(format!("{decision:?}"), *seen.lock().unwrap());
-        let decision = several.check_n(&1, cost);
-        assert_eq!(format!("{decision:?}"), *seen.lock().unwrap());
+    for (quota, larger) in quotas::every(Rate::per_hour(3)).into_iter().zip(quotas::every(Rate::per_hour(5)))
+    {
+        let seen = Arc::new(Mutex::new(String::new()));
+        let [first, second, third] = [(); 3].map(|()| seen.clone());
+        let keyed = Limiter::<u64, Quota>::builder(quota)
+            .on_decision(move |decision| *first.lock().unwrap() = format!("{decision:?}"));
+        let global = GlobalLimiter::builder(quota)
+            .on_decision(move |decision| *second.lock().unwrap() = format!("{decision:?}"));
+        let several = MultiLimiter::<u64>::builder([quota, larger])
+            .on_decision(move |decision| *third.lock().unwrap() = format!("{decision:?}"));
+        let keyed = keyed.clock(ManualClock::new()).build().unwrap();
+        let global = global.clock(ManualClock::new()).build().unwrap();
+        let several = several.clock(ManualClock::new()).build().unwrap();
+        let told = || std::mem::take(&mut *seen.lock().unwrap());
+        for cost in [2, 2, 9, 1] {
+            let decision = keyed.check_n(&1, cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+            let decision = global.check_n(cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+            let decision = several.check_n(&1, cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+        }
     }
 }
 

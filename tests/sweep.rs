@@ -212,6 +212,26 @@ fn several_limits_shrink_together() {
 }
 
 #[test]
+fn several_limits_are_swept_one_after_the_other() {
+    let clock = ManualClock::new();
+    // The log between them has nothing to give back.
+    let rate = Rate::per_hour(10);
+    let quotas: [Quota; 3] =
+        [TokenBucket::new(rate).into(), SlidingLog::new(rate).into(), TokenBucket::new(rate).into()];
+    let limiter = MultiLimiter::<Nth>::builder(quotas).max_keys(20_000).clock(clock.clone()).build().unwrap();
+    let quiet = limiter.memory();
+    assert!((0..15_000).all(|key| limiter.check(&Nth(key)).is_allowed()));
+    let buckets = (limiter.memory() - quiet) / 256;
+    clock.advance(Duration::from_secs(2 * 3_600));
+    assert!((0..50).all(|key| limiter.check_n(&Nth(key), 7).is_allowed()));
+    let calls = 1 + std::iter::repeat_with(|| limiter.sweep(50)).take_while(|has_ended| !has_ended).count();
+    assert!(calls > buckets / 50, "{calls} calls for {buckets} buckets");
+    assert_eq!(limiter.memory(), quiet);
+    assert!((0..50).all(|key| limiter.peek_n_at(&Nth(key), 0, limiter.now()).remaining() == 3));
+    assert!(!limiter.sweep(1), "and begins again");
+}
+
+#[test]
 fn a_log_and_a_small_table_have_nothing_to_give_back() {
     let (log, _) = limiter(SlidingLog::new(Rate::per_hour(LIMIT)).into());
     let small = Limiter::<Nth, Quota>::builder(TokenBucket::new(Rate::per_hour(LIMIT)).into());

@@ -141,6 +141,18 @@ fn no_limit_breaks_under_stress() {
     assert!(run.out.lines().all(|line| line.chars().count() <= 80), "{}", run.out);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn more_threads_than_the_system_starts_are_an_error() {
+    // Less address space than their stacks take.
+    let shell =
+        format!("ulimit -v 1000000; exec {} stress --keys 1 --threads 4000", env!("CARGO_BIN_EXE_tollgate"));
+    let done = std::process::Command::new("sh").args(["-c", &shell]).output().expect("there is a shell");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("tollgate: --threads: the system does not start 4000: "), "{said}");
+}
+
 #[test]
 fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
     // So slow that whatever is forgiven shows.

@@ -64,7 +64,7 @@ pub(crate) struct Args {
 
     /// Keys that may owe something at once [default: 1048576, for a sliding log as many as fit 1 GiB]
     ///
-    /// The table does not grow. If more keys owe something at once, a warning says so and how often it
+    /// The table grows no further. If more keys owe something at once, a warning says so and how often it
     /// mattered; otherwise the outcome is that of unlimited memory.
     #[arg(long, value_name = "N")]
     max_keys: Option<usize>,

@@ -1,7 +1,8 @@
 //! Many threads on one limiter.
 
-use std::sync::Barrier;
-use std::thread;
+use std::io;
+use std::sync::{Barrier, RwLock};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -9,7 +10,9 @@ use tollgate::{Clock, Lease, Limiter, Quota, Stats, TscClock};
 
 use super::bound::Stretch;
 use super::footprint::{Footprint, resident};
+use crate::failure::Failure;
 use crate::progress::work_bar;
+use crate::spec::{Spec, refusal};
 
 /// One call in so many is timed: reading a clock costs more than a call.
 pub(super) const SAMPLED: usize = 64;
@@ -22,7 +25,7 @@ const DIGITS: u8 = 3;
 
 /// What to do.
 pub(super) struct Plan {
-    pub(super) quota: Quota,
+    pub(super) limit: Spec,
     pub(super) threads: usize,
     /// Keys that are drawn and counted.
     pub(super) keys: u32,
@@ -97,28 +100,43 @@ pub(super) struct Hammered {
 ///
 /// # Errors
 ///
-/// When the engine does not accept the quota, or there is not enough memory.
-pub(super) fn hammer(plan: &Plan) -> Result<Hammered, tollgate::Error> {
+/// When the engine does not accept the limit, or there is not enough memory for it; when the system does not start so many
+/// threads.
+pub(super) fn hammer(plan: &Plan) -> Result<Hammered, Failure> {
+    let refused = |error| Failure::Usage(refusal(plan.limit, &error));
     let clock = TscClock::new();
-    let builder = Limiter::<u64, Quota>::builder(plan.quota)
+    let builder = Limiter::<u64, Quota>::builder(plan.limit.quota())
         .max_keys(plan.room)
         .memory_budget(usize::MAX)
         .clock(clock.clone());
-    let (most, before) = (builder.memory()? as u64, resident());
-    let limiter = builder.build()?;
+    let (most, before) = (builder.memory().map_err(refused)? as u64, resident());
+    let limiter = builder.build().map_err(refused)?;
     let ready = Barrier::new(plan.threads + 1);
     let (zero, start) = (limiter.now(), Instant::now());
+    // Held shut until all threads are there: if there is one too few, the others find it open to nobody, and end.
+    let gate = RwLock::new(false);
     let workers = thread::scope(|scope| {
-        let (limiter, ready) = (&limiter, &ready);
-        let workers: Vec<_> =
-            (0..plan.threads).map(|number| scope.spawn(move || work(plan, limiter, number, ready))).collect();
+        let (limiter, ready, gate) = (&limiter, &ready, &gate);
+        let mut is_open = gate.write().expect("nobody holds it yet");
+        let hired = |number| {
+            let all_are_there = move || gate.read().is_ok_and(|is_open| *is_open);
+            let body = move || all_are_there().then(|| work(plan, limiter, number, ready));
+            thread::Builder::new().spawn_scoped(scope, body)
+        };
+        let started: io::Result<Vec<_>> = (0..plan.threads).map(hired).collect();
+        *is_open = started.is_ok();
+        drop(is_open);
+        let workers = started.map_err(|error| {
+            Failure::Usage(format!("--threads: the system does not start {}: {error}", plan.threads))
+        })?;
         ready.wait();
         match plan.way {
             Way::Growing => follow(|| limiter.stats().inserted, plan.keys),
             _ => watch(plan.time),
         }
-        workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect::<Vec<_>>()
-    });
+        let joined = |worker: ScopedJoinHandle<'_, _>| worker.join().expect("a worker does not panic");
+        Ok::<Vec<Worker>, Failure>(workers.into_iter().filter_map(joined).collect())
+    })?;
     let (elapsed, end) = (start.elapsed(), limiter.now());
     let limiter_elapsed = Duration::from_nanos(end.as_nanos() - zero.as_nanos());
     let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::columns::{Columns, Side, plain};
 use crate::failure::Failure;
 use crate::report::figures::{counted, grouped, percent};
-use crate::spec::{Spec, refusal};
+use crate::spec::Spec;
 use bound::{bound, capacity, recovery};
 use footprint::Footprint;
 use hammer::{Flood, GROUPS, Hammered, Plan, SAMPLED, STRANGERS, Way, hammer};
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let (keys, room, strangers) = args.population();
     let plan = Plan {
-        quota: args.limit.quota(),
+        limit: args.limit,
         threads,
         keys,
         room,
@@ -190,7 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         way: args.way(),
         draws: if args.grow { Vec::new() } else { draws::draw(keys, args.skew, 1) },
     };
-    let hammered = hammer(&plan).map_err(|error| Failure::Usage(refusal(args.limit, &error)))?;
+    let hammered = hammer(&plan)?;
     let footprint = args.flood.then_some(hammered.footprint);
     let verdict = Verdict::new(bound(args.limit, hammered.stretch), &hammered.admitted, footprint);
     let outcome = Outcome { args, threads, hammered: &hammered, verdict: &verdict };
