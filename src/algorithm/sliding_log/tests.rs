@@ -1,3 +1,5 @@
+//! The log: what stalled proposals do to others, for how long its word counts, and what is written down of it.
+
 use std::time::Duration;
 
 use super::*;
