@@ -59,11 +59,11 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ) -> MultiDecision<'l> {
         // Before anything is read: each limit's line is in another table.
         self.limits.iter().for_each(|limit| limit.table.view(name).prefetch_all());
-        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
         // Asked ahead: what looks at the decision once it is made has it written to memory first.
         if self.observer.is_somebody() {
-            return self.charge_and_tell(decision, time);
+            return self.charge_and_tell(version, name, cost, now, time);
         }
+        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
         if !self.charge_by(&mut decision, time) {
             self.charge_by_later(&mut decision, time);
         }
@@ -74,9 +74,13 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline(never)]
     fn charge_and_tell<'l>(
         &'l self,
-        mut decision: MultiDecision<'l>,
+        version: &'l Version<AnyRule>,
+        name: u64,
+        cost: u64,
+        now: Timestamp,
         time: &impl Fn() -> Timestamp,
     ) -> MultiDecision<'l> {
+        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
         if !self.charge_by(&mut decision, time) {
             self.charge_by_later(&mut decision, time);
         }
