@@ -202,6 +202,12 @@ macro_rules! for_rule {
 pub(crate) use for_rule;
 
 impl AnyRule {
+    /// Whether it decides in so few instructions that a check of several limits writes them out for each. No change of the
+    /// quota changes that, since none changes the algorithm.
+    pub(crate) fn is_brief(&self) -> bool {
+        matches!(self, Self::Gcra(_) | Self::Fixed(_))
+    }
+
     /// How finely the rule counts.
     pub(crate) fn resolution(&self) -> Resolution {
         let (grains, ceiling, granule) = match self {

@@ -87,6 +87,13 @@ impl<R: Numbers> Version<R> {
         self.all().find_map(|compiled| compiled.rule.term())
     }
 
+    /// Whether a request of this cost can be charged to all of them.
+    #[inline]
+    pub(super) fn has_room_for(&self, cost: u64) -> bool {
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        cost == 1 || cost > 0 && self.all().all(|compiled| cost <= compiled.rule.limit())
+    }
+
     /// All tiers, the default first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Compiled<R>> {
         std::iter::once(&self.default).chain(&self.tiers)

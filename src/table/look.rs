@@ -10,6 +10,7 @@ use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// What the slot at a key's home tells of a request.
+#[derive(Clone, Copy)]
 pub(crate) struct Glance<'a> {
     /// What the key owes: after the request if it is admitted, as it stands if not.
     pub(crate) payload: u64,

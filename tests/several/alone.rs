@@ -1,20 +1,22 @@
-//! Several limits decide as the same limits do one by one, when nobody interferes.
+//! Several limits decide as the same limits do one by one, when nobody interferes; and the same with an observer as without.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Count, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Outcome, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Count, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Outcome,
+    Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 type Alone = Limiter<u64, Quota, ManualClock>;
 
-fn quota() -> impl Strategy<Value = Quota> {
+/// Of these of the algorithms: the first four are those that a check decides at a glance.
+fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
     let rate = (1..12_u64, prop::sample::select(vec![1_u64, 7, 1_000, 60_000]))
         .prop_map(|(count, millis)| Rate::new(count, Duration::from_millis(millis)));
     let count = prop::sample::select(vec![Count::Allowed, Count::All]);
-    (rate, count, 0..7, 1..20_u64).prop_map(|(rate, count, algorithm, burst)| match algorithm {
+    (rate, count, algorithms, 1..20_u64).prop_map(|(rate, count, algorithm, burst)| match algorithm {
         0 => TokenBucket::new(rate).burst(burst).into(),
         1 => LeakyBucket::meter(rate).into(),
         2 => LeakyBucket::queue(rate).into(),
@@ -73,7 +75,7 @@ proptest! {
 
     #[test]
     fn all_or_nothing_is_what_the_limits_say_one_by_one(
-        quotas in prop::collection::vec(quota(), 1..=8),
+        quotas in prop::collection::vec(quota(0..7), 1..=8),
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let clock = ManualClock::new();
@@ -102,6 +104,37 @@ proptest! {
             prop_assert_eq!(ours, one_by_one(&alone, key, cost, &mut units, give_back));
             prop_assert_eq!(back, units.unwrap_or(0));
             prop_assert!(delay.is_zero() || ours.0 == Outcome::Allowed);
+        }
+    }
+
+    /// An observer has every check take the long way; without one, up to three buckets and windows take the short one.
+    #[test]
+    fn several_limits_decide_the_same_whether_anybody_observes(
+        quotas in prop::collection::vec((quota(0..4), quota(0..4)), 1..=4),
+        steps in prop::collection::vec(step(), 1..80),
+        change in 0..80_usize,
+    ) {
+        let clock = ManualClock::new();
+        let (quotas, later): (Vec<_>, Vec<_>) = quotas.into_iter().unzip();
+        let builder = || MultiLimiter::<u64>::builder(quotas.clone()).clock(clock.clone()).max_keys(100);
+        let (Ok(alone), Ok(observed)) = (builder().build(), builder().on_decision(|_| ()).build()) else {
+            return Ok(());
+        };
+        for (at, (key, cost, pause, give_back)) in steps.into_iter().enumerate() {
+            if at == change {
+                let [changed, too] = [&alone, &observed].map(|all| all.reconfigure(later.clone(), Inherit::AsIs));
+                prop_assert_eq!(changed, too);
+            }
+            clock.advance(Duration::from_nanos(pause));
+            let [ours, theirs] = [&alone, &observed].map(|limiter| limiter.check_n(&key, cost));
+            prop_assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+            let remaining = |decision: &MultiDecision<'_>| {
+                decision.parts().map(|part| (part.remaining(), part.reset_after())).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(remaining(&ours), remaining(&theirs));
+            if give_back {
+                prop_assert_eq!(alone.refund(ours), observed.refund(theirs));
+            }
         }
     }
 }

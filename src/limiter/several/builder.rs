@@ -150,8 +150,12 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
         let limit = |(number, rule): (usize, &AnyRule)| {
             Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)? })
         };
+        let limits: Box<[Limit]> =
+            numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?;
+        let is_brief = rules.iter().all(AnyRule::is_brief) && !self.observer.is_somebody();
+        let brief = if is_brief { limits.len() } else { 0 };
         Ok(MultiLimiter {
-            limits: Limits(numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?),
+            limits: Limits { limits, brief },
             versions: Versions::new(quotas, rules, self.observer.is_somebody()),
             identity,
             clock,

@@ -1,12 +1,13 @@
 //! How several limits decide a request together: by one version of their quotas.
 
-use crate::algorithm::{Rule, Taken};
+use crate::algorithm::{AnyRule, Rule, Taken};
 use crate::clock::Clock;
 use crate::decision::Outcome;
 use crate::key::Key;
 use crate::limiter::kept;
 use crate::limiter::several::decision::{MultiDecision, Set};
 use crate::limiter::several::{MOST, MultiLimiter};
+use crate::limiter::versions::Version;
 use crate::table::Word;
 use crate::table::slot::Slot;
 use crate::time::Timestamp;
@@ -27,19 +28,43 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
     /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `versions`. So the
     /// quotas of one version decide: of the one in force, or of one before it if they charged the request.
-    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is moved,
-    // is a call.
     #[inline]
     pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let name = key.name(&self.identity);
+        let (version, now) = (self.versions.current(), time());
+        // The short way first: where it says nothing, nothing was written.
+        let at_home = match self.limits.brief {
+            1 => self.charge_at_home::<1>(version, name, cost, now, &time),
+            2 => self.charge_at_home::<2>(version, name, cost, now, &time),
+            3 => self.charge_at_home::<3>(version, name, cost, now, &time),
+            _ => None,
+        };
+        match at_home {
+            Some(decision) => decision,
+            None => self.charge_anywhere(version, name, cost, now, &time),
+        }
+    }
+
+    /// The long way: any limits, any cost, and a key that is anywhere.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is moved,
+    // is a call.
+    #[inline(never)]
+    fn charge_anywhere<'l>(
+        &'l self,
+        version: &'l Version<AnyRule>,
+        name: u64,
+        cost: u64,
+        now: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
         // Before anything is read: each limit's line is in another table.
         self.limits.iter().for_each(|limit| limit.table.view(name).prefetch_all());
         // Asked ahead: what looks at the decision once it is made has it written to memory first.
         if self.observer.is_somebody() {
-            return self.charge_and_tell(name, cost, time);
+            return self.charge_and_tell(version, name, cost, now, time);
         }
-        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
-        if !self.charge_by(&mut decision, &time) {
+        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
+        if !self.charge_by(&mut decision, time) {
             self.charge_by_later(&mut decision, time);
         }
         decision
@@ -47,9 +72,16 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// The same for an observer.
     #[inline(never)]
-    fn charge_and_tell(&self, name: u64, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
-        let mut decision = MultiDecision::new(&self.limits, self.versions.current(), name, cost, time());
-        if !self.charge_by(&mut decision, &time) {
+    fn charge_and_tell<'l>(
+        &'l self,
+        version: &'l Version<AnyRule>,
+        name: u64,
+        cost: u64,
+        now: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
+        let mut decision = MultiDecision::new(&self.limits, version, name, cost, now);
+        if !self.charge_by(&mut decision, time) {
             self.charge_by_later(&mut decision, time);
         }
         self.observer.tell(decision)
@@ -68,11 +100,15 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
     #[inline(never)]
-    fn charge_by_later<'l>(&'l self, decision: &mut MultiDecision<'l>, time: impl Fn() -> Timestamp) {
+    pub(super) fn charge_by_later<'l>(
+        &'l self,
+        decision: &mut MultiDecision<'l>,
+        time: &impl Fn() -> Timestamp,
+    ) {
         while let Some(later) = self.versions.following(decision.version, decision.now) {
             let MultiDecision { name, cost, .. } = *decision;
             *decision = MultiDecision::new(&self.limits, later, name, cost, time());
-            if self.charge_by(decision, &time) {
+            if self.charge_by(decision, time) {
                 return;
             }
         }
@@ -80,10 +116,9 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.
     #[inline(always)]
-    fn charge_by(&self, decision: &mut MultiDecision<'_>, time: impl Fn() -> Timestamp) -> bool {
+    fn charge_by(&self, decision: &mut MultiDecision<'_>, time: &impl Fn() -> Timestamp) -> bool {
         let MultiDecision { version, name, cost, .. } = *decision;
-        // Every limit is at least 1: a check of cost 1 compares nothing here.
-        if cost != 1 && (cost == 0 || version.all().any(|limit| cost > limit.rule.limit())) {
+        if !version.has_room_for(cost) {
             self.foresee(decision);
             return false;
         }
@@ -145,18 +180,18 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
     #[cold]
     #[inline(never)]
-    fn charge_anew(
+    pub(super) fn charge_anew(
         &self,
         decision: &mut MultiDecision<'_>,
         first: usize,
         then: Timestamp,
-        time: impl Fn() -> Timestamp,
+        time: &impl Fn() -> Timestamp,
     ) -> bool {
         decision.taken = Set::first(first);
         for index in first..self.limits.len() {
             let rule = decision.version.rule(index);
             let (view, ask) = self.limits[index].ask(rule, decision.name, decision.cost);
-            let (ruling, now) = view.check(ask, &time);
+            let (ruling, now) = view.check(ask, time);
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
             if !ruling.allowed {
@@ -195,14 +230,14 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     }
 
     /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
-    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen<'_>, time: impl Fn() -> Timestamp) {
+    fn stand(&self, decision: &mut MultiDecision<'_>, seen: &Seen<'_>, time: &impl Fn() -> Timestamp) {
         decision.outcome = Outcome::Denied;
         for (index, limit) in self.limits.iter().enumerate() {
             if seen.counts.has(index) {
                 // It was refused on the word that was looked at. If it is admitted now it counts as much.
                 let rule = decision.version.rule(index);
                 let (view, ask) = limit.ask(rule, decision.name, decision.cost);
-                let (ruling, _) = view.check(ask, &time);
+                let (ruling, _) = view.check(ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
                 decision.payloads[index] = seen.words[index].payload();

@@ -25,6 +25,7 @@
 //!   its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
 
+mod at_home;
 mod builder;
 mod charge;
 mod decision;
@@ -114,14 +115,18 @@ pub struct MultiLimiter<K: ?Sized, C = TscClock> {
 type OnMultiDecision = dyn Fn(&MultiDecision<'_>) + Send + Sync;
 
 /// The limits. A decision has a pointer to them and no length: of 128 bytes it is moved in place, of more by a call.
-pub(crate) struct Limits(Box<[Limit]>);
+pub(crate) struct Limits {
+    limits: Box<[Limit]>,
+    /// How many they are, if all of their rules are [brief](AnyRule::is_brief) and nobody is told; otherwise 0.
+    brief: usize,
+}
 
 impl Deref for Limits {
     type Target = [Limit];
 
     #[inline]
     fn deref(&self) -> &[Limit] {
-        &self.0
+        &self.limits
     }
 }
 
