@@ -53,8 +53,8 @@ const LINE: &str = "floor: hash + clock + CAS";
 const CAS: &str = "floor: CAS";
 const BUCKET: &str = "tollgate: token bucket";
 
-/// The table of issue 5.
-pub(crate) const TARGETS: [Target; 26] = [
+/// The aims that `--targets` judges.
+pub(crate) const TARGETS: [Target; 27] = [
     ratio("hot key, allow", "tollgate", "floor: clock + CAS", 1.10),
     ratio("hot key, allow", "tollgate", "governor", 0.45),
     ratio("hot key, deny", "tollgate", "governor", 0.55),
@@ -75,6 +75,7 @@ pub(crate) const TARGETS: [Target; 26] = [
     ratio("algorithms, hot key, allow", "tollgate: leaky bucket", BUCKET, 1.15),
     ratio("algorithms, hot key, allow", "tollgate: sliding window", BUCKET, 1.15),
     ratio("algorithms, hot key, allow", "tollgate: sliding log of 100", BUCKET, 2.0),
+    ratio("several limits, hot key, allow", "tollgate: two limits", "tollgate: one limit", 1.4),
     speedup("hot key, allow, 2 threads", "tollgate", "governor", 2.0),
     speedup("hot key, deny, 2 threads", "tollgate", "governor", 3.0),
     speedup("hot key, lease, 2 threads", "tollgate (lease)", "tollgate (lease), 1 thread", 1.8),

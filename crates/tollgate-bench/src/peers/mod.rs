@@ -17,7 +17,7 @@ use crate::limit::Limit;
 pub(crate) use self::rate_net::Asked;
 pub(crate) use self::throttlecrab::throttlecrab;
 pub(crate) use self::tollgate::{
-    batches, coarse, leased, of_algorithms, prepared, time_given, tollgate, trusted,
+    batches, coarse, leased, of_algorithms, of_several_limits, prepared, time_given, tollgate, trusted,
 };
 
 /// What a limiter is built for.

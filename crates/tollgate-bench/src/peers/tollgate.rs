@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Clock, CoarseClock, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Rate,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Algorithm, Clock, CoarseClock, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, MultiLimiter,
+    Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::contest::{Contestant, Limits};
@@ -168,5 +168,29 @@ fn of<A: Algorithm + Copy + Send + Sync + 'static>(name: &str, quota: A) -> Cont
     Contestant::new(&format!("tollgate: {name}"), move || {
         let limiter = Limiter::<u64, A>::builder(quota).max_keys(1_000).build().expect("the quota is valid");
         Checks { limiter, cost: 1 }
+    })
+}
+
+/// Several limits of one hot key, and one alone: its algorithm chosen at run time, as theirs are, and known.
+pub(crate) fn of_several_limits() -> Vec<Contestant<u64>> {
+    let (bucket, window) = (Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE)));
+    let alone = Contestant::new("tollgate: one limit", move || {
+        let limiter = Limiter::<u64, Quota>::builder(bucket).max_keys(1_000).build();
+        Checks { limiter: limiter.expect("the quota is valid"), cost: 1 }
+    });
+    vec![
+        several("two limits", vec![bucket; 2]),
+        alone,
+        of("token bucket", TokenBucket::new(RATE)),
+        several("two limits, bucket and window", vec![bucket, window]),
+        several("three limits", vec![bucket; 3]),
+    ]
+}
+
+fn several(name: &str, quotas: Vec<Quota>) -> Contestant<u64> {
+    Contestant::new(&format!("tollgate: {name}"), move || {
+        let limiter = MultiLimiter::<u64>::builder(quotas.clone()).max_keys(1_000).build();
+        let limiter = limiter.expect("the quotas are valid");
+        move |key: &u64| limiter.check(key).is_allowed()
     })
 }
