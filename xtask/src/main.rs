@@ -58,8 +58,8 @@ Tollgate's own commands.
       otherwise). Prints that page's table. Takes minutes.
 
   cargo xtask break [--only NAME] [--list]
-      Breaks the engine in each way that breaks/ describes, in a copy of the
-      tree, and runs the test that must fail. A break that survives is a
+      Breaks the engine and the middleware in each way that breaks/ describes, in
+      a copy of the tree, and runs the test that must fail. A break that survives is a
       failure. Takes ten minutes; --only takes those with NAME in their name.
 
   cargo xtask fuzz [--seconds N] [TARGET]
@@ -88,10 +88,12 @@ Tollgate's own commands.
       log in Combined format, in turn, N times (11 unless told otherwise), and
       prints a page. Exit code 1 when tollgate is not ten times as fast as goaccess.
 
-  cargo xtask server-speed [--rounds N] [--seconds N]
+  cargo xtask server-speed [--rounds N] [--seconds N] [--only A,B,...]
       Loads an axum server bare, behind tollgate-tower and behind tower_governor
-      by wrk, in turn, N rounds (20) of N seconds (2) each, and prints a page:
-      requests a second, p99, and the server's CPU time a request. Needs wrk.
+      by wrk, in turn, N rounds (60) of N seconds (1) each, and prints a page:
+      requests a second, p99, and the server's CPU time a request, and how each
+      stands to the first of its round. Two that are next to one another in time
+      are told apart best: --only governor,tollgate. Needs wrk and two cores.
 
   cargo xtask help
       This.";
@@ -134,15 +136,16 @@ fn main() -> ExitCode {
 }
 
 fn server_speed(options: &[&str]) -> ExitCode {
-    let (mut rounds, mut seconds) = (20_u32, 2_u32);
+    let (mut rounds, mut seconds, mut only) = (60_u32, 1_u32, Vec::new());
     for option in options.chunks(2) {
         match (option, option.last().and_then(|number| number.parse().ok())) {
             (["--rounds", _], Some(number)) if number > 0 => rounds = number,
             (["--seconds", _], Some(number)) if number > 0 => seconds = number,
+            (["--only", names], _) => only = names.split(',').collect(),
             _ => return misunderstood(&format!("server-speed takes no `{}`", option.join(" "))),
         }
     }
-    judged(server_speed::run(rounds, seconds))
+    judged(server_speed::run(rounds, seconds, &only))
 }
 
 /// How it ended, or why it could not.

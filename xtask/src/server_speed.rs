@@ -1,8 +1,9 @@
 //! `cargo xtask server-speed`: what does a rate limiting layer take of an axum server? The server bare, behind
 //! tollgate-tower and behind tower_governor, loaded by `wrk`. The answer is a page of Markdown.
 //!
-//! All servers are up and take turns, so that what else the machine does falls on all of them. Requests a second tell
-//! what the loader and the server get of the machine; the server's own processor time tells what a request takes.
+//! The server has one core and the loader another, so that the server is what limits them and nobody moves about. All
+//! servers are up and take turns, and each round compares them with the first one of that round: what else the machine
+//! does falls on all of a round, and the median of many rounds is certain where a single one is not.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -11,6 +12,12 @@ use std::time::Duration;
 
 use crate::step::works;
 use crate::told::{built, commit, median, processor, said, threads};
+
+/// The cores of the servers and of the loader.
+const CORES: [&str; 2] = ["0", "1"];
+
+/// Then the servers are started anew: where a process happens to lie in memory makes it faster or slower for good.
+const ROUNDS_A_PROCESS: u32 = 5;
 
 /// What the example calls its servers, and what they are.
 const SERVERS: [(&str, &str); 6] = [
@@ -24,6 +31,7 @@ const SERVERS: [(&str, &str); 6] = [
 
 /// One server, and what each round found.
 struct Server {
+    name: &'static str,
     title: &'static str,
     process: Child,
     port: u16,
@@ -33,30 +41,34 @@ struct Server {
 }
 
 impl Server {
-    fn start(program: &str, name: &str, title: &'static str) -> Result<Self, String> {
-        // Free now, and soon taken again.
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let port = port.map_err(|error| format!("no port is free: {error}"))?.port();
-        let mut command = Command::new(program);
-        command.args([name, &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
-        let process = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+    fn start(program: &str, name: &'static str, title: &'static str) -> Result<Self, String> {
+        let (process, port) = listening(program, name)?;
         let (requests_a_second, p99_micros, cpu_micros) = (Vec::new(), Vec::new(), Vec::new());
-        let server = Self { title, process, port, requests_a_second, p99_micros, cpu_micros };
-        for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Ok(server);
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        Ok(Self { name, title, process, port, requests_a_second, p99_micros, cpu_micros })
+    }
+
+    /// The same in a new process, warm.
+    fn restart(&mut self, program: &str) -> Result<(), String> {
+        self.stop();
+        (self.process, self.port) = listening(program, self.name)?;
+        self.load(1)?;
+        for figures in [&mut self.requests_a_second, &mut self.p99_micros, &mut self.cpu_micros] {
+            figures.pop();
         }
-        Err(format!("the server {name} does not listen"))
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// Loads it for so many seconds.
     fn load(&mut self, seconds: u32) -> Result<(), String> {
         let before = self.cpu_micros()?;
         let url = format!("http://127.0.0.1:{}/", self.port);
-        let output = Command::new("wrk")
-            .args(["-t1", "-c32", &format!("-d{seconds}s"), "--latency", &url])
+        let output = Command::new("taskset")
+            .args(["-c", CORES[1], "wrk", "-t1", "-c32", &format!("-d{seconds}s"), "--latency", &url])
             .output()
             .map_err(|error| format!("wrk: {error}"))?;
         let cpu = self.cpu_micros()? - before;
@@ -76,26 +88,75 @@ impl Server {
         cpu_ticks(&told).map(|ticks| ticks * 10_000.0).ok_or_else(|| format!("{path}: {told}"))
     }
 
-    fn row(&mut self) -> String {
-        let requests = median(&mut self.requests_a_second);
-        let (least, most) =
-            (self.requests_a_second[0], self.requests_a_second[self.requests_a_second.len() - 1]);
-        let (cpu, p99) = (median(&mut self.cpu_micros), median(&mut self.p99_micros) / 1_000.0);
-        let quartile = |part: usize| self.cpu_micros[(self.cpu_micros.len() - 1) * part / 4];
+    fn row(&self, first: &Self) -> String {
+        let middle = |figures: &[f64]| median(&mut figures.to_vec());
         format!(
-            "| {} | {requests:.0} | {least:.0} .. {most:.0} | {p99:.2} ms | {cpu:.3} us | {:.3} .. {:.3} |",
+            "| {} | {:.0} | {} | {:.0} us | {:.2} us | {} |",
             self.title,
-            quartile(1),
-            quartile(3)
+            middle(&self.requests_a_second),
+            above(&self.requests_a_second, &first.requests_a_second),
+            middle(&self.p99_micros),
+            middle(&self.cpu_micros),
+            above(&self.cpu_micros, &first.cpu_micros),
         )
     }
 }
 
+/// The servers of these names, or all.
+fn chosen(only: &[&str]) -> Result<Vec<(&'static str, &'static str)>, String> {
+    if only.is_empty() {
+        return Ok(SERVERS.into());
+    }
+    let find = |name: &&str| SERVERS.into_iter().find(|(known, _)| known == name);
+    let names = SERVERS.map(|(name, _)| name).join(", ");
+    only.iter()
+        .map(|name| find(name).ok_or_else(|| format!("there is no server {name:?} among {names}")))
+        .collect()
+}
+
+/// By how much figures are above the others of their rounds: the median, and where it stands for certain.
+fn above(figures: &[f64], others: &[f64]) -> String {
+    let mut more: Vec<_> =
+        figures.iter().zip(others).map(|(one, other)| (one / other - 1.0) * 100.0).collect();
+    let middle = median(&mut more);
+    let (least, most) = certain(more.len());
+    format!("{middle:+.1} % ({:+.1} .. {:+.1})", more[least], more[most])
+}
+
+/// With fewer rounds than this, not even all of them are certain of a median in 95 of 100 cases.
+const CERTAIN: u32 = 6;
+
+/// Between which two of so many sorted figures the median of what they are drawn from stands, in 95 of 100 cases; of fewer
+/// than [`CERTAIN`], the first and the last.
+fn certain(count: usize) -> (usize, usize) {
+    // The number of figures below it is binomial, with a half: that many standard deviations to each side.
+    let aside = 1.96 * (count as f64).sqrt() / 2.0;
+    let least = (count as f64 / 2.0 - aside).floor().max(1.0) as usize - 1;
+    (least, count - 1 - least)
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.stop();
     }
+}
+
+/// A process that serves, and its port.
+fn listening(program: &str, name: &str) -> Result<(Child, u16), String> {
+    // Free now, and soon taken again.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let port = port.map_err(|error| format!("no port is free: {error}"))?.port();
+    let mut command = Command::new("taskset");
+    command.args(["-c", CORES[0], program, name, &port.to_string()]);
+    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    let process = process.map_err(|error| format!("{program}: {error}"))?;
+    for _ in 0..200 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok((process, port));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("the server {name} does not listen"))
 }
 
 /// User and system time out of `/proc/PID/stat`, in hundredths of a second.
@@ -139,38 +200,47 @@ impl Heard {
     }
 }
 
-pub(crate) fn run(rounds: u32, seconds: u32) -> Result<ExitCode, String> {
-    if !works("which wrk") {
-        return Err("There is no wrk here, which loads the servers (apt install wrk).".to_owned());
+/// `only`: the names of some servers; the first is the one that the others are compared with.
+pub(crate) fn run(rounds: u32, seconds: u32, only: &[&str]) -> Result<ExitCode, String> {
+    if !works("which wrk taskset") {
+        return Err(
+            "wrk, which loads the servers, or taskset is not here (apt install wrk util-linux).".to_owned()
+        );
     }
+    if threads() < CORES.len() {
+        return Err("The server and the loader need a core each.".to_owned());
+    }
+    let chosen = chosen(only)?;
     let program = built("--package tollgate-bench --example axum_server")?;
     let program = program.to_str().ok_or("a path that is no text")?;
     let start = |(name, title)| Server::start(program, name, title);
-    let mut servers = SERVERS.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
-    // Once that nobody counts. Then in turn, each round beginning with another.
-    servers.iter_mut().try_for_each(|server| server.load(1))?;
-    for server in &mut servers {
-        (server.requests_a_second, server.p99_micros, server.cpu_micros) = Default::default();
-    }
+    let mut servers = chosen.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    // In turn, each round beginning with another.
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
+        if round % ROUNDS_A_PROCESS == 0 {
+            servers.iter_mut().try_for_each(|server| server.restart(program))?;
+        }
         for turn in 0..servers.len() {
             let turn = (round as usize + turn) % servers.len();
             servers[turn].load(seconds)?;
         }
     }
+    let first = &servers[0];
     println!("# A rate limiting layer in front of an axum server\n");
     println!(
-        "Written by `cargo xtask server-speed --rounds {rounds} --seconds {seconds}`, and never by hand."
+        "Written by `cargo xtask server-speed`, and never by hand. Each has one core and is loaded from another by"
     );
-    println!("Each is loaded by `wrk -t1 -c32 -d{seconds}s --latency`, in turn: medians of {rounds} rounds,");
-    println!("the range of requests a second, and the middle half of the server's CPU time a request.\n");
+    println!("`wrk -t1 -c32 -d{seconds}s --latency`, in turn: medians of {rounds} rounds, every");
+    println!(
+        "{ROUNDS_A_PROCESS} of them in new processes. What comes on top of the first is compared within each round; its median, and in brackets where that stands with a certainty of {} 95 %.\n",
+        if rounds < CERTAIN { "less than" } else { "at least" }
+    );
     println!("* Machine: {}, {} threads; load {}.", processor(), threads(), said("cat /proc/loadavg"));
     println!("* Commit {}.\n", commit());
-    println!(
-        "| | requests a second | range | p99 | CPU a request | middle half |\n|---|---|---|---|---|---|"
-    );
-    servers.iter_mut().for_each(|server| println!("{}", server.row()));
+    println!("| | requests a second | above {0} | p99 | CPU a request | above {0} |", first.title);
+    println!("|---|---|---|---|---|---|");
+    servers.iter().for_each(|server| println!("{}", server.row(first)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -197,6 +267,31 @@ Transfer/sec:     14.87MB
         assert_eq!(Heard::of(TOLD), Some(heard));
         assert_eq!(Heard::of(&format!("{TOLD}  Non-2xx or 3xx responses: 7\n")), None);
         assert_eq!(Heard::of("unable to connect"), None);
+    }
+
+    #[test]
+    fn a_median_is_as_certain_as_there_are_figures() {
+        // All of a few figures; of more, two standard deviations of the binomial to each side.
+        assert_eq!([1, 5, 10, 25, 100].map(certain), [(0, 0), (0, 4), (0, 9), (6, 18), (39, 60)]);
+        for count in 1..=200_u32 {
+            // How often no more than `least` figures are on one side of it, or on the other.
+            let least = certain(count as usize).0 as u32;
+            let one_more = |ways: &mut f64, k: u32| {
+                let now = *ways;
+                *ways *= f64::from(count - k) / f64::from(k + 1);
+                Some(now)
+            };
+            let outside = 2.0 * (0..=least).scan(0.5_f64.powi(count as i32), one_more).sum::<f64>();
+            assert_eq!(outside <= 0.05, count >= CERTAIN, "{outside} of {count}");
+        }
+    }
+
+    #[test]
+    fn servers_are_chosen_by_name_and_in_that_order() {
+        let names = |only: &[&str]| Ok(chosen(only)?.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert_eq!(names(&["tollgate", "bare"]), Ok(vec!["tollgate", "bare"]));
+        assert_eq!(names(&[]).map(|all| all.len()), Ok(SERVERS.len()));
+        assert!(names(&["bare", "gate"]).is_err_and(|why: String| why.contains("\"gate\" among bare, ")));
     }
 
     #[test]

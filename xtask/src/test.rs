@@ -59,6 +59,8 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         run("build without features", "cargo check --workspace"),
         run("tests", "cargo test --workspace --all-features"),
+        // With the features somebody always listens to decisions: only without them is it seen that hooks do.
+        run("the middleware without features", "cargo test -p tollgate-tower --tests"),
         loom(),
         Plan::Run(
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")

@@ -10,6 +10,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
@@ -92,7 +93,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(here).await?;
     println!("http://{} in front of http://{upstream}", listener.local_addr()?);
     loop {
-        let (stream, peer) = listener.accept().await?;
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // Out of file descriptors, or a client that has gone already: the others are served on.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         let (client, limit) = (client.clone(), limit.clone());
         let proxy = service_fn(move |request| forward(client.clone(), upstream, peer, request));
         let limited = limit.layer(proxy).map_request(move |mut request: Request<Incoming>| {

@@ -73,12 +73,13 @@ impl<A> RateLimitLayer<A> {
     /// rule, and every request is decided wholly by the old ones or wholly by the new ones. `RateLimit-Policy` follows right
     /// after. Each limit stays of its algorithm, and keeps the name by which it is announced, whatever its new period.
     ///
-    /// **Cost.** Some hundred bytes a limit that stay, and one load more for each later request that announces its limits.
-    /// Requests never wait for it.
+    /// **Cost.** Some hundred bytes a limit that stay, and a few loads more for each later request that announces its limits,
+    /// however many changes there were. Requests never wait for it.
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]; all of the old limits stay in force.
+    /// [`ChangeError`]; all of the old limits stay in force. [`tollgate::Error::ChangedTooOften`] among them: after so many
+    /// changes within the time in which a bucket refills, the next has to wait.
     ///
     /// # Examples
     ///

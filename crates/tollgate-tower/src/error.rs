@@ -38,7 +38,8 @@ pub enum BuildError {
         /// The name given.
         given: String,
     },
-    /// Two rules have one name, so nobody could tell them apart in headers and metrics.
+    /// Two rules, or a rule and a limit of another, have one name, so nobody could tell them apart in headers and metrics.
+    /// Of a rule with several limits each is called after its period, too: `api/s`, `api/h`.
     SameName {
         /// The name of both.
         name: String,
@@ -77,7 +78,10 @@ impl fmt::Display for BuildError {
                 "the rule name {given:?} must be 1 to {LONGEST_NAME} ASCII letters, digits, `-`, `_`, `.`, `:` and `/`"
             ),
             Self::SameName { name } => {
-                write!(f, "two rules are called {name:?}: headers and metrics need one name each")
+                write!(
+                    f,
+                    "two rules, or their limits, are called {name:?}: headers and metrics need one name each"
+                )
             }
             Self::Remote { rule, setting } => {
                 write!(f, "rule {rule:?} asks a backend, which knows nothing of `{setting}`")

@@ -123,7 +123,7 @@ where
                     if one.admitted.is_none() {
                         let (verdict, remembers) = ready!(one.held.poll_verdict(context));
                         let head = Head::of(&one.request);
-                        one.held.rules.tell(head, &verdict);
+                        one.held.rules.tell(&head, &verdict);
                         if let Some(denial) = verdict.denial {
                             let response = one.held.rules.refuse(head, &denial, verdict.note, &one.answer);
                             return Poll::Ready(Ok(response));

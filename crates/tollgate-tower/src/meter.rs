@@ -1,6 +1,6 @@
 //! Counters by rule and events, behind features. Labels are rules and outcomes: never keys, whose number has no bound.
 
-use crate::Told;
+use crate::{Head, Told};
 
 /// What is counted of one rule.
 ///
@@ -57,5 +57,30 @@ impl Meter {
                 "a request has no key: does the server attach what the key is made of?"
             );
         });
+    }
+}
+
+/// Says once that a proxy names its clients and nobody listens.
+#[derive(Clone, Default)]
+pub(crate) struct Unread {
+    #[cfg(feature = "tracing")]
+    said: std::sync::Arc<std::sync::OnceLock<()>>,
+}
+
+impl Unread {
+    #[inline]
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, clippy::unused_self))]
+    pub(crate) fn look(&self, head: &Head<'_>) {
+        #[cfg(feature = "tracing")]
+        if self.said.get().is_none()
+            && (head.headers().contains_key("x-forwarded-for") || head.headers().contains_key("forwarded"))
+        {
+            self.said.get_or_init(|| {
+                tracing::warn!(
+                    "a request names its client in a header that is not read: behind a proxy all clients share its \
+                     address, unless ClientAddress::x_forwarded_for or forwarded trusts it"
+                );
+            });
+        }
     }
 }

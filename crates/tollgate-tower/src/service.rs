@@ -14,7 +14,8 @@ use crate::{Head, Respond};
 /// A service whose requests are limited: what [`RateLimitLayer`](crate::RateLimitLayer) makes of the inner one.
 ///
 /// Its response, body and error types are those of the inner service. The inner service must be `Clone`: a request that
-/// waits takes a clone with it, which is asked whether it is ready when the wait is over; others clone nothing.
+/// waits takes a clone with it, which is asked whether it is ready when the wait is over, and leaves another one here;
+/// others clone nothing.
 pub struct RateLimit<S, A> {
     inner: S,
     rules: Arc<Rules>,
@@ -59,7 +60,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let mut verdict = Verdict::default();
         // Each way takes the request along: where one left it to be dropped here, the others would copy it once more.
-        match (self.rules.decide(Head::of(&request), &mut verdict), &verdict.denial) {
+        match (self.rules.decide(&Head::of(&request), &mut verdict), &verdict.denial) {
             (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.note),
             (None, Some(denial)) => {
                 let response = self.rules.refuse(Head::of(&request), denial, verdict.note, &self.answer);
@@ -67,7 +68,10 @@ where
                 ResponseFuture::refused(response)
             }
             (Some(held), _) => {
-                ResponseFuture::waiting(held, self.inner.clone(), self.answer.clone(), request)
+                let inner = self.inner.clone();
+                // The one that is ready may hold a permit: were it kept, the request might wait for just that one.
+                self.inner = inner.clone();
+                ResponseFuture::waiting(held, inner, self.answer.clone(), request)
             }
         }
     }

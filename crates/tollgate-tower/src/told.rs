@@ -104,9 +104,9 @@ impl Hooks {
 impl Rules {
     /// Tells what each rule said of a request.
     #[inline]
-    pub(crate) fn tell(&self, head: Head<'_>, verdict: &Verdict) {
+    pub(crate) fn tell(&self, head: &Head<'_>, verdict: &Verdict) {
         if self.hooks.listen() {
-            self.tell_all(head, verdict);
+            self.tell_all(*head, verdict);
         }
     }
 

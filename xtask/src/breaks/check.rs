@@ -41,8 +41,11 @@ impl Check {
     /// Whether the sources have such a test.
     pub(super) fn is_written(&self, root: &Path) -> Result<(), String> {
         let file = root.join(&self.file);
-        let modules =
-            if self.file.ends_with("src/lib.rs") { root.join("src") } else { file.with_extension("") };
+        let modules = if self.file.ends_with("lib.rs") || self.file.ends_with("main.rs") {
+            file.parent().unwrap_or(root).to_owned()
+        } else {
+            file.with_extension("")
+        };
         let mut text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", self.file))?;
         read_all(&modules, &mut text);
         let name = self.test.rsplit("::").next().unwrap_or_default();
@@ -67,7 +70,7 @@ impl Check {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "--no-run"]);
         match source.strip_prefix("tests/") {
-            Some(file) => cargo.args(["--test", file.trim_end_matches(".rs")]),
+            Some(file) => cargo.args(["--test", file.trim_end_matches("/main.rs").trim_end_matches(".rs")]),
             None => cargo.arg("--lib"),
         };
         if package == LOOM {
@@ -128,9 +131,12 @@ mod tests {
 
     #[test]
     fn a_check_that_nobody_wrote_is_found_out() {
-        let written = |text| Check::parse(text).and_then(|check| check.is_written(crate::root()));
+        let written = |text: &str| Check::parse(text).and_then(|check| check.is_written(crate::root()));
         assert!(written("tests/refund.rs: a_refund_never_fills_above_capacity").is_ok());
         assert!(written("tests/refund.rs: a_refund_that_nobody_wrote").is_err());
+        let middleware = "crates/tollgate-tower/tests/middleware/main.rs";
+        assert!(written(&format!("{middleware}: published::of_cost_five_capacity_ten_admits_two")).is_ok());
+        assert!(written(&format!("{middleware}: published::nobody_wrote_this")).is_err());
         assert!(written("tests/no_such_file.rs: a").is_err());
     }
 }

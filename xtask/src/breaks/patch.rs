@@ -17,7 +17,7 @@ use std::path::Path;
 
 use super::check::Check;
 
-/// One way to break the engine.
+/// One way to break the engine, or the middleware.
 #[derive(Debug)]
 pub(super) struct Break {
     /// The file's name, without its ending.

@@ -355,12 +355,12 @@ impl fmt::Display for Outcome<'_> {
         }
         if let Some(footprint) = verdict.footprint {
             let times = hammered.strangers.0 as f64 / f64::from(args.keys);
-            let note = format!("{times:.0} times as many as the limiter is made for");
+            let note = format!("{times:.0} times what the limiter is made for");
             fact("strangers", grouped(hammered.strangers.0), note);
             let note = format!("bytes of the table, of at most {}", grouped(footprint.most));
             fact("memory", grouped(footprint.table), note);
             if let Some(grown) = footprint.grown {
-                let note = format!("bytes more in the process, of at most {}", grouped(footprint.allowed()));
+                let note = format!("bytes more in all, of at most {}", grouped(footprint.allowed()));
                 fact("resident", grouped(grown), note);
             }
         }
@@ -377,11 +377,7 @@ impl fmt::Display for Outcome<'_> {
             fact("slots handed over", grouped(stats.handed_over), note);
         }
         fact("retried", grouped(stats.retried), "charges, because another thread was faster".to_owned());
-        fact(
-            "clock",
-            format!("{:+.1} ppm", self.drift()),
-            "the limiter's, against the operating system's".to_owned(),
-        );
+        fact("clock", format!("{:+.1} ppm", self.drift()), "the limiter's against the system's".to_owned());
         facts.fmt(f)
     }
 }

@@ -88,13 +88,16 @@ impl<'r> Refusal<'r> {
         self.denial.reason
     }
 
-    /// How long until the request would be admitted, if nobody else comes: exact. `None` when waiting does not help.
+    /// How long until the rule that refuses would admit the request, if nobody else comes: exact. `None` when waiting does
+    /// not help. The rules after it were not asked, and may refuse the request then: limits of one key that belong in one
+    /// rule are all asked.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denial.retry_after
     }
 
-    /// The same in whole seconds for `Retry-After`: rounded up, so that who obeys is not refused again, and at least 1.
+    /// The same in whole seconds for `Retry-After`: rounded up, so that who obeys is not refused
+    /// by it again, and at least 1.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
         self.denial.retry_after_seconds()

@@ -10,17 +10,65 @@ use crate::{BuildError, KeyBuf};
 const NAT64: u128 = 0x0064_ff9b << 96;
 const LAST_32_BITS: u128 = u32::MAX as u128;
 
-/// One address for each client: IPv4 that is written as IPv6 becomes IPv4, by its bits and not by its notation.
-pub(crate) fn normalise(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) if v6.to_bits() & !LAST_32_BITS == NAT64 => {
-            IpAddr::V4(Ipv4Addr::from_bits((v6.to_bits() & LAST_32_BITS) as u32))
+/// The prefix of IPv4 addresses that are written as IPv6 (RFC 4291), in whose last 32 bits they stand.
+const MAPPED: u128 = 0xffff << 32;
+
+/// A client's address in its one spelling: what is written as IPv6 and means IPv4 is IPv4, by its bits and not by its
+/// notation.
+// A number: written and read in words, where octets that are put together one by one are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address(u128);
+
+impl From<IpAddr> for Address {
+    #[inline]
+    fn from(address: IpAddr) -> Self {
+        let bits = match address {
+            IpAddr::V4(v4) => return Self::v4(v4.to_bits()),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        if bits & !LAST_32_BITS == NAT64 && is_translated(bits as u32) {
+            Self::v4(bits as u32)
+        } else {
+            Self(bits)
         }
-        canonical => canonical,
     }
 }
 
-/// A network of trusted proxies, in the spelling in which [`normalise`] leaves its addresses.
+impl From<Address> for IpAddr {
+    fn from(Address(bits): Address) -> Self {
+        Self::V6(Ipv6Addr::from_bits(bits)).to_canonical()
+    }
+}
+
+impl Address {
+    #[inline]
+    fn v4(bits: u32) -> Self {
+        Self(MAPPED | u128::from(bits))
+    }
+
+    /// Writes what makes the key: 4 bytes of IPv4, 8 of IPv6 up to a /64, and 16 beyond, so that no two kinds meet.
+    #[inline]
+    pub(crate) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
+        if self.0 & !LAST_32_BITS == MAPPED {
+            key.push((self.0 as u32).to_be_bytes());
+        } else {
+            let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix)).unwrap_or(0);
+            let group = (self.0 & mask).to_be_bytes();
+            key.push(if ipv6_prefix <= 64 { &group[..8] } else { &group[..] });
+        }
+    }
+}
+
+/// Whether a NAT64 translator may have written this IPv4 address: none writes that of a private network, nor one that
+/// customers of a carrier or machines of a cloud share (RFC 6052, section 3.1; RFC 6598). Who has such a one made it up,
+/// perhaps to be taken for a proxy that is trusted.
+fn is_translated(bits: u32) -> bool {
+    let v4 = Ipv4Addr::from_bits(bits);
+    let is_shared = matches!(v4.octets(), [100, 64..=127, ..]);
+    !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared)
+}
+
+/// A network of trusted proxies, in the spelling of an [`Address`].
 pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
     let text = text.trim();
     let network: IpNet = text
@@ -28,7 +76,7 @@ pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| BuildError::Network { given: text.to_owned() })?;
     let network = match network {
-        IpNet::V6(v6) if v6.prefix_len() >= 96 => match normalise(v6.addr().into()) {
+        IpNet::V6(v6) if v6.prefix_len() >= 96 => match Address::from(IpAddr::V6(v6.addr())).into() {
             IpAddr::V4(v4) => Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(network, IpNet::V4),
             IpAddr::V6(_) => network,
         },
@@ -40,25 +88,13 @@ pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
     Ok(network)
 }
 
-/// Writes what makes the key: 4 bytes of IPv4, 8 of IPv6 up to a /64, and 16 beyond, so that no two kinds meet.
-pub(crate) fn write_grouped(address: IpAddr, ipv6_prefix: u8, key: &mut KeyBuf) {
-    match address {
-        IpAddr::V4(v4) => key.push(v4.octets()),
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix)).unwrap_or(0);
-            let group = Ipv6Addr::from_bits(v6.to_bits() & mask).octets();
-            key.push(if ipv6_prefix <= 64 { &group[..8] } else { &group[..] });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn grouped(address: &str, prefix: u8) -> Vec<u8> {
         let mut key = KeyBuf::new();
-        write_grouped(normalise(address.parse().unwrap()), prefix, &mut key);
+        Address::from(address.parse::<IpAddr>().unwrap()).write(prefix, &mut key);
         key.as_bytes().to_vec()
     }
 
@@ -68,6 +104,26 @@ mod tests {
             assert_eq!(grouped(same, 64), [1, 2, 3, 4], "{same}");
         }
         assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 8, "another network's prefix is no NAT64");
+    }
+
+    #[test]
+    fn no_translator_writes_an_address_of_a_network_of_ones_own() {
+        for forged in [
+            "64:ff9b::10.0.0.2",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::192.168.1.1",
+            "64:ff9b::169.254.0.1",
+            "64:ff9b::100.64.0.1",
+            "64:ff9b::100.127.255.255",
+        ] {
+            let address = IpAddr::from(Address::from(forged.parse::<IpAddr>().unwrap()));
+            assert!(address.is_ipv6(), "{forged} is {address}");
+        }
+        for global in [[100, 63, 255, 255], [100, 128, 0, 0]] {
+            let [a, b, c, d] = global;
+            assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), global);
+        }
+        assert_eq!(network("64:ff9b::/96"), Err(BuildError::TrustsEveryone { given: "64:ff9b::/96".into() }));
     }
 
     #[test]

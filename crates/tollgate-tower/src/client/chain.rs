@@ -48,9 +48,12 @@ fn is_escaped(text: &[u8], at: usize) -> bool {
 /// One element of `Forwarded`: parameters separated by semicolons, of which `for` must come once.
 fn element(text: &[u8]) -> Option<IpAddr> {
     let mut found = None;
-    let mut quoted = false;
+    let (mut quoted, mut escaped) = (false, false);
     let parameters = text.split(|&byte| {
-        quoted ^= byte == b'"';
+        // An escaped quote ends nothing: else a `host` that a client made could bring its own `for` and hide ours.
+        let is_text = escaped;
+        escaped = quoted && byte == b'\\' && !is_text;
+        quoted ^= byte == b'"' && !is_text;
         byte == b';' && !quoted
     });
     for parameter in parameters {
@@ -186,6 +189,15 @@ mod tests {
             "for=\"1.2.3.4\"\"",
         ] {
             assert_eq!(read(wrong, Syntax::Forwarded), [None], "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_quotes_with_escapes_is_text_and_never_a_parameter() {
+        // A Host header that a client made, as a proxy repeats it before its own `for`.
+        for host in [r#"a\";for=9.9.9.9;x=\"\""#, r#"\";for=9.9.9.9;\""#, r#"\\\";for=9.9.9.9"#, r"\\"] {
+            let line = format!("proto=http;host=\"{host}\";for=1.2.3.4");
+            assert_eq!(read(&line, Syntax::Forwarded), [is("1.2.3.4")], "{line}");
         }
     }
 

@@ -22,19 +22,20 @@ use std::sync::Arc;
 use http::{Extensions, HeaderName};
 use ipnet::IpNet;
 
-pub(crate) use address::{normalise, write_grouped};
+pub(crate) use address::Address;
 use chain::Syntax;
 
+use crate::meter::Unread;
 use crate::{BuildError, Head, KeyBuf};
 
 /// Finds the address of the connection among what the server attached to the request.
-type Peer = Arc<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>;
+type Peer = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 
 /// How the client's address is found: from the connection, or from a header that trusted proxies write.
 ///
 /// IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) and those of the NAT64 prefix `64:ff9b::/96` count as the IPv4
-/// address that they hold. As a key, an IPv6 address counts by its first 64 bits: see
-/// [`ipv6_prefix`](Self::ipv6_prefix).
+/// address that they hold, unless NAT64 could not have translated it: a private one. As a key, an IPv6 address counts by
+/// its first 64 bits: see [`ipv6_prefix`](Self::ipv6_prefix).
 ///
 /// Where the connection's address stands is the server's business, so a closure says where:
 ///
@@ -72,6 +73,7 @@ type Peer = Arc<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>;
 pub struct ClientAddress {
     peer: Peer,
     proxies: Option<Proxies>,
+    unread: Unread,
     ipv6_prefix: u8,
 }
 
@@ -89,11 +91,14 @@ impl ClientAddress {
     /// A request without that extension, or for which `peer` returns `None`, has no address: no header is believed then,
     /// and the rule's [`Missing`](crate::Missing) says what happens. For a Unix socket that only a proxy of one's own
     /// can open, return an address that is trusted, such as 127.0.0.1.
+    ///
+    /// Behind a proxy that is not named here, all of its clients have its address and share one limit. With the feature
+    /// `tracing`, the first request that brings `X-Forwarded-For` or `Forwarded` warns of that.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
-        let peer = move |extensions: &Extensions| Some(normalise(peer(extensions.get()?)?));
-        Self { peer: Arc::new(peer), proxies: None, ipv6_prefix: 64 }
+        let peer = move |extensions: &Extensions| Some(peer(extensions.get()?)?.into());
+        Self { peer: Arc::new(peer), proxies: None, unread: Unread::default(), ipv6_prefix: 64 }
     }
 
     /// Reads `X-Forwarded-For` when the connection comes from one of these networks: `10.0.0.0/8`, `fd00::/8`, or a
@@ -164,12 +169,20 @@ impl ClientAddress {
     ///
     /// **Cost.** Allocates nothing. Reads as many entries of the header as there are trusted proxies, and one more.
     #[must_use]
-    #[inline]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
+        self.find(&head).map(IpAddr::from)
+    }
+
+    #[inline]
+    fn find(&self, head: &Head<'_>) -> Option<Address> {
         let peer = (self.peer)(head.extensions());
         match (peer, &self.proxies) {
             (Some(peer), Some(proxies)) => Some(proxies.client(peer, head)),
-            _ => peer,
+            (peer, Some(_)) => peer,
+            (peer, None) => {
+                self.unread.look(head);
+                peer
+            }
         }
     }
 
@@ -192,33 +205,34 @@ impl ClientAddress {
     #[must_use]
     pub fn key_of(&self, address: IpAddr) -> KeyBuf {
         let mut key = KeyBuf::new();
-        write_grouped(normalise(address), self.ipv6_prefix, &mut key);
+        Address::from(address).write(self.ipv6_prefix, &mut key);
         key
     }
 
     #[inline]
-    pub(crate) fn write(&self, head: Head<'_>, key: &mut KeyBuf) {
-        if let Some(address) = self.of(head) {
-            write_grouped(address, self.ipv6_prefix, key);
+    pub(crate) fn write(&self, head: &Head<'_>, key: &mut KeyBuf) {
+        if let Some(address) = self.find(head) {
+            address.write(self.ipv6_prefix, key);
         }
     }
 }
 
 impl Proxies {
-    fn client(&self, peer: IpAddr, head: Head<'_>) -> IpAddr {
+    fn client(&self, peer: Address, head: &Head<'_>) -> Address {
         let mut certain = peer;
         let lines = head.headers().get_all(&self.header).into_iter().rev();
         let mut entries = lines.flat_map(|line| chain::from_the_right(line.as_bytes(), self.syntax));
         while self.trusts(certain) {
             match entries.next() {
-                Some(Some(address)) => certain = normalise(address),
+                Some(Some(address)) => certain = address.into(),
                 Some(None) | None => break,
             }
         }
         certain
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    fn trusts(&self, address: Address) -> bool {
+        let address = IpAddr::from(address);
         self.trusted.iter().any(|network| network.contains(&address))
     }
 }

@@ -4,13 +4,16 @@ use smallvec::SmallVec;
 
 use crate::backend::Reply;
 use crate::headers::{Note, Styles, join};
-use crate::rule::{Limits, MOST_RULES, Ruled};
+use crate::rule::{Limits, MOST_RULES, Place, Ruled};
 
 /// The charges of one request. Dropped before they are settled they are given back, the last first: the request was
 /// refused, or its client is gone.
 pub(super) struct Charges<'l> {
     /// Those of the rules that admitted the request, in their order.
     made: SmallVec<[Charge<'l>; MOST_RULES]>,
+    /// The places of those that wait in a queue, with their rules, in the same order.
+    // Apart, so that charges stay as short as most of them are: they are copied about.
+    places: Vec<(usize, Place)>,
     stay: bool,
 }
 
@@ -31,11 +34,17 @@ pub(super) enum Of<'l> {
 impl<'l> Charges<'l> {
     #[inline]
     pub(super) fn new() -> Self {
-        Self { made: SmallVec::new(), stay: false }
+        Self { made: SmallVec::new(), places: Vec::new(), stay: false }
     }
 
     #[inline]
     pub(super) fn push(&mut self, charge: Charge<'l>) {
+        self.made.push(charge);
+    }
+
+    /// Of a request that waits: its own place, or one that another left.
+    pub(super) fn push_waiting(&mut self, charge: Charge<'l>, place: Place) {
+        self.places.push((charge.rule, place));
         self.made.push(charge);
     }
 
@@ -47,10 +56,11 @@ impl<'l> Charges<'l> {
     /// Gives back those of the rules for which `gives_back` is true, settled or not; the others stay.
     pub(super) fn give_back(&mut self, gives_back: impl Fn(usize) -> bool) {
         while let Some(charge) = self.made.pop() {
+            let place = self.places.pop_if(|(rule, _)| *rule == charge.rule);
             if let Of::Here(limits, decision) = charge.of
                 && gives_back(charge.rule)
             {
-                limits.engine.refund(decision);
+                limits.give_back(decision, place.map(|(_, place)| place));
             }
         }
     }

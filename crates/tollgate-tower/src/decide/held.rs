@@ -37,7 +37,7 @@ pub(super) enum Question {
 }
 
 impl Question {
-    pub(super) fn of(rule: &Compiled, head: Head<'_>) -> Self {
+    pub(super) fn of(rule: &Compiled, head: &Head<'_>) -> Self {
         let mut key = KeyBuf::new();
         match rule.ask(head, &mut key) {
             Ask::Nothing => Self::Nothing,

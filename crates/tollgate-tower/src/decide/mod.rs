@@ -37,7 +37,7 @@ impl Rules {
     /// Decides a request, and tells it where it is decided at once; what has to wait, or to be remembered, is held.
     // The verdict stays where the caller has it: whatever is moved that was just written is waited for.
     #[inline]
-    pub(crate) fn decide(self: &Arc<Self>, head: Head<'_>, verdict: &mut Verdict) -> Option<Held> {
+    pub(crate) fn decide(self: &Arc<Self>, head: &Head<'_>, verdict: &mut Verdict) -> Option<Held> {
         if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, verdict) {
             let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
             return Some(Held::new(Arc::clone(self), questions));
@@ -47,7 +47,7 @@ impl Rules {
     }
 
     /// `false`: that is not possible, and what the request was charged is given back.
-    fn decide_at_once(&self, head: Head<'_>, verdict: &mut Verdict) -> bool {
+    fn decide_at_once(&self, head: &Head<'_>, verdict: &mut Verdict) -> bool {
         let mut ruling = Ruling::new(self, verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Rules {
         true
     }
 
-    fn must_hold(&self, head: Head<'_>) -> bool {
+    fn must_hold(&self, head: &Head<'_>) -> bool {
         let mut key = KeyBuf::new();
         let mut holds = |rule: &Compiled| match (rule.ask(head, &mut key), &rule.source) {
             (Ask::Nothing | Ask::NoKey, _) => false,
@@ -78,7 +78,7 @@ impl Rules {
                 let limits = &limits[asked.limits];
                 rule.charge_if.is_some()
                     || !rule.shadow
-                        && limits.queue.is_some()
+                        && limits.may_queue()
                         && !limits.engine.look(asked.key, asked.cost).delay().is_zero()
             }
         };

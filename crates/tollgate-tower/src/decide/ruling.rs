@@ -9,8 +9,8 @@ use tollgate::{Outcome, Timestamp};
 use super::Rules;
 use super::charges::{Charge, Charges, Of};
 use crate::backend::Reply;
-use crate::headers::{Note, Showing};
-use crate::rule::{Asked, Engine, Limits, MOST_RULES, Ruled};
+use crate::headers::{Note, Numbers, Showing};
+use crate::rule::{Asked, Engine, Limits, MOST_RULES, Place, Ruled};
 use crate::{Reason, Told};
 
 /// What has been decided so far.
@@ -79,7 +79,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
     pub(super) fn ask(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>) -> bool {
         let Asked { key, cost, .. } = asked;
         match &limits.engine {
-            _ if limits.queue.is_some() && !self.rules.rules[rule].shadow => {
+            _ if limits.may_queue() && !self.rules.rules[rule].shadow => {
                 self.ask_a_queue(rule, limits, asked)
             }
             Engine::One(limiter) => {
@@ -95,22 +95,45 @@ impl<'l, 'v> Ruling<'l, 'v> {
 
     fn ask_a_queue(&mut self, rule: usize, limits: &'l Limits, asked: Asked<'_>) -> bool {
         let max_wait = self.rules.rules[rule].max_wait;
+        if let Some(place) = limits.vacant_place(asked, max_wait) {
+            // Who left it was charged: of the queue as it is, nothing is taken.
+            let seen = limits.engine.look(asked.key, 0);
+            return self.wait_for(rule, limits, asked.cost, seen, place);
+        }
         // Not charged and given back: who came in between would stand behind a place that nobody takes.
         let seen = limits.engine.look(asked.key, asked.cost);
         if seen.delay() > max_wait {
-            return self.too_late(rule, limits, asked, &seen, max_wait);
+            return self.too_late(rule, limits, asked, &seen, seen.delay() - max_wait);
         }
+        let era = limits.era();
         let decision = limits.engine.check(asked.key, asked.cost);
         let delay = decision.delay();
+        if delay.is_zero() {
+            return self.take(rule, limits, asked, decision.is_allowed(), decision);
+        }
+        let departure = limits.engine.now() + delay;
+        let place = Place { key: asked.key.into(), departure, units: asked.cost, era };
         if delay > max_wait {
-            let goes_on = self.too_late(rule, limits, asked, &decision, max_wait);
-            limits.engine.refund(decision);
+            let goes_on = self.too_late(rule, limits, asked, &decision, delay - max_wait);
+            limits.give_back(decision, Some(place));
             return goes_on;
         }
-        if !delay.is_zero() {
-            self.departure = self.departure.max(Some(limits.engine.now() + delay));
-        }
-        self.take(rule, limits, asked, decision.is_allowed(), decision)
+        self.wait_for(rule, limits, asked.cost, decision, place)
+    }
+
+    /// Takes a place in a queue, which limits decided, or saw when another had left it.
+    fn wait_for(
+        &mut self,
+        rule: usize,
+        limits: &'l Limits,
+        cost: u64,
+        ruled: Ruled<'l>,
+        place: Place,
+    ) -> bool {
+        self.departure = self.departure.max(Some(place.departure));
+        self.tell(rule, Told::Allowed, cost);
+        self.charges.push_waiting(Charge { rule, shadow: false, of: Of::Here(limits, ruled) }, place);
+        true
     }
 
     /// Takes what limits decided.
@@ -152,32 +175,15 @@ impl<'l, 'v> Ruling<'l, 'v> {
             Outcome::Never => (Reason::Never, None),
             _ => (Reason::Limited, decision.retry_after()),
         };
-        self.refused(rule, limits, asked, &decision, reason, retry_after)
-    }
-
-    fn too_late(
-        &mut self,
-        rule: usize,
-        limits: &'l Limits,
-        asked: Asked<'_>,
-        decision: &Ruled<'_>,
-        max_wait: Duration,
-    ) -> bool {
-        let retry_after = decision.delay().saturating_sub(max_wait);
-        self.refused(rule, limits, asked, decision, Reason::Limited, Some(retry_after))
-    }
-
-    fn refused(
-        &mut self,
-        rule: usize,
-        limits: &'l Limits,
-        asked: Asked<'_>,
-        decision: &Ruled<'_>,
-        reason: Reason,
-        retry_after: Option<Duration>,
-    ) -> bool {
-        // A limit that refuses, or else the queue in which the wait is too long.
-        let number = decision.refused_by().or(limits.queue).unwrap_or(0);
+        if let (Some((_, queue)), Some(retry_after)) = (limits.longest_queue(&decision), retry_after) {
+            // Whoever comes as soon as there is room finds the queue as long as it may be.
+            let wait = queue.saturating_sub(self.rules.rules[rule].max_wait);
+            if wait > retry_after {
+                return self.too_late(rule, limits, asked, &decision, wait);
+            }
+        }
+        // The limit that refuses for longest.
+        let number = decision.refused_by().unwrap_or(0);
         let (mut limit, mut remaining) = (0, 0);
         decision.each(|part, _, numbers| {
             if part == number {
@@ -186,7 +192,40 @@ impl<'l, 'v> Ruling<'l, 'v> {
         });
         let by = Some((asked.limits, number));
         let denial = Denial { rule, by, reason, cost: asked.cost, limit, remaining, retry_after };
-        self.deny(denial, || limits.policy_of(decision), |showing| limits.show(decision, showing))
+        self.deny(denial, || limits.policy_of(&decision), |showing| limits.show(&decision, showing))
+    }
+
+    /// The wait in the queue would be longer than it may be, until this time has passed. However much room it has, nothing
+    /// of it is left for such a request.
+    fn too_late(
+        &mut self,
+        rule: usize,
+        limits: &'l Limits,
+        asked: Asked<'_>,
+        decision: &Ruled<'_>,
+        retry_after: Duration,
+    ) -> bool {
+        let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
+        let mut shown = Numbers { limit: 0, remaining: 0, reset: retry_after };
+        decision.each(|part, _, numbers| {
+            if part == number {
+                shown.limit = numbers.limit;
+            }
+        });
+        let denial = Denial {
+            rule,
+            by: Some((asked.limits, number)),
+            reason: Reason::Limited,
+            cost: asked.cost,
+            limit: shown.limit,
+            remaining: 0,
+            retry_after: Some(retry_after),
+        };
+        self.deny(
+            denial,
+            || limits.policy_of_one(number),
+            |showing| showing.limit(limits.name(number), shown),
+        )
     }
 
     /// Takes what a backend said.

@@ -6,7 +6,7 @@ mod slab;
 mod style;
 
 pub(crate) use interned::interned;
-pub(crate) use note::{Note, Numbers, Showing, join};
+pub(crate) use note::{LARGEST_INTEGER, Note, Numbers, Showing, join};
 pub use style::Style;
 pub(crate) use style::Styles;
 

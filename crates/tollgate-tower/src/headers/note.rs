@@ -20,7 +20,7 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
-const LARGEST_INTEGER: u64 = 999_999_999_999_999;
+pub(crate) const LARGEST_INTEGER: u64 = 999_999_999_999_999;
 
 /// The numbers of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +105,11 @@ impl Note {
         let Some(Numbers { limit, remaining, reset }) = self.tightest else { return };
         let (delta, epoch) = (self.styles.has(Style::XRateLimit), self.styles.has(Style::XRateLimitEpoch));
         if delta || epoch {
-            put(headers, X_LIMIT, number(limit));
-            put(headers, X_REMAINING, number(remaining));
-            put(headers, X_RESET, number(if delta { seconds_up(reset) } else { unix(reset) }));
+            let reset = if delta { seconds_up(reset) } else { unix(reset) };
+            put_all(headers, [(X_LIMIT, limit), (X_REMAINING, remaining), (X_RESET, reset)]);
         }
         if self.styles.has(Style::RateLimitTrio) {
-            put(headers, LIMIT, number(limit));
-            put(headers, REMAINING, number(remaining));
-            put(headers, RESET, number(seconds_up(reset)));
+            put_all(headers, [(LIMIT, limit), (REMAINING, remaining), (RESET, seconds_up(reset))]);
         }
     }
 
@@ -135,6 +132,15 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) ->
         // `Err`: the inner service has used up all 32,768 headers. It goes without.
         Some(value) if !headers.contains_key(&name) => headers.try_insert(name, value).is_ok(),
         _ => false,
+    }
+}
+
+/// All of them, or none where one is there already: each is read beside the others.
+fn put_all(headers: &mut HeaderMap, fields: [(HeaderName, u64); 3]) {
+    if !fields.iter().any(|(name, _)| headers.contains_key(name)) {
+        for (name, value) in fields {
+            put(headers, name, number(value));
+        }
     }
 }
 
@@ -189,16 +195,16 @@ mod tests {
     fn what_the_inner_service_said_stays() {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
-        headers.insert(X_LIMIT, HeaderValue::from_static("1"));
+        headers.insert(X_RESET, HeaderValue::from_static("1"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private"));
         note(&[Style::Ietf, Style::XRateLimit], &[("a", 7)]).write_refusal(&mut headers, Some(1));
         assert!(!headers.contains_key(RATELIMIT), "a value of ours would belong to no policy of theirs");
         assert_eq!(
-            (headers.get_all(X_LIMIT).iter().count(), &headers[X_LIMIT]),
+            (headers.get_all(X_RESET).iter().count(), &headers[X_RESET]),
             (1, &HeaderValue::from_static("1"))
         );
+        assert!(!headers.contains_key(X_LIMIT) && !headers.contains_key(X_REMAINING), "of another limit");
         assert_eq!(headers[CACHE_CONTROL], "private");
-        assert_eq!(headers[X_REMAINING], "7");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 /// A family of headers. Any of them can be combined; none is fine too.
 ///
 /// `Retry-After` is on every refusal that waiting would help, whatever the styles. A header that the inner service has
-/// set stays as it is.
+/// set stays as it is, and those that are read together with it are not added: they would tell of another limit.
 ///
 /// Times are in whole seconds, rounded up. *Limit* is the most that can be admitted at once (burst, capacity, or the
 /// window's limit), *remaining* what is left of that, *reset* the time until all of it is there again; of a refused

@@ -11,7 +11,8 @@ pub use buffer::KeyBuf;
 
 use crate::{ClientAddress, Head};
 
-type Write = dyn Fn(Head<'_>, &mut KeyBuf) + Send + Sync;
+// By reference: four references that are handed on by value are copied each time, and waited for.
+type Write = dyn Fn(&Head<'_>, &mut KeyBuf) + Send + Sync;
 
 /// How the key of a request is found: requests of one key share a limit.
 ///
@@ -45,7 +46,7 @@ impl KeyBy {
     /// The client's address, IPv6 by its prefix.
     #[must_use]
     pub fn client(address: ClientAddress) -> Self {
-        Self::request(move |head, key| address.write(head, key))
+        Self(Arc::new(move |head, key| address.write(head, key)))
     }
 
     /// The first value of a header, byte by byte. Anybody can send anything: limit what is *not* a known key too.
@@ -55,6 +56,10 @@ impl KeyBy {
     }
 
     /// The first cookie of this name, as it was sent.
+    ///
+    /// A client can send two of one name. Where the application reads the last, as `axum-extra`'s `CookieJar` does, it can put
+    /// another one before it in each request and never meet its limit: key by the session that was looked up instead, by
+    /// [`extension`](Self::extension).
     #[must_use]
     pub fn cookie(name: impl Into<String>) -> Self {
         let name = name.into();
@@ -67,8 +72,8 @@ impl KeyBy {
         Self::request(|head, key| key.push(head.method().as_str()))
     }
 
-    /// The path as the client wrote it. `/a` and `/%61` are two: where that matters use the route that matched, by
-    /// [`extension`](Self::extension).
+    /// The path as the client wrote it; `CONNECT` has none. `/a` and `/%61` are two: where that matters use the route that
+    /// matched, by [`extension`](Self::extension).
     #[must_use]
     pub fn path() -> Self {
         Self::request(|head, key| key.push(head.path()))
@@ -112,7 +117,7 @@ impl KeyBy {
     /// ```
     #[must_use]
     pub fn request(write: impl Fn(Head<'_>, &mut KeyBuf) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(write))
+        Self(Arc::new(move |head, key| write(*head, key)))
     }
 
     /// One key for all requests.
@@ -125,23 +130,24 @@ impl KeyBy {
     /// no key.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::request(move |head, key| {
+        Self(Arc::new(move |head, key| {
             let whole = key.part(|key| self.0(head, key)) && key.part(|key| other.0(head, key));
             if !whole {
                 key.clear();
             }
-        })
+        }))
     }
 
     /// The key of a request; empty when it has none.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> KeyBuf {
         let mut key = KeyBuf::new();
-        self.write(head, &mut key);
+        self.write(&head, &mut key);
         key
     }
 
-    pub(crate) fn write(&self, head: Head<'_>, key: &mut KeyBuf) {
+    #[inline]
+    pub(crate) fn write(&self, head: &Head<'_>, key: &mut KeyBuf) {
         self.0(head, key);
     }
 }
@@ -198,10 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn method_path_and_everyone_have_always_a_key() {
+    fn method_and_everyone_have_always_a_key_and_a_path_has_all_but_connect() {
         assert_eq!(key_of(&KeyBy::method(), &[]), b"GET");
         assert_eq!(key_of(&KeyBy::path(), &[]), b"/a/b");
         assert_eq!(key_of(&KeyBy::everyone(), &[]), b"*");
+        let connect = Request::builder().method("CONNECT").uri("example.com:443").body(()).unwrap();
+        assert!(KeyBy::path().of(Head::of(&connect)).is_empty());
         assert_eq!(key_of(&KeyBy::extension(|n: &u8, key| key.push([*n])), &[]), b"");
     }
 }

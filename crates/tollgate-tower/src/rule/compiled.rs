@@ -71,8 +71,8 @@ pub(crate) struct Asked<'k> {
 impl Compiled {
     /// Finds the request's key, which is written into `key`, and the limits that it meets.
     #[inline]
-    pub(crate) fn ask<'k>(&self, head: Head<'_>, key: &'k mut KeyBuf) -> Ask<'k> {
-        let is = |test: &Option<Test>| test.as_ref().map(|test| test(head));
+    pub(crate) fn ask<'k>(&self, head: &Head<'_>, key: &'k mut KeyBuf) -> Ask<'k> {
+        let is = |test: &Option<Test>| test.as_ref().map(|test| test(*head));
         if is(&self.when) == Some(false) || is(&self.skip) == Some(true) {
             return Ask::Nothing;
         }
@@ -87,13 +87,26 @@ impl Compiled {
                 Missing::Pass => return Ask::Nothing,
             }
         }
-        let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
+        let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
         Ask::Limit(Asked { limits: self.place(key, head), key, cost })
     }
 
-    fn place(&self, key: &[u8], head: Head<'_>) -> usize {
-        let tier = || self.tiers.iter().position(|tier| tier(head)).map_or(0, |tier| tier + 1);
+    fn place(&self, key: &[u8], head: &Head<'_>) -> usize {
+        let tier = || self.tiers.iter().position(|tier| tier(*head)).map_or(0, |tier| tier + 1);
         if self.overrides.is_empty() { tier() } else { self.override_of(key).unwrap_or_else(tier) }
+    }
+
+    /// Its name, and those by which responses tell its limits apart. Its tiers' may be the same: a request meets only the
+    /// ones or the others.
+    fn names(&self) -> HashSet<&str> {
+        let limits = match &self.source {
+            Source::Here(limits) => &**limits,
+            Source::There(remote) => match &remote.on_error {
+                Fallback::Limit(limits) => std::slice::from_ref(limits),
+                _ => &[],
+            },
+        };
+        [&*self.name].into_iter().chain(limits.iter().flat_map(Limits::names)).collect()
     }
 
     /// The place of a tier's limits; the rule's own are tier 0.
@@ -110,9 +123,7 @@ impl Compiled {
     pub(crate) fn may_hold(&self) -> bool {
         match &self.source {
             Source::There(_) => true,
-            Source::Here(limits) => {
-                self.charge_if.is_some() || limits.iter().any(|limits| limits.queue.is_some())
-            }
+            Source::Here(limits) => self.charge_if.is_some() || limits.iter().any(Limits::may_queue),
         }
     }
 }
@@ -123,18 +134,18 @@ impl Rule {
         if !(1..=MOST_RULES).contains(&rules.len()) {
             return Err(BuildError::Rules { given: rules.len() });
         }
-        let mut names = HashSet::new();
         for Self { name, .. } in &rules {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
             if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(plain) {
                 return Err(BuildError::Name { given: name.clone() });
             }
-            if !names.insert(name.clone()) {
-                return Err(BuildError::SameName { name: name.clone() });
-            }
         }
         let mut compiled =
             rules.into_iter().map(|rule| rule.judge(clock)).collect::<Result<Box<[_]>, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(name) = compiled.iter().flat_map(Compiled::names).find(|name| !names.insert(*name)) {
+            return Err(BuildError::SameName { name: name.to_owned() });
+        }
         // A backend gives nothing back: it is asked when everybody else has admitted the request.
         compiled.sort_by_key(|rule| matches!(rule.source, Source::There(_)));
         Ok(compiled)

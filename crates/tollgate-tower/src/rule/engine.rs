@@ -80,13 +80,14 @@ impl Engine {
         }
     }
 
-    pub(crate) fn refund(&self, ruled: Ruled<'_>) {
+    /// How many units came back.
+    pub(crate) fn refund(&self, ruled: Ruled<'_>) -> u64 {
         match (self, ruled) {
             (Self::One(limiter), Ruled::One(decision)) => limiter.refund(decision),
             (Self::Several(limiter), Ruled::Several(decision)) => limiter.refund(decision),
             // A decision of another limiter gives nothing back.
             _ => 0,
-        };
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -120,6 +121,17 @@ impl Ruled<'_> {
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         each!(self, decision => decision.retry_after())
+    }
+
+    /// How long until nobody is left in the queue of the limit with this number: what a newcomer would wait in it, had it
+    /// room for any number.
+    pub(crate) fn queue_time(&self, number: usize) -> Duration {
+        match self {
+            Self::One(decision) => decision.reset_after(),
+            Self::Several(decision) => {
+                decision.parts().nth(number).map_or(Duration::ZERO, |part| part.reset_after())
+            }
+        }
     }
 
     /// The number of the limit that refuses for longest.

@@ -1,25 +1,25 @@
 //! Limits that are charged together, and how they announce themselves.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
 use tollgate::{Error, Inherit, Quota};
 
+use super::Asked;
 use super::announced::Announced;
 use super::engine::{Engine, Ruled};
-use crate::headers::{Showing, join, seconds_up};
+use super::vacant::{Place, Vacant};
+use crate::headers::{LARGEST_INTEGER, Showing, join, seconds_up};
 
 /// The limits of a rule, of one of its tiers, or of one key.
 pub(crate) struct Limits {
     pub(crate) engine: Engine,
-    /// The number of the first that may make a request wait.
-    pub(crate) queue: Option<usize>,
+    /// A bit for each that may make a request wait, by its number.
+    queues: u64,
     /// In the order in which the limits were given.
     names: Box<[Box<str>]>,
     announced: Announced,
-    /// Changes take turns.
-    changes: Mutex<()>,
+    vacant: Vacant,
 }
 
 impl Limits {
@@ -35,22 +35,66 @@ impl Limits {
         }
         Self {
             engine,
-            queue: first_queue(quotas),
+            queues: queues(quotas),
             announced: Announced::new(policies(&names, quotas)),
             names: names.into(),
-            changes: Mutex::new(()),
+            vacant: Vacant::default(),
         }
     }
 
     /// Puts other quotas in force and announces them.
     pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), Error> {
-        let _turn = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        if quotas.len() == self.names.len() && first_queue(quotas) != self.queue {
-            return Err(Error::CannotInherit { field: "mode" });
+        self.vacant.change(|| {
+            if quotas.len() == self.names.len() && queues(quotas) != self.queues {
+                return Err(Error::CannotInherit { field: "mode" });
+            }
+            self.engine.reconfigure(quotas, inherit)?;
+            self.announced.change(policies(&self.names, quotas));
+            Ok(())
+        })
+    }
+
+    /// Whether any of them may make a request wait.
+    #[inline]
+    pub(crate) fn may_queue(&self) -> bool {
+        self.queues != 0
+    }
+
+    /// The number of the queue that is the longest, and how long until nobody is left in it.
+    pub(crate) fn longest_queue(&self, ruled: &Ruled<'_>) -> Option<(usize, Duration)> {
+        let queues = (0..self.names.len()).filter(|number| self.queues & (1 << number) != 0);
+        queues.map(|number| (number, ruled.queue_time(number))).max_by_key(|(_, time)| *time)
+    }
+
+    /// How often the limits were changed: to be read before a place is charged.
+    pub(crate) fn era(&self) -> u64 {
+        self.vacant.era()
+    }
+
+    /// A place that somebody left, no later than in `max_wait`. What costs nothing needs none.
+    pub(crate) fn vacant_place(&self, asked: Asked<'_>, max_wait: Duration) -> Option<Place> {
+        if asked.cost == 0 || self.vacant.is_empty() {
+            return None;
         }
-        self.engine.reconfigure(quotas, inherit)?;
-        self.announced.change(policies(&self.names, quotas));
-        Ok(())
+        let now = self.engine.now();
+        self.vacant.take(asked.key, asked.cost, now, now + max_wait)
+    }
+
+    /// Gives back what a request was charged, and the place where it waited to whoever comes next if the engine cannot.
+    pub(crate) fn give_back(&self, ruled: Ruled<'_>, place: Option<Place>) {
+        // Of several limits the others give back, too, and whoever took the place would not be charged by them.
+        let place = place.filter(|_| matches!(ruled, Ruled::One(_)));
+        let given_back = self.engine.refund(ruled);
+        if let Some(place) = place
+            && given_back == 0
+        {
+            self.vacant.leave(place, self.engine.now());
+        }
+    }
+
+    /// The names of the limits, by which responses tell them apart.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
     }
 
     /// The name of a limit by its number.
@@ -77,6 +121,11 @@ impl Limits {
         join(policies.map(|(_, policy)| policy))
     }
 
+    /// How one of them announces itself.
+    pub(crate) fn policy_of_one(&self, number: usize) -> Option<HeaderValue> {
+        join(self.announced.each().nth(number).into_iter())
+    }
+
     /// How all of the limits announce themselves.
     pub(crate) fn policy(&self) -> Option<HeaderValue> {
         self.announced.all()
@@ -88,13 +137,18 @@ impl Limits {
     }
 }
 
-/// The number of the first that may make a request wait.
-fn first_queue(quotas: &[Quota]) -> Option<usize> {
-    quotas.iter().position(Quota::is_queue)
+/// A bit for each that may make a request wait, by its number.
+fn queues(quotas: &[Quota]) -> u64 {
+    quotas
+        .iter()
+        .enumerate()
+        .fold(0, |queues, (number, quota)| queues | u64::from(quota.is_queue()) << number)
 }
 
 fn policies(names: &[Box<str>], quotas: &[Quota]) -> Vec<String> {
-    let policy = |(name, quota): (_, &Quota)| format!("\"{name}\";q={};w={}", quota.limit(), window(quota));
+    let policy = |(name, quota): (_, &Quota)| {
+        format!("\"{name}\";q={};w={}", quota.limit().min(LARGEST_INTEGER), window(quota))
+    };
     names.iter().zip(quotas).map(policy).collect()
 }
 
@@ -142,6 +196,12 @@ mod tests {
             announced(&[LeakyBucket::queue(Rate::per_second(10)).capacity(3).into()]),
             ["\"api\";q=3;w=1"]
         );
+    }
+
+    #[test]
+    fn a_policy_stays_within_what_a_structured_field_can_hold() {
+        let vast = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(10_000_000_000_000_000);
+        assert_eq!(announced(&[vast.into()]), ["\"api\";q=999999999999999;w=10000000"]);
     }
 
     #[test]

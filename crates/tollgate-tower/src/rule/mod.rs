@@ -4,6 +4,7 @@ mod announced;
 mod compiled;
 mod engine;
 mod limits;
+mod vacant;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tollgate::{Clock, Quota, WhenFull};
 pub(crate) use compiled::{Ask, Asked, Compiled, Source};
 pub(crate) use engine::{Engine, Ruled};
 pub(crate) use limits::Limits;
+pub(crate) use vacant::Place;
 
 use crate::backend::Remote;
 use crate::{Backend, Head, KeyBy, OnError};
@@ -45,8 +47,8 @@ pub enum Missing {
 ///
 /// A layer asks its rules in the order in which they were given, and every rule that concerns a request must admit it:
 /// what the earlier ones were charged is given back when a later one refuses. (As far as the engine gives back: a window
-/// as long as it lasts, a log or a queue its newest only, a backend nothing; while it is being decided, others may see
-/// the charge.) Rules that ask a backend come last.
+/// as long as it lasts, a log its newest only, a queue its newest and any other place to the next who comes, a backend
+/// nothing; while it is being decided, others may see the charge.) Rules that ask a backend come last.
 ///
 /// The closures look at a request and change nothing: a request that has to wait is shown to them up to three times.
 /// Nothing is judged before the layer is built.
@@ -110,8 +112,10 @@ impl Rule {
     /// several limits each is called after its period too: `api/s`, `api/h`.
     ///
     /// A [`LeakyBucket::queue`](tollgate::LeakyBucket::queue) *shapes*: what it admits waits for its departure time,
-    /// what finds it full is refused at once. A client that disconnects while it waits gives its place back, unless
-    /// somebody stands behind it. See [`max_wait`](Self::max_wait).
+    /// what finds it full is refused at once. A client that disconnects while it waits gives its place back: who
+    /// stood last shortens the queue, and a departure from its middle is the next newcomer's, while those behind keep the
+    /// departures that they were promised. (Of several limits on one key only the last in the queue gives its place back:
+    /// make the queue a rule of its own.) See [`max_wait`](Self::max_wait).
     pub fn new(name: impl Into<String>, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Self {
         Self {
             name: name.into(),
@@ -176,6 +180,8 @@ impl Rule {
 
     /// Other limits for one key, whatever its tier, written as [`KeyBy`] writes it: a header's value, a path, or what
     /// [`ClientAddress::key_of`](crate::ClientAddress::key_of) makes of an address.
+    ///
+    /// **Cost.** A limiter of its own, about 10 KiB: for some hundreds of keys. For more give them a [`tier`](Self::tier).
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,
@@ -196,6 +202,7 @@ impl Rule {
     /// that no number of them at once exceeds the limit, and given back when its response is another one or an error.
     ///
     /// One whose client disconnects before the answer stays charged. A gRPC status that comes in trailers is not seen.
+    /// The headers of a response count its own charge, also when it is given back with it.
     ///
     /// **Cost.** Five allocations a request: it is decided in a boxed future that holds the charge until the answer.
     ///
@@ -218,7 +225,8 @@ impl Rule {
         self
     }
 
-    /// Decides, counts and reports, but never refuses, delays, or shows in headers.
+    /// Decides, counts and reports, but never refuses, makes anybody queue, or shows in headers. Only a
+    /// [backend](Self::remote) is waited for all the same, as long as it takes.
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::{Outcome, Quota};
+use tollgate::{Outcome, Quota, Rate, TokenBucket};
 use tollgate_tower::{Backend, BuildError, OnError, RateLimitLayer, Reply, Rule, Told};
 
 use crate::support::{by_header, header, of, one, request, send, status, statuses};
@@ -161,4 +161,13 @@ fn what_a_backend_knows_nothing_of_is_refused_by_name() {
         let error = one(bad).build().unwrap_err();
         assert_eq!(error, BuildError::Remote { rule: "there".into(), setting });
     }
+}
+
+#[test]
+fn the_limits_that_stand_in_for_a_backend_share_their_names_with_no_other_rule() {
+    let several = [Rate::per_second(5), Rate::per_hour(9)].map(|rate| TokenBucket::new(rate).into());
+    let there = || Rule::remote("there", Elsewhere::default(), OnError::Limit(several.into()));
+    let error = one(there()).rule(Rule::new("there/h", of(1))).build().unwrap_err();
+    assert_eq!(error, BuildError::SameName { name: "there/h".into() });
+    assert!(one(there()).rule(Rule::new("here/h", of(1))).build().is_ok());
 }

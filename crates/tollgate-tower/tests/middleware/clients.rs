@@ -151,6 +151,13 @@ async fn mapped_addresses_are_the_ipv4_client_on_either_side() {
 }
 
 #[tokio::test]
+async fn an_ipv6_client_cannot_call_itself_a_private_proxy() {
+    let layer = x_forwarded_for();
+    let spoof = |client| [("peer", "64:ff9b::10.0.0.2"), ("x-forwarded-for", client)];
+    assert!(same(&layer, &spoof("6.6.6.6"), &spoof("7.7.7.7")).await);
+}
+
+#[tokio::test]
 async fn ipv6_clients_are_grouped_by_the_prefix_that_was_chosen() {
     let wide = layer(peer().ipv6_prefix(48).unwrap());
     assert!(same(&wide, &[("peer", "2001:db8:1:1::1")], &[("peer", "2001:db8:1:ffff::1")]).await);

@@ -32,12 +32,15 @@ fn by_connection() -> KeyBy {
 #[tokio::test]
 async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
     let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(2)]).key(by_connection());
-    let mut client = served(one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap()).await;
+    let clock = ManualClock::new();
+    let mut client = served(one(rule).clock(clock.clone()).answer(Grpc).build().unwrap()).await;
     for left in ["1", "0"] {
         let response = client.check(HealthCheckRequest::default()).await.unwrap();
         let said = response.metadata().get("ratelimit").unwrap().to_str().unwrap();
         assert!(said.starts_with(&format!("\"rpc\";r={left};")), "{said}");
     }
+    // A nanosecond less than half a second, which is rounded up.
+    clock.advance(std::time::Duration::from_nanos(1));
     let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(status.message(), "the limit rpc is spent, retry after 1 s");

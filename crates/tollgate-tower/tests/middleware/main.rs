@@ -8,6 +8,7 @@ mod clients;
 mod forged;
 mod grpc;
 mod pace;
+mod places;
 mod published;
 mod responses;
 mod rules;

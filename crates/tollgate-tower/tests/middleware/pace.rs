@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::support::{Echo, TokioClock, TokioTimer, by_peer, of, one, request, send, status};
+use crate::support::{Echo, TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
 use tokio::time::Instant;
-use tollgate::{Clock, LeakyBucket, Quota, Rate, Timestamp, TokenBucket};
-use tollgate_tower::{RateLimitLayer, Rule, Style};
-use tower::{Layer, ServiceExt};
+use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
+use tollgate_tower::{Head, RateLimitLayer, Rule, Style};
+use tower::{Layer, Service, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
     LeakyBucket::queue(Rate::per_second(per_second)).capacity(capacity).into()
@@ -73,15 +73,45 @@ async fn nobody_waits_longer_than_max_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn what_would_wait_too_long_is_told_how_much_too_long() {
-    let layer = layer(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::ZERO));
+    for max_wait in [0, 2] {
+        let rule = Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(max_wait));
+        let layer = layer(rule);
+        for _ in 0..=max_wait {
+            let layer = layer.clone();
+            tokio::spawn(async move { status(&layer, "/", &[("peer", "192.0.2.1")]).await });
+            tokio::task::yield_now().await;
+        }
+        let response = send(&layer, request("/", &[("peer", "192.0.2.1")])).await;
+        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("1")));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_wait_too_long_is_told_by_which_limit() {
+    let hour = TokenBucket::new(Rate::per_hour(1)).burst(7);
+    let layer = layer(Rule::new("paced", [hour.into(), queue(1, 100)]).max_wait(Duration::ZERO));
     assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
     let response = send(&layer, request("/", &[("peer", "192.0.2.1")])).await;
-    assert_eq!(
-        (response.status().as_u16(), crate::support::header(&response, "retry-after")),
-        (429, Some("1"))
-    );
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
+    assert!(response.body().contains(r#""rule":"paced/s","limit":100,"#), "{}", response.body());
+}
+
+/// Wakes everybody at half time.
+struct Hasty;
+
+impl Timer for Hasty {
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration / 2)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_woken_early_sleeps_again() {
+    let rule = Rule::new("paced", [queue(1, 5)]).key(by_peer());
+    let layer = one(rule).clock(TokioClock::new()).timer(Hasty).build().unwrap();
+    let answers = at_once(&layer, 2).await;
+    assert!(answers[1].1 >= 1_000, "{answers:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,6 +186,19 @@ async fn whoever_waits_holds_no_permit_of_the_inner_service() {
     assert_eq!(waits.await.unwrap().unwrap().status(), 200);
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked() {
+    for rule in [Rule::new("paced", [queue(1, 5)]), Rule::new("remembered", of(5)).charge_if(|_, _| true)] {
+        // Kept from request to request, as a connection or `tower::buffer` keeps it.
+        let mut service = layer(rule).layer(tower::limit::ConcurrencyLimit::new(Echo, 1));
+        for _ in 0..3 {
+            let answer = service.ready().await.unwrap().call(request("/", &[("peer", "192.0.2.1")]));
+            let answer = tokio::time::timeout(Duration::from_secs(60), answer).await;
+            assert_eq!(answer.expect("its permit is free").unwrap().status(), 200);
+        }
+    }
+}
+
 /// Shows tokio's time; when it is read for the n-th time from now, somebody else's request comes in between.
 #[derive(Clone)]
 struct Meddling(Arc<Meddler>);
@@ -212,6 +255,12 @@ async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
         // Until it is charged the other takes its turn, and the next would be in two seconds.
         let expected = if reading <= 3 { (429, 0) } else { (200, 1) };
         assert_eq!((answer, begun.elapsed().as_secs()), expected, "at reading {reading}");
+        // Whoever was refused left no gap behind the other.
+        if answer == 429 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(status(&layer, "/", &client).await, 200, "at reading {reading}");
+            assert_eq!(begun.elapsed().as_secs(), 2, "at reading {reading}");
+        }
     }
 }
 
@@ -223,5 +272,83 @@ async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
         let begun = Instant::now();
         assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
         assert_eq!(begun.elapsed().as_secs(), 1, "at reading {reading}");
+    }
+}
+
+/// The same in all headers.
+fn told(rule: Rule) -> RateLimitLayer {
+    one(rule)
+        .headers([Style::Ietf, Style::XRateLimit])
+        .clock(TokioClock::new())
+        .timer(TokioTimer)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_would_be_too_long_is_told_the_same_in_every_header() {
+    let layer = told(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(2)));
+    for _ in 0..3 {
+        let layer = layer.clone();
+        tokio::spawn(async move { status(&layer, "/", &[]).await });
+        tokio::task::yield_now().await;
+    }
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("1")));
+    assert_eq!(header(&response, "x-ratelimit-reset"), Some("1"));
+    assert_eq!(header(&response, "ratelimit"), Some("\"paced\";r=0;t=1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_would_be_too_long_shows_the_queue_alone() {
+    let hour = TokenBucket::new(Rate::per_hour(1)).burst(7).into();
+    let layer = told(Rule::new("paced", [hour, queue(1, 100)]).max_wait(Duration::ZERO));
+    assert_eq!(status(&layer, "/", &[]).await, 200);
+    let response = send(&layer, request("/", &[])).await;
+    assert!(!header(&response, "ratelimit").unwrap().contains("paced/h"), "{:?}", response.headers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_of_a_full_queue_minds_max_wait() {
+    let cost = |head: Head<'_>| if head.path() == "/vast" { 10 } else { 1 };
+    let layer = told(Rule::new("paced", [queue(1, 10)]).max_wait(Duration::from_secs(2)).cost(cost));
+    assert_eq!(status(&layer, "/vast", &[]).await, 200);
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("8")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_queues_the_longer_one_refuses_and_says_for_how_long() {
+    let cost = |head: Head<'_>| head.path().len() as u64;
+    let slow = LeakyBucket::queue(Rate::new(10, Duration::from_secs(10))).capacity(10).into();
+    let rule = Rule::new("paced", [queue(10, 100), slow]).max_wait(Duration::from_secs(2)).cost(cost);
+    let layer = told(rule);
+    assert_eq!(status(&layer, "/12345678", &[]).await, 200);
+    // There is room for one, but nine to wait for; for two there is not.
+    for path in ["/", "/2"] {
+        let response = send(&layer, request(path, &[])).await;
+        assert_eq!(
+            (response.status().as_u16(), header(&response, "retry-after")),
+            (429, Some("7")),
+            "{path}"
+        );
+        assert_eq!(header(&response, "ratelimit"), Some("\"paced/10s\";r=0;t=7"), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_in_the_queues_of_two_rules_departs_by_the_later() {
+    let rules = || [Rule::new("slow", [queue(1, 5)]), Rule::new("fast", [queue(2, 5)])];
+    for reversed in [false, true] {
+        let mut rules = rules();
+        if reversed {
+            rules.reverse();
+        }
+        let [first, last] = rules;
+        let layer = one(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        let begun = Instant::now();
+        assert_eq!(status(&layer, "/", &[]).await, 200);
+        assert_eq!(status(&layer, "/", &[]).await, 200);
+        assert_eq!(begun.elapsed().as_secs(), 1, "reversed: {reversed}");
     }
 }

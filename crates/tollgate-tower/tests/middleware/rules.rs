@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket};
-use tollgate_tower::{BuildError, KeyBy, Missing, RateLimitLayer, Rule};
+use tollgate_tower::{BuildError, Missing, RateLimitLayer, Rule};
 
 use crate::support::{by_header, by_peer, header, of, one, request, send, status, statuses};
 
@@ -145,6 +145,11 @@ fn what_is_wrong_is_said_by_name_and_builds_nothing() {
     );
     assert_eq!(build((0..8).map(|number| rule(&number.to_string())).collect()), Ok(()));
     assert_eq!(build(vec![rule("a"), rule("a")]), Err(BuildError::SameName { name: "a".into() }));
+    let several = |name: &str| Rule::new(name, [Rate::per_hour(5), Rate::per_day(9)].map(TokenBucket::new));
+    let same = Err(BuildError::SameName { name: "a/h".into() });
+    assert_eq!(build(vec![several("a"), rule("a/h")]), same);
+    assert_eq!(build(vec![rule("a/h"), several("a")]), same);
+    assert_eq!(build(vec![several("a"), rule("b/h")]), Ok(()));
     for name in ["", "two words", "quote\"", "back\\slash", "é", "line\n", &"n".repeat(65)] {
         assert_eq!(build(vec![rule(name)]), Err(BuildError::Name { given: name.into() }));
     }
@@ -160,5 +165,4 @@ fn what_is_wrong_is_said_by_name_and_builds_nothing() {
         let error = build(vec![bad]).unwrap_err();
         assert!(matches!(&error, BuildError::Limit { rule, .. } if rule == "api"), "{error}");
     }
-    let _ = KeyBy::everyone();
 }

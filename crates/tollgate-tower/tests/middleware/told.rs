@@ -6,6 +6,11 @@ use std::sync::{Arc, Mutex};
 use tollgate_tower::{Missing, RateLimitLayer, Rule, Told};
 
 use crate::support::{by_header, by_peer, of, one, status};
+#[cfg(feature = "tracing")]
+use {
+    crate::support::peer,
+    tollgate_tower::{ClientAddress, KeyBy},
+};
 
 /// What was told, and how often.
 type Tally = Arc<Mutex<BTreeMap<(String, &'static str, bool), u64>>>;
@@ -154,9 +159,9 @@ mod counted {
 }
 
 #[cfg(feature = "tracing")]
-#[test]
-fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
+mod events {
     use std::fmt::Write;
+    use std::sync::{Arc, Mutex};
 
     use tracing::field::{Field, Visit};
     use tracing::{Event, Id, Level, Metadata, span};
@@ -189,15 +194,24 @@ fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
         fn exit(&self, _: &Id) {}
     }
 
-    let lines = Arc::new(Lines(Mutex::default()));
+    /// What was said while this ran, a line an event.
+    pub(super) fn of(run: impl Future<Output = ()>) -> Vec<String> {
+        let lines = Arc::new(Lines(Mutex::default()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));
+        std::mem::take(&mut *lines.0.lock().unwrap())
+    }
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
     let layer = one(Rule::new("api", of(1)).key(by_header("k"))).build().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    tracing::subscriber::with_default(Arc::clone(&lines), || {
+    let lines = events::of(async {
         for _ in 0..3 {
-            runtime.block_on(status(&layer, "/a", &[]));
+            status(&layer, "/a", &[]).await;
         }
     });
-    let lines = lines.0.lock().unwrap();
     assert_eq!(
         lines.iter().filter(|line| line.starts_with("WARN") && line.contains("no key")).count(),
         1,
@@ -206,4 +220,24 @@ fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
     let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("DEBUG")).collect();
     assert_eq!(refused.len(), 2, "{lines:?}");
     assert!(refused[0].contains("outcome=\"limited\"") && refused[0].contains("path=\"/a\""), "{lines:?}");
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn a_proxy_that_nobody_trusts_is_told_of_once() {
+    let told = |by: ClientAddress, header: &'static str| {
+        let layer = one(Rule::new("api", of(9)).key(KeyBy::client(by))).build().unwrap();
+        let lines = events::of(async {
+            status(&layer, "/", &[("peer", "10.0.0.1")]).await;
+            for _ in 0..2 {
+                status(&layer, "/", &[("peer", "10.0.0.1"), (header, "192.0.2.1")]).await;
+            }
+        });
+        lines.iter().filter(|line| line.starts_with("WARN") && line.contains("behind a proxy")).count()
+    };
+    assert_eq!(
+        [told(peer(), "x-forwarded-for"), told(peer(), "forwarded"), told(peer(), "x-other")],
+        [1, 1, 0]
+    );
+    assert_eq!(told(peer().x_forwarded_for(["10.0.0.1"]).unwrap(), "x-forwarded-for"), 0);
 }

@@ -1,0 +1,237 @@
+//! Places in a queue that are left, in tokio's paused time: the next who comes has them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
+use tollgate_tower::{Head, RateLimitLayer, Rule};
+
+/// A queue of one a second.
+fn queue(capacity: u64) -> Quota {
+    LeakyBucket::queue(Rate::per_second(1)).capacity(capacity).into()
+}
+
+fn layer(capacity: u64) -> RateLimitLayer {
+    let cost = |head: Head<'_>| {
+        head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
+    };
+    let rule = Rule::new("paced", [queue(capacity)]).key(by_peer()).cost(cost);
+    one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+}
+
+/// Comes now: the status, and after how many seconds it was answered.
+fn come(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
+    let (layer, begun) = (layer.clone(), Instant::now());
+    tokio::spawn(async move {
+        let status = status(&layer, "/", &[("peer", peer), ("cost", cost)]).await;
+        (status, (begun.elapsed().as_secs_f64() * 100.0).round() / 100.0)
+    })
+}
+
+const A: &str = "192.0.2.1";
+const B: &str = "192.0.2.2";
+
+/// So many of this key that come one after the other, each having stood in line before the next comes.
+async fn line(layer: &RateLimitLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
+    let mut line = Vec::new();
+    for _ in 0..count {
+        line.push(come(layer, A, "1"));
+        tokio::task::yield_now().await;
+    }
+    line
+}
+
+async fn leave(waits: JoinHandle<(u16, f64)>) {
+    waits.abort();
+    assert!(waits.await.unwrap_err().is_cancelled(), "it was still waiting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_in_the_middle_of_the_queue_goes_to_the_next_who_comes() {
+    let layer = layer(4);
+    let mut line = line(&layer, 4).await;
+    leave(line.remove(1)).await;
+    let (next, after) = (come(&layer, A, "1"), come(&layer, A, "1"));
+    assert_eq!(next.await.unwrap(), (200, 1.0), "the place that was left");
+    assert_eq!(after.await.unwrap(), (429, 0.0), "as full as before");
+    let mut promised = Vec::new();
+    for waits in line {
+        promised.push(waits.await.unwrap());
+    }
+    assert_eq!(promised, [(200, 0.0), (200, 2.0), (200, 3.0)], "those behind depart when they were told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_taken_and_left_again_is_free_again() {
+    let layer = layer(3);
+    let mut line = line(&layer, 3).await;
+    leave(line.remove(1)).await;
+    for _ in 0..5 {
+        let waits = come(&layer, A, "1");
+        tokio::task::yield_now().await;
+        leave(waits).await;
+    }
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_left_is_nobodys_once_its_time_has_passed() {
+    let layer = layer(3);
+    let mut line = line(&layer, 3).await;
+    leave(line.remove(1)).await;
+    sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.5), "the engine's next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_was_left_is_for_its_own_key_and_for_what_has_room_in_it() {
+    let layer = layer(9);
+    let mut line = line(&layer, 1).await;
+    line.extend([come(&layer, A, "2"), come(&layer, A, "1"), come(&layer, B, "1"), come(&layer, B, "1")]);
+    tokio::task::yield_now().await;
+    // It departs after one second, and the one behind it two later.
+    leave(line.remove(1)).await;
+    let comes = [come(&layer, B, "1"), come(&layer, A, "3"), come(&layer, A, "2")];
+    let mut answers = Vec::new();
+    for waits in comes {
+        answers.push(waits.await.unwrap());
+    }
+    // Another key's queue; behind everybody; where there was room.
+    assert_eq!(answers, [(200, 2.0), (200, 4.0), (200, 1.0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_costs_nothing_takes_no_place_and_waits_for_none() {
+    let layer = layer(4);
+    let mut line = line(&layer, 3).await;
+    leave(line.remove(1)).await;
+    assert_eq!(come(&layer, A, "0").await.unwrap(), (200, 0.0));
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0), "the place is still free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_a_place_that_was_left_is_told_what_the_queue_holds() {
+    // As long as before, whoever has the place: full, or with room for one more.
+    for (capacity, told) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
+        let layer = layer(capacity);
+        let mut line = line(&layer, 3).await;
+        leave(line.remove(1)).await;
+        let response = send(&layer, request("/", &[("peer", A)])).await;
+        assert_eq!(header(&response, "ratelimit"), Some(told), "of {capacity}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_not_taken_past_the_other_limits_of_its_rule() {
+    let hour = TokenBucket::new(Rate::per_hour(1)).burst(5);
+    let rule = Rule::new("paced", [queue(5), hour.into()]).key(by_peer());
+    let layer = one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let mut line = line(&layer, 4).await;
+    leave(line.remove(1)).await;
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 4.0), "the last place");
+    assert_eq!(come(&layer, A, "1").await.unwrap().0, 200, "the token of the one who left");
+    assert_eq!(come(&layer, A, "1").await.unwrap().0, 429, "five of an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_of_before_a_change_of_the_limit_are_nobodys() {
+    let layer = layer(4);
+    let mut line = line(&layer, 4).await;
+    leave(line.remove(1)).await;
+    layer.reconfigure("paced", [queue(4)], Inherit::Reset).unwrap();
+    leave(line.remove(1)).await;
+    // Nobody owes anything now: the first goes at once, the next after a second.
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 0.0));
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
+    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_and_leaves_departures_stay_a_second_apart() {
+    let mut overtaken = 0;
+    for seed in 0..20 {
+        let (layer, mut random) = (layer(6), Random(seed));
+        let served = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting: Vec<JoinHandle<()>> = Vec::new();
+        for number in 0..300 {
+            match random.below(10) {
+                0..4 => {
+                    let (layer, served) = (layer.clone(), Arc::clone(&served));
+                    waiting.push(tokio::spawn(async move {
+                        if status(&layer, "/", &[("peer", A)]).await == 200 {
+                            served.lock().unwrap().push((Instant::now(), number));
+                        }
+                    }));
+                    tokio::task::yield_now().await;
+                }
+                4..6 if !waiting.is_empty() => {
+                    let leaves = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+                    leaves.abort();
+                    let _ = leaves.await;
+                }
+                _ => sleep(Duration::from_millis(random.below(900))).await,
+            }
+        }
+        let served = served.lock().unwrap();
+        for pair in served.windows(2) {
+            // Tokio's timer counts in whole milliseconds.
+            let apart = pair[1].0 - pair[0].0;
+            assert!(apart >= Duration::from_millis(998), "{apart:?} with seed {seed}");
+            overtaken += usize::from(pair[0].1 > pair[1].1);
+        }
+        assert!(served.len() > 20, "{served:?}");
+    }
+    assert!(overtaken > 20, "places were left and taken: {overtaken}");
+}
+
+/// The generator of Knuth's MMIX, by its upper bits.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_leave_a_queue_give_their_places_back_in_whatever_order_they_leave() {
+    for newest_first in [true, false] {
+        let layer = layer(20);
+        assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 0.0));
+        let mut line = line(&layer, 10).await;
+        if newest_first {
+            line.reverse();
+        }
+        for waits in line {
+            leave(waits).await;
+        }
+        for place in 1..=10 {
+            assert_eq!(
+                come(&layer, A, "1").await.unwrap(),
+                (200, 1.0),
+                "place {place}, newest first: {newest_first}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_cannot_block_the_queue_of_all_by_leaving() {
+    for own_first in [true, false] {
+        let own = Rule::new("own", of(5)).key(by_peer());
+        let all = Rule::new("all", [queue(50)]);
+        let (first, last) = if own_first { (own, all) } else { (all, own) };
+        let layer = one(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        assert_eq!(come(&layer, B, "1").await.unwrap(), (200, 0.0));
+        for _ in 0..20 {
+            for waits in line(&layer, 5).await {
+                leave(waits).await;
+            }
+        }
+        assert_eq!(come(&layer, B, "1").await.unwrap(), (200, 1.0));
+    }
+}
