@@ -4,6 +4,8 @@
 mod coarse;
 mod manual;
 #[cfg(not(loom))]
+mod scale;
+#[cfg(not(loom))]
 mod system;
 #[cfg(not(loom))]
 mod tsc;
