@@ -47,7 +47,7 @@ impl Address {
     }
 
     /// Writes what makes the key: 4 bytes of IPv4, 8 of IPv6 up to a /64, and 16 beyond, so that no two kinds meet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
             key.push((self.0 as u32).to_be_bytes());

@@ -37,18 +37,25 @@ impl KeyBuf {
     }
 
     /// Appends bytes.
+    #[inline]
     pub fn push(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        if !self.long.is_empty() {
-            self.long.extend_from_slice(bytes);
-        } else if let Some(free) = self.inline[self.len..].get_mut(..bytes.len()) {
-            free.copy_from_slice(bytes);
-            self.len += bytes.len();
-        } else {
+        match self.inline.get_mut(self.len..self.len + bytes.len()) {
+            Some(free) if self.long.is_empty() => {
+                free.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            _ => self.push_long(bytes),
+        }
+    }
+
+    #[cold]
+    fn push_long(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
             self.long.reserve(self.len + bytes.len());
             self.long.extend_from_slice(&self.inline[..self.len]);
-            self.long.extend_from_slice(bytes);
         }
+        self.long.extend_from_slice(bytes);
     }
 
     /// What was written.
