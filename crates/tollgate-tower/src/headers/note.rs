@@ -84,6 +84,12 @@ impl Note {
         Self { styles, tightest, ietf, policy }
     }
 
+    /// Shows this limit where there is room for one: of a refusal the one whose wait is told, which may not be the
+    /// tightest.
+    pub(crate) fn in_short(self, limit: Option<Numbers>) -> Self {
+        Self { tightest: limit, ..self }
+    }
+
     /// Whether it says nothing.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
