@@ -52,6 +52,20 @@ async fn problem_details() {
 }
 
 #[tokio::test]
+async fn problem_details_of_what_is_no_spent_quota_are_those_of_the_status() {
+    let layer = one(Rule::new("api", of(3)).cost(|_| 4)).answer(Http::problem()).build().unwrap();
+    let response = send(&layer, request("/", &[])).await;
+    let body: Value = serde_json::from_str(response.body()).unwrap();
+    let expected = json!({
+        "type": "about:blank",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": "the cost is 4, but api admits at most 3",
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
 async fn plain_text() {
     let layer = one(slow()).clock(ManualClock::new()).answer(Http::text()).build().unwrap();
     let response = second(&layer).await;
