@@ -214,6 +214,15 @@ mod tests {
     }
 
     #[test]
+    fn values_without_a_policy_of_their_own_stand_beside_no_policy_of_the_inner_service() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
+        // As a backend's are: nobody announces its limits.
+        Note { policy: None, ..note(&[Style::Ietf], &[("there", 7)]) }.write(&mut headers);
+        assert!(!headers.contains_key(RATELIMIT));
+    }
+
+    #[test]
     fn an_epoch_is_later_than_now_and_a_delta_wins_over_it() {
         let mut headers = HeaderMap::new();
         note(&[Style::XRateLimitEpoch], &[("a", 7)]).write(&mut headers);
