@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -57,7 +57,8 @@ async fn forward(
     *request.version_mut() = Version::HTTP_11;
     OF_ONE_HOP.iter().for_each(|name| drop(request.headers_mut().remove(name)));
     request.headers_mut().remove(HOST);
-    // Whoever is behind us may trust this line, because nothing of what the client wrote is passed on.
+    // Whoever is behind us may trust this line, because nothing of what the client wrote in either header is passed on.
+    request.headers_mut().remove(FORWARDED);
     if let Ok(address) = HeaderValue::try_from(peer.ip().to_string()) {
         request.headers_mut().insert("x-forwarded-for", address);
     }

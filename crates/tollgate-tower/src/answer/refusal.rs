@@ -112,13 +112,13 @@ impl<'r> Refusal<'r> {
     /// The most that the limit admits at once; 0 when no limit refused it.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.denial.limit
+        self.denial.numbers.map_or(0, |numbers| numbers.limit)
     }
 
     /// What is left of it.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.denial.remaining
+        self.denial.numbers.map_or(0, |numbers| numbers.remaining)
     }
 }
 

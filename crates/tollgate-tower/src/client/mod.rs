@@ -37,6 +37,9 @@ type Peer = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 /// address that they hold, unless NAT64 could not have translated it: a private one. As a key, an IPv6 address counts by
 /// its first 64 bits: see [`ipv6_prefix`](Self::ipv6_prefix).
 ///
+/// One header is read: the last that is named. Name the one that your proxies write; any other they may pass on as the
+/// client wrote it.
+///
 /// Where the connection's address stands is the server's business, so a closure says where:
 ///
 /// | server | closure |

@@ -42,15 +42,15 @@ pub(crate) struct Denial {
     pub(crate) by: Option<(usize, usize)>,
     pub(crate) reason: Reason,
     pub(crate) cost: u64,
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
+    /// Those of the limit that refuses for longest; `None` when no limit did.
+    pub(crate) numbers: Option<Numbers>,
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Denial {
     /// No limit decided it.
     fn by_nobody(rule: usize, reason: Reason, cost: u64) -> Self {
-        Self { rule, by: None, reason, cost, limit: 0, remaining: 0, retry_after: None }
+        Self { rule, by: None, reason, cost, numbers: None, retry_after: None }
     }
 }
 
@@ -184,14 +184,14 @@ impl<'l, 'v> Ruling<'l, 'v> {
         }
         // The limit that refuses for longest.
         let number = decision.refused_by().unwrap_or(0);
-        let (mut limit, mut remaining) = (0, 0);
-        decision.each(|part, _, numbers| {
+        let mut numbers = None;
+        decision.each(|part, _, of_part| {
             if part == number {
-                (limit, remaining) = (numbers.limit, numbers.remaining);
+                numbers = Some(of_part);
             }
         });
         let by = Some((asked.limits, number));
-        let denial = Denial { rule, by, reason, cost: asked.cost, limit, remaining, retry_after };
+        let denial = Denial { rule, by, reason, cost: asked.cost, numbers, retry_after };
         self.deny(denial, || limits.policy_of(&decision), |showing| limits.show(&decision, showing))
     }
 
@@ -217,8 +217,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
             by: Some((asked.limits, number)),
             reason: Reason::Limited,
             cost: asked.cost,
-            limit: shown.limit,
-            remaining: 0,
+            numbers: Some(shown),
             retry_after: Some(retry_after),
         };
         self.deny(
@@ -240,9 +239,9 @@ impl<'l, 'v> Ruling<'l, 'v> {
             Outcome::Denied => (Reason::Limited, Some(reply.wait)),
             Outcome::Never => (Reason::Never, None),
         };
-        let Reply { limit, remaining, .. } = reply;
-        let denial = Denial { rule, by: None, reason, cost, limit, remaining, retry_after };
-        self.deny(denial, || None, |showing| showing.limit(name, reply.numbers()))
+        let numbers = reply.numbers();
+        let denial = Denial { rule, by: None, reason, cost, numbers: Some(numbers), retry_after };
+        self.deny(denial, || None, |showing| showing.limit(name, numbers))
     }
 
     /// The request has no key.
@@ -272,12 +271,12 @@ impl<'l, 'v> Ruling<'l, 'v> {
         policy: impl FnOnce() -> Option<HeaderValue>,
         show: impl FnOnce(&mut Showing<'_>),
     ) -> bool {
-        let Denial { rule, cost, reason, .. } = denial;
+        let Denial { rule, cost, reason, numbers, .. } = denial;
         self.tell(rule, reason.told(), cost);
         let shadow = self.rules.rules[rule].shadow;
         if !shadow {
             self.verdict.denial = Some(Box::new(denial));
-            self.verdict.note = Note::of(self.rules.styles, policy, show);
+            self.verdict.note = Note::of(self.rules.styles, policy, show).in_short(numbers);
         }
         shadow
     }

@@ -84,6 +84,12 @@ impl Note {
         Self { styles, tightest, ietf, policy }
     }
 
+    /// Shows this limit where there is room for one: of a refusal the one whose wait is told, which may not be the
+    /// tightest.
+    pub(crate) fn in_short(self, limit: Option<Numbers>) -> Self {
+        Self { tightest: limit, ..self }
+    }
+
     /// Whether it says nothing.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -205,6 +211,15 @@ mod tests {
         );
         assert!(!headers.contains_key(X_LIMIT) && !headers.contains_key(X_REMAINING), "of another limit");
         assert_eq!(headers[CACHE_CONTROL], "private");
+    }
+
+    #[test]
+    fn values_without_a_policy_of_their_own_stand_beside_no_policy_of_the_inner_service() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
+        // As a backend's are: nobody announces its limits.
+        Note { policy: None, ..note(&[Style::Ietf], &[("there", 7)]) }.write(&mut headers);
+        assert!(!headers.contains_key(RATELIMIT));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 /// Times are in whole seconds, rounded up. *Limit* is the most that can be admitted at once (burst, capacity, or the
 /// window's limit), *remaining* what is left of that, *reset* the time until all of it is there again; of a refused
 /// request, the time until it would be admitted. Where several limits decide, the styles that have room for one show
-/// the tightest.
+/// the tightest; of a refused request, the one with the longest wait.
 ///
 /// # Examples
 ///

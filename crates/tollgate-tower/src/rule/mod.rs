@@ -201,8 +201,11 @@ impl Rule {
     /// Charges only what is answered like this, such as failed logins: every request is charged before it is served, so
     /// that no number of them at once exceeds the limit, and given back when its response is another one or an error.
     ///
-    /// One whose client disconnects before the answer stays charged. A gRPC status that comes in trailers is not seen.
-    /// The headers of a response count its own charge, also when it is given back with it.
+    /// One whose client disconnects before the answer stays charged; so does one in flight while its limits are
+    /// [changed](crate::RateLimitLayer::reconfigure), once its key is charged by the new ones. Of a key's requests in
+    /// flight at once a [`SlidingLog`](tollgate::SlidingLog) gives back the newest only: take a bucket or a window. A
+    /// gRPC status that comes in trailers is not seen. The headers of a response count its own charge, also when it is
+    /// given back with it.
     ///
     /// **Cost.** Five allocations a request: it is decided in a boxed future that holds the charge until the answer.
     ///

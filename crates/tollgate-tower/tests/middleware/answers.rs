@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
+use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
 use tollgate_tower::{Http, Missing, RateLimitLayer, Respond, Rule, Style};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -47,6 +47,20 @@ async fn problem_details() {
         "status": 429,
         "detail": "the limit api is spent, retry after 3 s",
         "violated-policies": ["api"],
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn problem_details_of_what_is_no_spent_quota_are_those_of_the_status() {
+    let layer = one(Rule::new("api", of(3)).cost(|_| 4)).answer(Http::problem()).build().unwrap();
+    let response = send(&layer, request("/", &[])).await;
+    let body: Value = serde_json::from_str(response.body()).unwrap();
+    let expected = json!({
+        "type": "about:blank",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": "the cost is 4, but api admits at most 3",
     });
     assert_eq!(body, expected);
 }
@@ -161,6 +175,27 @@ async fn retry_after_is_never_earlier_than_what_ratelimit_says() {
     let response = second(&layer).await;
     assert_eq!(header(&response, "retry-after"), Some("1"));
     assert_eq!(header(&response, "ratelimit"), Some("\"fast\";r=0;t=1"));
+}
+
+#[tokio::test]
+async fn of_several_limits_that_refuse_every_header_tells_the_one_with_the_longest_wait() {
+    // The second's is the tighter one, and the hour's the one to wait for.
+    let quotas =
+        [TokenBucket::new(Rate::per_second(1)).burst(3).into(), FixedWindow::new(Rate::per_hour(4)).into()];
+    let rule = Rule::new("api", quotas as [Quota; 2]).cost(|head| if head.path() == "/" { 3 } else { 2 });
+    let styles = [Style::XRateLimit, Style::RateLimitTrio];
+    let layer = one(rule).headers(styles).clock(ManualClock::new()).build().unwrap();
+    assert_eq!(status(&layer, "/", &[]).await, 200);
+    let response = send(&layer, request("/again", &[])).await;
+    assert_eq!(
+        response.body(),
+        r#"{"error":"Too Many Requests","rule":"api/h","limit":4,"remaining":1,"retry_after":3600}"#
+    );
+    for style in ["x-ratelimit", "ratelimit"] {
+        for (what, value) in [("limit", "4"), ("remaining", "1"), ("reset", "3600")] {
+            assert_eq!(header(&response, &format!("{style}-{what}")), Some(value), "{style}-{what}");
+        }
+    }
 }
 
 #[tokio::test]

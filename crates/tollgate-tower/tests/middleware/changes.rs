@@ -37,6 +37,22 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
 }
 
 #[tokio::test]
+async fn what_a_key_has_left_after_a_change_is_inherits_to_say() {
+    for (inherit, left) in [(Inherit::AsIs, 6), (Inherit::Additive, 16), (Inherit::Reset, 20)] {
+        let rule = Rule::new("api", of(10)).cost(|head| if head.path() == "/" { 4 } else { 0 });
+        let layer = one(rule).clock(ManualClock::new()).build().unwrap();
+        assert_eq!(status(&layer, "/", &[]).await, 200);
+        layer.reconfigure("api", of(20), inherit).unwrap();
+        let response = send(&layer, request("/free", &[])).await;
+        assert!(
+            header(&response, "ratelimit").unwrap().starts_with(&format!("\"api\";r={left};")),
+            "{inherit:?}: {:?}",
+            response.headers()
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_tier_and_a_key_change_by_themselves() {
     let rule = Rule::new("api", of(1)).key(by_header("k")).tier(|head| head.path() == "/gold", of(1));
     let layer = one(rule.for_key("partner", of(1))).build().unwrap();

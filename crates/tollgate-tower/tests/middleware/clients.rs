@@ -158,6 +158,17 @@ async fn an_ipv6_client_cannot_call_itself_a_private_proxy() {
 }
 
 #[tokio::test]
+async fn ipv6_clients_are_grouped_by_their_first_64_bits_unless_told() {
+    let layer = layer(peer());
+    assert!(same(&layer, &[("peer", "2001:db8:1:200::1")], &[("peer", "2001:db8:1:200:ffff::2")]).await);
+    assert_eq!(
+        status(&layer, "/", &[("peer", "2001:db8:1:201::1")]).await,
+        200,
+        "the next /64 is another one"
+    );
+}
+
+#[tokio::test]
 async fn ipv6_clients_are_grouped_by_the_prefix_that_was_chosen() {
     let wide = layer(peer().ipv6_prefix(48).unwrap());
     assert!(same(&wide, &[("peer", "2001:db8:1:1::1")], &[("peer", "2001:db8:1:ffff::1")]).await);

@@ -67,6 +67,17 @@ async fn many_requests_at_once_on_one_connection_are_admitted_exactly_the_limit(
 }
 
 #[tokio::test]
+async fn a_wait_that_is_longer_than_clients_can_read_is_told_as_the_longest_they_can() {
+    let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_day(1)).burst(40)]).key(by_connection());
+    let rule = rule.cost(|_| 40);
+    let mut client = served(one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap()).await;
+    client.check(HealthCheckRequest::default()).await.unwrap();
+    let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!(status.metadata().get("retry-after").unwrap(), "3456000");
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "2147483647");
+}
+
+#[tokio::test]
 async fn every_reason_has_a_status_of_its_own() {
     struct Broken;
     impl Backend for Broken {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket};
+use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
 use tollgate_tower::{BuildError, Missing, RateLimitLayer, Rule};
 
 use crate::support::{by_header, by_peer, header, of, one, request, send, status, statuses};
@@ -129,6 +129,18 @@ async fn keys_of_any_length_are_told_apart() {
     let long = "k".repeat(8_000);
     for key in [format!("{long}a"), format!("{long}b"), long.clone(), "k".repeat(128), "k".repeat(129)] {
         assert_eq!(statuses(&layer, 2, &[("api-key", &key)]).await, [200, 429]);
+    }
+}
+
+#[tokio::test]
+async fn a_new_key_without_room_meets_what_the_rule_says() {
+    for (when_full, expected) in [(WhenFull::Deny, [429, 429]), (WhenFull::Allow, [200, 200])] {
+        let rule = Rule::new("api", of(1)).key(by_header("k")).max_keys(1).when_full(when_full);
+        let layer = one(rule).build().unwrap();
+        for key in 0..1_000 {
+            status(&layer, "/", &[("k", &key.to_string())]).await;
+        }
+        assert_eq!(statuses(&layer, 2, &[("k", "new")]).await, expected, "{when_full:?}");
     }
 }
 
