@@ -44,6 +44,11 @@ pub enum BuildError {
         /// The name of both.
         name: String,
     },
+    /// A rule has [`for_key`](crate::Rule::for_key) twice for one key. Which one is not said: keys are often secrets.
+    SameKey {
+        /// The rule.
+        rule: String,
+    },
     /// A rule that asks a backend has a setting that only limits in this process have.
     Remote {
         /// The rule.
@@ -83,6 +88,7 @@ impl fmt::Display for BuildError {
                     "two rules, or their limits, are called {name:?}: headers and metrics need one name each"
                 )
             }
+            Self::SameKey { rule } => write!(f, "rule {rule:?} has `for_key` twice for one key"),
             Self::Remote { rule, setting } => {
                 write!(f, "rule {rule:?} asks a backend, which knows nothing of `{setting}`")
             }

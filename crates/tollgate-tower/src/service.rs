@@ -14,8 +14,8 @@ use crate::{Head, Respond};
 /// A service whose requests are limited: what [`RateLimitLayer`](crate::RateLimitLayer) makes of the inner one.
 ///
 /// Its response, body and error types are those of the inner service. The inner service must be `Clone`: a request that
-/// waits takes a clone with it, which is asked whether it is ready when the wait is over, and leaves another one here;
-/// others clone nothing.
+/// waits takes a clone with it, which is asked whether it is ready when the wait is over, and leaves another one here; one
+/// that is refused leaves another one, too, so that no permit of the inner service is kept; others clone nothing.
 pub struct RateLimit<S, A> {
     inner: S,
     rules: Arc<Rules>,
@@ -63,6 +63,8 @@ where
         match (self.rules.decide(&Head::of(&request), &mut verdict), &verdict.denial) {
             (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.note),
             (None, Some(denial)) => {
+                // The one that is ready and is not called may hold a permit, which nobody needs now.
+                self.inner = self.inner.clone();
                 let response = self.rules.refuse(Head::of(&request), denial, verdict.note, &self.answer);
                 drop(request);
                 ResponseFuture::refused(response)

@@ -94,7 +94,8 @@ fn problem(refusal: &Refusal<'_>) -> String {
         sentence(refusal)
     );
     if refusal.reason() == Reason::Limited {
-        body += &format!(",\"violated-policies\":[\"{}\"]", refusal.limit_name());
+        let names: Vec<_> = refusal.limit_names().collect();
+        body += &format!(",\"violated-policies\":[\"{}\"]", names.join("\",\""));
     }
     body + "}"
 }

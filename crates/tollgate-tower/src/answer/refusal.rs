@@ -13,7 +13,8 @@ use crate::{Head, Told};
 pub struct Refusal<'r> {
     pub(crate) head: Head<'r>,
     pub(crate) rule: &'r str,
-    pub(crate) limit_name: &'r str,
+    /// Of the limits that refuse and those beside them; none when no limit of ours does.
+    pub(crate) names: &'r [Box<str>],
     pub(crate) denial: &'r Denial,
 }
 
@@ -79,7 +80,17 @@ impl<'r> Refusal<'r> {
     /// Of the rule's limits, the one with the longest wait, as headers call it; the rule's name when it has but one.
     #[must_use]
     pub fn limit_name(&self) -> &'r str {
-        self.limit_name
+        self.denial.by.and_then(|by| self.names.get(by.number)).map_or(self.rule, |name| name)
+    }
+
+    /// All of the rule's limits that refuse, as headers call them, in the order in which they were given; the rule's name
+    /// when it has but one.
+    pub fn limit_names(&self) -> impl Iterator<Item = &'r str> + use<'r> {
+        let all = self.denial.by.map_or(0, |by| by.all);
+        let refuse = move |(number, _): &(usize, _)| all & (1 << number) != 0;
+        let names = self.names.iter().enumerate().filter(refuse).map(|(_, name)| &**name);
+        // A backend is known by its rule's name.
+        names.chain(self.denial.by.is_none().then_some(self.rule))
     }
 
     /// Why.
@@ -131,7 +142,7 @@ impl Denial {
 impl Rules {
     pub(crate) fn refusal<'r>(&'r self, head: Head<'r>, denial: &'r Denial) -> Refusal<'r> {
         let rule = &self.rules[denial.rule];
-        let limit = denial.by.map(|(limits, number)| rule.source.limits(limits).name(number));
-        Refusal { head, rule: &rule.name, limit_name: limit.unwrap_or(&rule.name), denial }
+        let names = denial.by.map_or(&[][..], |by| rule.source.limits(by.limits).names());
+        Refusal { head, rule: &rule.name, names, denial }
     }
 }

@@ -38,13 +38,24 @@ pub(crate) struct Verdict {
 pub(crate) struct Denial {
     /// The rule, by its place.
     pub(crate) rule: usize,
-    /// Which of the rule's limits, and the number of the one that refuses; `None` when no limit of ours did.
-    pub(crate) by: Option<(usize, usize)>,
+    /// Which limits; `None` when no limit of ours refused.
+    pub(crate) by: Option<By>,
     pub(crate) reason: Reason,
     pub(crate) cost: u64,
     /// Those of the limit that refuses for longest; `None` when no limit did.
     pub(crate) numbers: Option<Numbers>,
     pub(crate) retry_after: Option<Duration>,
+}
+
+/// Which limits of a rule refused a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By {
+    /// The rule's own, a tier's, or a key's: by their place.
+    pub(crate) limits: usize,
+    /// The number of the one that refuses for longest.
+    pub(crate) number: usize,
+    /// A bit for each that refuses, by its number.
+    pub(crate) all: u64,
 }
 
 impl Denial {
@@ -184,13 +195,14 @@ impl<'l, 'v> Ruling<'l, 'v> {
         }
         // The limit that refuses for longest.
         let number = decision.refused_by().unwrap_or(0);
-        let mut numbers = None;
-        decision.each(|part, _, of_part| {
+        let (mut numbers, mut all) = (None, 0);
+        decision.each(|part, refuses, of_part| {
+            all |= u64::from(refuses) << part;
             if part == number {
                 numbers = Some(of_part);
             }
         });
-        let by = Some((asked.limits, number));
+        let by = Some(By { limits: asked.limits, number, all });
         let denial = Denial { rule, by, reason, cost: asked.cost, numbers, retry_after };
         self.deny(denial, || limits.policy_of(&decision), |showing| limits.show(&decision, showing))
     }
@@ -214,7 +226,7 @@ impl<'l, 'v> Ruling<'l, 'v> {
         });
         let denial = Denial {
             rule,
-            by: Some((asked.limits, number)),
+            by: Some(By { limits: asked.limits, number, all: 1 << number }),
             reason: Reason::Limited,
             cost: asked.cost,
             numbers: Some(shown),

@@ -106,7 +106,8 @@ impl Compiled {
                 _ => &[],
             },
         };
-        [&*self.name].into_iter().chain(limits.iter().flat_map(Limits::names)).collect()
+        let of_limits = limits.iter().flat_map(Limits::names).map(|name| &**name);
+        [&*self.name].into_iter().chain(of_limits).collect()
     }
 
     /// The place of a tier's limits; the rule's own are tier 0.
@@ -134,7 +135,11 @@ impl Rule {
         if !(1..=MOST_RULES).contains(&rules.len()) {
             return Err(BuildError::Rules { given: rules.len() });
         }
-        for Self { name, .. } in &rules {
+        for Self { name, overrides, .. } in &rules {
+            let mut keys = HashSet::new();
+            if !overrides.iter().all(|(key, _)| keys.insert(key)) {
+                return Err(BuildError::SameKey { rule: name.clone() });
+            }
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
             if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(plain) {
                 return Err(BuildError::Name { given: name.clone() });

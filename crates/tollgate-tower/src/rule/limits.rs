@@ -93,8 +93,8 @@ impl Limits {
     }
 
     /// The names of the limits, by which responses tell them apart.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(|name| &**name)
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        &self.names
     }
 
     /// The name of a limit by its number.

@@ -179,7 +179,7 @@ impl Rule {
     }
 
     /// Other limits for one key, whatever its tier, written as [`KeyBy`] writes it: a header's value, a path, or what
-    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of) makes of an address.
+    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of) makes of an address. Once for each key.
     ///
     /// **Cost.** A limiter of its own, about 10 KiB: for some hundreds of keys. For more give them a [`tier`](Self::tier).
     pub fn for_key(

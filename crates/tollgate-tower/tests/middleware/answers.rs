@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Http, Missing, RateLimitLayer, Respond, Rule, Style};
+use tollgate_tower::{Http, KeyBy, Missing, RateLimitLayer, Respond, Rule, Style};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{by_header, by_peer, header, of, one, request, send, status};
@@ -49,6 +49,16 @@ async fn problem_details() {
         "violated-policies": ["api"],
     });
     assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn problem_details_name_every_limit_that_refuses_and_no_other() {
+    let quotas = [Rate::per_second(1), Rate::per_hour(2), Rate::per_hour(1)].map(TokenBucket::new);
+    let rule = Rule::new("api", quotas).key(KeyBy::everyone());
+    let layer = RateLimitLayer::builder().rule(rule).clock(ManualClock::new()).answer(Http::problem());
+    let body: Value = serde_json::from_str(second(&layer.build().unwrap()).await.body()).unwrap();
+    assert_eq!(body["violated-policies"], json!(["api/s", "api/h-3"]));
+    assert_eq!(body["detail"], "the limit api/h-3 is spent, retry after 3600 s");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Echo, TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
-use tollgate_tower::{Head, RateLimitLayer, Rule, Style};
+use tollgate_tower::{Head, RateLimit, RateLimitLayer, Rule, Style};
 use tower::{Layer, Service, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
@@ -197,6 +197,23 @@ async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked
             assert_eq!(answer.expect("its permit is free").unwrap().status(), 200);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_refused_keeps_no_permit_of_the_inner_service() {
+    let layer = layer(Rule::new("once", of(1)));
+    let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
+    let serve = async |service: &mut RateLimit<_, _>, peer| {
+        let answer = async { service.ready().await.unwrap().call(request("/", &[("peer", peer)])).await };
+        let answer = tokio::time::timeout(Duration::from_secs(1), answer).await;
+        answer.expect("the permit is free").unwrap().status().as_u16()
+    };
+    // Both are kept, and go on when another has been refused.
+    let (mut one, mut other) = (layer.layer(inner.clone()), layer.layer(inner));
+    assert_eq!(serve(&mut one, "192.0.2.1").await, 200);
+    assert_eq!(serve(&mut one, "192.0.2.1").await, 429);
+    assert_eq!(serve(&mut other, "192.0.2.2").await, 200);
+    assert_eq!(serve(&mut one, "192.0.2.3").await, 200);
 }
 
 /// Shows tokio's time; when it is read for the n-th time from now, somebody else's request comes in between.

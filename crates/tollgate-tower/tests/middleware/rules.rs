@@ -157,6 +157,8 @@ fn what_is_wrong_is_said_by_name_and_builds_nothing() {
     );
     assert_eq!(build((0..8).map(|number| rule(&number.to_string())).collect()), Ok(()));
     assert_eq!(build(vec![rule("a"), rule("a")]), Err(BuildError::SameName { name: "a".into() }));
+    let twice = rule("a").for_key("k", of(2)).for_key("l", of(3)).for_key("k", of(4));
+    assert_eq!(build(vec![twice]), Err(BuildError::SameKey { rule: "a".into() }));
     let several = |name: &str| Rule::new(name, [Rate::per_hour(5), Rate::per_day(9)].map(TokenBucket::new));
     let same = Err(BuildError::SameName { name: "a/h".into() });
     assert_eq!(build(vec![several("a"), rule("a/h")]), same);
