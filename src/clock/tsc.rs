@@ -73,14 +73,18 @@ mod tests {
 
         const ALLOWED: f64 = 100e-6;
         let clock = TscClock::new();
-        // The span by the clock lies within the one by the system, but for moments when the thread did not run: one
-        // of some trials has none.
+        // A reading between two of the system's clock: of so many, the one with the least time in between.
+        let reading = || {
+            let readings = (0..100).map(|_| (Instant::now(), clock.now(), Instant::now()));
+            readings.min_by_key(|(before, _, after)| *after - *before).unwrap()
+        };
         let undisturbed = (0..20).any(|_| {
-            let (outer, begun, inner) = (Instant::now(), clock.now(), Instant::now());
+            let (outer, begun, inner) = reading();
             std::thread::sleep(Duration::from_millis(20));
-            let (shorter, ended, longer) = (inner.elapsed(), clock.now(), outer.elapsed());
-            let span = (ended.as_nanos() - begun.as_nanos()) as f64;
-            let (least, most) = (shorter.as_nanos() as f64, longer.as_nanos() as f64);
+            let (shorter, ended, longer) = reading();
+            let nanos = |span: Duration| span.as_nanos() as f64;
+            let (least, span, most) =
+                (nanos(shorter - inner), nanos(ended.saturating_since(begun)), nanos(longer - outer));
             assert!(span > least * (1.0 - ALLOWED) && span < most * (1.0 + ALLOWED), "{least} {span} {most}");
             most - least < least * ALLOWED
         });
