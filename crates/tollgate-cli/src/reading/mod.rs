@@ -4,7 +4,7 @@ mod demo;
 mod log_time;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,10 +80,16 @@ impl Reading {
         }
     }
 
+    /// The files among them, by the names that were given.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path).filter(|path| path.as_os_str() != "-")
+    }
+
     /// Makes sure that there is something to read.
     pub(crate) fn judge(&self, command: &str) -> Result<(), Failure> {
         if self.demo || !self.files.is_empty() {
-            return Ok(());
+            let missing = self.sources().iter().find_map(|source| source.size().err());
+            return missing.map_or(Ok(()), |error| Err(Failure::Usage(error.to_string())));
         }
         Err(Failure::Usage(format!(
             "there is nothing to read. Name a log, `-` for standard input, or try the made-up day:\n\
