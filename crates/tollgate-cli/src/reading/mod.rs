@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     key: KeyBy,
 
     /// Leading bits of an IPv6 address that make one client
-    #[arg(long, value_name = "BITS", default_value_t = PrefixLen::default(), help_heading = "Reading")]
+    #[arg(long, value_name = "BITS", default_value_t = PrefixLen::default(), help_heading = "Reading", allow_negative_numbers = true)]
     ipv6_prefix: PrefixLen,
 
     /// The field that holds the time (JSON, CSV, TSV): its name, or the number of its column
