@@ -41,8 +41,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "T", default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
 
-    /// The limit, as for `tollgate replay`
+    /// The limit, as for `tollgate replay` [default: token-bucket:1000/s,burst=100; with --grow token-bucket:1/h,burst=100, under
+    /// which all keys still owe something when the last one comes]
     #[arg(long, value_name = "SPEC", default_value = "token-bucket:1000/s,burst=100")]
+    #[arg(default_value_if("grow", "true", "token-bucket:1/h,burst=100"), hide_default_value = true)]
     limit: Spec,
 
     /// Let each thread take K permits of a key at once and spend them one by one
