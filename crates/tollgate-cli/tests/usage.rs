@@ -7,7 +7,7 @@ use support::{LOG, Temporary, tollgate, tollgate_reading};
 #[test]
 fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
     let log = Temporary::new("usage.log", LOG.as_bytes());
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 19] = [
         (&[], &["Usage"]),
         (&["replay"], &["tollgate replay", "--demo", "access.log"]),
         (&["replay", log.text()], &["--limit token-bucket:60/min,burst=20"]),
@@ -19,6 +19,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["--max-keys is 0"]),
         (&["replay", log.text(), "--demo"], &["cannot be used with"]),
+        (&["replay", "-", "-", "--limit", "fixed-window:1/s"], &["standard input", "once only"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--key", "ip"], &["client, user, path"]),
         (
             &["replay", log.text(), "--limit", "fixed-window:1/s", "--decisions", "/no/such/dir/x"],

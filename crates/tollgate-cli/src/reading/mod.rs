@@ -85,9 +85,16 @@ impl Reading {
         self.files.iter().map(PathBuf::as_path).filter(|path| path.as_os_str() != "-")
     }
 
-    /// Makes sure that there is something to read.
+    /// Makes sure that there is something to read, and that it can be opened.
+    ///
+    /// # Errors
+    ///
+    /// What there is not, and what to give instead.
     pub(crate) fn judge(&self, command: &str) -> Result<(), Failure> {
         if self.demo || !self.files.is_empty() {
+            if self.files.len() - self.files().count() > 1 {
+                return Err(Failure::Usage("standard input can be read once only: give one `-`".into()));
+            }
             let missing = self.sources().iter().find_map(|source| source.size().err());
             return missing.map_or(Ok(()), |error| Err(Failure::Usage(error.to_string())));
         }
