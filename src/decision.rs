@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 /// The verdict is there at once; the numbers are worked out when they are asked for, from what the check saw. (For the
 /// sliding log they are read from the log itself: ask before the key is checked again.)
 ///
+/// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::Limiter::refund) once only.
+///
 /// # Examples
 ///
 /// ```
@@ -32,7 +34,6 @@ use crate::time::Timestamp;
 /// assert!(limiter.check_n("alice", 4).is_never());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-/// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::Limiter::refund) once only.
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision<'l> {
     pub(crate) verdict: Outcome,

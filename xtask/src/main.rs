@@ -131,7 +131,7 @@ fn main() -> ExitCode {
             println!("{HELP}");
             ExitCode::SUCCESS
         }
-        _ => misunderstood(&format!("there is no `cargo xtask {}`", words.join(" "))),
+        _ => misunderstood(&format!("`cargo xtask {}` is none of these", words.join(" "))),
     }
 }
 

@@ -120,8 +120,8 @@ fn no_limit_breaks_under_stress() {
         let allowed = object["allowed"].as_u64().expect("a number");
         assert!((4_900..=5_000).contains(&allowed), "{object}");
     }
-    let object =
-        tollgate(&["stress", "--grow", "--keys", "5000", "--json", "--limit", "token-bucket:1/h"]).json();
+    // Every key still owes something at the end, also by the limit that nobody gave: none has had another's slot.
+    let object = tollgate(&["stress", "--grow", "--keys", "5000", "--json"]).json();
     assert_eq!(object["memory"], json!(1024 * 256), "{object}");
     let run = tollgate(&["stress", "--grow", "--keys", "20000", "--threads", "2"]);
     assert!(run.out.contains("each once, from none") && run.out.contains("bytes a key"), "{}", run.out);

@@ -7,7 +7,7 @@ use support::{LOG, Temporary, tollgate, tollgate_reading};
 #[test]
 fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
     let log = Temporary::new("usage.log", LOG.as_bytes());
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 19] = [
         (&[], &["Usage"]),
         (&["replay"], &["tollgate replay", "--demo", "access.log"]),
         (&["replay", log.text()], &["--limit token-bucket:60/min,burst=20"]),
@@ -19,6 +19,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["--max-keys is 0"]),
         (&["replay", log.text(), "--demo"], &["cannot be used with"]),
+        (&["replay", "-", "-", "--limit", "fixed-window:1/s"], &["standard input", "once only"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--key", "ip"], &["client, user, path"]),
         (
             &["replay", log.text(), "--limit", "fixed-window:1/s", "--decisions", "/no/such/dir/x"],
@@ -41,6 +42,40 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
             assert!(run.err.contains(part), "{arguments:?}: {} lacks {part}", run.err);
         }
     }
+}
+
+#[test]
+fn a_wrong_number_is_told_what_a_number_is_or_its_range() {
+    let log = Temporary::new("numbers.log", LOG.as_bytes());
+    let replay = ["replay", log.text(), "--limit", "fixed-window:1/s"];
+    let number = "is not a whole number, such as 100 or 1_000";
+    let cases: [(&[&str], &str); 12] = [
+        (&["--top", "x"], number),
+        (&["--max-keys", "1k"], number),
+        (&["--max-keys", "-1"], number),
+        (&["--ipv6-prefix", "-1"], "from 0 to 128"),
+        (&["--limits", "5,x"], number),
+        (&["--limits", "5,0"], "from 1 to"),
+        (&["--threads", "-1"], number),
+        (&["--threads", "0"], "from 1 to 65535"),
+        (&["--keys", "1e6"], number),
+        (&["--keys", "0"], "from 1 to 67108864"),
+        (&["--skew", "-1"], "from 0 to 10"),
+        (&["--seconds", "-1"], "from 0.01 to 86400"),
+    ];
+    for (options, part) in cases {
+        let command: &[&str] = match options[0] {
+            "--top" | "--max-keys" | "--ipv6-prefix" => &replay,
+            "--limits" => &["accuracy", log.text()],
+            _ => &["stress"],
+        };
+        let run = tollgate(&[command, options].concat());
+        assert_eq!((run.code, &*run.out), (Some(2), ""), "{options:?}");
+        assert!(run.err.contains(part), "{options:?}: {} lacks {part}", run.err);
+    }
+    // As in a limit.
+    let run = tollgate(&[&replay[..], &["--max-keys", "1_000", "--top", "1_0"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
 }
 
 #[test]

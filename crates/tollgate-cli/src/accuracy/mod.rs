@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::progress::work_bar;
 use crate::reading::Reading;
 use crate::report::figures::{counted, grouped, span};
-use crate::spec::period;
+use crate::spec::{period, within};
 use crate::steps::steps;
 use crate::timelines::{Ask, Timelines};
 use compare::{Finding, compare};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
     /// The limits to try [default: round numbers up to the log's highest count]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = within::<u64>(1, u64::MAX), allow_negative_numbers = true)]
     limits: Vec<u64>,
 
     /// Print one JSON object instead of the table

@@ -47,7 +47,7 @@ impl Source {
     }
 
     /// Its size, when that is known. Fails early for what cannot be opened later.
-    fn size(&self) -> Result<Option<u64>, IngestError> {
+    pub(crate) fn size(&self) -> Result<Option<u64>, IngestError> {
         let Self::File(path) = self else { return Ok(None) };
         let size = || {
             let metadata = fs::metadata(path)?;

@@ -4,7 +4,7 @@ mod demo;
 mod log_time;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     key: KeyBy,
 
     /// Leading bits of an IPv6 address that make one client
-    #[arg(long, value_name = "BITS", default_value_t = PrefixLen::default(), help_heading = "Reading")]
+    #[arg(long, value_name = "BITS", default_value_t = PrefixLen::default(), help_heading = "Reading", allow_negative_numbers = true)]
     ipv6_prefix: PrefixLen,
 
     /// The field that holds the time (JSON, CSV, TSV): its name, or the number of its column
@@ -80,10 +80,23 @@ impl Reading {
         }
     }
 
-    /// Makes sure that there is something to read.
+    /// The files among them, by the names that were given.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path).filter(|path| path.as_os_str() != "-")
+    }
+
+    /// Makes sure that there is something to read, and that it can be opened.
+    ///
+    /// # Errors
+    ///
+    /// What there is not, and what to give instead.
     pub(crate) fn judge(&self, command: &str) -> Result<(), Failure> {
         if self.demo || !self.files.is_empty() {
-            return Ok(());
+            if self.files.len() - self.files().count() > 1 {
+                return Err(Failure::Usage("standard input can be read once only: give one `-`".into()));
+            }
+            let missing = self.sources().iter().find_map(|source| source.size().err());
+            return missing.map_or(Ok(()), |error| Err(Failure::Usage(error.to_string())));
         }
         Err(Failure::Usage(format!(
             "there is nothing to read. Name a log, `-` for standard input, or try the made-up day:\n\

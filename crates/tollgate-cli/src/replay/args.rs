@@ -6,7 +6,7 @@ use super::limit::Limit;
 use crate::failure::{Failure, say};
 use crate::reading::Reading;
 use crate::report::figures::counted;
-use crate::spec::{Spec, refusal};
+use crate::spec::{Spec, refusal, within};
 
 /// What `--demo` is limited to when nothing is said.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
@@ -60,6 +60,7 @@ pub(crate) struct Args {
 
     /// How many keys to list
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
+    #[arg(value_parser = within::<usize>(0, usize::MAX as u64), allow_negative_numbers = true)]
     pub(crate) top: usize,
 
     /// Keys that may owe something at once [default: 1048576, for a sliding log as many as fit 1 GiB]
@@ -67,6 +68,7 @@ pub(crate) struct Args {
     /// The table grows no further. If more keys owe something at once, a warning says so and how often it
     /// mattered; otherwise the outcome is that of unlimited memory.
     #[arg(long, value_name = "N")]
+    #[arg(value_parser = within::<usize>(0, usize::MAX as u64), allow_negative_numbers = true)]
     max_keys: Option<usize>,
 
     /// Write what every key owes after the last record, for --restore

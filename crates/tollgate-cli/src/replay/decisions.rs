@@ -25,13 +25,12 @@ impl Decisions {
     ///
     /// When the file cannot be created.
     pub(crate) fn create(path: &Path, limits: &[String], files: &[String]) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::to(Box::new(io::stdout()), "standard output".to_owned(), limits, files));
+        }
         let what = path.display().to_string();
-        let out: Box<dyn Write> = if path.as_os_str() == "-" {
-            Box::new(io::stdout())
-        } else {
-            Box::new(File::create(path).map_err(Failure::writing(&what))?)
-        };
-        Ok(Self::to(out, what, limits, files))
+        let file = File::create(path).map_err(Failure::writing(&what))?;
+        Ok(Self::to(Box::new(file), what, limits, files))
     }
 
     /// Writes to `out`, which messages call `what`.

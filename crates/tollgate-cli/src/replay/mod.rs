@@ -16,6 +16,7 @@ mod gate;
 mod held;
 mod limit;
 mod outcome;
+mod outputs;
 mod overflow;
 mod page;
 mod state;
@@ -51,10 +52,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let limits = args.limits()?;
     let names = args.reading.names();
     let specs: Vec<String> = limits.iter().map(Limit::to_string).collect();
+    let saved = args.restore.as_deref().map(Saved::open).transpose()?;
+    outputs::judge(args)?;
+    // Last, because it empties the file.
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
-    let saved = args.restore.as_deref().map(Saved::open).transpose()?;
-    args.save.as_deref().map(state::judge).transpose()?;
     let gate = OnceCell::new();
     let counts = Counts::new(args.report.is_some());
     let mut course = Course::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);

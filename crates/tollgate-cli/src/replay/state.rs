@@ -48,12 +48,14 @@ impl Saved {
 /// When it cannot be.
 pub(super) fn judge(path: &Path) -> Result<(), Failure> {
     let name = path.display().to_string();
-    if name == "-" {
-        return Err(Failure::Usage(
-            "--save writes a file, not standard output; one of this name is ./-".into(),
-        ));
-    }
-    let free = || if path.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { beside(path) };
+    let free = || match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // A device or a pipe would be gone, and a file in its place.
+        Ok(there) if !there.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "only a file can be replaced by a file"))
+        }
+        _ => beside(path),
+    };
     let tried = free().and_then(|beside| private(&beside).and_then(|_| fs::remove_file(&beside)));
     tried.map_err(Failure::writing(name))
 }

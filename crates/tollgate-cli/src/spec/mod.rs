@@ -21,6 +21,7 @@ use tollgate::{Count, Rate};
 
 pub use error::BadSpec;
 pub use limit::Spec;
+pub(crate) use number::within;
 pub(crate) use period::period;
 pub(crate) use refusal::refusal;
 

@@ -9,9 +9,22 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
     text.replace('_', "").parse().map_err(|_| format!("{text:?} is above {}", u64::MAX))
 }
 
+/// Reads whole numbers from `least` to `most`, for an option of a command.
+pub(crate) fn within<N: TryFrom<u64>>(
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = whole(text)?;
+        let fits = (least..=most).contains(&number);
+        let number = N::try_from(number).ok().filter(|_| fits);
+        number.ok_or_else(|| format!("it must be from {least} to {most}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::whole;
+    use super::{whole, within};
 
     #[test]
     fn digits_may_be_grouped() {
@@ -19,6 +32,15 @@ mod tests {
         assert_eq!(whole(&u64::MAX.to_string()), Ok(u64::MAX));
         for text in ["", "_1", "1_", "-1", "+1", "1.5", "1e3", "10k", "18446744073709551616"] {
             assert!(whole(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_option_names_its_range() {
+        let read = within::<u16>(1, 65_535);
+        assert_eq!([read("1"), read("6_000"), read("65535")], [Ok(1), Ok(6000), Ok(65_535)]);
+        for text in ["0", "65536", "18446744073709551615"] {
+            assert_eq!(read(text), Err("it must be from 1 to 65535".to_owned()), "{text}");
         }
     }
 }

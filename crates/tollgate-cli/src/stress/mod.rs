@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::columns::{Columns, Side, plain};
 use crate::failure::Failure;
 use crate::report::figures::{counted, grouped, percent};
-use crate::spec::Spec;
+use crate::spec::{Spec, within};
 use bound::{bound, capacity, recovery};
 use footprint::Footprint;
 use hammer::{Flood, GROUPS, Hammered, Plan, SAMPLED, STRANGERS, Way, hammer};
@@ -24,33 +24,37 @@ use hammer::{Flood, GROUPS, Hammered, Plan, SAMPLED, STRANGERS, Way, hammer};
 #[command(after_long_help = AFTER)]
 pub(crate) struct Args {
     /// Threads [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = within::<u16>(1, u16::MAX.into()), allow_negative_numbers = true)]
     threads: Option<u16>,
 
     /// Different keys; with --flood, how many the limiter is made for
     #[arg(long, value_name = "K", default_value_t = 10_000)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    #[arg(value_parser = within::<u32>(1, 1 << 26), allow_negative_numbers = true)]
     keys: u32,
 
     /// Zipf's exponent: 0 hits all keys alike, 1 is what the web looks like
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = skew)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = skew, allow_negative_numbers = true)]
     skew: f64,
 
     /// How long
-    #[arg(long, value_name = "T", default_value_t = 5.0, value_parser = seconds)]
+    #[arg(long, value_name = "T", default_value_t = 5.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
 
-    /// The limit, as for `tollgate replay`
+    /// The limit, as for `tollgate replay` [default: token-bucket:1000/s,burst=100; with --grow token-bucket:1/h,burst=100, under
+    /// which all keys still owe something when the last one comes]
     #[arg(long, value_name = "SPEC", default_value = "token-bucket:1000/s,burst=100")]
+    #[arg(default_value_if("grow", "true", "token-bucket:1/h,burst=100"), hide_default_value = true)]
     limit: Spec,
 
     /// Let each thread take K permits of a key at once and spend them one by one
     #[arg(long, value_name = "K", conflicts_with = "batch")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = within::<u64>(1, u64::MAX), allow_negative_numbers = true)]
     lease: Option<u64>,
 
     /// Check N keys a call
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = within::<u16>(1, u16::MAX.into()), allow_negative_numbers = true)]
     batch: Option<u16>,
 
     /// Check every key once, in a limiter that starts empty and grows with them: how long does a new key take, and how
@@ -65,7 +69,7 @@ pub(crate) struct Args {
 
     /// How many keys are tracked in the flood
     #[arg(long, value_name = "N", default_value_t = 1_000, requires = "flood")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(value_parser = within::<u32>(1, 1 << 20), allow_negative_numbers = true)]
     track: u32,
 
     /// Print one JSON object instead of the table
