@@ -7,7 +7,7 @@ use support::{LOG, Temporary, tollgate, tollgate_reading};
 #[test]
 fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
     let log = Temporary::new("usage.log", LOG.as_bytes());
-    let cases: [(&[&str], &[&str]); 19] = [
+    let cases: [(&[&str], &[&str]); 21] = [
         (&[], &["Usage"]),
         (&["replay"], &["tollgate replay", "--demo", "access.log"]),
         (&["replay", log.text()], &["--limit token-bucket:60/min,burst=20"]),
@@ -26,6 +26,8 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
             &["/no/such/dir/x"],
         ),
         (&["tune", log.text(), "--period", "0s"], &["longer than nothing"]),
+        (&["tune", log.text(), "--period", "1ns"], &["the period is 1 ns"]),
+        (&["accuracy", log.text(), "--period", "1ns", "--limits", "2"], &["the count is 2"]),
         (&["tune", log.text(), "--keep", "101%"], &["more than 100%"]),
         (
             &["replay", log.text(), "--limit", "sliding-window:5000/min,subwindows=12"],

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::progress::work_bar;
 use crate::reading::Reading;
 use crate::report::figures::{counted, grouped, span};
-use crate::spec::{period, within};
+use crate::spec::{period, problem, within};
 use crate::steps::steps;
 use crate::timelines::{Ask, Timelines};
 use compare::{Finding, compare};
@@ -81,8 +81,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let bar = work_bar(limits.len() as u64, "comparing");
     let mut findings = Vec::new();
     for limit in limits {
-        let finding = compare(&timelines, limit, args.period)
-            .map_err(|error| Failure::Usage(format!("sliding-window at a limit of {limit}: {error}")))?;
+        let finding = compare(&timelines, limit, args.period).map_err(|error| {
+            Failure::Usage(format!("sliding-window at a limit of {limit}: {}", problem(&error)))
+        })?;
         findings.push((limit, finding));
         bar.inc(1);
     }

@@ -23,7 +23,7 @@ pub use error::BadSpec;
 pub use limit::Spec;
 pub(crate) use number::within;
 pub(crate) use period::period;
-pub(crate) use refusal::refusal;
+pub(crate) use refusal::{problem, refusal};
 
 use options::Options;
 

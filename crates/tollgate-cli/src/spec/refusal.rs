@@ -6,7 +6,19 @@ use super::Spec;
 
 /// Says which limit is refused, why, and where there is one, the way out.
 pub(crate) fn refusal(spec: Spec, error: &Error) -> String {
-    let problem = match *error {
+    let advice = match (spec, error) {
+        (
+            Spec::SlidingWindow { subwindows: Some(given), .. },
+            Error::OutOfRange { field: "rate.count", value: 1.., .. },
+        ) => roomier(spec, given),
+        _ => String::new(),
+    };
+    format!("the limit {spec}: {}{advice}", problem(error))
+}
+
+/// The same of a limit that the command made up, with the names that its user knows.
+pub(crate) fn problem(error: &Error) -> String {
+    match *error {
         Error::OutOfRange { field, value, min, max } => {
             let (name, unit) = match field {
                 "rate.count" => ("the count", ""),
@@ -17,15 +29,7 @@ pub(crate) fn refusal(spec: Spec, error: &Error) -> String {
             format!("{name} is {value}{unit}, but must be between {min} and {max}{unit}")
         }
         _ => error.to_string(),
-    };
-    let advice = match (spec, error) {
-        (
-            Spec::SlidingWindow { subwindows: Some(given), .. },
-            Error::OutOfRange { field: "rate.count", value: 1.., .. },
-        ) => roomier(spec, given),
-        _ => String::new(),
-    };
-    format!("the limit {spec}: {problem}{advice}")
+    }
 }
 
 /// A sub-window takes its bits from the count: what fits the same count, with fewer of them or with none.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::progress::work_bar;
 use crate::reading::Reading;
-use crate::spec::period;
+use crate::spec::{period, problem};
 use crate::timelines::Timelines;
 use curve::{Curve, Curves, Point};
 use share::Share;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let keep = args.keep.of(timelines.keys());
     let bar = work_bar(curve::work(&timelines), "trying limits");
     let curves = curve::draw(&timelines, args.period, keep, &bar)
-        .map_err(|error| Failure::Usage(format!("--period: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("--period: {}", problem(&error))))?;
     bar.finish_and_clear();
 
     let tuning = Tuning { args, timelines: &timelines, keep, curves: &curves };
