@@ -195,16 +195,10 @@ impl<'l, 'v> Ruling<'l, 'v> {
         }
         // The limit that refuses for longest.
         let number = decision.refused_by().unwrap_or(0);
-        let (mut numbers, mut all) = (None, 0);
-        decision.each(|part, refuses, of_part| {
-            all |= u64::from(refuses) << part;
-            if part == number {
-                numbers = Some(of_part);
-            }
-        });
+        let (numbers, all) = (decision.numbers(number), decision.refusing());
         let by = Some(By { limits: asked.limits, number, all });
         let denial = Denial { rule, by, reason, cost: asked.cost, numbers, retry_after };
-        self.deny(denial, || limits.policy_of(&decision), |showing| limits.show(&decision, showing))
+        self.deny(denial, || limits.policy_of(all), |showing| limits.show(&decision, showing))
     }
 
     /// The wait in the queue would be longer than it may be, until this time has passed. However much room it has, nothing
@@ -218,25 +212,18 @@ impl<'l, 'v> Ruling<'l, 'v> {
         retry_after: Duration,
     ) -> bool {
         let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
-        let mut shown = Numbers { limit: 0, remaining: 0, reset: retry_after };
-        decision.each(|part, _, numbers| {
-            if part == number {
-                shown.limit = numbers.limit;
-            }
-        });
+        let limit = decision.numbers(number).map_or(0, |numbers| numbers.limit);
+        let shown = Numbers { limit, remaining: 0, reset: retry_after };
+        let all = 1 << number;
         let denial = Denial {
             rule,
-            by: Some(By { limits: asked.limits, number, all: 1 << number }),
+            by: Some(By { limits: asked.limits, number, all }),
             reason: Reason::Limited,
             cost: asked.cost,
             numbers: Some(shown),
             retry_after: Some(retry_after),
         };
-        self.deny(
-            denial,
-            || limits.policy_of_one(number),
-            |showing| showing.limit(limits.name(number), shown),
-        )
+        self.deny(denial, || limits.policy_of(all), |showing| showing.limit(limits.name(number), shown))
     }
 
     /// Takes what a backend said.

@@ -142,6 +142,24 @@ impl Ruled<'_> {
         }
     }
 
+    /// A bit for each limit that refuses, by its number.
+    pub(crate) fn refusing(&self) -> u64 {
+        let mut bits = 0;
+        self.each(|number, refuses, _| bits |= u64::from(refuses) << number);
+        bits
+    }
+
+    /// The numbers of one of the limits.
+    pub(crate) fn numbers(&self, number: usize) -> Option<Numbers> {
+        let mut found = None;
+        self.each(|part, _, numbers| {
+            if part == number {
+                found = Some(numbers);
+            }
+        });
+        found
+    }
+
     /// Of each limit its number, whether it refuses, and its numbers.
     #[inline]
     pub(crate) fn each(&self, mut part: impl FnMut(usize, bool, Numbers)) {

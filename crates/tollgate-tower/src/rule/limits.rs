@@ -112,18 +112,10 @@ impl Limits {
         });
     }
 
-    /// How the limits that refuse a request announce themselves; those of an admitted one all do.
-    pub(crate) fn policy_of(&self, ruled: &Ruled<'_>) -> Option<HeaderValue> {
-        let admitted = ruled.is_allowed();
-        let mut telling = 0_u64;
-        ruled.each(|number, refuses, _| telling |= u64::from(admitted || refuses) << number);
-        let policies = self.announced.each().enumerate().filter(|(number, _)| telling & (1 << number) != 0);
+    /// How those of them announce themselves for which there is a bit, by its number.
+    pub(crate) fn policy_of(&self, some: u64) -> Option<HeaderValue> {
+        let policies = self.announced.each().enumerate().filter(|(number, _)| some & (1 << number) != 0);
         join(policies.map(|(_, policy)| policy))
-    }
-
-    /// How one of them announces itself.
-    pub(crate) fn policy_of_one(&self, number: usize) -> Option<HeaderValue> {
-        join(self.announced.each().nth(number).into_iter())
     }
 
     /// How all of the limits announce themselves.
