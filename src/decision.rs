@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 /// assert_eq!(decision.retry_after(), Some(Duration::from_nanos(333_333_334))); // a third of a second, rounded up
 ///
 /// assert!(limiter.check_n("alice", 4).is_never());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a decision that nobody looks at limits nothing"]
 pub struct Decision<'l> {

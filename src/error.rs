@@ -7,15 +7,15 @@ use std::fmt;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Error, Limiter, Rate, TokenBucket};
+/// use tollgate::{BuildError, Limiter, Rate, TokenBucket};
 ///
 /// let error = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(0))).build().unwrap_err();
-/// assert!(matches!(error, Error::OutOfRange { field: "rate.count", value: 0, min: 1, .. }));
+/// assert!(matches!(error, BuildError::OutOfRange { field: "rate.count", value: 0, min: 1, .. }));
 /// assert!(error.to_string().starts_with("rate.count is 0, but must be between 1 and "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum BuildError {
     /// A number is outside of what the limiter can represent exactly.
     OutOfRange {
         /// Which number, as it is called in the API.
@@ -63,7 +63,7 @@ pub enum Error {
     ChangedTooOften,
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange { field, value, min, max } => {
@@ -104,7 +104,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for BuildError {}
 
 /// `Ok` when `value` lies within `min..=max`.
 pub(crate) fn within(
@@ -112,7 +112,7 @@ pub(crate) fn within(
     value: impl Into<u128>,
     min: impl Into<u128>,
     max: impl Into<u128>,
-) -> Result<(), Error> {
+) -> Result<(), BuildError> {
     let (value, min, max) = (value.into(), min.into(), max.into());
-    if (min..=max).contains(&value) { Ok(()) } else { Err(Error::OutOfRange { field, value, min, max }) }
+    if (min..=max).contains(&value) { Ok(()) } else { Err(BuildError::OutOfRange { field, value, min, max }) }
 }

@@ -23,19 +23,19 @@ mod timer;
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, Count, FixedWindow, Inherit, LeakyBucket, Mode, Quota, Resolution, SlidingLog, SlidingWindow,
-    TokenBucket,
+    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, Quota, Resolution, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
 pub use decision::{Decision, Outcome};
-pub use error::Error;
-pub use key::{Identity, Ipv6Prefix, Key};
+pub use error::BuildError;
+pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
     AcquireError, Batch, Books, Builder, GlobalBuilder, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Lease, Leased, Lender, Limiter, MultiBuilder, MultiDecision, MultiLimiter, Part,
-    Prepared, Reservation, ReserveError, Tier,
+    InFlightLimiter, Lease, Leased, Lender, LimitDecision, Limiter, MultiBuilder, MultiDecision,
+    MultiLimiter, Prepared, Reservation, ReserveError, Tier,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

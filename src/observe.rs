@@ -62,7 +62,7 @@ impl<F: ?Sized> Observer<F> {
 /// }
 /// let counts = counters.counts();
 /// assert_eq!((counts.allowed, counts.denied, counts.never), (2, 3, 0));
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct Counters {
     stripes: [CachePadded<[Tally; 3]>; STRIPES],

@@ -15,7 +15,7 @@ mod quotas;
 #[path = "faults/stalls.rs"]
 mod stalls;
 
-use tollgate::{Error, Limiter, Quota, Rate, SlidingLog};
+use tollgate::{BuildError, Limiter, Quota, Rate, SlidingLog};
 
 /// Every algorithm that answers at once, at five an hour.
 fn every() -> Vec<Quota> {
@@ -29,5 +29,5 @@ fn memory_that_the_system_refuses_is_an_error() {
     let builder = Limiter::<u64, _>::builder(quota).max_keys(1 << 30).memory_budget(usize::MAX);
     let needed = builder.memory().expect("it can be said how much it is");
     let refused = builder.build().map(|_| ());
-    assert!(matches!(refused, Err(Error::OutOfMemory { bytes }) if bytes >= needed / 2), "{refused:?}");
+    assert!(matches!(refused, Err(BuildError::OutOfMemory { bytes }) if bytes >= needed / 2), "{refused:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use proptest::prelude::*;
-use tollgate::{AcquireError, Error, InFlight, InFlightLimiter};
+use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter};
 
 fn limiter(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
@@ -153,7 +153,7 @@ fn a_full_bucket_refuses_and_counts_it() {
     }
     assert_eq!(limiter.len(), guards.len());
     assert_eq!(guards.len(), 60, "four buckets of fifteen slots");
-    assert_eq!(limiter.stats().turned_away, refused.len() as u64);
+    assert_eq!(limiter.stats().refused_full, refused.len() as u64);
     // Nobody lost a place to those who were refused, and nobody pays for them.
     for key in 0..300 {
         let holds = guards.iter().any(|(holder, _)| *holder == key);
@@ -165,7 +165,7 @@ fn a_full_bucket_refuses_and_counts_it() {
     drop(guards);
     assert!(refused.iter().all(|key| limiter.try_acquire(key).is_ok()));
     let stats = limiter.stats();
-    assert_eq!((stats.shared, stats.waved_through, stats.handed_over), (0, 0, 0));
+    assert_eq!((stats.shared, stats.admitted_uncounted, stats.evicted_with_debt), (0, 0, 0));
 }
 
 /// Also while a neighbour holds its slot from beginning to end.
@@ -179,7 +179,7 @@ fn slots_that_ran_empty_are_used_again() {
         drop(both);
     }
     assert_eq!((limiter.in_flight(&u64::MAX), limiter.len()), (1, 1));
-    assert_eq!(limiter.stats().turned_away, 0);
+    assert_eq!(limiter.stats().refused_full, 0);
     drop(stays);
     assert!(limiter.is_empty());
 }
@@ -240,7 +240,7 @@ fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
     for limit in [0, largest + 1, u64::MAX] {
         let (value, max) = (u128::from(limit), u128::from(largest));
         let refused = limiter.reconfigure(limit).unwrap_err();
-        assert_eq!(refused, Error::OutOfRange { field: "limit", value, min: 1, max });
+        assert_eq!(refused, BuildError::OutOfRange { field: "limit", value, min: 1, max });
         assert_eq!(limiter.limit(), 2);
         assert_eq!(limiter.try_acquire_n(&1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
     }
@@ -366,7 +366,7 @@ fn settings_are_judged_when_the_limiter_is_built() {
     for limit in [0, largest + 1] {
         let error = InFlightLimiter::<u64>::builder(limit).build().unwrap_err();
         let (value, max) = (u128::from(limit), u128::from(largest));
-        assert_eq!(error, Error::OutOfRange { field: "limit", value, min: 1, max });
+        assert_eq!(error, BuildError::OutOfRange { field: "limit", value, min: 1, max });
         assert!(InFlightLimiter::<u64>::builder(limit).memory().is_err());
     }
     let all = limiter(largest);
@@ -374,6 +374,6 @@ fn settings_are_judged_when_the_limiter_is_built() {
     assert!(InFlightLimiter::<u64>::builder(1).max_keys(0).build().is_err());
     let needed = InFlightLimiter::<u64>::builder(1).memory().unwrap();
     let tight = InFlightLimiter::<u64>::builder(1).memory_budget(needed - 1).build().unwrap_err();
-    assert_eq!(tight, Error::OverBudget { needed, budget: needed - 1 });
+    assert_eq!(tight, BuildError::OverBudget { needed, budget: needed - 1 });
     assert!(InFlightLimiter::<u64>::builder(1).memory_budget(needed).build().is_ok());
 }

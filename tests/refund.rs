@@ -5,7 +5,8 @@ mod quotas;
 use std::time::Duration;
 
 use tollgate::{
-    Count, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    CountPolicy, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
@@ -171,7 +172,7 @@ fn a_log_gives_back_nothing_that_has_left_its_window() {
 
 #[test]
 fn a_log_that_counted_a_refusal_since_gives_nothing_back() {
-    let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(Count::All));
+    let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All));
     let first = limiter.check_n(&1, 2);
     assert!(!limiter.check(&1).is_allowed());
     assert_eq!(limiter.refund(first), 0);
@@ -207,7 +208,7 @@ fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
         let limiter = Limiter::<u64>::builder(quota).clock(clock).max_keys(1).build().unwrap();
         assert!(limiter.check_n(&0, 2).is_allowed());
         let mut others = Vec::new();
-        while limiter.stats().handed_over == 0 {
+        while limiter.stats().evicted_with_debt == 0 {
             others.push(limiter.check_n(&(1 + others.len() as u64), 4));
         }
         lost_its_slot += u64::from(limiter.peek_n_at(&0, 0, limiter.now()).remaining() != 8);

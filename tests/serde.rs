@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, from_value, json, to_value};
 use tollgate::{
-    Count, Error, FixedWindow, LeakyBucket, Limiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
-    WhenFull,
+    BuildError, CountPolicy, FixedWindow, LeakyBucket, Limiter, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket, WhenFull,
 };
 
 /// Every kind of quota, and how it is written. What is written here must be read for ever.
@@ -31,7 +31,7 @@ fn written() -> Vec<(Quota, Value)> {
         ),
         (FixedWindow::new(rate).into(), json!({ "fixed-window": { "rate": as_json, "count": "allowed" } })),
         (
-            SlidingWindow::new(rate).count(Count::All).into(),
+            SlidingWindow::new(rate).count(CountPolicy::All).into(),
             json!({ "sliding-window": { "rate": as_json, "count": "all" } }),
         ),
         (
@@ -76,5 +76,5 @@ fn a_bad_value_is_judged_by_build() {
     let rate = json!({ "count": 0, "period": { "secs": 60, "nanos": 0 } });
     let quota: Quota = from_value(json!({ "token-bucket": { "rate": rate, "burst": 5 } })).unwrap();
     let error = Limiter::<str, Quota>::builder(quota).build().unwrap_err();
-    assert!(matches!(error, Error::OutOfRange { field: "rate.count", value: 0, .. }));
+    assert!(matches!(error, BuildError::OutOfRange { field: "rate.count", value: 0, .. }));
 }

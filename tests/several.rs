@@ -11,7 +11,7 @@ mod vectors;
 use std::time::Duration;
 
 use tollgate::{
-    Count, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
+    CountPolicy, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
     TokenBucket, WhenFull,
 };
 
@@ -73,7 +73,7 @@ fn a_refusal_carries_the_longest_wait_and_its_limit() {
 #[test]
 fn a_cost_above_one_limit_is_never_admitted_and_changes_nothing() {
     let (limiter, _) =
-        several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(Count::All)));
+        several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
     let never = limiter.check_n(&1, 4);
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!((never.refused_by(), never.retry_after(), never.remaining()), (Some(1), None, 3));
@@ -92,13 +92,13 @@ fn cost_zero_is_admitted_and_changes_nothing() {
 
 #[test]
 fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
-    let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(Count::All);
+    let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
     let (limiter, _) =
         several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
     assert!(limiter.check_n(&1, 2).is_allowed());
     assert!(!limiter.check(&1).is_allowed());
     assert_eq!(left(&limiter, 1), [7, 0, 3]);
-    let log = SlidingLog::new(Rate::per_second(2)).count(Count::All);
+    let log = SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All);
     let (limiter, clock) = several([Quota::from(log), TokenBucket::new(Rate::per_second(9)).into()]);
     assert!(limiter.check_n(&1, 2).is_allowed());
     clock.advance(Duration::from_millis(500));
@@ -109,7 +109,7 @@ fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
 
 #[test]
 fn a_peek_foresees_the_check_and_changes_nothing() {
-    for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(Count::All).into()]] {
+    for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All).into()]] {
         let (limiter, _) = several(quotas);
         for cost in [1, 2, 1, 3, 9] {
             let peeked = format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now()));
@@ -192,7 +192,7 @@ fn all_tables_share_one_budget() {
     assert!(needed > log.memory().unwrap() + 6 * 31 * 1_000);
     assert!(builder(needed).build().is_ok());
     let error = builder(needed - 1).build().unwrap_err();
-    assert_eq!(error, tollgate::Error::OverBudget { needed, budget: needed - 1 });
+    assert_eq!(error, tollgate::BuildError::OverBudget { needed, budget: needed - 1 });
 }
 
 /// A key that finds no room in one table is refused by that table's limit, and charged to none.

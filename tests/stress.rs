@@ -19,13 +19,13 @@ mod spinning;
 #[path = "stress/verbs.rs"]
 mod verbs;
 
-use tollgate::{Count, Quota, Rate};
+use tollgate::{CountPolicy, Quota, Rate};
 
 /// Nanoseconds a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Every algorithm, at `limit` a second.
-fn every(limit: u64, count: Count) -> Vec<Quota> {
-    let every = if count == Count::All { quotas::counting_all } else { quotas::every };
+fn every(limit: u64, count: CountPolicy) -> Vec<Quota> {
+    let every = if count == CountPolicy::All { quotas::counting_all } else { quotas::every };
     every(Rate::per_second(limit))
 }

@@ -339,13 +339,13 @@ fn the_thread_timer_wakes_the_earlier_of_two_first() {
 
 #[test]
 fn a_sleeper_that_is_dropped_wakes_nobody() {
-    struct Count(AtomicUsize);
-    impl Wake for Count {
+    struct CountPolicy(AtomicUsize);
+    impl Wake for CountPolicy {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let count = Arc::new(CountPolicy(AtomicUsize::new(0)));
     let waker = Waker::from(count.clone());
     {
         let mut sleep = pin!(ThreadTimer.sleep(Duration::from_millis(20)));

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::{Algorithm, Identity, Key, Limiter, ManualClock, Timestamp, WhenFull};
+use tollgate::{Algorithm, Key, KeyHasher, Limiter, ManualClock, Timestamp, WhenFull};
 
 /// A key that names itself: all of a model's keys share the first bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Named {
 }
 
 impl Key for Named {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -6,7 +6,7 @@
 use std::slice;
 
 use crate::algorithm::{Algorithm, AnyRule, Change, Quota, Rule, Settings, Term, sealed};
-use crate::error::Error;
+use crate::error::BuildError;
 
 /// The quota of one of several limits. In the place of tiers stand limits: of any algorithms, each judged by itself.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +21,9 @@ impl Algorithm for Each {
         self.0.settings()
     }
 
-    fn compile(limits: &[Self], origin: u64) -> Result<Vec<AnyRule>, Error> {
+    fn compile(limits: &[Self], origin: u64) -> Result<Vec<AnyRule>, BuildError> {
         let rules = limits.iter().map(|limit| Quota::compile(&[limit.0], origin));
-        Ok(joined(rules.collect::<Result<Vec<_>, Error>>()?))
+        Ok(joined(rules.collect::<Result<Vec<_>, BuildError>>()?))
     }
 
     fn recompile(
@@ -31,13 +31,13 @@ impl Algorithm for Each {
         origin: u64,
         olds: &[AnyRule],
         change: Change<'_>,
-    ) -> Result<Vec<AnyRule>, Error> {
+    ) -> Result<Vec<AnyRule>, BuildError> {
         let rule = |((limit, old), inherit): ((&Self, &AnyRule), _)| {
             let change = Change { inherits: slice::from_ref(inherit), ..change };
             Quota::recompile(&[limit.0], origin, slice::from_ref(old), change)
         };
         let rules = limits.iter().zip(olds).zip(change.inherits).map(rule);
-        Ok(joined(rules.collect::<Result<Vec<_>, Error>>()?))
+        Ok(joined(rules.collect::<Result<Vec<_>, BuildError>>()?))
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::algorithm::inherit::{Past, Unit};
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Term,
-    Verdict, sealed,
+    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, Refund, Rule, Settings, Taken,
+    Term, Verdict, sealed,
 };
 use crate::bits::Field;
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
@@ -42,26 +42,26 @@ use crate::time::{Shift, Timestamp};
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(1)));
 /// clock.advance(Duration::from_secs(1));
 /// assert!(limiter.check().is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FixedWindow {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: Count,
+    count: CountPolicy,
 }
 
 impl FixedWindow {
     /// At most `rate.count()` in each aligned window of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, count: Count::Allowed }
+        Self { rate, count: CountPolicy::Allowed }
     }
 
     /// Which requests the window counts; only the admitted ones by default.
     #[must_use]
-    pub const fn count(mut self, count: Count) -> Self {
+    pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
         self
     }
@@ -70,7 +70,7 @@ impl FixedWindow {
 impl fmt::Display for FixedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "fixed-window:{}", self.rate)?;
-        if self.count == Count::All { write!(f, ",count=all") } else { Ok(()) }
+        if self.count == CountPolicy::All { write!(f, ",count=all") } else { Ok(()) }
     }
 }
 
@@ -83,7 +83,7 @@ impl Algorithm for FixedWindow {
         Settings::new("fixed-window", self.rate).and_count(self.count)
     }
 
-    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, Error> {
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, BuildError> {
         FixedRule::tiers(tiers, 0, |period, _| Ok(Windows::new(period, origin)))
     }
 
@@ -92,7 +92,7 @@ impl Algorithm for FixedWindow {
         origin: u64,
         olds: &[FixedRule],
         change: Change<'_>,
-    ) -> Result<Vec<FixedRule>, Error> {
+    ) -> Result<Vec<FixedRule>, BuildError> {
         let top = olds.first().map_or(0, |old| old.top(change.until));
         let mut rules = FixedRule::tiers(tiers, change.since, |period, index| {
             // The first number whose payloads are above the older ones.
@@ -132,7 +132,7 @@ pub struct FixedRule {
     limit: u64,
     /// Half of the smallest limit of the table.
     half: u64,
-    count: Count,
+    count: CountPolicy,
     term: Term,
     /// The window in which this quota begins: 0, or the one in which it replaced another. What the quotas before counted
     /// counts in this window only, and lower numbers are theirs.
@@ -152,8 +152,8 @@ impl FixedRule {
     fn tiers(
         tiers: &[FixedWindow],
         since: u64,
-        windows: impl FnOnce(u64, Field) -> Result<Windows, Error>,
-    ) -> Result<Vec<Self>, Error> {
+        windows: impl FnOnce(u64, Field) -> Result<Windows, BuildError>,
+    ) -> Result<Vec<Self>, BuildError> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         let index = Windows::index_field(period);
@@ -233,7 +233,7 @@ impl FixedRule {
         }
         let count = count.min(self.ceiling());
         match self.count {
-            Count::All if count > seen => Verdict::DenyAndCount(self.index.of(index) | count),
+            CountPolicy::All if count > seen => Verdict::DenyAndCount(self.index.of(index) | count),
             _ => Verdict::Deny,
         }
     }
@@ -326,7 +326,7 @@ impl Rule for FixedRule {
     }
 
     fn ahead(&self) -> Option<Self> {
-        Some(Self { count: Count::Allowed, ..self.clone() })
+        Some(Self { count: CountPolicy::Allowed, ..self.clone() })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

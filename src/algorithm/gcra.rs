@@ -36,7 +36,7 @@ use crate::algorithm::inherit::{Past, Unit};
 use crate::algorithm::reach::Term;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::{AnyRule, Carry, Change, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
@@ -75,7 +75,7 @@ impl Gcra {
     pub(crate) fn tiers(
         buckets: &[Bucket],
         change: Option<(&[Self], Change<'_>)>,
-    ) -> Result<Vec<Self>, Error> {
+    ) -> Result<Vec<Self>, BuildError> {
         let room = change.map_or(Room::ALL, |(olds, change)| {
             let top = olds.first().map_or(0, |old| old.refill.top(change.until));
             Room::after(change.since, top + 1)
@@ -107,7 +107,7 @@ impl Gcra {
     }
 
     /// Ties the rules to the `olds`, whose payloads they convert.
-    fn remember(rules: &mut [Self], olds: &[Self], change: Change<'_>) -> Result<(), Error> {
+    fn remember(rules: &mut [Self], olds: &[Self], change: Change<'_>) -> Result<(), BuildError> {
         let Some(old) = olds.first() else { return Ok(()) };
         let ended = Moment { tick: old.refill.at(change.since), elapsed: 0 };
         let depth = |olds: &[Self]| olds.iter().map(Self::depth).max().unwrap_or(0);

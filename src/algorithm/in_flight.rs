@@ -18,7 +18,7 @@
 
 use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Refund, Rule, Taken, Verdict};
 use crate::bits::Field;
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ impl InFlightRule {
     pub(crate) const LARGEST: u64 = COUNT.max();
 
     /// Judges the limit: at least 1, and it must fit the count.
-    pub(crate) fn new(limit: u64) -> Result<Self, Error> {
+    pub(crate) fn new(limit: u64) -> Result<Self, BuildError> {
         within("limit", limit, 1_u64, Self::LARGEST)?;
         Ok(Self { limit })
     }

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use crate::algorithm::{Moment, Rule};
-use crate::error::Error;
+use crate::error::BuildError;
 
 /// What becomes of a key's state when its quota changes at run time: see [`Limiter::reconfigure`](crate::Limiter::reconfigure).
 ///
@@ -36,13 +36,13 @@ use crate::error::Error;
 ///     let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(10))).clock(ManualClock::new()).build()?;
 ///     assert!(limiter.check_n(4).is_allowed()); // 6 of 10 are left
 ///     limiter.reconfigure(TokenBucket::new(Rate::per_second(100)), inherit)?;
-///     Ok::<u64, tollgate::Error>(limiter.peek_n_at(0, limiter.now()).remaining())
+///     Ok::<u64, tollgate::BuildError>(limiter.peek_n_at(0, limiter.now()).remaining())
 /// };
 /// assert_eq!(carried(Inherit::AsIs)?, 6);
 /// assert_eq!(carried(Inherit::Proportional)?, 60);
 /// assert_eq!(carried(Inherit::Additive)?, 96);
 /// assert_eq!(carried(Inherit::Reset)?, 100);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inherit {
@@ -59,14 +59,14 @@ pub enum Inherit {
 
 impl Change<'_> {
     /// `Ok` when words that count the same things under both quotas may stay as they are: when what is owed stays.
-    pub(crate) fn keeps(&self, limits: impl Iterator<Item = (u64, u64)>) -> Result<(), Error> {
+    pub(crate) fn keeps(&self, limits: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError> {
         let keeps = |(&inherit, (old, new))| {
             inherit == Inherit::Additive || (old == new && inherit != Inherit::Reset)
         };
         if self.inherits.iter().zip(limits).all(keeps) {
             Ok(())
         } else {
-            Err(Error::CannotInherit { field: "inherit" })
+            Err(BuildError::CannotInherit { field: "inherit" })
         }
     }
 }
@@ -161,9 +161,9 @@ impl<R: Rule> Past<R> {
         change: Change<'_>,
         units: Vec<(Unit, Unit)>,
         depth: u32,
-    ) -> Result<Vec<Arc<Self>>, Error> {
+    ) -> Result<Vec<Arc<Self>>, BuildError> {
         if depth >= DEEPEST {
-            return Err(Error::ChangedTooOften);
+            return Err(BuildError::ChangedTooOften);
         }
         let step = |((old, new), &inherit)| Step { inherit, old, new };
         let steps: Arc<[Step]> = units.into_iter().zip(change.inherits).map(step).collect();

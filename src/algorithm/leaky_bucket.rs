@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
 use crate::algorithm::{Algorithm, Change, Settings, sealed};
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::rate::Rate;
 
 /// A leaky bucket: `capacity` units of room, drained continuously at `rate`.
@@ -37,7 +37,7 @@ use crate::rate::Rate;
 /// assert_eq!(limiter.check().delay(), Duration::from_millis(100));
 /// assert_eq!(limiter.check().delay(), Duration::from_millis(200));
 /// assert!(!limiter.check().is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
@@ -95,11 +95,11 @@ impl Algorithm for LeakyBucket {
         Settings::new("leaky-bucket", self.rate).and("capacity", self.capacity).and_mode(self.mode)
     }
 
-    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, BuildError> {
         Gcra::tiers(&buckets(tiers), None)
     }
 
-    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, Error> {
+    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, BuildError> {
         Gcra::tiers(&buckets(tiers), Some((olds, change)))
     }
 }

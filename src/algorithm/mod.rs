@@ -35,7 +35,7 @@ mod tests;
 mod token_bucket;
 mod windows;
 
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
@@ -66,7 +66,7 @@ pub(crate) const LONGEST: u64 = (1 << 61) - 1;
 /// Which requests a window counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
-pub enum Count {
+pub enum CountPolicy {
     /// Only the admitted ones: a client that keeps knocking is admitted again as soon as there is room.
     #[default]
     Allowed,
@@ -83,7 +83,7 @@ pub struct Resolution {
     /// word for ten years: a token may come up to one grain early. A grain is worth less than a nanosecond, or, when a
     /// full bucket of some tier takes more than 73 years to refill, less than a millionth of a token. `None`: every decision is exact.
     pub grains: Option<u64>,
-    /// Windows: counts stop here. Only [`Count::All`] gets that far.
+    /// Windows: counts stop here. Only [`CountPolicy::All`] gets that far.
     pub ceiling: u64,
     /// Sliding counters: closed windows are remembered to the next multiple of this. 1: exactly.
     pub granule: u64,
@@ -102,7 +102,7 @@ pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
     ///
     /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
     #[doc(hidden)]
-    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, Error>;
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, BuildError>;
 
     /// The same for a table whose words the rules `olds`, as many as there are `tiers`, have written until a change.
     #[doc(hidden)]
@@ -111,7 +111,7 @@ pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
         origin: u64,
         olds: &[Self::Rule],
         change: Change<'_>,
-    ) -> Result<Vec<Self::Rule>, Error>;
+    ) -> Result<Vec<Self::Rule>, BuildError>;
 
     /// The settings one by one.
     #[doc(hidden)]
@@ -129,7 +129,7 @@ pub enum Verdict {
     Allow(u64),
     /// Refused: nothing changes.
     Deny,
-    /// Refused, but counted (`Count::All`): the payload becomes this.
+    /// Refused, but counted (`CountPolicy::All`): the payload becomes this.
     DenyAndCount(u64),
 }
 

@@ -13,9 +13,9 @@
 use std::ops::RangeInclusive;
 
 use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
-use crate::algorithm::{Count, Refund};
+use crate::algorithm::{CountPolicy, Refund};
 use crate::bits::{Field, bits};
-use crate::error::Error;
+use crate::error::BuildError;
 
 /// A closed count may be overstated by at most this share of the limit, over all closed windows.
 const COARSEST: u64 = 8;
@@ -37,7 +37,7 @@ pub(crate) struct Packing {
 impl Packing {
     /// Room for the current count and `closed` others of at most `limit` below `index`; an error names the largest
     /// limit that would fit.
-    pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: Count) -> Result<Self, Error> {
+    pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Result<Self, BuildError> {
         Self::try_fit(index, closed, limit, count).ok_or_else(|| {
             let largest = (0..64).rev().fold(0_u64, |found, bit| {
                 let larger = found | (1 << bit);
@@ -46,23 +46,23 @@ impl Packing {
             if largest == 0 {
                 let most =
                     (1..closed).rev().find(|&k| Self::try_fit(index, k, 1, count).is_some()).unwrap_or(1);
-                return Error::OutOfRange {
+                return BuildError::OutOfRange {
                     field: "subwindows",
                     value: closed.into(),
                     min: 1,
                     max: most.into(),
                 };
             }
-            Error::OutOfRange { field: "rate.count", value: limit.into(), min: 1, max: largest.into() }
+            BuildError::OutOfRange { field: "rate.count", value: limit.into(), min: 1, max: largest.into() }
         })
     }
 
-    fn try_fit(index: Field, closed: u32, limit: u64, count: Count) -> Option<Self> {
+    fn try_fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Option<Self> {
         let room = index.start();
-        // `Count::All` counts beyond the limit: at least to twice it, further when there is room.
+        // `CountPolicy::All` counts beyond the limit: at least to twice it, further when there is room.
         let needed = match count {
-            Count::Allowed => limit,
-            Count::All => limit.checked_mul(2)?,
+            CountPolicy::Allowed => limit,
+            CountPolicy::All => limit.checked_mul(2)?,
         };
         if needed == 0 || bits(needed) >= room {
             return None;
@@ -89,9 +89,9 @@ impl Packing {
     }
 
     /// The limits that can be counted so: large enough for the granule, small enough for the counts.
-    pub(crate) fn limits(&self, count: Count) -> RangeInclusive<u64> {
+    pub(crate) fn limits(&self, count: CountPolicy) -> RangeInclusive<u64> {
         let least = (self.granule - 1).saturating_mul(self.closed.into()).saturating_mul(COARSEST);
-        let most = if count == Count::All { self.ceiling / 2 } else { self.ceiling };
+        let most = if count == CountPolicy::All { self.ceiling / 2 } else { self.ceiling };
         least.max(1)..=most
     }
 
@@ -198,10 +198,10 @@ impl Packing {
 
     /// What becomes of a refused request.
     #[inline]
-    pub(crate) fn refuse(&self, count: Count, payload: u64, cost: u64) -> Verdict {
+    pub(crate) fn refuse(&self, count: CountPolicy, payload: u64, cost: u64) -> Verdict {
         let seen = self.current(payload);
         let counted = seen.saturating_add(cost).min(self.ceiling);
-        if count == Count::All && counted > seen {
+        if count == CountPolicy::All && counted > seen {
             DenyAndCount(self.with_current(payload, counted))
         } else {
             Deny
@@ -215,17 +215,17 @@ mod tests {
     use crate::algorithm::PAYLOAD_BITS;
 
     /// Below a number of so many bits.
-    fn fit(number: u32, closed: u32, limit: u64, count: Count) -> Result<Packing, Error> {
+    fn fit(number: u32, closed: u32, limit: u64, count: CountPolicy) -> Result<Packing, BuildError> {
         Packing::fit(Field::lowest(PAYLOAD_BITS - number).above(number), closed, limit, count)
     }
 
-    const COUNTS: [Count; 2] = [Count::Allowed, Count::All];
+    const COUNTS: [CountPolicy; 2] = [CountPolicy::Allowed, CountPolicy::All];
 
     #[test]
     fn the_largest_limit_that_is_named_fits_and_the_next_does_not() {
         for (number, closed) in [(10, 1), (30, 1), (30, 4), (38, 6)] {
             for count in COUNTS {
-                let Err(Error::OutOfRange { field: "rate.count", max, min: 1, .. }) =
+                let Err(BuildError::OutOfRange { field: "rate.count", max, min: 1, .. }) =
                     fit(number, closed, u64::MAX, count)
                 else {
                     panic!("{number} {closed}: no limit is named")
@@ -235,7 +235,12 @@ mod tests {
                 let next = fit(number, closed, largest + 1, count).map(drop);
                 assert_eq!(
                     next,
-                    Err(Error::OutOfRange { field: "rate.count", value: (largest + 1).into(), min: 1, max })
+                    Err(BuildError::OutOfRange {
+                        field: "rate.count",
+                        value: (largest + 1).into(),
+                        min: 1,
+                        max
+                    })
                 );
             }
         }
@@ -244,15 +249,15 @@ mod tests {
     #[test]
     fn where_no_limit_fits_the_most_sub_windows_that_do_are_named() {
         for number in [50, 56, 59] {
-            let Err(Error::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
-                fit(number, 24, 1, Count::Allowed)
+            let Err(BuildError::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
+                fit(number, 24, 1, CountPolicy::Allowed)
             else {
                 panic!("there is room for 24 sub-windows beside {number} bits")
             };
             let most = u32::try_from(max).expect("a number of sub-windows");
-            assert!(fit(number, most, 1, Count::Allowed).is_ok());
-            let next = fit(number, most + 1, 1, Count::Allowed).map(drop);
-            assert!(matches!(next, Err(Error::OutOfRange { field: "subwindows", .. })), "{next:?}");
+            assert!(fit(number, most, 1, CountPolicy::Allowed).is_ok());
+            let next = fit(number, most + 1, 1, CountPolicy::Allowed).map(drop);
+            assert!(matches!(next, Err(BuildError::OutOfRange { field: "subwindows", .. })), "{next:?}");
         }
     }
 
@@ -268,7 +273,7 @@ mod tests {
                 assert!(limits.contains(&limit), "{packing:?}");
                 assert!(overstated * COARSEST <= limit, "{packing:?}");
                 assert_eq!(*limits.start(), (overstated * COARSEST).max(1), "{packing:?}");
-                let counted = if count == Count::All { 2 * limits.end() } else { *limits.end() };
+                let counted = if count == CountPolicy::All { 2 * limits.end() } else { *limits.end() };
                 assert!(counted <= packing.ceiling && counted + 2 > packing.ceiling, "{packing:?}");
             }
         }
@@ -276,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_closed_count_gives_back_whole_granules_only() {
-        let packing = fit(30, 1, 1_000_000, Count::Allowed).expect("a million a second");
+        let packing = fit(30, 1, 1_000_000, CountPolicy::Allowed).expect("a million a second");
         let granule = packing.granule;
         assert!(granule > 1);
         let closed = packing.rotated(packing.with_current(0, 10 * granule), 1);
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_window_that_ended_before_the_first_still_counts_as_a_closed_one() {
-        let packing = fit(38, 4, 15, Count::Allowed).expect("fifteen in four sub-windows");
+        let packing = fit(38, 4, 15, CountPolicy::Allowed).expect("fifteen in four sub-windows");
         let payload = packing.with_current(packing.index.of(5), 7);
         let renumbered = packing.renumbered(payload, -3);
         assert_eq!((packing.index.get(renumbered), packing.closed(renumbered, 3)), (0, 7));

@@ -10,7 +10,7 @@ use crate::algorithm::{
     Algorithm, Carry, Change, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund, Resolution,
     Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
 };
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
@@ -27,7 +27,7 @@ use crate::time::{Shift, Timestamp};
 /// let quota: Quota = SlidingWindow::new(Rate::per_minute(100)).into();
 /// let limiter = Limiter::<str, Quota>::builder(quota).build()?;
 /// assert!(limiter.check("alice").is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
@@ -115,14 +115,14 @@ impl Algorithm for Quota {
         for_quota!(self, algorithm => algorithm.settings())
     }
 
-    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<AnyRule>, Error> {
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<AnyRule>, BuildError> {
         fn all<A: Algorithm>(
             tiers: &[Quota],
             origin: u64,
             pick: impl Fn(&Quota) -> Option<A>,
-        ) -> Result<Vec<AnyRule>, Error> {
+        ) -> Result<Vec<AnyRule>, BuildError> {
             let same: Option<Vec<A>> = tiers.iter().map(pick).collect();
-            let rules = A::compile(&same.ok_or(Error::TiersDiffer { field: "algorithm" })?, origin)?;
+            let rules = A::compile(&same.ok_or(BuildError::TiersDiffer { field: "algorithm" })?, origin)?;
             Ok(rules.into_iter().map(Numbers::any).collect())
         }
         macro_rules! compile {
@@ -144,8 +144,8 @@ impl Algorithm for Quota {
         origin: u64,
         olds: &[AnyRule],
         change: Change<'_>,
-    ) -> Result<Vec<AnyRule>, Error> {
-        let other = Error::CannotInherit { field: "algorithm" };
+    ) -> Result<Vec<AnyRule>, BuildError> {
+        let other = BuildError::CannotInherit { field: "algorithm" };
         macro_rules! recompile {
             ($($algorithm:ident as $rule:ident),*) => {
                 match tiers.first() {
@@ -159,7 +159,7 @@ impl Algorithm for Quota {
                             AnyRule::$rule(rule) => Some(rule.clone()),
                             _ => None,
                         }).collect();
-                        let tiers = tiers.ok_or(Error::TiersDiffer { field: "algorithm" })?;
+                        let tiers = tiers.ok_or(BuildError::TiersDiffer { field: "algorithm" })?;
                         let rules = $algorithm::recompile(&tiers, origin, &olds.ok_or(other)?, change)?;
                         Ok(rules.into_iter().map(Numbers::any).collect())
                     })*

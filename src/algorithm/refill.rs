@@ -11,7 +11,7 @@
 
 use crate::algorithm::reach::{Near, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::time::{Shift, div_ceil};
 
@@ -94,13 +94,14 @@ impl Refill {
     pub(crate) const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
 
     /// One refill clock for all `buckets` in the `room` that there is, and each one's price of a token in grains.
-    pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), Error> {
+    pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), BuildError> {
         // What a whole word has room for, earlier changes took the room of.
         let is_changed = || room.floor > 0 && Self::fit_in(buckets, Room::ALL).is_ok();
-        Self::fit_in(buckets, room).map_err(|error| if is_changed() { Error::ChangedTooOften } else { error })
+        Self::fit_in(buckets, room)
+            .map_err(|error| if is_changed() { BuildError::ChangedTooOften } else { error })
     }
 
-    fn fit_in(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), Error> {
+    fn fit_in(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), BuildError> {
         let ratios = buckets.iter().map(Bucket::ratio).collect::<Result<Vec<_>, _>>()?;
         let shared = ratios.iter().try_fold(1, |all, ratio| lcm(all, ratio.p));
         let fits = |a| buckets.iter().zip(&ratios).all(|(bucket, ratio)| ratio.fits(a, bucket.burst, room));
@@ -111,7 +112,7 @@ impl Refill {
         let mut prices = Vec::with_capacity(buckets.len());
         let mut tolerance = 0;
         for (tier, (bucket, ratio)) in buckets.iter().zip(&ratios).enumerate() {
-            let price = ratio.price(a, b).ok_or(Error::TierTooFine { tier })?;
+            let price = ratio.price(a, b).ok_or(BuildError::TierTooFine { tier })?;
             let full = u128::from(price) * u128::from(bucket.burst);
             let needed = full + grains(room.uptime, a, b);
             assert!(
@@ -243,7 +244,7 @@ impl Refill {
 }
 
 impl Bucket {
-    fn ratio(&self) -> Result<Ratio, Error> {
+    fn ratio(&self) -> Result<Ratio, BuildError> {
         let (count, period) = (self.rate.count(), self.rate.period_nanos());
         within("rate.period", self.rate.period().as_nanos(), 1_u64, u64::MAX)?;
         within("rate.count", count, 1_u64, u128::from(period) * u128::from(FASTEST))?;
@@ -289,7 +290,7 @@ impl Ratio {
 /// Grains a nanosecond, as `a / b`: as many a token of the fastest bucket as the uptime and whichever bucket takes longest
 /// to refill leave room for; no finer than those of a whole word, and no coarser than
 /// [`Resolution`](crate::Resolution) promises.
-fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64, u64), Error> {
+fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64, u64), BuildError> {
     let tier = (0..ratios.len()).max_by(|&i, &j| ratios[i].cmp_rate(ratios[j])).unwrap_or(0);
     let fastest = ratios[tier];
     let (p, q) = (u128::from(fastest.p), u128::from(fastest.q));
@@ -306,7 +307,7 @@ fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64
     let price = fit(TOP, UPTIME).min(fit(room.grains(), room.uptime));
     let price = price.min(u128::from(u64::MAX / fastest.p)) as u64;
     if price < FINE && p * u128::from(price) < q {
-        return Err(Error::TierTooFine { tier });
+        return Err(BuildError::TierTooFine { tier });
     }
     let common = gcd(fastest.p * price, fastest.q);
     Ok((fastest.p * price / common, fastest.q / common))

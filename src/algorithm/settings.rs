@@ -1,6 +1,6 @@
 //! A quota's settings one by one, by the names that the API gives them: what a saved state is compared with.
 
-use crate::algorithm::{Count, Mode};
+use crate::algorithm::{CountPolicy, Mode};
 use crate::rate::Rate;
 
 /// An algorithm's name and its settings.
@@ -23,8 +23,8 @@ impl Settings {
         self
     }
 
-    pub(crate) fn and_count(self, count: Count) -> Self {
-        self.and("count", u64::from(count == Count::All))
+    pub(crate) fn and_count(self, count: CountPolicy) -> Self {
+        self.and("count", u64::from(count == CountPolicy::All))
     }
 
     pub(crate) fn and_mode(self, mode: Mode) -> Self {

@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule, Settings,
-    Taken, UPTIME, Verdict, sealed,
+    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule,
+    Settings, Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::ring::{Entry, Ring};
 use crate::time::{Shift, Timestamp, div_ceil};
@@ -45,14 +45,14 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// assert!(limiter.check_n(2).is_allowed());
 /// clock.advance(Duration::from_nanos(999_999_999));
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(1)));
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingLog {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: Count,
+    count: CountPolicy,
 }
 
 /// The largest limit of a log: its ring takes eight bytes for each.
@@ -62,12 +62,12 @@ impl SlidingLog {
     /// At most `rate.count()` in any window of `rate.period()`.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, count: Count::Allowed }
+        Self { rate, count: CountPolicy::Allowed }
     }
 
     /// Which requests the log keeps; only the admitted ones by default.
     #[must_use]
-    pub const fn count(mut self, count: Count) -> Self {
+    pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
         self
     }
@@ -76,7 +76,7 @@ impl SlidingLog {
 impl fmt::Display for SlidingLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sliding-log:{}", self.rate)?;
-        if self.count == Count::All { write!(f, ",count=all") } else { Ok(()) }
+        if self.count == CountPolicy::All { write!(f, ",count=all") } else { Ok(()) }
     }
 }
 
@@ -89,7 +89,7 @@ impl Algorithm for SlidingLog {
         Settings::new("sliding-log", self.rate).and_count(self.count)
     }
 
-    fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, Error> {
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, BuildError> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         for tier in tiers {
@@ -123,7 +123,7 @@ impl Algorithm for SlidingLog {
         _: u64,
         olds: &[LogRule],
         change: Change<'_>,
-    ) -> Result<Vec<LogRule>, Error> {
+    ) -> Result<Vec<LogRule>, BuildError> {
         let rule = |(tier, old): (&Self, &LogRule)| {
             let limit = tier.rate.count();
             same("rate.period", tier.rate.period_nanos() == old.period)?;
@@ -158,7 +158,7 @@ pub struct LogRule {
     end: u64,
     /// Nanoseconds from the log's zero to the clock's: room for the times of a saved log, from before this clock.
     lead: u64,
-    count: Count,
+    count: CountPolicy,
 }
 
 /// What one look at the ring says.
@@ -243,8 +243,8 @@ impl Rule for LogRule {
             return Verdict::Allow(self.logged(&Seen { now: seen.now.max(proposed), ..seen }, cost));
         }
         match self.count {
-            Count::Allowed => Verdict::Deny,
-            Count::All => Verdict::DenyAndCount(self.logged(&seen, cost)),
+            CountPolicy::Allowed => Verdict::Deny,
+            CountPolicy::All => Verdict::DenyAndCount(self.logged(&seen, cost)),
         }
     }
 
@@ -256,7 +256,7 @@ impl Rule for LogRule {
     /// Only the newest admission can leave: the times behind it must stay in order, and each must stay as long as the
     /// request that it stands for. The head moves back over its entries, which are proposals again.
     ///
-    /// With `Count::All`, refusals at one time may bring the head back to where it was, once around. Then it is theirs
+    /// With `CountPolicy::All`, refusals at one time may bring the head back to where it was, once around. Then it is theirs
     /// that leave, and no more than the admission took: fewer refusals count, but no window admits more.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         // `expired` alone is late by what the word does not tell of the newest time.
@@ -269,7 +269,7 @@ impl Rule for LogRule {
     }
 
     fn ahead(&self) -> Option<Self> {
-        Some(Self { count: Count::Allowed, ..*self })
+        Some(Self { count: CountPolicy::Allowed, ..*self })
     }
 
     /// A log's payload says when it last moved, not what it owes.

@@ -6,10 +6,10 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, Count, Moment, Numbers, Order, Refund, Rule, Settings, Taken, Verdict,
-    sealed,
+    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, Refund, Rule, Settings, Taken,
+    Verdict, sealed,
 };
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
@@ -44,7 +44,7 @@ use crate::time::{Shift, Timestamp};
 /// assert!(limiter.check_n(10).is_allowed());
 /// clock.advance(Duration::from_secs(60)); // the window before still covers all of the sliding one
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(6)));
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
@@ -53,7 +53,7 @@ pub struct SlidingWindow {
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     subwindows: Option<u32>,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: Count,
+    count: CountPolicy,
 }
 
 /// The most sub-windows that a word has room for.
@@ -63,7 +63,7 @@ impl SlidingWindow {
     /// At most `rate.count()` in any window of `rate.period()`, estimated.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, subwindows: None, count: Count::Allowed }
+        Self { rate, subwindows: None, count: CountPolicy::Allowed }
     }
 
     /// Never more than the limit in any window: counts `k` sub-windows, from 1 to 24, and the oldest of them whole.
@@ -75,7 +75,7 @@ impl SlidingWindow {
 
     /// Which requests the window counts; only the admitted ones by default.
     #[must_use]
-    pub const fn count(mut self, count: Count) -> Self {
+    pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
         self
     }
@@ -87,7 +87,7 @@ impl fmt::Display for SlidingWindow {
         if let Some(k) = self.subwindows {
             write!(f, ",subwindows={k}")?;
         }
-        if self.count == Count::All { write!(f, ",count=all") } else { Ok(()) }
+        if self.count == CountPolicy::All { write!(f, ",count=all") } else { Ok(()) }
     }
 }
 
@@ -110,7 +110,7 @@ impl Algorithm for SlidingWindow {
         Settings::new("sliding-window", self.rate).and("subwindows", subwindows).and_count(self.count)
     }
 
-    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<SlidingRule>, Error> {
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<SlidingRule>, BuildError> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         let subwindows = shared("subwindows", tiers.iter().map(|tier| tier.subwindows))?;
@@ -139,7 +139,7 @@ impl Algorithm for SlidingWindow {
         _: u64,
         olds: &[SlidingRule],
         change: Change<'_>,
-    ) -> Result<Vec<SlidingRule>, Error> {
+    ) -> Result<Vec<SlidingRule>, BuildError> {
         let rule = |(tier, old): (&Self, &SlidingRule)| {
             let limit = tier.rate.count();
             let (length, count, subwindows) =
@@ -215,7 +215,7 @@ impl Rule for SlidingRule {
 
     fn ahead(&self) -> Option<Self> {
         let mut ahead = *self;
-        *either!(&mut ahead, rule => &mut rule.count) = Count::Allowed;
+        *either!(&mut ahead, rule => &mut rule.count) = CountPolicy::Allowed;
         Some(ahead)
     }
 
@@ -274,7 +274,7 @@ pub struct PlainRule {
     windows: Windows,
     pub(crate) packing: Packing,
     limit: u64,
-    count: Count,
+    count: CountPolicy,
 }
 
 impl PlainRule {

@@ -5,7 +5,7 @@
 
 use crate::algorithm::packing::Packing;
 use crate::algorithm::windows::Windows;
-use crate::algorithm::{Count, Moment, Verdict};
+use crate::algorithm::{CountPolicy, Moment, Verdict};
 use crate::time::Timestamp;
 
 /// Sub-windows, the oldest counted whole.
@@ -14,7 +14,7 @@ pub struct SubWindowRule {
     pub(crate) windows: Windows,
     pub(crate) packing: Packing,
     pub(crate) limit: u64,
-    pub(crate) count: Count,
+    pub(crate) count: CountPolicy,
     pub(crate) subwindows: u32,
 }
 

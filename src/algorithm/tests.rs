@@ -19,7 +19,7 @@ fn rules() -> Vec<AnyRule> {
     quotas.push(TokenBucket::new(rate).into());
     quotas.push(TokenBucket::new(rate).initial(3).into());
     quotas.push(LeakyBucket::queue(rate).into());
-    for count in [Count::Allowed, Count::All] {
+    for count in [CountPolicy::Allowed, CountPolicy::All] {
         quotas.push(FixedWindow::new(rate).count(count).into());
         quotas.push(SlidingWindow::new(rate).count(count).into());
         quotas.push(SlidingWindow::new(rate).subwindows(4).count(count).into());
@@ -131,9 +131,9 @@ fn a_slot_is_handed_over_up_to_half_of_the_smallest_limit() {
 #[test]
 fn what_is_taken_ahead_is_refused_without_being_counted() {
     for quota in [
-        Quota::from(FixedWindow::new(ten()).count(Count::All)),
-        SlidingWindow::new(ten()).count(Count::All).into(),
-        SlidingWindow::new(ten()).subwindows(4).count(Count::All).into(),
+        Quota::from(FixedWindow::new(ten()).count(CountPolicy::All)),
+        SlidingWindow::new(ten()).count(CountPolicy::All).into(),
+        SlidingWindow::new(ten()).subwindows(4).count(CountPolicy::All).into(),
     ] {
         let rule = rule(&quota);
         let (payload, moment) = (charged(&rule, 0, SECOND, 10), rule.moment(at(SECOND)));
@@ -149,8 +149,8 @@ fn what_is_taken_ahead_is_refused_without_being_counted() {
 #[test]
 fn a_count_that_has_stopped_is_not_written_again() {
     for quota in [
-        Quota::from(FixedWindow::new(ten()).count(Count::All)),
-        SlidingWindow::new(ten()).count(Count::All).into(),
+        Quota::from(FixedWindow::new(ten()).count(CountPolicy::All)),
+        SlidingWindow::new(ten()).count(CountPolicy::All).into(),
     ] {
         let rule = rule(&quota);
         let moment = rule.moment(at(SECOND));

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
 use crate::algorithm::{Algorithm, Change, Settings, sealed};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
 /// A token bucket: `burst` tokens at most, refilled continuously at `rate`; a request takes its cost or is refused.
@@ -30,7 +30,7 @@ use crate::rate::Rate;
 /// assert!(limiter.check().is_allowed());
 /// assert!(limiter.check().is_allowed());
 /// assert!(!limiter.check().is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
@@ -85,14 +85,14 @@ impl Algorithm for TokenBucket {
         Settings::new("token-bucket", self.rate).and("burst", self.burst).and("initial", initial)
     }
 
-    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, Error> {
+    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, BuildError> {
         let mut rules = Gcra::tiers(&buckets(tiers), None)?;
         let tokens = tiers.iter().map(initial).collect::<Result<Vec<_>, _>>()?;
         Gcra::start_with(&mut rules, tokens.into_iter());
         Ok(rules)
     }
 
-    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, Error> {
+    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, BuildError> {
         tiers.iter().try_for_each(|tier| initial(tier).map(drop))?;
         Gcra::tiers(&buckets(tiers), Some((olds, change)))
     }
@@ -104,7 +104,7 @@ fn buckets(tiers: &[TokenBucket]) -> Vec<Bucket> {
     tiers.iter().map(bucket).collect()
 }
 
-fn initial(tier: &TokenBucket) -> Result<u64, Error> {
+fn initial(tier: &TokenBucket) -> Result<u64, BuildError> {
     let initial = tier.initial.unwrap_or(tier.burst);
     within("initial", initial, 0_u64, tier.burst)?;
     Ok(initial)

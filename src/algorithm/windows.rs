@@ -2,7 +2,7 @@
 
 use crate::algorithm::{LONGEST, Moment, PAYLOAD_BITS, UPTIME};
 use crate::bits::{Field, bits};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::time::{Shift, Timestamp, div_ceil};
 
@@ -41,13 +41,13 @@ impl Windows {
     }
 
     /// The same windows of `length` nanoseconds, numbered so that the one at `since` has at least the number `first`.
-    pub(crate) fn renumbered(length: u64, origin: u64, since: u64, first: u64) -> Result<Self, Error> {
+    pub(crate) fn renumbered(length: u64, origin: u64, since: u64, first: u64) -> Result<Self, BuildError> {
         let windows = Self::new(length, origin);
         let shift = first.saturating_sub(windows.locate(Timestamp::from_nanos(since)).tick);
         let offset = u128::from(windows.offset) + u128::from(shift) * u128::from(length);
         let ahead = UPTIME.saturating_sub(since).max(UPTIME / 10);
         if offset + u128::from(since) + u128::from(ahead) > u128::from(windows.last) {
-            return Err(Error::ChangedTooOften);
+            return Err(BuildError::ChangedTooOften);
         }
         Ok(Self { offset: offset as u64, ..windows })
     }
@@ -110,12 +110,12 @@ impl Windows {
 }
 
 /// Judges what all window algorithms have in common, and gives back the period that the tiers share.
-pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, Error> {
+pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, BuildError> {
     let mut shared = None;
     for rate in rates {
         within("rate.period", rate.period().as_nanos(), 1_u64, LONGEST)?;
         if *shared.get_or_insert(rate.period_nanos()) != rate.period_nanos() {
-            return Err(Error::TiersDiffer { field: "rate.period" });
+            return Err(BuildError::TiersDiffer { field: "rate.period" });
         }
     }
     Ok(shared.unwrap_or(1))
@@ -125,14 +125,14 @@ pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, Er
 pub(crate) fn shared<T: PartialEq>(
     field: &'static str,
     mut values: impl Iterator<Item = T>,
-) -> Result<T, Error> {
-    let first = values.next().ok_or(Error::TiersDiffer { field })?;
-    if values.all(|value| value == first) { Ok(first) } else { Err(Error::TiersDiffer { field }) }
+) -> Result<T, BuildError> {
+    let first = values.next().ok_or(BuildError::TiersDiffer { field })?;
+    if values.all(|value| value == first) { Ok(first) } else { Err(BuildError::TiersDiffer { field }) }
 }
 
 /// `Ok` when a setting that the words depend on stays as it is.
-pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), Error> {
-    if is_same { Ok(()) } else { Err(Error::CannotInherit { field }) }
+pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), BuildError> {
+    if is_same { Ok(()) } else { Err(BuildError::CannotInherit { field }) }
 }
 
 #[cfg(test)]
@@ -211,7 +211,7 @@ mod tests {
             let most = numbers - left / length;
             assert!(Windows::renumbered(length, 0, since, most).is_ok(), "at {since}");
             let error = Windows::renumbered(length, 0, since, most + 1).map(drop);
-            assert_eq!(error, Err(Error::ChangedTooOften), "at {since}");
+            assert_eq!(error, Err(BuildError::ChangedTooOften), "at {since}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::{Clock, SystemClock};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::time::Timestamp;
 
@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 /// let clock = CoarseClock::new(Duration::from_micros(500))?;
 /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock).build()?;
 /// assert!(limiter.check(&7).is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CoarseClock {
@@ -42,8 +42,8 @@ impl CoarseClock {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`] for another period, [`Error::NoThread`] when the thread cannot be had.
-    pub fn new(period: Duration) -> Result<Self, Error> {
+    /// [`BuildError::OutOfRange`] for another period, [`BuildError::NoThread`] when the thread cannot be had.
+    pub fn new(period: Duration) -> Result<Self, BuildError> {
         within("refresh.period", period.as_nanos(), 1_000_u64, 1_000_000_000_u64)?;
         let source = SystemClock::new();
         let now = Arc::new(CachePadded::new(AtomicU64::new(0)));
@@ -55,7 +55,7 @@ impl CoarseClock {
             }
         };
         let thread =
-            Builder::new().name("tollgate-clock".into()).spawn(refresh).map_err(|_| Error::NoThread)?;
+            Builder::new().name("tollgate-clock".into()).spawn(refresh).map_err(|_| BuildError::NoThread)?;
         let refresher = Refresher { stop: Some(stop), thread: Some(thread) };
         Ok(Self { now, source, _refresher: Arc::new(refresher) })
     }
@@ -119,7 +119,7 @@ mod tests {
         for period in [Duration::ZERO, Duration::from_secs(2)] {
             assert!(matches!(
                 CoarseClock::new(period),
-                Err(Error::OutOfRange { field: "refresh.period", .. })
+                Err(BuildError::OutOfRange { field: "refresh.period", .. })
             ));
         }
     }

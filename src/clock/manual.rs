@@ -21,7 +21,7 @@ use crate::time::{Timestamp, nanos};
 /// assert!(!limiter.check(&7).is_allowed());
 /// clock.advance(Duration::from_secs(1));
 /// assert!(limiter.check(&7).is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManualClock {

@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 /// Drawn at random when the limiter is built, and shown to nobody but the file of a [save](crate::Limiter::save):
 /// whoever knew it could choose keys that share a bucket.
 #[derive(Clone)]
-pub struct Identity {
+pub struct KeyHasher {
     /// Xored in before each round.
     masks: [u64; 3],
     /// Odd, so that multiplying by one can be undone.
@@ -35,7 +35,7 @@ enum Long {
     Trusted(ahash::RandomState),
 }
 
-impl Identity {
+impl KeyHasher {
     /// A fresh secret.
     pub(crate) fn random(trusted: bool) -> Self {
         // The standard library's hasher is keyed from the operating system's randomness; each use draws another word.
@@ -123,9 +123,9 @@ fn packed(key: &[u8]) -> u64 {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity(secret)")
+        f.write_str("KeyHasher(secret)")
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     /// Undoes `short`, which shows that it is a bijection.
-    fn long_way_back(identity: &Identity, name: u64) -> u64 {
+    fn long_way_back(identity: &KeyHasher, name: u64) -> u64 {
         let inverse =
             |odd: u64| (0..6).fold(odd, |x, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))));
         let undo =
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn short_keys_never_collide() {
-        let identity = Identity::random(false);
+        let identity = KeyHasher::random(false);
         for key in (0..10_000).chain((0..64).map(|bit| 1 << bit)).chain([u64::MAX]) {
             assert_eq!(long_way_back(&identity, identity.short(key)), key);
         }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn byte_strings_of_different_lengths_do_not_collide() {
-        let identity = Identity::random(false);
+        let identity = KeyHasher::random(false);
         let keys: Vec<Vec<u8>> =
             (0..=8).map(|len| vec![0; len]).chain((1..=8).map(|len| vec![8; len])).collect();
         let mut names: Vec<u64> = keys.iter().map(|key| identity.bytes(key)).collect();
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn long_keys_that_begin_alike_have_names_of_their_own() {
         for trusted in [false, true] {
-            let identity = Identity::random(trusted);
+            let identity = KeyHasher::random(trusted);
             let keys = (8..200).map(|len| identity.bytes(&vec![b'a'; len]));
             let ends =
                 (0..=255).map(|last| identity.bytes(&[b"a longer key"[..].to_vec(), vec![last]].concat()));
@@ -187,18 +187,18 @@ mod tests {
 
     #[test]
     fn every_limiter_has_its_own_secret() {
-        let (one, other) = (Identity::random(false), Identity::random(false));
+        let (one, other) = (KeyHasher::random(false), KeyHasher::random(false));
         assert_ne!(one.short(1), other.short(1));
         assert_ne!(one.bytes(b"a longer key"), other.bytes(b"a longer key"));
         assert_ne!(
-            Identity::random(true).bytes(b"a longer key"),
-            Identity::random(true).bytes(b"a longer key")
+            KeyHasher::random(true).bytes(b"a longer key"),
+            KeyHasher::random(true).bytes(b"a longer key")
         );
     }
 
     #[test]
     fn names_spread_over_buckets_and_lines() {
-        let identity = Identity::random(false);
+        let identity = KeyHasher::random(false);
         let (mut low, mut high) = ([0_u32; 64], [0_u32; 4]);
         for key in 0..64_000 {
             let name = identity.short(key);

@@ -4,7 +4,7 @@ mod identity;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use identity::Identity;
+pub use identity::KeyHasher;
 pub(crate) use identity::Secret;
 
 /// A type whose values can be limited one by one.
@@ -22,12 +22,12 @@ pub(crate) use identity::Secret;
 /// A key of one's own names itself by the parts that make it:
 ///
 /// ```
-/// use tollgate::{Identity, Key, Limiter, Rate, TokenBucket};
+/// use tollgate::{KeyHasher, Key, Limiter, Rate, TokenBucket};
 ///
 /// struct Tenant { shard: u16, number: u32 }
 ///
 /// impl Key for Tenant {
-///     fn name(&self, identity: &Identity) -> u64 {
+///     fn name(&self, identity: &KeyHasher) -> u64 {
 ///         identity.short(u64::from(self.shard) << 32 | u64::from(self.number))
 ///     }
 /// }
@@ -35,18 +35,18 @@ pub(crate) use identity::Secret;
 /// let limiter = Limiter::<Tenant>::builder(TokenBucket::new(Rate::per_second(1))).build()?;
 /// assert!(limiter.check(&Tenant { shard: 1, number: 7 }).is_allowed());
 /// assert!(limiter.check(&Tenant { shard: 2, number: 7 }).is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub trait Key {
     /// The key's name under `identity`: call exactly one of its methods, once.
-    fn name(&self, identity: &Identity) -> u64;
+    fn name(&self, identity: &KeyHasher) -> u64;
 }
 
 macro_rules! short {
     ($($integer:ty),*) => {$(
         impl Key for $integer {
             #[inline]
-            fn name(&self, identity: &Identity) -> u64 {
+            fn name(&self, identity: &KeyHasher) -> u64 {
                 identity.short(*self as u64)
             }
         }
@@ -58,7 +58,7 @@ macro_rules! bytes {
     ($($bytes:ty),*) => {$(
         impl Key for $bytes {
             #[inline]
-            fn name(&self, identity: &Identity) -> u64 {
+            fn name(&self, identity: &KeyHasher) -> u64 {
                 identity.bytes(self.as_ref())
             }
         }
@@ -68,14 +68,14 @@ bytes!(str, String, [u8], Vec<u8>);
 
 impl Key for u128 {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         identity.long(&self.to_le_bytes())
     }
 }
 
 impl<const N: usize> Key for [u8; N] {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         if N > 8 {
             return identity.long(self);
         }
@@ -87,7 +87,7 @@ impl<const N: usize> Key for [u8; N] {
 
 impl Key for Ipv4Addr {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         identity.short(self.to_bits().into())
     }
 }
@@ -95,7 +95,7 @@ impl Key for Ipv4Addr {
 /// The whole address. Clients usually hold a /64 or more: see [`Ipv6Prefix`].
 impl Key for Ipv6Addr {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         identity.long(&self.octets())
     }
 }
@@ -103,7 +103,7 @@ impl Key for Ipv6Addr {
 /// The whole address. For IPv6 clients see [`Ipv6Prefix`].
 impl Key for IpAddr {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         match self {
             Self::V4(address) => address.name(identity),
             Self::V6(address) => address.name(identity),
@@ -113,7 +113,7 @@ impl Key for IpAddr {
 
 impl<K: Key + ?Sized> Key for &K {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         (**self).name(identity)
     }
 }
@@ -141,7 +141,7 @@ impl From<Ipv6Addr> for Ipv6Prefix {
 
 impl Key for Ipv6Prefix {
     #[inline]
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         identity.short(self.0)
     }
 }

@@ -49,7 +49,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(2))).build()?;
     /// let allowed: Vec<bool> = limiter.check_many(&[7, 8, 7, 7]).map(|decision| decision.is_allowed()).collect();
     /// assert_eq!(allowed, [true, true, true, false]);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     ///
     /// Keys of strings, and keys that are parts of something:
@@ -68,7 +68,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///     .filter_map(|(request, decision)| decision.is_allowed().then_some(request))
     ///     .collect();
     /// assert_eq!(served.len(), 1);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_many<I>(&self, keys: I) -> Batch<'_, K, A, C, I::IntoIter>
@@ -91,7 +91,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// assert_eq!(limiter.check_many_at(&[7, 7], now).filter(|decision| decision.is_allowed()).count(), 1);
     /// let later = now + Duration::from_secs(1);
     /// assert!(limiter.check_many_at(&[7, 8], later).all(|decision| decision.is_allowed()));
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_many_at<I>(&self, keys: I, now: Timestamp) -> Batch<'_, K, A, C, I::IntoIter>
@@ -135,7 +135,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 /// assert_eq!(batch.len(), 2);
 /// drop(batch);
 /// assert!(limiter.check(&2).is_allowed(), "nobody took its decision");
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a key is checked when its decision is taken"]
 pub struct Batch<'l, K: ?Sized, A: Algorithm, C, I> {

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use crate::algorithm::{Algorithm, Rule};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
-use crate::error::Error;
-use crate::key::{Identity, Key};
+use crate::error::BuildError;
+use crate::key::{Key, KeyHasher};
 use crate::limiter::Limiter;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::Space;
@@ -31,7 +31,7 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 ///     .when_full(WhenFull::Deny)
 ///     .build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 19);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K: ?Sized, A, C> {
@@ -132,7 +132,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///     .build()?;
     /// assert_eq!(limiter.check("paid:alice").limit(), 100);
     /// assert_eq!(limiter.check("bob").limit(), 10);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn tier(mut self, quota: A) -> Self {
         self.tiers.push(quota);
@@ -151,7 +151,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// # Errors
     ///
     /// What `build` would say of the quotas and of `max_keys`.
-    pub fn memory(&self) -> Result<usize, Error> {
+    pub fn memory(&self) -> Result<usize, BuildError> {
         Ok(self.space.size(self.ring_len()?)?.bytes())
     }
 
@@ -159,14 +159,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     ///
     /// # Errors
     ///
-    /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
-    pub fn build(self) -> Result<Limiter<K, A, C>, Error> {
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<Limiter<K, A, C>, BuildError> {
         let identity = self.space.identity();
         self.build_as(identity)
     }
 
     /// Builds the limiter that names its keys by `identity`.
-    pub(super) fn build_as(self, identity: Identity) -> Result<Limiter<K, A, C>, Error> {
+    pub(super) fn build_as(self, identity: KeyHasher) -> Result<Limiter<K, A, C>, BuildError> {
         let table = self.space.table(self.space.size(self.ring_len()?)?)?;
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
@@ -185,7 +185,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         })
     }
 
-    fn ring_len(&self) -> Result<u64, Error> {
+    fn ring_len(&self) -> Result<u64, BuildError> {
         // The clock's origin moves windows, not sizes.
         Ok(A::compile(&self.tiers, 0)?.first().map_or(0, Rule::ring_len))
     }

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limiter::Compiled;
 use crate::limiter::resets::Resets;
 use crate::limiter::space::DEFAULT_BUDGET;
@@ -37,7 +37,7 @@ use crate::time::{Timestamp, nanos};
 /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(1_000))).build()?;
 /// assert!(limiter.check_n(1_000).is_allowed());
 /// assert!(!limiter.check().is_allowed());
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) versions: Versions<A>,
@@ -295,7 +295,7 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
     /// let _ = (limiter.check(), limiter.check_n(2), limiter.check_n(3));
     /// let counts = counters.counts();
     /// assert_eq!((counts.allowed, counts.denied, counts.never), (1, 1, 1));
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(Box::new(on_decision));
@@ -307,7 +307,7 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
     /// # Errors
     ///
     /// What `build` would say of the quota.
-    pub fn memory(&self) -> Result<usize, Error> {
+    pub fn memory(&self) -> Result<usize, BuildError> {
         let entries = A::compile(&[self.quota], 0)?.first().map_or(0, Rule::ring_len);
         Ok(usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(size_of::<AtomicU64>()))
     }
@@ -316,11 +316,11 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
     ///
     /// # Errors
     ///
-    /// [`Error`] names the setting, its value and what would be accepted.
-    pub fn build(self) -> Result<GlobalLimiter<A, C>, Error> {
+    /// [`BuildError`] names the setting, its value and what would be accepted.
+    pub fn build(self) -> Result<GlobalLimiter<A, C>, BuildError> {
         let needed = self.memory()?;
         if needed > self.memory_budget {
-            return Err(Error::OverBudget { needed, budget: self.memory_budget });
+            return Err(BuildError::OverBudget { needed, budget: self.memory_budget });
         }
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());

@@ -5,8 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::algorithm::{InFlightRule, Rule};
-use crate::error::Error;
-use crate::key::{Identity, Key};
+use crate::error::BuildError;
+use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
 use crate::limiter::kept;
 use crate::limiter::space::Space;
@@ -26,7 +26,7 @@ use crate::time::Timestamp;
 /// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
 /// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
 /// or handed over would be given back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
-/// have something in flight, and is counted in [`Stats::turned_away`].
+/// have something in flight, and is counted in [`Stats::refused_full`].
 ///
 /// It is never saved: what is in flight ends with the process, and a count restored in the next one would have no guard to
 /// give it back.
@@ -72,7 +72,7 @@ use crate::time::Timestamp;
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
     limit: InForce,
-    identity: Identity,
+    identity: KeyHasher,
     table: Table,
     max_keys: usize,
     key: PhantomData<fn(&K)>,
@@ -154,7 +154,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfRange`]; the old limit stays in force then.
+    /// [`BuildError::OutOfRange`]; the old limit stays in force then.
     ///
     /// # Examples
     ///
@@ -171,7 +171,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// assert!(limiter.try_acquire("alice").is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reconfigure(&self, limit: u64) -> Result<(), Error> {
+    pub fn reconfigure(&self, limit: u64) -> Result<(), BuildError> {
         self.limit.put(InFlightRule::new(limit)?);
         Ok(())
     }
@@ -269,7 +269,7 @@ impl fmt::Debug for InFlight<'_> {
 #[non_exhaustive]
 pub enum AcquireError {
     /// Not now: as much of the key is in flight as leaves no room for the request, or other keys have something in
-    /// flight in every slot that the key could have (counted in [`Stats::turned_away`]).
+    /// flight in every slot that the key could have (counted in [`Stats::refused_full`]).
     Busy,
     /// More was asked for than the limit: waiting will not help.
     Never {
@@ -303,7 +303,7 @@ impl error::Error for AcquireError {}
 /// let builder = InFlightLimiter::<u64>::builder(8).max_keys(100_000);
 /// assert_eq!(builder.memory()?, 4 << 20);
 /// assert_eq!(builder.build()?.capacity(), 100_000);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct InFlightBuilder<K: ?Sized> {
@@ -338,7 +338,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
     /// # Errors
     ///
     /// What `build` would say of the limit and of `max_keys`.
-    pub fn memory(&self) -> Result<usize, Error> {
+    pub fn memory(&self) -> Result<usize, BuildError> {
         let rule = InFlightRule::new(self.limit)?;
         Ok(self.space.size(rule.ring_len())?.bytes())
     }
@@ -347,8 +347,8 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
     ///
     /// # Errors
     ///
-    /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
-    pub fn build(self) -> Result<InFlightLimiter<K>, Error> {
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<InFlightLimiter<K>, BuildError> {
         let rule = InFlightRule::new(self.limit)?;
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use crate::algorithm::{Algorithm, Resolution, Rule, TokenBucket};
 use crate::clock::{Clock, TscClock};
 use crate::decision::Decision;
-use crate::key::{Identity, Key};
+use crate::key::{Key, KeyHasher};
 use crate::limiter::builder::TierOf;
 use crate::limiter::prepared::Named;
 use crate::limiter::resets::Resets;
@@ -43,12 +43,12 @@ use crate::time::Timestamp;
 /// if limiter.check("198.51.100.7").is_allowed() {
 ///     // serve
 /// }
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
     pub(super) versions: Versions<A>,
     pub(super) tier_of: Option<TierOf<K>>,
-    pub(super) identity: Identity,
+    pub(super) identity: KeyHasher,
     pub(super) table: Table,
     pub(super) clock: C,
     pub(super) max_keys: usize,
@@ -120,7 +120,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///     .build()?;
     /// let paid = limiter.tier(1).expect("there are two tiers");
     /// assert_eq!(paid.check(&7).remaining(), 9);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
     pub fn tier(&self, number: usize) -> Option<Tier<'_, K, A, C>> {
@@ -163,7 +163,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// // The server had no time for it:
     /// assert_eq!(limiter.refund(decision), 3);
     /// assert_eq!(limiter.peek("alice").remaining(), 4); // of five: what a request of 1 would leave
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn refund(&self, decision: Decision<'_>) -> u64 {
         self.refund_by(&decision, u64::MAX, || self.clock.now())
@@ -188,7 +188,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// // The answer took 250:
     /// assert_eq!(limiter.refund_n(estimate, 150), 150);
     /// assert_eq!(limiter.peek("alice").remaining(), 749); // of a thousand: what a request of 1 would leave
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn refund_n(&self, decision: Decision<'_>, units: u64) -> u64 {
         self.refund_by(&decision, units, || self.clock.now())

@@ -27,7 +27,7 @@ pub use keyed::{Limiter, Tier};
 pub use lease::{Lease, Leased, Lender};
 pub use prepared::Prepared;
 pub use reserve::{Books, Reservation, ReserveError};
-pub use several::{MultiBuilder, MultiDecision, MultiLimiter, Part};
+pub use several::{LimitDecision, MultiBuilder, MultiDecision, MultiLimiter};
 
 use crate::algorithm::{AnyRule, Numbers};
 use crate::table::kept;

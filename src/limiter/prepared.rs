@@ -55,7 +55,7 @@ impl<R> Copy for Named<'_, R> {}
 ///
 /// assert!(limiter.check("alice").is_allowed());
 /// assert!(!alice.check().is_allowed(), "one limit, whoever asks");
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a prepared key is charged when it is checked"]
 pub struct Prepared<'l, K: ?Sized, A: Algorithm, C> {
@@ -83,7 +83,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// // ... parse the rest of the request ...
     /// assert!(client.check_n(10).is_allowed());
     /// assert_eq!(client.peek().remaining(), 89);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn prepare(&self, key: &K) -> Prepared<'_, K, A, C> {
@@ -120,7 +120,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let key = limiter.prepare(&7);
     /// assert!(key.check().is_allowed());
     /// assert!(!key.check().is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check(&self) -> Decision<'l> {
@@ -138,7 +138,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let key = limiter.prepare(&7);
     /// assert!(key.check_n(10).is_allowed());
     /// assert!(key.check_n(11).is_never());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision<'l> {
@@ -158,7 +158,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// assert!(key.check_at(now).is_allowed());
     /// assert!(!key.check_at(now).is_allowed());
     /// assert!(key.check_at(now + Duration::from_secs(1)).is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_at(&self, now: Timestamp) -> Decision<'l> {
@@ -175,7 +175,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(10))).build()?;
     /// let (key, now) = (limiter.prepare(&7), limiter.now());
     /// assert_eq!(key.check_n_at(4, now).remaining(), 6);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'l> {
@@ -193,7 +193,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let key = limiter.prepare(&7);
     /// assert!(key.peek().is_allowed());
     /// assert!(key.check().is_allowed(), "to peek charged nothing");
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek(&self) -> Decision<'l> {
         self.peek_n_at(1, self.limiter.clock.now())
@@ -209,7 +209,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(10))).build()?;
     /// let key = limiter.prepare(&7);
     /// assert!(key.peek_n_at(11, limiter.now()).is_never());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn peek_n_at(&self, cost: u64, now: Timestamp) -> Decision<'l> {
         self.limiter.look(self.named, cost, now)

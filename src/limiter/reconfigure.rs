@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Inherit};
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::key::Key;
 use crate::limiter::{GlobalLimiter, Limiter};
 
@@ -37,8 +37,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// # Errors
     ///
-    /// What [`build`](crate::Builder::build) would say of the quota; [`Error::CannotInherit`] and
-    /// [`Error::ChangedTooOften`]. The old quota stays in force then.
+    /// What [`build`](crate::Builder::build) would say of the quota; [`BuildError::CannotInherit`] and
+    /// [`BuildError::ChangedTooOften`]. The old quota stays in force then.
     ///
     /// # Examples
     ///
@@ -53,9 +53,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// limiter.reconfigure(quota.burst(6), Inherit::Additive)?;
     /// assert!(limiter.check_n("bob", 6).is_allowed());
     /// assert_eq!(limiter.check("alice").remaining(), 2); // still owes the 3, and this one
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn reconfigure(&self, quota: A, inherit: Inherit) -> Result<(), Error> {
+    pub fn reconfigure(&self, quota: A, inherit: Inherit) -> Result<(), BuildError> {
         self.change(|quotas| Ok(only_the_first(quotas, quota, inherit)))
     }
 
@@ -64,7 +64,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// # Errors
     ///
-    /// As there, and [`Error::CannotInherit`] of `"tiers"` when their number is another.
+    /// As there, and [`BuildError::CannotInherit`] of `"tiers"` when their number is another.
     ///
     /// # Examples
     ///
@@ -79,12 +79,12 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// limiter.reconfigure_tiers(&[per_second(20), per_second(300)], Inherit::Proportional)?;
     /// assert_eq!(limiter.check("paid:alice").limit(), 300);
     /// assert_eq!(limiter.check("bob").limit(), 20);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn reconfigure_tiers(&self, quotas: &[A], inherit: Inherit) -> Result<(), Error> {
+    pub fn reconfigure_tiers(&self, quotas: &[A], inherit: Inherit) -> Result<(), BuildError> {
         self.change(|olds| {
             if quotas.len() != olds.len() {
-                return Err(Error::CannotInherit { field: "tiers" });
+                return Err(BuildError::CannotInherit { field: "tiers" });
             }
             Ok((quotas.to_vec(), vec![inherit; quotas.len()]))
         })
@@ -106,15 +106,18 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(500))).build()?;
     /// limiter.reconfigure(TokenBucket::new(Rate::per_second(200)), Inherit::AsIs)?;
     /// assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 200);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn reconfigure(&self, quota: A, inherit: Inherit) -> Result<(), Error> {
+    pub fn reconfigure(&self, quota: A, inherit: Inherit) -> Result<(), BuildError> {
         self.change(|quotas| Ok(only_the_first(quotas, quota, inherit)))
     }
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
-    fn change(&self, renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), Error>) -> Result<(), Error> {
+    fn change(
+        &self,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<(), BuildError> {
         let inherits = self.versions.change(&self.clock, self.unix_at_zero, renew)?;
         if inherits.contains(&Inherit::Reset) {
             self.resets.forgave();
@@ -124,7 +127,10 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 }
 
 impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
-    fn change(&self, renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), Error>) -> Result<(), Error> {
+    fn change(
+        &self,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<(), BuildError> {
         let inherits = self.versions.change(&self.clock, self.unix_at_zero, renew)?;
         if inherits.contains(&Inherit::Reset) {
             self.resets.forgave();

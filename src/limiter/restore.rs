@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::algorithm::{Algorithm, Carry, Numbers, Settings};
 use crate::clock::Clock;
-use crate::key::{Identity, Key};
+use crate::key::{Key, KeyHasher};
 use crate::limiter::global::NAME;
 use crate::limiter::{Builder, GlobalBuilder, GlobalLimiter, Limiter};
 use crate::saved::{END, Header, KEY, Kind, Naming, Reader, RestoreError, SHARED, payload, same};
@@ -97,10 +97,10 @@ impl<A: Algorithm, C: Clock> GlobalBuilder<A, C> {
 }
 
 /// The identity by which the saved keys are named, if it names them here.
-pub(super) fn identity(header: &Header, trusted_keys: bool) -> Result<Identity, RestoreError> {
+pub(super) fn identity(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
     let Naming { secret, fingerprint, buckets } = &header.naming;
     same("trusted_keys", secret.trusted, trusted_keys)?;
-    let identity = Identity::new(secret.clone());
+    let identity = KeyHasher::new(secret.clone());
     if *fingerprint != identity.fingerprint() {
         // Not the two numbers: they are made of the secret.
         same("the hash of keys", "another build's", "this build's")?;

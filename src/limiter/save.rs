@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::algorithm::{Algorithm, Moment, Numbers, Settings};
 use crate::clock::Clock;
-use crate::key::{Identity, Key};
+use crate::key::{Key, KeyHasher};
 use crate::limiter::versions::Version;
 use crate::limiter::{Compiled, GlobalLimiter, Limiter};
 use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Writer};
@@ -94,7 +94,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 }
 
 /// How the keys of this table are named.
-pub(super) fn naming(identity: &Identity, table: &Table) -> Naming {
+pub(super) fn naming(identity: &KeyHasher, table: &Table) -> Naming {
     let (secret, fingerprint) = (identity.secret().clone(), identity.fingerprint());
     Naming { secret, fingerprint, buckets: table.buckets() as u64 }
 }

@@ -40,7 +40,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// assert!(limiter.shrink() > 0);
     /// assert_eq!(limiter.memory(), quiet);
     /// assert_eq!(limiter.check(&7).remaining(), 18);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn shrink(&self) -> usize {
         let before = self.memory();
@@ -64,7 +64,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// // Now and then, 64 buckets are some ten microseconds:
     /// while !limiter.sweep(64) { /* serve */ }
     /// assert!(!limiter.check(&7).is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn sweep(&self, buckets: usize) -> bool {
         let rule = &self.versions.current().default.rule;

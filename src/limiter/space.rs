@@ -1,7 +1,7 @@
 //! What a table of keys may take, and how its keys are named: the settings that every keyed limiter has.
 
-use crate::error::Error;
-use crate::key::Identity;
+use crate::error::BuildError;
+use crate::key::KeyHasher;
 use crate::table::{Size, Table, WhenFull};
 
 /// Keys a table is made for unless told otherwise: 2 MiB of address space.
@@ -32,20 +32,20 @@ impl Default for Space {
 
 impl Space {
     /// The table's size when each of its slots has a ring of `ring_len`.
-    pub(crate) fn size(&self, ring_len: u64) -> Result<Size, Error> {
+    pub(crate) fn size(&self, ring_len: u64) -> Result<Size, BuildError> {
         Size::for_keys(self.max_keys, ring_len)
     }
 
     /// Reserves the table, if the budget allows it.
-    pub(crate) fn table(&self, size: Size) -> Result<Table, Error> {
+    pub(crate) fn table(&self, size: Size) -> Result<Table, BuildError> {
         if size.bytes() > self.memory_budget {
-            return Err(Error::OverBudget { needed: size.bytes(), budget: self.memory_budget });
+            return Err(BuildError::OverBudget { needed: size.bytes(), budget: self.memory_budget });
         }
         Table::new(size, self.when_full)
     }
 
     /// A new secret by which keys are named.
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::random(self.trusted_keys)
+    pub(crate) fn identity(&self) -> KeyHasher {
+        KeyHasher::random(self.trusted_keys)
     }
 }

@@ -21,7 +21,7 @@ use std::sync::{OnceLock, PoisonError};
 use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule, Term};
 use crate::bits::Field;
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::limiter::Compiled;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::time::{Shift, Timestamp};
@@ -233,8 +233,8 @@ impl<A: Algorithm> Versions<A> {
         &self,
         clock: &impl Clock,
         origin: u64,
-        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), Error>,
-    ) -> Result<Vec<Inherit>, Error> {
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<Vec<Inherit>, BuildError> {
         // A writer that panicked has changed nothing that is in force.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (quotas, inherits) = renew(&writer.quotas)?;
@@ -247,7 +247,7 @@ impl<A: Algorithm> Versions<A> {
             let until = term.map_or(0, |term| term.stretch(since - old.since));
             let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
             let number = writer.last + 1;
-            self.put(number, Version::new(rules, number, since)).ok_or(Error::ChangedTooOften)?;
+            self.put(number, Version::new(rules, number, since)).ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
             if term.is_none_or(|term| term.reach().seal(until, number)) {
                 self.announce(number);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::error::Error;
+use crate::error::BuildError;
 
 /// Why a limiter could not be restored. Nothing was built and nothing changed.
 ///
@@ -52,7 +52,7 @@ pub enum RestoreError {
         max_keys: usize,
     },
     /// The limiter could not be built.
-    Build(Error),
+    Build(BuildError),
 }
 
 impl fmt::Display for RestoreError {
@@ -87,8 +87,8 @@ impl std::error::Error for RestoreError {
     }
 }
 
-impl From<Error> for RestoreError {
-    fn from(error: Error) -> Self {
+impl From<BuildError> for RestoreError {
+    fn from(error: BuildError) -> Self {
         Self::Build(error)
     }
 }

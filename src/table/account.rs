@@ -42,10 +42,10 @@ impl<'a> View<'a> {
             let (index, word, left) = match best.place(self.table.when_full, ask, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
                 _ if view.would_make_room(ask.name, header) => (1, Word::ZERO, VACANT),
-                Place::HandedOver(index, word) => (index, word, OWED),
+                Place::Evict(index, word) => (index, word, OWED),
                 Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
-                Place::TurnedAway(payload, index) => return denied(payload, view.ring::<R>(index)),
-                Place::WavedThrough(payload) => {
+                Place::Refuse(payload, index) => return denied(payload, view.ring::<R>(index)),
+                Place::AdmitUncounted(payload) => {
                     let ring = Ring::NONE.with_unstaged(ask.cost);
                     return Err(Ruling { allowed: true, payload, ring });
                 }

@@ -278,26 +278,26 @@ impl<'a> View<'a> {
                     view.insert(ask, header, (index, word, VACANT), at, inserted)
                 }
                 // By an older quota than the shared word is of, no debt can be left in it.
-                Place::HandedOver(..) if rule.is_later(overflow) => {
+                Place::Evict(..) if rule.is_later(overflow) => {
                     Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
                 }
-                Place::HandedOver(index, word) if handovers < TRIES => {
+                Place::Evict(index, word) if handovers < TRIES => {
                     handovers += 1;
-                    view.insert(ask, header, (index, word, OWED), at, || events.handed_over())
+                    view.insert(ask, header, (index, word, OWED), at, || events.evicted_with_debt())
                 }
-                Place::HandedOver(..) | Place::Shared if shares < TRIES => {
+                Place::Evict(..) | Place::Shared if shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
-                Place::HandedOver(..) | Place::Shared => {
-                    Some(turned_away(shared_debt(rule, overflow, at), events))
+                Place::Evict(..) | Place::Shared => {
+                    Some(refused_full(shared_debt(rule, overflow, at), events))
                 }
-                Place::TurnedAway(payload, index) => {
+                Place::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index);
-                    Some(Ruling { ring, ..turned_away(payload, events) })
+                    Some(Ruling { ring, ..refused_full(payload, events) })
                 }
-                Place::WavedThrough(payload) => {
-                    events.waved_through();
+                Place::AdmitUncounted(payload) => {
+                    events.admitted_uncounted();
                     Some(Ruling { allowed: true, payload, ring: Ring::NONE.with_unstaged(cost) })
                 }
             };
@@ -374,7 +374,7 @@ impl<'a> View<'a> {
             Verdict::Deny if !slot.is_still(word) => return None,
             Verdict::Deny => {
                 if left == OWED {
-                    self.table.events(ask.name).turned_away();
+                    self.table.events(ask.name).refused_full();
                 }
                 return Some(Ruling { allowed: false, payload: owed, ring });
             }
@@ -439,8 +439,8 @@ impl<'a> View<'a> {
     }
 }
 
-fn turned_away<'a>(payload: u64, events: &Events) -> Ruling<'a> {
-    events.turned_away();
+fn refused_full<'a>(payload: u64, events: &Events) -> Ruling<'a> {
+    events.refused_full();
     Ruling { allowed: false, payload, ring: Ring::NONE }
 }
 
@@ -491,7 +491,7 @@ mod tests {
             check(newcomer(), &|| NOW);
             NOW
         });
-        assert!(table.stats().handed_over >= 5, "{:?}", table.stats());
+        assert!(table.stats().evicted_with_debt >= 5, "{:?}", table.stats());
         // The clock is read once more ahead of all.
         assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
     }

@@ -35,13 +35,13 @@ pub(crate) enum Place {
     /// Into a slot that is worth nothing.
     Vacant(usize, Word),
     /// Into a slot that owes little, taking over its debt.
-    HandedOver(usize, Word),
+    Evict(usize, Word),
     /// To the bucket's overflow word.
     Shared,
     /// Nowhere: refused, as a request on this payload, that of the slot.
-    TurnedAway(u64, usize),
+    Refuse(u64, usize),
     /// Nowhere: admitted, leaving this payload.
-    WavedThrough(u64),
+    AdmitUncounted(u64),
 }
 
 /// A slot at rest.
@@ -88,8 +88,8 @@ impl Best {
             Some((slot, owed)) if ask.rule.expired(owed, at) => Place::Vacant(slot.place, slot.word),
             Some((slot, owed)) => when_full.place(ask, (slot.place, slot.word, owed), at),
             // Every slot is being inserted into at this moment.
-            None if when_full == WhenFull::Allow => Place::WavedThrough(0),
-            None => Place::TurnedAway(0, 1),
+            None if when_full == WhenFull::Allow => Place::AdmitUncounted(0),
+            None => Place::Refuse(0, 1),
         }
     }
 
@@ -115,16 +115,16 @@ impl WhenFull {
         let rule = ask.rule;
         match self {
             Self::Share => match rule.half(at) {
-                Some(half) if payload <= half => Place::HandedOver(index, word),
+                Some(half) if payload <= half => Place::Evict(index, word),
                 Some(_) => Place::Shared,
-                None => Place::TurnedAway(payload, index),
+                None => Place::Refuse(payload, index),
             },
-            Self::Deny => Place::TurnedAway(payload, index),
+            Self::Deny => Place::Refuse(payload, index),
             Self::Allow => {
                 let fresh = rule.forgive(payload, at);
                 match rule.decide(fresh, Ring::NONE, at, ask.cost) {
-                    Verdict::Allow(payload) => Place::WavedThrough(payload),
-                    _ => Place::WavedThrough(fresh),
+                    Verdict::Allow(payload) => Place::AdmitUncounted(payload),
+                    _ => Place::AdmitUncounted(fresh),
                 }
             }
         }

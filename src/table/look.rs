@@ -30,7 +30,7 @@ pub(crate) struct Look<'a> {
     /// The place of the slot that has the key's ring; 0 for none.
     pub(crate) place: u8,
     pub(crate) allowed: bool,
-    /// Whether the refused request counts (`Count::All`).
+    /// Whether the refused request counts (`CountPolicy::All`).
     pub(crate) counts: bool,
 }
 

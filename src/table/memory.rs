@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
 
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Types of which all-zero bytes are a valid value.
@@ -49,9 +49,9 @@ unsafe impl<T: Zeroable> Sync for Zeroed<T> {}
 
 impl<T: Zeroable> Zeroed<T> {
     /// `len` zeroes.
-    pub(crate) fn new(len: usize) -> Result<Self, Error> {
+    pub(crate) fn new(len: usize) -> Result<Self, BuildError> {
         const { assert!(align_of::<T>() <= 4096, "a page's alignment must be enough") };
-        let refused = Error::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) };
+        let refused = BuildError::OutOfMemory { bytes: len.saturating_mul(size_of::<T>()) };
         if len == 0 {
             return Ok(Self { pages: None, start: NonNull::dangling(), len, ahead: Box::default() });
         }
@@ -190,8 +190,8 @@ mod tests {
     fn memory_that_cannot_be_had_is_an_error() {
         let bytes = usize::MAX / 256 * 256;
         let refused = Zeroed::<Bucket>::new(usize::MAX / 256);
-        assert_eq!(refused.unwrap_err(), Error::OutOfMemory { bytes });
-        assert!(matches!(Zeroed::<Bucket>::new(1 << 54), Err(Error::OutOfMemory { .. })));
+        assert_eq!(refused.unwrap_err(), BuildError::OutOfMemory { bytes });
+        assert!(matches!(Zeroed::<Bucket>::new(1 << 54), Err(BuildError::OutOfMemory { .. })));
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod sweep;
 mod word;
 
 use crate::algorithm::{Moment, Rule};
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally, TallyOrdering};
 use bucket::{Bucket, SLOTS, View};
@@ -99,7 +99,7 @@ impl Size {
     /// Buckets at most 64 % full when they hold `max_keys`: so all but eight keys in a thousand find room in their own.
     ///
     /// They come into use as they are needed, but for those with rings: a ring stays where it is.
-    pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, Error> {
+    pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, BuildError> {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
         let buckets = (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(KNOWN as usize + 1);
         let size =
@@ -130,7 +130,7 @@ impl Size {
 }
 
 impl Table {
-    pub(crate) fn new(size: Size, when_full: WhenFull) -> Result<Self, Error> {
+    pub(crate) fn new(size: Size, when_full: WhenFull) -> Result<Self, BuildError> {
         let entries = size.slots().saturating_mul(size.ring_len);
         Ok(Self {
             #[cfg(not(loom))]
@@ -239,7 +239,7 @@ impl Table {
 }
 
 /// `len` zero words.
-pub(crate) fn zeroed_words(len: usize) -> Result<Zeroed<AtomicU64>, Error> {
+pub(crate) fn zeroed_words(len: usize) -> Result<Zeroed<AtomicU64>, BuildError> {
     #[cfg(not(loom))]
     return Zeroed::new(len);
     #[cfg(loom)]

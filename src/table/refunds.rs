@@ -7,7 +7,7 @@
 //! one refund to the next (edge S1 of `slot`).
 
 use crate::algorithm::{Order, Refund, Rule, Taken};
-use crate::error::Error;
+use crate::error::BuildError;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::Timestamp;
@@ -24,7 +24,7 @@ pub(crate) struct Refunds {
 
 impl Refunds {
     /// `marks` marks for all keys.
-    pub(crate) fn new(marks: usize) -> Result<Self, Error> {
+    pub(crate) fn new(marks: usize) -> Result<Self, BuildError> {
         Ok(Self { marks: zeroed_words(marks)?, booked: AtomicU64::new(0) })
     }
 

@@ -16,13 +16,13 @@ pub struct Stats {
     /// Keys inserted into the slot of a key that owed nothing any more.
     pub recycled: u64,
     /// Keys that took over a slot with its debt, because their bucket was full.
-    pub handed_over: u64,
+    pub evicted_with_debt: u64,
     /// Requests that went to a bucket's shared allowance.
     pub shared: u64,
     /// Requests refused because their bucket was full.
-    pub turned_away: u64,
+    pub refused_full: u64,
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
-    pub waved_through: u64,
+    pub admitted_uncounted: u64,
     /// How often a charge was tried again, because another thread had changed the key's word in between: how much threads
     /// are in each other's way. A [lease](crate::Limiter::lease) takes them out of it.
     pub retried: u64,
@@ -47,7 +47,7 @@ impl Events {
         self.count(usize::from(recycled));
     }
 
-    pub(crate) fn handed_over(&self) {
+    pub(crate) fn evicted_with_debt(&self) {
         self.count(2);
     }
 
@@ -55,11 +55,11 @@ impl Events {
         self.count(3);
     }
 
-    pub(crate) fn turned_away(&self) {
+    pub(crate) fn refused_full(&self) {
         self.count(4);
     }
 
-    pub(crate) fn waved_through(&self) {
+    pub(crate) fn admitted_uncounted(&self) {
         self.count(5);
     }
 
@@ -78,19 +78,19 @@ impl Events {
         let [
             inserted,
             recycled,
-            handed_over,
+            evicted_with_debt,
             shared,
-            turned_away,
-            waved_through,
+            refused_full,
+            admitted_uncounted,
             retried,
             clock_stepped_back,
         ] = std::array::from_fn(|event| self.0[event].load(Relaxed));
         stats.inserted += inserted;
         stats.recycled += recycled;
-        stats.handed_over += handed_over;
+        stats.evicted_with_debt += evicted_with_debt;
         stats.shared += shared;
-        stats.turned_away += turned_away;
-        stats.waved_through += waved_through;
+        stats.refused_full += refused_full;
+        stats.admitted_uncounted += admitted_uncounted;
         stats.retried += retried;
         stats.clock_stepped_back += clock_stepped_back;
     }

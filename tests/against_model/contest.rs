@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, GlobalLimiter, Identity, Key, Limiter, ManualClock, Quota, Reservation,
+    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, ManualClock, Quota, Reservation,
     ReserveError, Timestamp,
 };
 use tollgate_model::Answer;
@@ -64,7 +64,7 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

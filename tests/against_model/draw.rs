@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::Count;
+use tollgate::CountPolicy;
 
 use crate::limit::{Kind, Limit, Unit};
 use crate::script::{Case, Cost, Move, Op, Patience, Verb};
@@ -52,8 +52,8 @@ fn period() -> BoxedStrategy<u64> {
     prop_oneof![3 => usual, 1 => 1..=100_u64, 2 => magnitude(57)].boxed()
 }
 
-fn count() -> impl Strategy<Value = Count> {
-    prop_oneof![Just(Count::Allowed), Just(Count::All)]
+fn count() -> impl Strategy<Value = CountPolicy> {
+    prop_oneof![Just(CountPolicy::Allowed), Just(CountPolicy::All)]
 }
 
 /// How many, and in how long.

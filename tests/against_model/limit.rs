@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::{
-    Count, FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket,
+    CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket,
 };
-use tollgate_model::{Algorithm, Count as ModelCount, Model};
+use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
 
 /// `count` units in `period` nanoseconds, by one of the algorithms.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,10 @@ pub(crate) enum Kind {
     TokenBucket { burst: u64, initial: Option<u64> },
     Meter { capacity: u64 },
     Queue { capacity: u64 },
-    Fixed { count: Count },
-    Sliding { count: Count },
-    SubWindows { k: u32, count: Count },
-    Log { count: Count },
+    Fixed { count: CountPolicy },
+    Sliding { count: CountPolicy },
+    SubWindows { k: u32, count: CountPolicy },
+    Log { count: CountPolicy },
 }
 
 /// A length of time that means something to a limit.
@@ -125,10 +125,10 @@ impl Limit {
     }
 }
 
-fn which(count: Count) -> ModelCount {
+fn which(count: CountPolicy) -> ModelCount {
     match count {
-        Count::Allowed => ModelCount::Allowed,
-        Count::All => ModelCount::All,
+        CountPolicy::Allowed => ModelCount::Allowed,
+        CountPolicy::All => ModelCount::All,
     }
 }
 

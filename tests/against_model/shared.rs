@@ -15,7 +15,7 @@
 //! units or more, bring its word to where it was. What is given back then is the place of refused requests, of no more
 //! units than were admitted, so that no window holds more than the limit.
 
-use tollgate::Count;
+use tollgate::CountPolicy;
 
 use crate::limit::{Kind, Limit};
 use crate::script::{Action, Line, Said, Script};
@@ -58,7 +58,7 @@ impl Shared {
             Kind::Log { count } => {
                 let Action::Check(cost) = script.lines[taken].action else { return None };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
-                let lapped = count == Count::All && logged >= 2 * u128::from(limit.count);
+                let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
                 if lapped { Some(cost) } else { since(taken + 1).any(gives_back).then_some(back) }
             }
             _ => None,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
-    GlobalLimiter, Identity, Inherit, Key, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
+    GlobalLimiter, Inherit, Key, KeyHasher, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
 };
 
 use crate::every;
@@ -122,7 +122,7 @@ fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
 struct Poisoned(u64, AtomicBool);
 
 impl Key for Poisoned {
-    fn name(&self, identity: &Identity) -> u64 {
+    fn name(&self, identity: &KeyHasher) -> u64 {
         assert!(!self.1.load(Relaxed), "the key is poisoned");
         identity.short(self.0)
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::{
-    FixedWindow, Identity, Inherit, Key, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    FixedWindow, Inherit, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
     Timestamp, TokenBucket, WhenFull,
 };
 
@@ -17,7 +17,7 @@ use crate::hooked::{Hooked, at_reading};
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
     }
 }

@@ -5,7 +5,7 @@ mod quotas;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use tollgate::{Count, FixedWindow, Identity, Key, Limiter, ManualClock, Quota, Rate};
+use tollgate::{CountPolicy, FixedWindow, Key, KeyHasher, Limiter, ManualClock, Quota, Rate};
 
 pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
 
@@ -18,7 +18,7 @@ pub(crate) fn movable() -> Vec<Quota> {
     let moves = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_));
     quotas::every(rate)
         .into_iter()
-        .chain([FixedWindow::new(rate).count(Count::All).into()])
+        .chain([FixedWindow::new(rate).count(CountPolicy::All).into()])
         .filter(moves)
         .collect()
 }
@@ -27,7 +27,7 @@ pub(crate) fn movable() -> Vec<Quota> {
 pub(crate) struct Nth(pub(crate) u64);
 
 impl Key for Nth {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         // SplitMix64 (Steele, Lea, Flood 2014).
         let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -128,7 +128,7 @@ fn a_take_that_finds_no_room_is_not_counted() {
 
 #[test]
 fn a_request_that_is_refused_in_the_end_counts_as_itself() {
-    let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::Count::All);
+    let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
     let (limiter, clock) = limiter(quota);
     let mut lease = limiter.lease(&1).permits(4);
     assert!((0..4).all(|_| lease.check().is_allowed()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Identity, Key, Limiter, ManualClock, Quota, Resolution, Timestamp};
+use tollgate::{Clock, Decision, Key, KeyHasher, Limiter, ManualClock, Quota, Resolution, Timestamp};
 use tollgate_model::Answer;
 
 use crate::limits::Limit;
@@ -96,7 +96,7 @@ pub(crate) struct Play {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

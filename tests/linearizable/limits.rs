@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_model::{Algorithm, Count, Model};
+use tollgate_model::{Algorithm, CountPolicy, Model};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -60,7 +60,7 @@ impl Limit {
     pub(crate) fn model(&self, resolution: Resolution) -> Model {
         let Self { kind, most } = *self;
         let Resolution { grains, ceiling, granule, .. } = resolution;
-        let (limit, window_ns, origin_ns, count) = (most, SECOND, 0, Count::Allowed);
+        let (limit, window_ns, origin_ns, count) = (most, SECOND, 0, CountPolicy::Allowed);
         Model::new(match kind {
             Kind::Bucket => {
                 Algorithm::TokenBucket { count: most, period_ns: SECOND, burst: most, initial: most, grains }

@@ -4,21 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Count, Error, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Algorithm, BuildError, CountPolicy, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota,
+    Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
 
 /// The error that a quota is refused with.
-fn refusal<A: Algorithm>(quota: A) -> Error {
+fn refusal<A: Algorithm>(quota: A) -> BuildError {
     let built = GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
     built.expect_err("the quota means nothing and must be refused")
 }
 
 /// Whether the error is about this field, with this value outside of the range it names.
-fn names(error: &Error, name: &str, given: u128) -> bool {
-    matches!(*error, Error::OutOfRange { field, value, min, max }
+fn names(error: &BuildError, name: &str, given: u128) -> bool {
+    matches!(*error, BuildError::OutOfRange { field, value, min, max }
         if field == name && value == given && !(min..=max).contains(&given))
 }
 
@@ -70,7 +70,7 @@ fn a_period_of_73_years_is_the_longest_and_the_error_names_it() {
         assert!(limiter.check().is_allowed());
         let error = refusal(window(rate(LONGEST + 1)));
         assert!(
-            matches!(error, Error::OutOfRange { field: "rate.period", max, .. } if max == LONGEST.into()),
+            matches!(error, BuildError::OutOfRange { field: "rate.period", max, .. } if max == LONGEST.into()),
             "{error}"
         );
     }
@@ -115,12 +115,12 @@ fn a_clock_that_shows_unix_time_grants_no_more_than_the_burst_at_once() {
 /// V5.6 (rate-net RN-COR-02)
 #[test]
 fn a_count_near_its_end_does_not_wrap() {
-    let Error::OutOfRange { max, .. } = refusal(FixedWindow::new(per(u64::MAX, SECOND))) else {
+    let BuildError::OutOfRange { max, .. } = refusal(FixedWindow::new(per(u64::MAX, SECOND))) else {
         panic!("a limit too large is out of range")
     };
     let largest = u64::try_from(max).unwrap();
     assert!(largest >= 1_000_000);
-    for count in [Count::Allowed, Count::All] {
+    for count in [CountPolicy::Allowed, CountPolicy::All] {
         let limit = One::new(FixedWindow::new(per(largest, SECOND)).count(count));
         assert!(limit.check_n(0, largest - 1));
         for cost in [2, largest - 1, largest] {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Count, LeakyBucket, Limiter, ManualClock, SlidingLog, SlidingWindow, Timestamp, TokenBucket};
-use tollgate_model::{Count::Allowed, Model};
+use tollgate::{
+    CountPolicy, LeakyBucket, Limiter, ManualClock, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+};
+use tollgate_model::{CountPolicy::Allowed, Model};
 
 use crate::{One, SECOND, UPTIME, per};
 
@@ -68,7 +70,7 @@ fn a_wait_of_many_years_is_answered() {
 /// A peek at a refusal that would count read the clock instead of the newest entry.
 #[test]
 fn a_late_peek_at_a_log_sees_the_time_of_its_newest_entry() {
-    let limit = One::new(SlidingLog::new(per(1, SECOND)).count(Count::All));
+    let limit = One::new(SlidingLog::new(per(1, SECOND)).count(CountPolicy::All));
     assert!(limit.check(1));
     assert_eq!(limit.wait(0, 1), Some(SECOND + 1));
 }

@@ -1,6 +1,6 @@
 //! P9: boundaries, rotation, late threads; and the worked examples of the window algorithms.
 
-use tollgate::{Count, FixedWindow, SlidingLog, SlidingWindow};
+use tollgate::{CountPolicy, FixedWindow, SlidingLog, SlidingWindow};
 
 use crate::{HOUR, MINUTE, MS, One, SECOND, per};
 
@@ -59,7 +59,7 @@ fn the_estimate_weighs_the_last_window_by_what_it_still_covers() {
 /// The issue: 11.75 is too much, 9.5 is not. (Four in the current minute at a quarter of it: one of them refused.)
 #[test]
 fn the_fifth_of_a_minute_passes_at_half_of_it_and_not_at_a_quarter() {
-    let limit = One::new(SlidingWindow::new(per(10, MINUTE)).count(Count::All));
+    let limit = One::new(SlidingWindow::new(per(10, MINUTE)).count(CountPolicy::All));
     assert!(limit.check_n(0, 9));
     let quarter = MINUTE + 15 * SECOND;
     assert_eq!([(); 4].map(|()| limit.check(quarter)), [true, true, true, false]);
@@ -70,7 +70,7 @@ fn the_fifth_of_a_minute_passes_at_half_of_it_and_not_at_a_quarter() {
 /// The issue: a log that counts refusals
 #[test]
 fn who_keeps_knocking_on_a_log_stays_out() {
-    let limit = One::new(SlidingLog::new(per(2, MINUTE)).count(Count::All));
+    let limit = One::new(SlidingLog::new(per(2, MINUTE)).count(CountPolicy::All));
     let granted = [12, 24, 36, 85].map(|second| limit.check(second * SECOND));
     assert_eq!(granted, [true, true, false, true]);
     // 1:25 and 0:36 are still in the window; had the refusal not counted, 1:26 would pass.

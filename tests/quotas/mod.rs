@@ -1,6 +1,6 @@
 //! The quotas that tests go through: every algorithm, in each form that has words or answers of its own.
 
-use tollgate::{Count, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
 /// Every algorithm at this rate.
 pub(crate) fn every(rate: Rate) -> Vec<Quota> {
@@ -19,9 +19,9 @@ pub(crate) fn every(rate: Rate) -> Vec<Quota> {
 #[allow(dead_code, reason = "not every test counts them")]
 pub(crate) fn counting_all(rate: Rate) -> Vec<Quota> {
     vec![
-        FixedWindow::new(rate).count(Count::All).into(),
-        SlidingWindow::new(rate).count(Count::All).into(),
-        SlidingWindow::new(rate).subwindows(4).count(Count::All).into(),
-        SlidingLog::new(rate).count(Count::All).into(),
+        FixedWindow::new(rate).count(CountPolicy::All).into(),
+        SlidingWindow::new(rate).count(CountPolicy::All).into(),
+        SlidingWindow::new(rate).subwindows(4).count(CountPolicy::All).into(),
+        SlidingLog::new(rate).count(CountPolicy::All).into(),
     ]
 }

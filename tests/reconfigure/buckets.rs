@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    Error, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull,
+    BuildError, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull,
 };
 
 use crate::{SECOND, at, bucket, global, keyed, left, per};
@@ -109,7 +109,7 @@ fn each_tier_inherits_its_own() {
     limiter.reconfigure(bucket(20, 10), Reset).unwrap();
     assert_eq!((left(&limiter, 1), left(&limiter, 100)), (10, 10), "what is owed under tier 1 stays");
     let wrong = limiter.reconfigure_tiers(&[bucket(1, 1)], Reset);
-    assert_eq!(wrong, Err(Error::CannotInherit { field: "tiers" }));
+    assert_eq!(wrong, Err(BuildError::CannotInherit { field: "tiers" }));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn changes_without_end_are_an_error_and_not_a_mistake() {
         match limiter.reconfigure(quota, AsIs) {
             Ok(()) => true,
             Err(error) => {
-                assert_eq!(error, Error::ChangedTooOften);
+                assert_eq!(error, BuildError::ChangedTooOften);
                 false
             }
         }
@@ -359,17 +359,20 @@ fn prepared_keys_batches_and_tiers_see_the_change() {
 fn errors_change_nothing() {
     let (limiter, _) = keyed(Quota::from(bucket(1, 10)));
     assert!(limiter.check_n(&7, 4).is_allowed());
-    let wrong: [(Quota, Error); 3] = [
-        (bucket(1, 0).into(), Error::OutOfRange { field: "burst", value: 0, min: 1, max: 0 }),
-        (SlidingLog::new(Rate::per_second(5)).into(), Error::CannotInherit { field: "algorithm" }),
+    let wrong: [(Quota, BuildError); 3] = [
+        (bucket(1, 0).into(), BuildError::OutOfRange { field: "burst", value: 0, min: 1, max: 0 }),
+        (SlidingLog::new(Rate::per_second(5)).into(), BuildError::CannotInherit { field: "algorithm" }),
         (
             bucket(1, 10).initial(11).into(),
-            Error::OutOfRange { field: "initial", value: 11, min: 0, max: 10 },
+            BuildError::OutOfRange { field: "initial", value: 11, min: 0, max: 10 },
         ),
     ];
     for (quota, expected) in wrong {
         match (limiter.reconfigure(quota, Reset).unwrap_err(), expected) {
-            (Error::OutOfRange { field, value, .. }, Error::OutOfRange { field: other, value: same, .. }) => {
+            (
+                BuildError::OutOfRange { field, value, .. },
+                BuildError::OutOfRange { field: other, value: same, .. },
+            ) => {
                 assert_eq!((field, value), (other, same));
             }
             (error, expected) => assert_eq!(error, expected),
@@ -393,7 +396,7 @@ fn of_debts_by_two_quotas_the_least_is_handed_over() {
     assert_eq!(limiter.refund_n(taken, 8), 8);
     assert!(limiter.check(&key).is_allowed());
     let _ = (200..260).filter(|key| limiter.check_n(key, 2).is_allowed()).count();
-    assert!(limiter.stats().handed_over > 0, "{:?}", limiter.stats());
+    assert!(limiter.stats().evicted_with_debt > 0, "{:?}", limiter.stats());
 }
 
 #[test]
@@ -411,7 +414,7 @@ fn a_debt_in_the_shared_word_outlives_a_change_and_smaller_debts_that_join_it() 
     // The slots owe less than the shared word, and are handed over.
     assert!(in_slots.into_iter().all(|taken| limiter.refund_n(taken, 5) == 5));
     assert!((200..206).all(|key| limiter.check(&key).is_allowed()));
-    assert!(limiter.stats().handed_over >= 6, "{:?}", limiter.stats());
+    assert!(limiter.stats().evicted_with_debt >= 6, "{:?}", limiter.stats());
     for key in shared {
         assert!(!limiter.check_n(&key, 36).is_allowed(), "it owes 5 of 40");
     }

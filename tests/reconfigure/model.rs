@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{
     FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, Timestamp, TokenBucket,
 };
-use tollgate_model::{Algorithm, Answer, Count, Inherit as Told, Model};
+use tollgate_model::{Algorithm, Answer, CountPolicy, Inherit as Told, Model};
 
 /// An algorithm.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Limit {
                 limit: burst,
                 window_ns: period_ns.max(SHORTEST),
                 origin_ns: ORIGIN,
-                count: Count::Allowed,
+                count: CountPolicy::Allowed,
                 ceiling: u64::MAX,
             },
         }

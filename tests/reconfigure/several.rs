@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    Clock, Error, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    BuildError, Clock, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
     SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
@@ -126,7 +126,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
     ];
     for (quotas, inherit, field) in cases {
         match limiter.reconfigure(quotas, inherit) {
-            Err(Error::CannotInherit { field: named } | Error::OutOfRange { field: named, .. }) => {
+            Err(BuildError::CannotInherit { field: named } | BuildError::OutOfRange { field: named, .. }) => {
                 assert_eq!(named, field);
             }
             result => panic!("{field}: {result:?}"),
@@ -134,10 +134,10 @@ fn a_change_that_one_limit_refuses_changes_none() {
     }
     assert_eq!(
         limiter.reconfigure(other.into_iter().skip(1), Additive),
-        Err(Error::CannotInherit { field: "limits" })
+        Err(BuildError::CannotInherit { field: "limits" })
     );
     let outside = limiter.reconfigure_limit(7, other[0], Additive);
-    assert_eq!(outside, Err(Error::OutOfRange { field: "number", value: 7, min: 0, max: 6 }));
+    assert_eq!(outside, Err(BuildError::OutOfRange { field: "number", value: 7, min: 0, max: 6 }));
     assert_eq!((left(&limiter, 7), limits(&limiter.peek(&7))), (vec![6; 7], vec![10; 7]));
     limiter.reconfigure(other, Additive).unwrap();
     assert_eq!(limits(&limiter.peek(&7)), [10, 12, 12, 12, 12, 12, 12]);
@@ -199,7 +199,7 @@ fn changes_without_end_are_an_error_and_not_a_mistake() {
     let changes = (0..10_000).take_while(|_| match limiter.reconfigure([bucket(10, 10), slow], AsIs) {
         Ok(()) => true,
         Err(error) => {
-            assert_eq!(error, Error::ChangedTooOften);
+            assert_eq!(error, BuildError::ChangedTooOften);
             false
         }
     });

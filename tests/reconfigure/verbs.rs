@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    Count, FixedWindow, GlobalLimiter, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow,
+    CountPolicy, FixedWindow, GlobalLimiter, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow,
     Timestamp, TokenBucket,
 };
 
@@ -215,7 +215,7 @@ fn times_far_ahead_take_room_and_mint_nothing() {
 
 #[test]
 fn refused_requests_that_count_go_on_counting() {
-    let quota = |limit| FixedWindow::new(per(limit, SECOND)).count(Count::All);
+    let quota = |limit| FixedWindow::new(per(limit, SECOND)).count(CountPolicy::All);
     let (limiter, clock) = keyed(quota(4));
     assert!(limiter.check_n(&7, 4).is_allowed() && !limiter.check_n(&7, 2).is_allowed());
     limiter.reconfigure(quota(8), Additive).unwrap();

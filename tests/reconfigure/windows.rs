@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    Error, FixedWindow, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow, WhenFull,
+    BuildError, FixedWindow, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow, WhenFull,
 };
 
 use crate::{SECOND, at, global, keyed, left, per};
@@ -176,7 +176,7 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (0, 4));
         limiter.reconfigure(limit(9), Additive).unwrap();
         assert_eq!(left(&limiter, 7), 1);
-        let refused = |error| Err(Error::CannotInherit { field: error });
+        let refused = |error| Err(BuildError::CannotInherit { field: error });
         assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
         // With the limit as it was, what is owed stays by every meaning but the one by which it would not.
         assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
@@ -193,7 +193,7 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
     }
     let (limiter, _) = keyed(SlidingWindow::new(per(10, SECOND)));
     let other = limiter.reconfigure(SlidingWindow::new(per(10, 2 * SECOND)), Additive);
-    assert_eq!(other, Err(Error::CannotInherit { field: "rate.period" }));
+    assert_eq!(other, Err(BuildError::CannotInherit { field: "rate.period" }));
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn a_log_changes_its_limit_within_its_ring() {
     limiter.reconfigure(log(10), Additive).unwrap();
     assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 8);
     let longer = limiter.reconfigure(log(11), Additive);
-    assert!(matches!(longer, Err(Error::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
+    assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
     let reset = limiter.reconfigure(log(9), Reset);
-    assert_eq!(reset, Err(Error::CannotInherit { field: "inherit" }));
+    assert_eq!(reset, Err(BuildError::CannotInherit { field: "inherit" }));
     assert!(limiter.check_n(8).is_allowed() && !limiter.check().is_allowed());
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::{
-    Count, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
-    SlidingWindow, Timestamp, TokenBucket,
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::{SECOND, Subject, clock};
@@ -25,16 +25,16 @@ pub(crate) fn quotas() -> Vec<Quota> {
         LeakyBucket::meter(second(3)).into(),
         LeakyBucket::queue(Rate::per_minute(6)).capacity(4).into(),
         FixedWindow::new(second(5)).into(),
-        FixedWindow::new(Rate::per_minute(4)).count(Count::All).into(),
+        FixedWindow::new(Rate::per_minute(4)).count(CountPolicy::All).into(),
         SlidingWindow::new(second(6)).into(),
         SlidingWindow::new(Rate::per_minute(1_000_000)).into(),
-        SlidingWindow::new(odd).count(Count::All).into(),
+        SlidingWindow::new(odd).count(CountPolicy::All).into(),
         SlidingWindow::new(second(6)).subwindows(3).into(),
-        SlidingWindow::new(Rate::per_hour(9)).subwindows(7).count(Count::All).into(),
+        SlidingWindow::new(Rate::per_hour(9)).subwindows(7).count(CountPolicy::All).into(),
         SlidingLog::new(second(5)).into(),
         SlidingLog::new(second(1)).into(),
         SlidingLog::new(Rate::per_hour(4)).into(),
-        SlidingLog::new(Rate::per_minute(3)).count(Count::All).into(),
+        SlidingLog::new(Rate::per_minute(3)).count(CountPolicy::All).into(),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What must be the same in the new limiter, and what may differ.
 
 use tollgate::{
-    Count, FixedWindow, GlobalLimiter, Identity, Key, LeakyBucket, Limiter, Quota, Rate, RestoreError,
+    CountPolicy, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter, Quota, Rate, RestoreError,
     SlidingLog, SlidingWindow, TokenBucket,
 };
 
@@ -38,7 +38,12 @@ fn another_setting_is_refused_by_name() {
         ("initial", TokenBucket::new(ten).into(), TokenBucket::new(ten).initial(9).into(), ["10", "9"]),
         ("capacity", LeakyBucket::meter(ten).into(), LeakyBucket::meter(ten).capacity(9).into(), ["10", "9"]),
         ("mode", LeakyBucket::meter(ten).into(), LeakyBucket::queue(ten).into(), ["0", "1"]),
-        ("count", SlidingLog::new(ten).into(), SlidingLog::new(ten).count(Count::All).into(), ["0", "1"]),
+        (
+            "count",
+            SlidingLog::new(ten).into(),
+            SlidingLog::new(ten).count(CountPolicy::All).into(),
+            ["0", "1"],
+        ),
         (
             "subwindows",
             SlidingWindow::new(ten).into(),
@@ -92,7 +97,7 @@ fn settings_that_no_limiter_takes_are_still_refused_by_build() {
     let file = saved(&limiter(TokenBucket::new(Rate::per_second(10)).into(), 8));
     let builder = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_second(10)).into());
     let error = builder.max_keys(0).restore(&file[..]).unwrap_err();
-    assert!(matches!(error, RestoreError::Build(tollgate::Error::OutOfRange { field: "max_keys", .. })));
+    assert!(matches!(error, RestoreError::Build(tollgate::BuildError::OutOfRange { field: "max_keys", .. })));
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -196,7 +196,7 @@ fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
     }
     assert_eq!(
         after.reconfigure(ten(), Inherit::Additive),
-        Err(tollgate::Error::OutOfRange { field: "rate.count", value: 10, min: 1, max: 8 }),
+        Err(tollgate::BuildError::OutOfRange { field: "rate.count", value: 10, min: 1, max: 8 }),
         "the new log's ring is for eight"
     );
     after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)), Inherit::Additive).unwrap();

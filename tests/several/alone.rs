@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    Count, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Outcome,
-    Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    CountPolicy, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter,
+    Outcome, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 type Alone = Limiter<u64, Quota, ManualClock>;
@@ -15,7 +15,7 @@ type Alone = Limiter<u64, Quota, ManualClock>;
 fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
     let rate = (1..12_u64, prop::sample::select(vec![1_u64, 7, 1_000, 60_000]))
         .prop_map(|(count, millis)| Rate::new(count, Duration::from_millis(millis)));
-    let count = prop::sample::select(vec![Count::Allowed, Count::All]);
+    let count = prop::sample::select(vec![CountPolicy::Allowed, CountPolicy::All]);
     (rate, count, algorithms, 1..20_u64).prop_map(|(rate, count, algorithm, burst)| match algorithm {
         0 => TokenBucket::new(rate).burst(burst).into(),
         1 => LeakyBucket::meter(rate).into(),

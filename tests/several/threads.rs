@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
-    Count, FixedWindow, LeakyBucket, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    CountPolicy, FixedWindow, LeakyBucket, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
     TokenBucket,
 };
 
@@ -60,7 +60,7 @@ fn limits_that_cannot_give_back_never_count_less_than_was_admitted() {
     let pairs: [[Quota; 2]; 3] = [
         [SlidingLog::new(hundred).into(), SlidingLog::new(hundred).into()],
         [LeakyBucket::queue(hundred).into(), LeakyBucket::queue(hundred).into()],
-        [LeakyBucket::queue(hundred).into(), SlidingLog::new(hundred).count(Count::All).into()],
+        [LeakyBucket::queue(hundred).into(), SlidingLog::new(hundred).count(CountPolicy::All).into()],
     ];
     for quotas in pairs {
         for _ in 0..50 {

@@ -1,8 +1,8 @@
 //! Tables far too small, flooded with new keys while known ones are charged: no debt is forgiven.
 
 use tollgate::{
-    Algorithm, Count, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
-    SlidingWindow, Stats, Timestamp, TokenBucket, WhenFull,
+    Algorithm, CountPolicy, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, Stats, Timestamp, TokenBucket, WhenFull,
 };
 
 use crate::crew::{Random, crew};
@@ -17,7 +17,7 @@ const KEYS: u64 = 90;
 struct Fixed(u64);
 
 impl Key for Fixed {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         Random(self.0).below(u64::MAX)
     }
 }
@@ -218,19 +218,19 @@ fn flood(quota: Quota, when_full: WhenFull) -> (u64, Stats) {
 
 #[test]
 fn a_flood_is_counted_key_by_key() {
-    for quota in every(2, Count::Allowed) {
+    for quota in every(2, CountPolicy::Allowed) {
         let (admitted, stats) = flood(quota, WhenFull::Allow);
         assert_eq!(admitted, 8_000, "{quota}");
-        assert_eq!(stats.inserted + stats.recycled + stats.waved_through, 8_000, "{quota}: {stats:?}");
+        assert_eq!(stats.inserted + stats.recycled + stats.admitted_uncounted, 8_000, "{quota}: {stats:?}");
         assert!(stats.inserted + stats.recycled <= 60, "{quota}: {stats:?}");
 
         let (admitted, stats) = flood(quota, WhenFull::Deny);
         assert_eq!(stats.inserted + stats.recycled, admitted, "{quota}: {stats:?}");
-        assert_eq!(stats.turned_away, 8_000 - admitted, "{quota}: {stats:?}");
+        assert_eq!(stats.refused_full, 8_000 - admitted, "{quota}: {stats:?}");
 
         let (admitted, stats) = flood(quota, WhenFull::Share);
-        let entered = stats.inserted + stats.recycled + stats.handed_over;
-        assert_eq!(entered + stats.shared + stats.turned_away, 8_000, "{quota}: {stats:?}");
+        let entered = stats.inserted + stats.recycled + stats.evicted_with_debt;
+        assert_eq!(entered + stats.shared + stats.refused_full, 8_000, "{quota}: {stats:?}");
         assert!((entered..=entered + stats.shared).contains(&admitted), "{quota}: {admitted}, {stats:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Count, GlobalLimiter, Limiter, ManualClock, Outcome, Quota, WhenFull};
+use tollgate::{CountPolicy, GlobalLimiter, Limiter, ManualClock, Outcome, Quota, WhenFull};
 
 use crate::crew::{Random, crew};
 use crate::every;
@@ -10,7 +10,7 @@ use crate::every;
 const LIMIT: u64 = 4;
 
 fn everything() -> impl Iterator<Item = Quota> {
-    [Count::Allowed, Count::All].into_iter().flat_map(|count| every(LIMIT, count))
+    [CountPolicy::Allowed, CountPolicy::All].into_iter().flat_map(|count| every(LIMIT, count))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{Count, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Timestamp};
 
 use crate::crew::{Random, crew};
 use crate::{SECOND, every};
@@ -22,7 +22,7 @@ fn bound(quota: &Quota, latest: u64) -> u64 {
 
 #[test]
 fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it_reached() {
-    for count in [Count::Allowed, Count::All] {
+    for count in [CountPolicy::Allowed, CountPolicy::All] {
         for quota in every(LIMIT, count) {
             let clock = ManualClock::new();
             let builder = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1_000);
@@ -49,7 +49,10 @@ fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it
             for key in 0..KEYS as usize {
                 let admitted: u64 = results.iter().map(|admitted| admitted[key]).sum();
                 assert!(admitted <= most, "{quota}: key {key} got {admitted} of {most}");
-                assert!(count == Count::All || admitted >= LIMIT, "{quota}: key {key} got only {admitted}");
+                assert!(
+                    count == CountPolicy::All || admitted >= LIMIT,
+                    "{quota}: key {key} got only {admitted}"
+                );
             }
         }
     }

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{
-    Count, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
 };
-use tollgate_model::{Algorithm, Count as ModelCount, Model};
+use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
 
 use crate::crew::{Random, crew};
 use crate::{SECOND, every};
@@ -18,9 +18,9 @@ const CHECKS: u64 = 3;
 const ROUNDS: u64 = 400;
 
 /// Every quota of `every` as the model knows it, which the limiter's `resolution` completes.
-fn model(quota: &Quota, count: Count, ceiling: u64) -> Model {
+fn model(quota: &Quota, count: CountPolicy, ceiling: u64) -> Model {
     let (limit, window_ns, origin_ns, granule) = (LIMIT, SECOND, 0, 1);
-    let count = if count == Count::All { ModelCount::All } else { ModelCount::Allowed };
+    let count = if count == CountPolicy::All { ModelCount::All } else { ModelCount::Allowed };
     let name = quota.to_string();
     Model::new(match name.split(':').next().unwrap() {
         "fixed-window" => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
@@ -44,7 +44,7 @@ fn step(random: &mut Random) -> u64 {
     }
 }
 
-fn agrees(quota: Quota, count: Count, ceiling: u64, check: impl Fn(u64) -> bool + Sync) {
+fn agrees(quota: Quota, count: CountPolicy, ceiling: u64, check: impl Fn(u64) -> bool + Sync) {
     let admitted: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
     let mut times = vec![0];
     let mut random = Random(LIMIT);
@@ -68,7 +68,7 @@ fn agrees(quota: Quota, count: Count, ceiling: u64, check: impl Fn(u64) -> bool 
     }
 }
 
-fn all_agree(quotas: Vec<Quota>, count: Count) {
+fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
     for quota in quotas {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
@@ -84,24 +84,27 @@ fn all_agree(quotas: Vec<Quota>, count: Count) {
 
 #[test]
 fn threads_together_are_admitted_exactly_what_one_caller_is() {
-    all_agree(every(LIMIT, Count::Allowed), Count::Allowed);
+    all_agree(every(LIMIT, CountPolicy::Allowed), CountPolicy::Allowed);
 }
 
 #[test]
 fn counters_that_count_refusals_admit_threads_exactly_what_they_admit_one_caller() {
     let counters =
-        every(LIMIT, Count::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
-    all_agree(counters.collect(), Count::All);
+        every(LIMIT, CountPolicy::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
+    all_agree(counters.collect(), CountPolicy::All);
 }
 
 #[test]
 fn a_log_that_counts_refusals_admits_threads_exactly_what_it_admits_one_caller() {
-    all_agree(vec![SlidingLog::new(Rate::per_second(LIMIT)).count(Count::All).into()], Count::All);
+    all_agree(
+        vec![SlidingLog::new(Rate::per_second(LIMIT)).count(CountPolicy::All).into()],
+        CountPolicy::All,
+    );
 }
 
 #[test]
 fn knocking_at_one_instant_opens_nothing() {
-    for quota in every(LIMIT, Count::Allowed).into_iter().chain(every(LIMIT, Count::All)) {
+    for quota in every(LIMIT, CountPolicy::Allowed).into_iter().chain(every(LIMIT, CountPolicy::All)) {
         let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         let admitted = crew(3, |hand| {
             let knocks = (0..150_000).filter(|_| {
@@ -117,7 +120,7 @@ fn knocking_at_one_instant_opens_nothing() {
 /// V2.2
 #[test]
 fn twenty_threads_at_ten_tokens_take_ten() {
-    for quota in every(10, Count::Allowed) {
+    for quota in every(10, CountPolicy::Allowed) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
         for round in 0..20 {
@@ -176,7 +179,7 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
 
 #[test]
 fn tiers_that_share_a_key_share_its_debt() {
-    for (small, large) in every(5, Count::Allowed).into_iter().zip(every(20, Count::Allowed)) {
+    for (small, large) in every(5, CountPolicy::Allowed).into_iter().zip(every(20, CountPolicy::Allowed)) {
         let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
         for key in 0..50 {

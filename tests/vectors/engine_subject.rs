@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{
-    Count, Decision, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, Reservation,
+    CountPolicy, Decision, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, Reservation,
     ReserveError, SlidingWindow, Timestamp, TokenBucket,
 };
 
@@ -39,7 +39,7 @@ fn quota(limit: Limit) -> Quota {
             LeakyBucket::queue(rate(count, period)).capacity(capacity).into()
         }
         Limit::FixedWindowCountingAll { limit, window } => {
-            FixedWindow::new(rate(limit, window)).count(Count::All).into()
+            FixedWindow::new(rate(limit, window)).count(CountPolicy::All).into()
         }
         Limit::SlidingWindow { limit, window } => SlidingWindow::new(rate(limit, window)).into(),
     }

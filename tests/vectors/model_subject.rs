@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_model::{Algorithm, Answer, Booking, Count, Inherit, Model, Reservation};
+use tollgate_model::{Algorithm, Answer, Booking, CountPolicy, Inherit, Model, Reservation};
 
 use crate::subject::{Limit, Seen, Subject};
 
@@ -24,10 +24,10 @@ fn algorithm(limit: Limit) -> Algorithm {
             Algorithm::LeakyQueue { count, period_ns, capacity, grains }
         }
         Limit::FixedWindowCountingAll { limit, window: window_ns } => {
-            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: Count::All, ceiling }
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: CountPolicy::All, ceiling }
         }
         Limit::SlidingWindow { limit, window: window_ns } => {
-            let count = Count::Allowed;
+            let count = CountPolicy::Allowed;
             Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
         }
     }

@@ -172,7 +172,7 @@ fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
         let number = |name: &str| object[name].as_u64().expect("a number");
         assert!(number("strangers") >= 10 * 300 && number("decisions") > number("strangers"), "{object}");
         assert!(number("memory") > 0 && number("memory") <= number("memory_most"), "{object}");
-        let no_room = ["handed_over", "shared", "turned_away"].map(number).iter().sum::<u64>();
+        let no_room = ["evicted_with_debt", "shared", "refused_full"].map(number).iter().sum::<u64>();
         assert!(no_room > 0, "all are there at once: {object}");
         let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
         // Refused for what strangers owe, a key may get less than its limit.

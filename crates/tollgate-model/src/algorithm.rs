@@ -48,7 +48,7 @@ pub enum Algorithm {
         /// Where the clock's zero lies on the grid of windows.
         origin_ns: u64,
         /// Which requests are counted.
-        count: Count,
+        count: CountPolicy,
         /// The highest count that is kept; at least `limit`.
         ceiling: u64,
     },
@@ -61,7 +61,7 @@ pub enum Algorithm {
         /// Where the clock's zero lies on the grid of windows.
         origin_ns: u64,
         /// Which requests are counted.
-        count: Count,
+        count: CountPolicy,
         /// The highest count that is kept; at least `limit`.
         ceiling: u64,
         /// A finished window's count is rounded up to a multiple of this; 1 is exact.
@@ -78,7 +78,7 @@ pub enum Algorithm {
         /// Where the clock's zero lies on the grid of sub-windows.
         origin_ns: u64,
         /// Which requests are counted.
-        count: Count,
+        count: CountPolicy,
         /// The highest count that is kept for one sub-window; at least `limit`.
         ceiling: u64,
         /// A finished sub-window's count is rounded up to a multiple of this; 1 is exact.
@@ -91,13 +91,13 @@ pub enum Algorithm {
         /// The length of the window.
         window_ns: u64,
         /// Which requests are logged.
-        count: Count,
+        count: CountPolicy,
     },
 }
 
 /// Which requests use up a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
+pub enum CountPolicy {
     /// Only those that were allowed.
     Allowed,
     /// All that could have been allowed, refused ones included: who keeps knocking stays out. A request

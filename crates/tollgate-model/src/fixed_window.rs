@@ -2,7 +2,7 @@
 //!
 //! Simple, and honest about its price: around a boundary, up to `2 * limit` pass within one window's length.
 
-use crate::Count;
+use crate::CountPolicy;
 use crate::grid::Grid;
 use crate::inherit::Debt;
 use crate::rule::{Charge, Rule, clamp};
@@ -10,7 +10,7 @@ use crate::rule::{Charge, Rule, clamp};
 pub(crate) struct FixedWindow {
     limit: u64,
     grid: Grid,
-    count: Count,
+    count: CountPolicy,
     ceiling: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Window {
 }
 
 impl FixedWindow {
-    pub(crate) fn new(limit: u64, window_ns: u64, origin_ns: u64, count: Count, ceiling: u64) -> Self {
+    pub(crate) fn new(limit: u64, window_ns: u64, origin_ns: u64, count: CountPolicy, ceiling: u64) -> Self {
         assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
         Self { limit, grid: Grid::new(window_ns, origin_ns), count, ceiling }
     }
@@ -53,8 +53,8 @@ impl Rule for FixedWindow {
 
     fn refused(&self, window: &Window, now: u64, cost: u64) -> Window {
         match self.count {
-            Count::Allowed => *window,
-            Count::All => {
+            CountPolicy::Allowed => *window,
+            CountPolicy::All => {
                 let Window { index, count } = self.at(window, now);
                 Window { index, count: count.saturating_add(cost).min(self.ceiling) }
             }
@@ -98,12 +98,12 @@ impl Rule for FixedWindow {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Count, Model};
+    use crate::{Algorithm, CountPolicy, Model};
 
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1_000 * MS;
 
-    fn five_a_second(count: Count) -> Model {
+    fn five_a_second(count: CountPolicy) -> Model {
         let window_ns = SECOND;
         Model::new(Algorithm::FixedWindow { limit: 5, window_ns, origin_ns: 0, count, ceiling: 7 })
     }
@@ -111,7 +111,7 @@ mod tests {
     /// V9.2
     #[test]
     fn twice_the_limit_can_pass_around_a_boundary() {
-        let mut model = five_a_second(Count::Allowed);
+        let mut model = five_a_second(CountPolicy::Allowed);
         assert!(model.check("k", 999 * MS, 5).allowed);
         assert!(model.check("k", 1_000 * MS, 5).allowed);
         assert_eq!(model.check("k", 1_000 * MS, 1).retry_after_ns, Some(SECOND));
@@ -120,7 +120,7 @@ mod tests {
     /// V9.1
     #[test]
     fn a_late_request_cannot_roll_the_window_back() {
-        let mut model = five_a_second(Count::Allowed);
+        let mut model = five_a_second(CountPolicy::Allowed);
         assert!(model.check("k", 1_000 * MS, 5).allowed);
         let late = model.check("k", 999 * MS, 1);
         assert_eq!((late.allowed, late.retry_after_ns), (false, Some(1_001 * MS)));
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn refused_requests_are_counted_up_to_the_ceiling_if_all_are() {
-        let mut model = five_a_second(Count::All);
+        let mut model = five_a_second(CountPolicy::All);
         assert!(model.check("k", 0, 3).allowed);
         assert_eq!(model.check("k", 0, 3).remaining, 0);
         assert!(!model.check("k", 0, 1).allowed);
         assert_eq!(model.check("k", SECOND, 5).remaining, 0);
 
-        let mut model = five_a_second(Count::Allowed);
+        let mut model = five_a_second(CountPolicy::Allowed);
         assert!(model.check("k", 0, 3).allowed);
         assert_eq!(model.check("k", 0, 3).remaining, 2);
         assert!(model.check("k", 0, 2).allowed);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_refund_belongs_to_the_window_that_was_charged() {
-        let mut model = five_a_second(Count::Allowed);
+        let mut model = five_a_second(CountPolicy::Allowed);
         let receipts = [3, 1, 1].map(|cost| model.admit("k", 0, cost).1.unwrap());
         let [three, one, late] = receipts;
         assert_eq!(model.refund(three, 999 * MS), 3);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_refund_takes_no_refusal_off_the_count() {
-        let mut model = five_a_second(Count::All);
+        let mut model = five_a_second(CountPolicy::All);
         let receipt = model.admit("k", 0, 3).1.unwrap();
         assert!(!model.check("k", 0, 5).allowed); // 8, of which 7 are kept
         assert_eq!(model.refund(receipt, 0), 3);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_window_resets_at_its_end() {
-        let mut model = five_a_second(Count::Allowed);
+        let mut model = five_a_second(CountPolicy::Allowed);
         assert_eq!(model.peek("k", 300 * MS, 0).reset_after_ns, 0);
         assert_eq!(model.check("k", 300 * MS, 1).reset_after_ns, 700 * MS);
         assert_eq!(model.peek("k", SECOND, 0).reset_after_ns, 0);

@@ -23,7 +23,7 @@
 //!
 //! | file                | holds                                                                   |
 //! |---------------------|-------------------------------------------------------------------------|
-//! | `algorithm.rs`      | [`Algorithm`] and [`Count`]: what can be asked for                      |
+//! | `algorithm.rs`      | [`Algorithm`] and [`CountPolicy`]: what can be asked for                      |
 //! | `answer.rs`         | [`Answer`]: what a check says                                           |
 //! | `model.rs`          | [`Model`]: one state for each key                                       |
 //! | `receipt.rs`        | [`Receipt`]: the right to give an admission back                        |
@@ -65,7 +65,7 @@ mod sliding_window;
 mod sub_windows;
 mod token_bucket;
 
-pub use algorithm::{Algorithm, Count};
+pub use algorithm::{Algorithm, CountPolicy};
 pub use answer::Answer;
 pub use inherit::Inherit;
 pub use model::Model;

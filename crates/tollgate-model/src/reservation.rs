@@ -86,7 +86,7 @@ pub(crate) enum Place<S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Booking, Count, Model, NoMeaning, Reservation};
+    use crate::{Algorithm, Booking, CountPolicy, Model, NoMeaning, Reservation};
 
     const MS: u64 = 1_000_000;
     /// One interval of a rate of ten a second.
@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn windows_have_no_departures() {
-        let mut log = Model::new(Algorithm::SlidingLog { limit: 1, window_ns: 10, count: Count::Allowed });
+        let mut log =
+            Model::new(Algorithm::SlidingLog { limit: 1, window_ns: 10, count: CountPolicy::Allowed });
         assert_eq!(log.reserve("k", 0, 1, u64::MAX).unwrap_err(), NoMeaning);
         assert_eq!(log.reserve("k", 0, 0, u64::MAX).unwrap_err(), NoMeaning);
         assert!(log.check("k", 0, 1).allowed);

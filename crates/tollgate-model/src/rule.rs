@@ -172,9 +172,9 @@ pub(crate) fn clamp(value: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Answer, Count, Model};
+    use crate::{Algorithm, Answer, CountPolicy, Model};
 
-    const LOG: Algorithm = Algorithm::SlidingLog { limit: 2, window_ns: 10, count: Count::All };
+    const LOG: Algorithm = Algorithm::SlidingLog { limit: 2, window_ns: 10, count: CountPolicy::All };
 
     #[test]
     fn a_cost_of_nothing_is_allowed_and_changes_nothing() {

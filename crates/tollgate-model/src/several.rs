@@ -2,7 +2,7 @@
 //!
 //! "Ten a second, and fifteen a minute": a request passes if every limit lets it pass, and then every limit is
 //! charged. If one refuses, none is charged, so that a limit with room loses nothing to one without. (A limit
-//! that counts refusals, [`Count::All`](crate::Count::All), counts its own and nobody else's.)
+//! that counts refusals, [`CountPolicy::All`](crate::CountPolicy::All), counts its own and nobody else's.)
 //!
 //! All limits see the request at the same time. Who is refused is told the one thing that matters, the longest
 //! wait, and which limit it comes from.
@@ -99,7 +99,7 @@ fn longest(refusals: &[Refusal]) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Count;
+    use crate::CountPolicy;
 
     const SECOND: u64 = 1_000_000_000;
     const MINUTE: u64 = 60 * SECOND;
@@ -124,7 +124,7 @@ mod tests {
             limit: 5,
             window_ns: SECOND,
             origin_ns: 0,
-            count: Count::All,
+            count: CountPolicy::All,
             ceiling: 100,
         };
         let mut several = Several::new(&[counting, bucket(3, SECOND)]);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_limit_counts_its_own_refusals_and_nobody_elses() {
-        let log = |limit| Algorithm::SlidingLog { limit, window_ns: 10, count: Count::All };
+        let log = |limit| Algorithm::SlidingLog { limit, window_ns: 10, count: CountPolicy::All };
         let mut several = Several::new(&[log(1), log(2)]);
         assert!(several.check("k", 0, 1).allowed());
         assert!(refused(several.check("k", 5, 1), 0, Some(10)));

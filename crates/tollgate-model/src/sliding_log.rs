@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use crate::Count;
+use crate::CountPolicy;
 use crate::rule::{Charge, Rule, clamp};
 
 pub(crate) struct SlidingLog {
     limit: u64,
     window: u64,
-    count: Count,
+    count: CountPolicy,
 }
 
 /// Units that arrived together. Writing them one by one would be plainer still, but a cost may be 2^60.
@@ -34,7 +34,7 @@ pub(crate) struct Log {
 }
 
 impl SlidingLog {
-    pub(crate) fn new(limit: u64, window_ns: u64, count: Count) -> Self {
+    pub(crate) fn new(limit: u64, window_ns: u64, count: CountPolicy) -> Self {
         assert!(window_ns > 0, "a window needs a length");
         Self { limit, window: window_ns, count }
     }
@@ -99,8 +99,8 @@ impl Rule for SlidingLog {
 
     fn refused(&self, log: &Log, now: u64, cost: u64) -> Log {
         match self.count {
-            Count::Allowed => log.clone(),
-            Count::All => self.logged(log, now, cost),
+            CountPolicy::Allowed => log.clone(),
+            CountPolicy::All => self.logged(log, now, cost),
         }
     }
 
@@ -144,18 +144,18 @@ impl Rule for SlidingLog {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Count, Model};
+    use crate::{Algorithm, CountPolicy, Model};
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn log(limit: u64, window_ns: u64, count: Count) -> Model {
+    fn log(limit: u64, window_ns: u64, count: CountPolicy) -> Model {
         Model::new(Algorithm::SlidingLog { limit, window_ns, count })
     }
 
     /// V9.3
     #[test]
     fn an_entry_leaves_the_window_exactly_one_window_later() {
-        let mut model = log(5, SECOND, Count::Allowed);
+        let mut model = log(5, SECOND, CountPolicy::Allowed);
         assert!(model.check("k", 0, 5).allowed);
         assert_eq!(model.check("k", SECOND - 1, 1).retry_after_ns, Some(1));
         assert!(model.check("k", SECOND, 5).allowed);
@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn who_keeps_knocking_stays_out_if_all_count() {
-        let mut model = log(2, 60 * SECOND, Count::All);
+        let mut model = log(2, 60 * SECOND, CountPolicy::All);
         let allowed = [12, 24, 36, 85].map(|second| model.check("k", second * SECOND, 1).allowed);
         assert_eq!(allowed, [true, true, false, true]);
 
-        let mut model = log(2, 60 * SECOND, Count::All);
+        let mut model = log(2, 60 * SECOND, CountPolicy::All);
         let allowed = [0, 59, 61, 100, 122].map(|second| model.check("k", second * SECOND, 1).allowed);
         assert_eq!(allowed, [true, true, true, false, true]);
     }
 
     #[test]
     fn a_refusal_that_counts_lengthens_its_own_wait() {
-        let mut model = log(2, 10, Count::All);
+        let mut model = log(2, 10, CountPolicy::All);
         assert!(model.check("k", 0, 1).allowed);
         assert!(model.check("k", 3, 1).allowed);
         let refused = model.check("k", 5, 1);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_heavy_request_waits_for_as_many_as_it_displaces() {
-        let mut model = log(5, 10, Count::Allowed);
+        let mut model = log(5, 10, CountPolicy::Allowed);
         for (now, cost) in [(0, 1), (2, 3), (4, 1)] {
             assert!(model.check("k", now, cost).allowed);
         }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_newest_admission_can_be_given_back() {
-        let mut model = log(3, 10, Count::Allowed);
+        let mut model = log(3, 10, CountPolicy::Allowed);
         let [first, second] = [1, 2].map(|cost| model.admit("k", 4, cost).1.unwrap());
         assert_eq!(model.refund(second, 5), 2);
         assert_eq!(model.refund(first, 6), 1);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_was_logged_before_somebody_else_cannot() {
-        for (tally, cost) in [(Count::Allowed, 1), (Count::All, 3)] {
+        for (tally, cost) in [(CountPolicy::Allowed, 1), (CountPolicy::All, 3)] {
             let mut model = log(3, 10, tally);
             let receipt = model.admit("k", 4, 1).1.unwrap();
             assert_eq!(model.check("k", 4, cost).allowed, cost == 1);
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn what_has_left_the_window_is_not_given_back() {
         for (now, back) in [(13, 1), (14, 0)] {
-            let mut model = log(3, 10, Count::Allowed);
+            let mut model = log(3, 10, CountPolicy::Allowed);
             let receipt = model.admit("k", 4, 1).1.unwrap();
             assert_eq!(model.refund(receipt, now), back);
         }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_refund_takes_the_clock_no_further_back() {
-        let mut model = log(2, 10, Count::Allowed);
+        let mut model = log(2, 10, CountPolicy::Allowed);
         assert!(model.check("k", 0, 1).allowed);
         let receipt = model.admit("k", 20, 2).1.unwrap();
         assert_eq!(model.refund(receipt, 20), 2);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_reads_the_time_of_the_newest_entry() {
-        let mut model = log(2, 10, Count::Allowed);
+        let mut model = log(2, 10, CountPolicy::Allowed);
         assert!(model.check("k", 20, 1).allowed);
         assert_eq!(model.check("k", 5, 1).reset_after_ns, 30 - 5);
         assert_eq!(model.check("k", 5, 1).retry_after_ns, Some(30 - 5));

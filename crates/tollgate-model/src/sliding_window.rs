@@ -12,14 +12,14 @@
 //!
 //! A request is admitted if `previous * (W - e) + (current + cost) * W <= limit * W`, in whole numbers.
 
-use crate::Count;
+use crate::CountPolicy;
 use crate::grid::Grid;
 use crate::rule::{Charge, Rule, clamp};
 
 pub(crate) struct SlidingWindow {
     limit: u64,
     grid: Grid,
-    count: Count,
+    count: CountPolicy,
     ceiling: u64,
     granule: u64,
 }
@@ -37,7 +37,7 @@ impl SlidingWindow {
         limit: u64,
         window_ns: u64,
         origin_ns: u64,
-        count: Count,
+        count: CountPolicy,
         ceiling: u64,
         granule: u64,
     ) -> Self {
@@ -113,8 +113,8 @@ impl Rule for SlidingWindow {
 
     fn refused(&self, windows: &Windows, now: u64, cost: u64) -> Windows {
         match self.count {
-            Count::Allowed => *windows,
-            Count::All => {
+            CountPolicy::Allowed => *windows,
+            CountPolicy::All => {
                 let windows = self.at(windows, now);
                 Windows { current: windows.current.saturating_add(cost).min(self.ceiling), ..windows }
             }
@@ -173,7 +173,7 @@ mod tests {
     const HOUR: u64 = 60 * MINUTE;
 
     fn window(limit: u64, window_ns: u64) -> SlidingWindow {
-        SlidingWindow::new(limit, window_ns, 0, Count::Allowed, u64::MAX, 1)
+        SlidingWindow::new(limit, window_ns, 0, CountPolicy::Allowed, u64::MAX, 1)
     }
 
     /// Asked at zero.
@@ -226,7 +226,7 @@ mod tests {
     fn a_granule_rounds_up_what_a_window_leaves_behind() {
         assert_eq!([0, 1, 4, 5].map(|count| closed(count, 4, 100)), [0, 4, 4, 8]);
         assert_eq!(closed(99, 4, 99), 99);
-        let rule = SlidingWindow::new(10, SECOND, 0, Count::Allowed, 16, 4);
+        let rule = SlidingWindow::new(10, SECOND, 0, CountPolicy::Allowed, 16, 4);
         let (five, _) = check(&rule, &rule.unseen(), 0, 5);
         assert_eq!(rule.remaining(&five, 0), 5);
         assert_eq!(rule.remaining(&five, SECOND), 2);
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_finished_window_gives_back_whole_granules() {
-        let rule = SlidingWindow::new(20, SECOND, 0, Count::Allowed, 32, 4);
+        let rule = SlidingWindow::new(20, SECOND, 0, CountPolicy::Allowed, 32, 4);
         let (charged, _) = check(&rule, &rule.unseen(), 0, 7);
         let (now, _) = rule.refunded(&charged, &charge(&charged, 7), SECOND - 1);
         assert_eq!(now.current, 0);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_finished_window_that_reached_the_ceiling_keeps_whole_granules() {
-        let rule = SlidingWindow::new(10, SECOND, 0, Count::Allowed, 10, 4);
+        let rule = SlidingWindow::new(10, SECOND, 0, CountPolicy::Allowed, 10, 4);
         let (charged, _) = check(&rule, &rule.unseen(), 0, 10);
         let (later, back) = rule.refunded(&charged, &charge(&charged, 10), SECOND);
         assert_eq!((back, later.previous), (8, 4)); // 10 stood for 12
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn refusals_count_if_all_do() {
-        let rule = SlidingWindow::new(10, SECOND, 0, Count::All, 15, 1);
+        let rule = SlidingWindow::new(10, SECOND, 0, CountPolicy::All, 15, 1);
         let (state, _) = check(&rule, &rule.unseen(), 0, 8);
         let (state, answer) = check(&rule, &state, 0, 9);
         assert_eq!((answer.allowed, answer.remaining, state.current), (false, 0, 15));

@@ -10,7 +10,7 @@
 //!   index - k                           index - 1   index
 //! ```
 
-use crate::Count;
+use crate::CountPolicy;
 use crate::grid::Grid;
 use crate::rule::{Charge, Rule, clamp};
 use crate::sliding_window::{closed, taken_off, taken_off_closed};
@@ -20,7 +20,7 @@ pub(crate) struct SubWindows {
     /// k: how many closed sub-windows still count.
     closed: u32,
     grid: Grid,
-    count: Count,
+    count: CountPolicy,
     ceiling: u64,
     granule: u64,
 }
@@ -39,7 +39,7 @@ impl SubWindows {
         window_ns: u64,
         subwindows: u32,
         origin_ns: u64,
-        count: Count,
+        count: CountPolicy,
         ceiling: u64,
         granule: u64,
     ) -> Self {
@@ -101,8 +101,8 @@ impl Rule for SubWindows {
 
     fn refused(&self, counts: &Counts, now: u64, cost: u64) -> Counts {
         match self.count {
-            Count::Allowed => counts.clone(),
-            Count::All => {
+            CountPolicy::Allowed => counts.clone(),
+            CountPolicy::All => {
                 let mut counts = self.at(counts, now);
                 counts.counts[0] = counts.counts[0].saturating_add(cost).min(self.ceiling);
                 counts
@@ -153,9 +153,9 @@ impl Rule for SubWindows {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Count, Model};
+    use crate::{Algorithm, CountPolicy, Model};
 
-    fn ten_in_sixty(count: Count, granule: u64) -> Model {
+    fn ten_in_sixty(count: CountPolicy, granule: u64) -> Model {
         let (window_ns, subwindows, origin_ns) = (60, 6, 0);
         Model::new(Algorithm::SubWindows {
             limit: 10,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_count_drops_out_when_its_sub_window_has_left_the_window_entirely() {
-        let mut model = ten_in_sixty(Count::Allowed, 1);
+        let mut model = ten_in_sixty(CountPolicy::Allowed, 1);
         assert!(model.check("k", 9, 4).allowed);
         assert!(model.check("k", 25, 6).allowed);
         let full = model.check("k", 30, 1);
@@ -182,14 +182,14 @@ mod tests {
 
     #[test]
     fn a_closed_sub_window_counts_whole_granules() {
-        let mut model = ten_in_sixty(Count::Allowed, 4);
+        let mut model = ten_in_sixty(CountPolicy::Allowed, 4);
         assert_eq!(model.check("k", 0, 5).remaining, 5);
         assert_eq!(model.peek("k", 10, 0).remaining, 2);
     }
 
     #[test]
     fn a_refund_is_taken_off_the_sub_window_that_was_charged() {
-        let mut model = ten_in_sixty(Count::Allowed, 1);
+        let mut model = ten_in_sixty(CountPolicy::Allowed, 1);
         let [soon, late, too_late] = [4, 1, 1].map(|cost| model.admit("k", 9, cost).1.unwrap());
         assert!(model.check("k", 25, 4).allowed);
         assert_eq!(model.refund(soon, 9), 4);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_closed_sub_window_gives_back_whole_granules() {
-        let mut model = ten_in_sixty(Count::Allowed, 4);
+        let mut model = ten_in_sixty(CountPolicy::Allowed, 4);
         let receipt = model.admit("k", 0, 7).1.unwrap();
         assert_eq!(model.refund(receipt, 10), 4);
         assert_eq!(model.peek("k", 10, 0).remaining, 6);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn refusals_count_if_all_do() {
-        let mut model = ten_in_sixty(Count::All, 1);
+        let mut model = ten_in_sixty(CountPolicy::All, 1);
         assert!(model.check("k", 0, 10).allowed);
         let refused = model.check("k", 10, 1);
         assert_eq!((refused.retry_after_ns, refused.reset_after_ns), (Some(70 - 10), 80 - 10));
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn parts_that_do_not_divide_the_window_are_rounded_up() {
-        let (window_ns, subwindows, origin_ns, count) = (10, 3, 0, Count::Allowed);
+        let (window_ns, subwindows, origin_ns, count) = (10, 3, 0, CountPolicy::Allowed);
         let mut model = Model::new(Algorithm::SubWindows {
             limit: 1,
             window_ns,
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_late_request_counts_in_the_sub_window_already_reached() {
-        let mut model = ten_in_sixty(Count::Allowed, 1);
+        let mut model = ten_in_sixty(CountPolicy::Allowed, 1);
         assert!(model.check("k", 50, 6).allowed);
         let late = model.check("k", 20, 5);
         assert_eq!((late.allowed, late.retry_after_ns), (false, Some(120 - 20)));

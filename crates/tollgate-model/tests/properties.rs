@@ -7,7 +7,7 @@ mod random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use random::Random;
-use tollgate_model::{Algorithm, Answer, Count, Model};
+use tollgate_model::{Algorithm, Answer, CountPolicy, Model};
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 60;
@@ -195,7 +195,7 @@ fn no_number_is_too_large() {
         let (count, period_ns, capacity, limit) = (pick(), pick(), pick(), pick());
         let (window_ns, origin_ns, granule, initial) = (pick(), pick(), pick(), pick());
         let grains = [None, Some(pick())][(pick() % 2) as usize];
-        let tally = [Count::Allowed, Count::All][(pick() % 2) as usize];
+        let tally = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
         let (ceiling, burst) = (u64::MAX, capacity);
         let algorithms = [
             Algorithm::TokenBucket { count, period_ns, burst, initial, grains },

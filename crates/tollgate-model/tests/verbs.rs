@@ -3,7 +3,9 @@
 mod random;
 
 use random::Random;
-use tollgate_model::{Algorithm, Answer, Booking, Count, Model, Receipt, Refusal, Reservation, Several};
+use tollgate_model::{
+    Algorithm, Answer, Booking, CountPolicy, Model, Receipt, Refusal, Reservation, Several,
+};
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 120;
@@ -138,7 +140,7 @@ fn no_aligned_window_keeps_more_than_the_limit_whatever_is_refunded() {
         let mut random = Random::new(seed);
         let (limit, window_ns, origin_ns) = (1 + random.below(8), 1 + random.below(30), random.below(100));
         let (count, ceiling) =
-            ([Count::Allowed, Count::All][random.below(2) as usize], limit + random.below(9));
+            ([CountPolicy::Allowed, CountPolicy::All][random.below(2) as usize], limit + random.below(9));
         let granule = 1 + random.below(4);
         for algorithm in [
             Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
@@ -249,7 +251,7 @@ fn no_number_is_too_large() {
         let (count, period_ns, capacity, initial, granule) = (pick(), pick(), pick(), pick(), pick());
         let (limit, window_ns, origin_ns, ceiling) = (pick(), pick(), pick(), u64::MAX);
         let grains = [None, Some(pick())][(pick() % 2) as usize];
-        let tally = [Count::Allowed, Count::All][(pick() % 2) as usize];
+        let tally = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
         for algorithm in [
             Algorithm::TokenBucket { count, period_ns, burst: capacity, initial, grains },
             Algorithm::LeakyQueue { count, period_ns, capacity, grains },

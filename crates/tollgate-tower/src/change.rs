@@ -39,7 +39,7 @@ pub enum ChangeError {
         /// The rule.
         rule: String,
         /// The setting, its value, and its range; or what cannot be inherited.
-        error: tollgate::Error,
+        error: tollgate::BuildError,
     },
 }
 
@@ -78,7 +78,7 @@ impl<A> RateLimitLayer<A> {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`]; all of the old limits stay in force. [`tollgate::Error::ChangedTooOften`] among them: after so many
+    /// [`ChangeError`]; all of the old limits stay in force. [`tollgate::BuildError::ChangedTooOften`] among them: after so many
     /// changes within the time in which a bucket refills, the next has to wait.
     ///
     /// # Examples

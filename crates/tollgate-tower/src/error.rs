@@ -26,7 +26,7 @@ pub enum BuildError {
         /// The rule.
         rule: String,
         /// The setting, its value, and its range.
-        error: tollgate::Error,
+        error: tollgate::BuildError,
     },
     /// A layer has from 1 to 8 rules.
     Rules {

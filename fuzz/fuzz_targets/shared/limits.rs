@@ -1,7 +1,7 @@
 //! Limits out of bytes: every algorithm, small numbers as likely as large ones.
 
 use arbitrary::Arbitrary;
-use tollgate::Count;
+use tollgate::CountPolicy;
 
 use crate::limit::{Kind, Limit};
 
@@ -42,7 +42,7 @@ impl Number {
 
 impl AnyLimit {
     pub(crate) fn limit(&self) -> Limit {
-        let count = |all| if all { Count::All } else { Count::Allowed };
+        let count = |all| if all { CountPolicy::All } else { CountPolicy::Allowed };
         let kind = match self.kind {
             AnyKind::TokenBucket { ref burst, initial } => {
                 let burst = burst.value();

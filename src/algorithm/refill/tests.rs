@@ -19,7 +19,9 @@ const EXACT: [(u64, u64); 7] =
 
 fn largest(count: u64, nanos: u64) -> u64 {
     match bucket(count, nanos, u64::MAX).ratio().err() {
-        Some(Error::OutOfRange { field: "burst", max, .. }) => u64::try_from(max).expect("it fits a word"),
+        Some(BuildError::OutOfRange { field: "burst", max, .. }) => {
+            u64::try_from(max).expect("it fits a word")
+        }
         other => panic!("{count} in {nanos} ns: {other:?}"),
     }
 }
@@ -69,7 +71,7 @@ fn the_fastest_rate_is_ten_tokens_a_nanosecond() {
         alone(10 * nanos, nanos, 1);
         let error = bucket(10 * nanos + 1, nanos, 1).ratio().err();
         let (value, max) = (u128::from(10 * nanos + 1), u128::from(10 * nanos));
-        assert_eq!(error, Some(Error::OutOfRange { field: "rate.count", value, min: 1, max }));
+        assert_eq!(error, Some(BuildError::OutOfRange { field: "rate.count", value, min: 1, max }));
     }
 }
 
@@ -153,7 +155,7 @@ fn the_fastest_of_several_tiers_is_exact_and_the_others_are_near() {
 fn a_tier_that_would_be_off_by_more_than_a_thousand_millionth_is_named() {
     let fast = bucket(99, 10, 1);
     let with = |slow| Refill::fit(&[fast, slow], Room::ALL).map(drop);
-    assert_eq!(with(bucket(17, 1_000_000_000, 1)), Err(Error::TierTooFine { tier: 1 }));
+    assert_eq!(with(bucket(17, 1_000_000_000, 1)), Err(BuildError::TierTooFine { tier: 1 }));
     assert_eq!(with(bucket(17, 1_000_000_000_000, 1)), Ok(()));
 }
 
@@ -197,7 +199,7 @@ fn a_tier_whose_grains_another_ones_bucket_leaves_no_room_for_is_named() {
     assert!(Refill::fit(&[deep], Room::ALL).is_ok());
     let shallow = bucket(17, 1_000_000_000, 1);
     for room in [Room::ALL, Room::after(UPTIME, TOP / 2)] {
-        assert_eq!(Refill::fit(&[deep, shallow], room).map(drop), Err(Error::TierTooFine { tier: 1 }));
+        assert_eq!(Refill::fit(&[deep, shallow], room).map(drop), Err(BuildError::TierTooFine { tier: 1 }));
     }
 }
 
@@ -211,7 +213,7 @@ fn tiers_that_a_change_left_no_room_for_are_no_fault_of_their_rates() {
         let tiers = [fast, other];
         assert!(Refill::fit(&tiers, Room::ALL).is_ok(), "{tiers:?}");
         let room = room_for(left, (17, 1_000_000_000));
-        assert_eq!(Refill::fit(&tiers, room).map(drop), Err(Error::ChangedTooOften), "{tiers:?}");
+        assert_eq!(Refill::fit(&tiers, room).map(drop), Err(BuildError::ChangedTooOften), "{tiers:?}");
     }
 }
 
@@ -250,7 +252,7 @@ fn after_a_change_a_grain_is_no_coarser_than_promised() {
         let fit = |grains| Refill::fit(&[bucket(rate.0, rate.1, 1)], room_for(grains, rate));
         let (_, prices) = fit(least).expect("just enough");
         assert_eq!(prices, [least], "{rate:?}");
-        assert_eq!(fit(least - 1).map(drop), Err(Error::ChangedTooOften), "{rate:?}");
+        assert_eq!(fit(least - 1).map(drop), Err(BuildError::ChangedTooOften), "{rate:?}");
     }
 }
 
@@ -273,7 +275,7 @@ fn after_a_change_there_is_room_for_the_rest_of_ten_years_or_for_one() {
         let most = TOP - left - 1;
         let refill = fit(most).expect("just enough");
         assert_eq!(refill.at(u64::MAX) - refill.at(since), left.min((1 << POINT) - 1));
-        assert_eq!(fit(most + 1).map(drop), Err(Error::ChangedTooOften));
+        assert_eq!(fit(most + 1).map(drop), Err(BuildError::ChangedTooOften));
     }
 }
 

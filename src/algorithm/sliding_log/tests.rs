@@ -7,13 +7,13 @@ use crate::sync::AtomicU64;
 
 const PERIOD: u64 = 1_000;
 
-fn log(limit: u64, period: u64, count: Count) -> Result<LogRule, Error> {
+fn log(limit: u64, period: u64, count: CountPolicy) -> Result<LogRule, BuildError> {
     let quota = SlidingLog::new(Rate::new(limit, Duration::from_nanos(period))).count(count);
     Ok(SlidingLog::compile(&[quota], 0)?.remove(0))
 }
 
 /// Two in any thousand nanoseconds, and a ring.
-fn two(count: Count) -> (LogRule, [AtomicU64; 2]) {
+fn two(count: CountPolicy) -> (LogRule, [AtomicU64; 2]) {
     (log(2, PERIOD, count).unwrap(), [AtomicU64::new(0), AtomicU64::new(0)])
 }
 
@@ -30,7 +30,7 @@ fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u6
 
 #[test]
 fn a_request_that_rests_on_a_proposal_is_of_its_time() {
-    let (rule, entries) = two(Count::Allowed);
+    let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
@@ -47,7 +47,7 @@ fn a_request_that_rests_on_a_proposal_is_of_its_time() {
 
 #[test]
 fn a_time_that_is_won_while_the_log_is_reset_counts() {
-    let (rule, entries) = two(Count::Allowed);
+    let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let seen = proposed(&rule, 0, ring, 500).unwrap();
     // Somebody who is about to win the slot has proposed a time when its last owner is reset.
@@ -61,7 +61,7 @@ fn a_time_that_is_won_while_the_log_is_reset_counts() {
 #[test]
 fn a_proposal_tells_whether_what_it_lies_over_had_left() {
     for (now, had_left) in [(500 + PERIOD - 1, false), (500 + PERIOD, true)] {
-        let (rule, entries) = two(Count::All);
+        let (rule, entries) = two(CountPolicy::All);
         let ring = Ring::new(&entries);
         let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
         // Two propose, and stall before they win; the second raises the first one's time.
@@ -75,7 +75,7 @@ fn a_proposal_tells_whether_what_it_lies_over_had_left() {
 
 #[test]
 fn only_times_that_were_won_and_have_not_left_are_written_down() {
-    let (rule, entries) = two(Count::Allowed);
+    let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let full = [500, 900].into_iter().fold(0, |payload, now| proposed(&rule, payload, ring, now).unwrap());
     let times = |now| {
@@ -96,17 +96,17 @@ fn the_shortest_period_of_a_log_is_a_step_of_its_word() {
     for (limit, shortest) in
         [(1, 1), (2, 1), (3, 2), (4, 2), (5, 4), (10, 8), (17, 16), (LONGEST_RING, 1 << 23)]
     {
-        let rule = log(limit, shortest, Count::Allowed).unwrap();
+        let rule = log(limit, shortest, CountPolicy::Allowed).unwrap();
         assert_eq!(1 << rule.step, shortest, "{limit}");
         assert!(rule.end >= 2 * UPTIME, "{limit}");
-        assert!(shortest == 1 || log(limit, shortest - 1, Count::Allowed).is_err(), "{limit}");
+        assert!(shortest == 1 || log(limit, shortest - 1, CountPolicy::Allowed).is_err(), "{limit}");
     }
 }
 
 #[test]
 fn a_log_forgets_nothing_once_its_time_has_ended() {
     for (limit, period) in [(1, 1), (10, 8), (LONGEST_RING, 1 << 23)] {
-        let rule = log(limit, period, Count::Allowed).unwrap();
+        let rule = log(limit, period, CountPolicy::Allowed).unwrap();
         let end = rule.moment(Timestamp::from_nanos(u64::MAX));
         let charged = rule.logged(&Seen { head: 0, now: end.tick }, 1);
         assert!(!rule.expired(charged, end), "{rule:?}");
@@ -115,7 +115,7 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
 
 #[test]
 fn a_log_that_is_rewritten_is_not_let_go_before_its_newest_time_has_left() {
-    let (rule, entries) = (log(10, 1_000, Count::Allowed).unwrap(), [const { AtomicU64::new(0) }; 10]);
+    let (rule, entries) = (log(10, 1_000, CountPolicy::Allowed).unwrap(), [const { AtomicU64::new(0) }; 10]);
     for newest in [7, 1_234] {
         let payload = rule.log(0, Ring::new(&entries), &[newest, 3]);
         assert!(!rule.expired(payload, at(newest + PERIOD - 1)));
@@ -126,7 +126,7 @@ fn a_log_that_is_rewritten_is_not_let_go_before_its_newest_time_has_left() {
 
 #[test]
 fn what_is_taken_ahead_of_a_log_is_refused_without_being_counted() {
-    let (rule, entries) = two(Count::All);
+    let (rule, entries) = two(CountPolicy::All);
     let ring = Ring::new(&entries);
     let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));

@@ -112,7 +112,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///         });
     ///     }
     /// });
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn lease(&self, key: &K) -> Lease<'_, Self> {
         self.prepare(key).lease()
@@ -132,7 +132,7 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// let mut lease = key.lease().permits(4);
     /// assert!(lease.check().is_allowed());
     /// assert_eq!(key.peek().remaining(), 5); // of ten: four are taken, and a request of 1 would take one more
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn lease(&self) -> Lease<'l, Limiter<K, A, C>> {
         Lease::new(self.limiter, *self)
@@ -157,7 +157,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(100))).build()?;
     /// let mut lease = limiter.lease();
     /// assert_eq!((0..1_000).filter(|_| lease.check().is_allowed()).count(), 100);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn lease(&self) -> Lease<'_, Self> {
         Lease::new(self, ())

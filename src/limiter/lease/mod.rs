@@ -60,7 +60,7 @@ const TTL: u64 = 1_000_000;
 /// key that is used now and then is charged as by plain checks, and near the limit nobody hoards.
 ///
 /// In a [queue](crate::LeakyBucket::queue) each request has a departure of its own: there a lease takes none ahead, and
-/// each of its checks is a plain one. Where refused requests count ([`Count::All`](crate::Count::All)), a take that finds
+/// each of its checks is a plain one. Where refused requests count ([`CountPolicy::All`](crate::CountPolicy::All)), a take that finds
 /// no room is not counted, and the request that is refused in the end counts as itself.
 ///
 /// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, one load of a word that only
@@ -84,7 +84,7 @@ const TTL: u64 = 1_000_000;
 ///
 /// drop(lease); // gives two back
 /// assert_eq!(limiter.check("everybody").remaining(), 6);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a lease takes nothing before it is checked"]
 pub struct Lease<'l, L: Lender> {
@@ -204,7 +204,7 @@ impl<'l, L: Lender> Lease<'l, L> {
     /// let now = limiter.now();
     /// assert!((0..100).all(|_| lease.check_at(now).is_allowed()));
     /// assert!(!lease.check_at(now).is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
     pub fn check_at(&mut self, now: Timestamp) -> Leased<'l> {
@@ -230,7 +230,7 @@ impl<'l, L: Lender> Lease<'l, L> {
     /// assert!(lease.check().is_allowed());
     /// assert_eq!(lease.release(), 9);
     /// assert_eq!(limiter.check().remaining(), 98);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn release(&mut self) -> u64 {
         if self.left == 0 { 0 } else { self.give_back(L::time) }

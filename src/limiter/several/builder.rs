@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, AnyRule, Each, Quota, Rule};
 use crate::clock::{Clock, TscClock};
-use crate::error::{Error, within};
-use crate::key::{Identity, Key};
+use crate::error::{BuildError, within};
+use crate::key::{Key, KeyHasher};
 use crate::limiter::several::{Limit, Limits, MOST, MultiDecision, MultiLimiter, OnMultiDecision};
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
@@ -28,7 +28,7 @@ use crate::time::nanos;
 ///     .when_full(WhenFull::Deny)
 ///     .build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 9);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct MultiBuilder<K: ?Sized, C> {
@@ -104,7 +104,7 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     ///     .build()?;
     /// let _ = (limiter.check_n("alice", 8), limiter.check_n("alice", 8));
     /// assert_eq!(refused.load(Relaxed), 1);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn on_decision(mut self, on_decision: impl Fn(&MultiDecision<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(Box::new(on_decision));
@@ -116,12 +116,12 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     /// # Errors
     ///
     /// What `build` would say of the quotas and of `max_keys`.
-    pub fn memory(&self) -> Result<usize, Error> {
+    pub fn memory(&self) -> Result<usize, BuildError> {
         // The clock's origin moves windows, not sizes.
         within("limits", self.quotas.len() as u64, 1_u64, MOST as u64)?;
         let limits: Vec<_> = self.quotas.iter().copied().map(Each).collect();
         let bytes = |rule: &AnyRule| Ok(self.space.size(rule.ring_len())?.bytes());
-        let add = |sum: usize, bytes: Result<usize, Error>| Ok(sum.saturating_add(bytes?));
+        let add = |sum: usize, bytes: Result<usize, BuildError>| Ok(sum.saturating_add(bytes?));
         Each::compile(&limits, 0)?.iter().map(bytes).try_fold(0, add)
     }
 
@@ -129,17 +129,17 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
     ///
     /// # Errors
     ///
-    /// [`Error`] names the setting, its value and what would be accepted. Nothing is reserved then.
-    pub fn build(self) -> Result<MultiLimiter<K, C>, Error> {
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<MultiLimiter<K, C>, BuildError> {
         let identity = self.space.identity();
         self.build_as(identity)
     }
 
     /// Builds the limiter that names its keys by `identity`.
-    pub(super) fn build_as(self, identity: Identity) -> Result<MultiLimiter<K, C>, Error> {
+    pub(super) fn build_as(self, identity: KeyHasher) -> Result<MultiLimiter<K, C>, BuildError> {
         let (needed, budget) = (self.memory()?, self.space.memory_budget);
         if needed > budget {
-            return Err(Error::OverBudget { needed, budget });
+            return Err(BuildError::OverBudget { needed, budget });
         }
         let clock = (self.clock)();
         let unix_at_zero = nanos(clock.unix_at_zero());
@@ -151,7 +151,7 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
             Ok(Limit { number, table: self.space.table(self.space.size(rule.ring_len())?)? })
         };
         let limits: Box<[Limit]> =
-            numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, Error>>()?;
+            numbers.into_iter().zip(&rules).map(limit).collect::<Result<_, BuildError>>()?;
         let is_brief = rules.iter().all(AnyRule::is_brief) && !self.observer.is_somebody();
         let brief = if is_brief { limits.len() } else { 0 };
         Ok(MultiLimiter {

@@ -33,7 +33,7 @@ use crate::time::Timestamp;
 /// assert_eq!(decision.retry_after(), Some(Duration::from_secs(4)));
 /// let waits: Vec<_> = decision.parts().map(|part| part.retry_after()).collect();
 /// assert_eq!(waits, [Some(Duration::from_millis(600)), Some(Duration::from_secs(4))]);
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 /// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::MultiLimiter::refund) once only.
 #[must_use = "a decision that nobody looks at limits nothing"]
@@ -176,8 +176,8 @@ impl<'l> MultiDecision<'l> {
     /// builder, from 0; the first of those whose wait would never end. `None` when the request is admitted.
     #[must_use]
     pub fn refused_by(&self) -> Option<usize> {
-        let wait = |part: &Part<'_>| std::cmp::Reverse(part.retry_after());
-        self.parts().filter(Part::refuses).min_by_key(wait).map(|part| part.number())
+        let wait = |part: &LimitDecision<'_>| std::cmp::Reverse(part.retry_after());
+        self.parts().filter(LimitDecision::refuses).min_by_key(wait).map(|part| part.number())
     }
 
     /// How long until this request would be admitted, if nobody else comes: the longest wait of the limits that refuse
@@ -218,10 +218,10 @@ impl<'l> MultiDecision<'l> {
     }
 
     /// What each limit says, in the order in which they were given to the builder.
-    pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> {
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = LimitDecision<'_>> {
         let index = |number| self.limits.iter().position(|limit| limit.number == number);
         (0..self.limits.len())
-            .map(move |number| Part { decision: self, index: index(number).unwrap_or(number) })
+            .map(move |number| LimitDecision { decision: self, index: index(number).unwrap_or(number) })
     }
 }
 
@@ -233,12 +233,12 @@ impl From<&MultiDecision<'_>> for Outcome {
 
 /// What one of several limits says of a request: see [`MultiDecision::parts`].
 #[derive(Clone, Copy)]
-pub struct Part<'d> {
+pub struct LimitDecision<'d> {
     decision: &'d MultiDecision<'d>,
     index: usize,
 }
 
-impl Part<'_> {
+impl LimitDecision<'_> {
     fn payload(&self) -> u64 {
         self.decision.payloads[self.index]
     }
@@ -308,9 +308,9 @@ impl fmt::Debug for MultiDecision<'_> {
     }
 }
 
-impl fmt::Debug for Part<'_> {
+impl fmt::Debug for LimitDecision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Part")
+        f.debug_struct("LimitDecision")
             .field("number", &self.number())
             .field("refuses", &self.refuses())
             .field("limit", &self.limit())

@@ -4,7 +4,7 @@
 //! reads the clock once, names the key once and goes through the tables twice:
 //!
 //! ```text
-//!   look at every limit ---- some refuse ----> refused: nothing was written (but what `Count::All` counts)
+//!   look at every limit ---- some refuse ----> refused: nothing was written (but what `CountPolicy::All` counts)
 //!        |
 //!        | all admit
 //!        v
@@ -38,7 +38,7 @@ use std::ops::Deref;
 
 use crate::algorithm::{AnyRule, Each, Quota, Rule, for_rule};
 use crate::clock::{Clock, TscClock};
-use crate::key::{Identity, Key};
+use crate::key::{Key, KeyHasher};
 use crate::limiter::versions::Versions;
 use crate::limiter::{Compiled, kept};
 use crate::observe::Observer;
@@ -49,7 +49,7 @@ use crate::table::{Glance, Look, Stats, Table};
 use crate::time::Timestamp;
 
 pub use builder::MultiBuilder;
-pub use decision::{MultiDecision, Part};
+pub use decision::{LimitDecision, MultiDecision};
 
 /// The most limits on one key.
 pub(crate) const MOST: usize = 8;
@@ -58,7 +58,7 @@ pub(crate) const MOST: usize = 8;
 /// one is charged to none.
 ///
 /// **Guarantee.** No limit ever admits more than it would alone, from any number of threads. A refusal takes nothing
-/// from the limits that would have admitted the request; a limit that refuses it and [counts](crate::Count::All)
+/// from the limits that would have admitted the request; a limit that refuses it and [counts](crate::CountPolicy::All)
 /// refused requests counts it, as it does alone. When nobody interferes every answer is exact.
 ///
 /// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and that one then
@@ -94,14 +94,14 @@ pub(crate) const MOST: usize = 8;
 ///
 /// let decision = limiter.check_n("alice", 6);
 /// assert_eq!(decision.refused_by(), Some(1)); // the longest wait: 5 are left of 15 a minute
-/// # Ok::<(), tollgate::Error>(())
+/// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     /// As they are charged: not as they were given.
     limits: Limits,
     /// Their quotas, in the same order.
     versions: Versions<Each>,
-    identity: Identity,
+    identity: KeyHasher,
     clock: C,
     observer: Observer<OnMultiDecision>,
     max_keys: usize,
@@ -230,7 +230,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
     /// let decision = limiter.check_n("alice", 3);
     /// assert_eq!(limiter.refund(decision), 3);
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn refund(&self, decision: MultiDecision<'_>) -> u64 {
         if !std::ptr::eq(decision.limits, &raw const self.limits) {
@@ -321,7 +321,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// assert!(limiter.check(&7).is_allowed());
     /// while !limiter.sweep(64) { /* serve */ }
     /// assert!(!limiter.check(&7).is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn sweep(&self, buckets: usize) -> bool {
         let place = self.swept.load(TallyOrdering::Relaxed) as usize;

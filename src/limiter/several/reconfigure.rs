@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Each, Inherit, Quota};
 use crate::clock::Clock;
-use crate::error::{Error, within};
+use crate::error::{BuildError, within};
 use crate::key::Key;
 use crate::limiter::MultiLimiter;
 
@@ -25,8 +25,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ///
     /// # Errors
     ///
-    /// What [`build`](crate::MultiBuilder::build) would say of a quota; [`Error::CannotInherit`], of `"limits"` when their
-    /// number is another; [`Error::ChangedTooOften`]. All of the old quotas stay in force then.
+    /// What [`build`](crate::MultiBuilder::build) would say of a quota; [`BuildError::CannotInherit`], of `"limits"` when their
+    /// number is another; [`BuildError::ChangedTooOften`]. All of the old quotas stay in force then.
     ///
     /// # Examples
     ///
@@ -40,16 +40,16 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// limiter.reconfigure(of(20, 500), Inherit::Additive)?;
     /// let left: Vec<u64> = limiter.peek_n_at("alice", 0, limiter.now()).parts().map(|part| part.remaining()).collect();
     /// assert_eq!(left, [12, 492]); // still owes the 8 to both
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn reconfigure(
         &self,
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BuildError> {
         let quotas: Vec<Quota> = quotas.into_iter().map(Into::into).collect();
         if quotas.len() != self.limits.len() {
-            return Err(Error::CannotInherit { field: "limits" });
+            return Err(BuildError::CannotInherit { field: "limits" });
         }
         self.change(|number, _| (quotas[number], inherit))
     }
@@ -59,7 +59,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ///
     /// # Errors
     ///
-    /// As there, and [`Error::OutOfRange`] when there is no such limit.
+    /// As there, and [`BuildError::OutOfRange`] when there is no such limit.
     ///
     /// # Examples
     ///
@@ -73,21 +73,21 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ///
     /// limiter.reconfigure_limit(1, FixedWindow::new(Rate::per_day(6)), Inherit::Additive)?;
     /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::Error>(())
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn reconfigure_limit(
         &self,
         number: usize,
         quota: impl Into<Quota>,
         inherit: Inherit,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BuildError> {
         within("number", number as u64, 0_u64, self.limits.len() as u64 - 1)?;
         let quota = quota.into();
         self.change(|other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) })
     }
 
     /// Puts in force what `renew` makes of each limit's number and quota.
-    fn change(&self, renew: impl Fn(usize, Quota) -> (Quota, Inherit)) -> Result<(), Error> {
+    fn change(&self, renew: impl Fn(usize, Quota) -> (Quota, Inherit)) -> Result<(), BuildError> {
         let renewed = |olds: &[Each]| {
             let each = self.limits.iter().zip(olds).map(|(limit, old)| renew(limit.number, old.0));
             Ok(each.map(|(quota, inherit)| (Each(quota), inherit)).unzip())

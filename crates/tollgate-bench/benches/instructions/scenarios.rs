@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, FixedWindow, Identity, Key, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota,
+    Algorithm, Decision, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota,
     Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
@@ -58,7 +58,7 @@ fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A
 struct Named(u64);
 
 impl Key for Named {
-    fn name(&self, _: &Identity) -> u64 {
+    fn name(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

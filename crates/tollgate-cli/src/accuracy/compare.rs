@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use tollgate::{Error, GlobalLimiter, ManualClock, Quota, Rate, SlidingWindow};
+use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota, Rate, SlidingWindow};
 
 use crate::timelines::{Ask, Timelines};
 
@@ -69,7 +69,7 @@ impl AddAssign for Mean {
 /// # Errors
 ///
 /// When the engine does not accept the limit or the period.
-pub(super) fn compare(timelines: &Timelines, limit: u64, period: Duration) -> Result<Finding, Error> {
+pub(super) fn compare(timelines: &Timelines, limit: u64, period: Duration) -> Result<Finding, BuildError> {
     let mut all = Finding::default();
     for asks in timelines.each() {
         let one = compare_key(timelines.zero, limit, period, asks)?;
@@ -85,7 +85,7 @@ pub(super) fn compare(timelines: &Timelines, limit: u64, period: Duration) -> Re
     Ok(all)
 }
 
-fn compare_key(zero: u64, limit: u64, period: Duration, asks: &[Ask]) -> Result<Finding, Error> {
+fn compare_key(zero: u64, limit: u64, period: Duration, asks: &[Ask]) -> Result<Finding, BuildError> {
     let estimator = GlobalLimiter::builder(Quota::from(SlidingWindow::new(Rate::new(limit, period))))
         .clock(ManualClock::starting_at(Duration::from_nanos(zero)))
         .build()?;

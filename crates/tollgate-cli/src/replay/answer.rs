@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, MultiDecision, Part};
+use tollgate::{Decision, LimitDecision, MultiDecision};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,7 +47,7 @@ impl From<&Decision<'_>> for Answer {
 
 impl From<&MultiDecision<'_>> for Answer {
     fn from(decision: &MultiDecision<'_>) -> Self {
-        let tightest = decision.parts().min_by_key(Part::remaining);
+        let tightest = decision.parts().min_by_key(LimitDecision::remaining);
         Self {
             allowed: decision.is_allowed(),
             limit: tightest.map_or(0, |part| part.limit()),
@@ -56,7 +56,7 @@ impl From<&MultiDecision<'_>> for Answer {
             reset_after_ns: nanos(decision.reset_after()),
             delay_ns: nanos(decision.delay()),
             never: decision.is_never(),
-            refused_by: decision.parts().filter(Part::refuses).map(|part| part.number()).collect(),
+            refused_by: decision.parts().filter(LimitDecision::refuses).map(|part| part.number()).collect(),
         }
     }
 }

@@ -149,7 +149,7 @@ impl<'g> Course<'g> {
                 "`reserve` is for one --limit, not for {limits} together. Replay one of them at a time, or \
                  use `check` in the trace"
             ),
-            NoPlace::Part => format!(
+            NoPlace::LimitDecision => format!(
                 "`refund` of a part is for one --limit, not for {limits} together. Replay one of them at a \
                  time, or leave out the refund's cost to give back all"
             ),

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Error, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota, Reservation,
-    ReserveError, Timestamp, TscClock,
+    BuildError, Decision, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota,
+    Reservation, ReserveError, Timestamp, TscClock,
 };
 
 use super::answer::{Answer, nanos};
@@ -44,7 +44,7 @@ pub(crate) enum NoPlace {
     /// A reservation, of several limits.
     Several,
     /// A refund of a part, of several limits.
-    Part,
+    LimitDecision,
 }
 
 /// The answer to one request.
@@ -78,7 +78,7 @@ impl Gate {
     ///
     /// When there is not enough memory; when `saved` is not to be restored under these limits.
     pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
-        let unbuilt = |error: Error| Failure::Usage(error.to_string());
+        let unbuilt = |error: BuildError| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
         let force = match limits {
             [only] => {
@@ -172,7 +172,9 @@ impl Gate {
         let now = self.time(t_ns);
         match (&self.force, verdict) {
             (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.refund_n_at(decision, units, now)),
-            (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => Err(NoPlace::Part),
+            (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => {
+                Err(NoPlace::LimitDecision)
+            }
             (Force::Several(limiter), Verdict::Several(decision)) => {
                 self.clock.set(now);
                 Ok(limiter.refund(decision))

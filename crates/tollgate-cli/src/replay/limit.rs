@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{Builder, Error, Limiter, Quota, TscClock};
+use tollgate::{BuildError, Builder, Limiter, Quota, TscClock};
 
 use crate::spec::Spec;
 
@@ -27,7 +27,7 @@ impl Limit {
     /// # Errors
     ///
     /// The engine's own: names the setting, its value and what would be accepted.
-    pub(crate) fn new(spec: Spec, max_keys: Option<usize>, of: usize) -> Result<Self, Error> {
+    pub(crate) fn new(spec: Spec, max_keys: Option<usize>, of: usize) -> Result<Self, BuildError> {
         let limit = |max_keys: usize| Self { spec, max_keys, is_cramped: max_keys < GENEROUS };
         if let Some(asked) = max_keys {
             let asked = Self { is_cramped: false, ..limit(asked) };

@@ -116,9 +116,9 @@ impl Outcome {
                 json!({
                     "limit": overflow.limit,
                     "max_keys": overflow.max_keys,
-                    "handed_over": overflow.handed_over,
+                    "evicted_with_debt": overflow.evicted_with_debt,
                     "shared": overflow.shared,
-                    "turned_away": overflow.turned_away,
+                    "refused_full": overflow.refused_full,
                 })
             };
             object["full_table"] = self.overflows.iter().map(overflow).collect();
@@ -138,9 +138,9 @@ impl Outcome {
                      shared an allowance, {} were refused for want of room). Raise --max-keys.",
                     overflow.limit,
                     overflow.max_keys,
-                    overflow.handed_over,
+                    overflow.evicted_with_debt,
                     overflow.shared,
-                    overflow.turned_away
+                    overflow.refused_full
                 )
             })
             .collect();

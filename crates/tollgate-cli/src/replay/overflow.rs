@@ -10,18 +10,18 @@ pub(crate) struct Overflow {
     pub(crate) limit: String,
     pub(crate) max_keys: usize,
     /// Keys that took over another's slot together with its debt.
-    pub(crate) handed_over: u64,
+    pub(crate) evicted_with_debt: u64,
     /// Requests that shared an allowance.
     pub(crate) shared: u64,
     /// Requests that were refused.
-    pub(crate) turned_away: u64,
+    pub(crate) refused_full: u64,
 }
 
 impl Overflow {
     /// `None` when there was room for all.
     pub(super) fn of(limit: &Limit, max_keys: usize, stats: Stats) -> Option<Self> {
-        let Stats { handed_over, shared, turned_away, .. } = stats;
-        let happened = handed_over + shared + turned_away > 0;
-        happened.then(|| Self { limit: limit.to_string(), max_keys, handed_over, shared, turned_away })
+        let Stats { evicted_with_debt, shared, refused_full, .. } = stats;
+        let happened = evicted_with_debt + shared + refused_full > 0;
+        happened.then(|| Self { limit: limit.to_string(), max_keys, evicted_with_debt, shared, refused_full })
     }
 }

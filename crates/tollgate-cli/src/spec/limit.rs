@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{Count, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
 /// An algorithm with its settings, as `--limit` has them: what a [`Quota`] is made from.
 ///
@@ -43,7 +43,7 @@ pub enum Spec {
         /// Requests a window.
         rate: Rate,
         /// Which requests count.
-        count: Count,
+        count: CountPolicy,
     },
     /// `sliding-window`.
     SlidingWindow {
@@ -52,14 +52,14 @@ pub enum Spec {
         /// Into how many the window is divided; without it the estimate of two windows is used.
         subwindows: Option<u32>,
         /// Which requests count.
-        count: Count,
+        count: CountPolicy,
     },
     /// `sliding-log`.
     SlidingLog {
         /// Requests a window.
         rate: Rate,
         /// Which requests count.
-        count: Count,
+        count: CountPolicy,
     },
 }
 

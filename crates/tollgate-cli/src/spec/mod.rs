@@ -17,7 +17,7 @@ mod refusal;
 
 use std::str::FromStr;
 
-use tollgate::{Count, Rate};
+use tollgate::{CountPolicy, Rate};
 
 pub use error::BadSpec;
 pub use limit::Spec;
@@ -82,8 +82,8 @@ fn with(algorithm: &str, rate: Rate, options: &Options<'_>) -> Result<Spec, Stri
     })
 }
 
-fn count(options: &Options<'_>) -> Result<Count, String> {
-    let choice = options.choice("count", [("allowed", Count::Allowed), ("all", Count::All)])?;
+fn count(options: &Options<'_>) -> Result<CountPolicy, String> {
+    let choice = options.choice("count", [("allowed", CountPolicy::Allowed), ("all", CountPolicy::All)])?;
     Ok(choice.unwrap_or_default())
 }
 
@@ -112,7 +112,7 @@ mod tests {
             ("token-bucket:1_000/h,initial=0", TokenBucket::new(Rate::per_hour(1000)).initial(0).into()),
             ("leaky-bucket:5/10s", LeakyBucket::meter(rate).into()),
             ("leaky-bucket:5/10s,mode=queue,capacity=3", LeakyBucket::queue(rate).capacity(3).into()),
-            ("fixed-window:5/10s,count=all", FixedWindow::new(rate).count(Count::All).into()),
+            ("fixed-window:5/10s,count=all", FixedWindow::new(rate).count(CountPolicy::All).into()),
             ("sliding-window:5/10s,count=allowed", SlidingWindow::new(rate).into()),
             ("sliding-window:5/10s,subwindows=6", SlidingWindow::new(rate).subwindows(6).into()),
             ("sliding-log:3/250ms", SlidingLog::new(Rate::new(3, Duration::from_millis(250))).into()),

@@ -1,15 +1,15 @@
 //! What the engine does not accept, in the words of the command line, and what to give instead.
 
-use tollgate::{Error, Limiter, Quota};
+use tollgate::{BuildError, Limiter, Quota};
 
 use super::Spec;
 
 /// Says which limit is refused, why, and where there is one, the way out.
-pub(crate) fn refusal(spec: Spec, error: &Error) -> String {
+pub(crate) fn refusal(spec: Spec, error: &BuildError) -> String {
     let advice = match (spec, error) {
         (
             Spec::SlidingWindow { subwindows: Some(given), .. },
-            Error::OutOfRange { field: "rate.count", value: 1.., .. },
+            BuildError::OutOfRange { field: "rate.count", value: 1.., .. },
         ) => roomier(spec, given),
         _ => String::new(),
     };
@@ -17,9 +17,9 @@ pub(crate) fn refusal(spec: Spec, error: &Error) -> String {
 }
 
 /// The same of a limit that the command made up, with the names that its user knows.
-pub(crate) fn problem(error: &Error) -> String {
+pub(crate) fn problem(error: &BuildError) -> String {
     match *error {
-        Error::OutOfRange { field, value, min, max } => {
+        BuildError::OutOfRange { field, value, min, max } => {
             let (name, unit) = match field {
                 "rate.count" => ("the count", ""),
                 "rate.period" => ("the period", " ns"),
@@ -58,7 +58,7 @@ fn is_accepted(spec: Spec) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::Count;
+    use tollgate::CountPolicy;
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
         assert!(advice.contains("with 12 sub-windows"), "{advice}");
         let offered = offered(&advice);
         assert_eq!(offered.len(), 2, "{advice}");
-        let counts_all = |spec| matches!(spec, Spec::SlidingWindow { count: Count::All, .. });
+        let counts_all = |spec| matches!(spec, Spec::SlidingWindow { count: CountPolicy::All, .. });
         assert!(offered.into_iter().all(|spec| counts_all(spec) && is_accepted(spec)), "{advice}");
     }
 

@@ -312,9 +312,9 @@ impl Outcome<'_> {
             "bound": self.verdict.bound as u64,
             "most_admitted": {"key": self.verdict.most.0, "admitted": self.verdict.most.1},
             "keys_beyond": self.verdict.keys_beyond,
-            "handed_over": stats.handed_over,
+            "evicted_with_debt": stats.evicted_with_debt,
             "shared": stats.shared,
-            "turned_away": stats.turned_away,
+            "refused_full": stats.refused_full,
             "retried": stats.retried,
         })
     }
@@ -376,9 +376,9 @@ impl fmt::Display for Outcome<'_> {
             "admitted more often than the limit allows".to_owned(),
         );
         let stats = hammered.stats;
-        if stats.handed_over + stats.shared + stats.turned_away > 0 {
-            let note = format!("{} shared, {} turned away", stats.shared, stats.turned_away);
-            fact("slots handed over", grouped(stats.handed_over), note);
+        if stats.evicted_with_debt + stats.shared + stats.refused_full > 0 {
+            let note = format!("{} shared, {} turned away", stats.shared, stats.refused_full);
+            fact("slots handed over", grouped(stats.evicted_with_debt), note);
         }
         fact("retried", grouped(stats.retried), "charges, because another thread was faster".to_owned());
         fact("clock", format!("{:+.1} ppm", self.drift()), "the limiter's against the system's".to_owned());

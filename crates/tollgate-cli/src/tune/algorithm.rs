@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Count, Error, GlobalLimiter, ManualClock, Quota, Rate};
+use tollgate::{BuildError, CountPolicy, GlobalLimiter, ManualClock, Quota, Rate};
 
 use crate::spec::Spec;
 use crate::timelines::Ask;
@@ -33,7 +33,7 @@ impl Algorithm {
 
     /// The algorithm at a limit, which is also its burst or its capacity.
     pub(super) fn at(self, limit: u64, period: Duration) -> Spec {
-        let (rate, count) = (Rate::new(limit, period), Count::Allowed);
+        let (rate, count) = (Rate::new(limit, period), CountPolicy::Allowed);
         match self {
             Self::TokenBucket => Spec::TokenBucket { rate, burst: limit, initial: limit },
             Self::LeakyBucket => Spec::LeakyBucket { rate, capacity: limit, queue: false },
@@ -59,7 +59,7 @@ impl Trial {
     /// # Errors
     ///
     /// When the engine does not accept the limit.
-    pub(super) fn refused(self, limit: u64, asks: &[Ask]) -> Result<u64, Error> {
+    pub(super) fn refused(self, limit: u64, asks: &[Ask]) -> Result<u64, BuildError> {
         let limiter = self.limiter(limit)?;
         Ok(asks.iter().map(|ask| u64::from(!limiter.check_n_at(ask.cost, ask.at).is_allowed())).sum())
     }
@@ -71,12 +71,12 @@ impl Trial {
     }
 
     /// The largest limit that the engine accepts; an error when there is none.
-    pub(super) fn largest(self) -> Result<u64, Error> {
+    pub(super) fn largest(self) -> Result<u64, BuildError> {
         let mut limit = u64::MAX;
         loop {
             match self.limiter(limit) {
                 Ok(_) => return Ok(limit),
-                Err(Error::OutOfRange { field: "rate.count" | "burst" | "capacity", max, .. })
+                Err(BuildError::OutOfRange { field: "rate.count" | "burst" | "capacity", max, .. })
                     if max > 0 && limit > 1 =>
                 {
                     limit = u64::try_from(max).unwrap_or(u64::MAX).min(limit - 1);
@@ -86,7 +86,7 @@ impl Trial {
         }
     }
 
-    fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, ManualClock>, Error> {
+    fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
         let clock = ManualClock::starting_at(Duration::from_nanos(self.zero));
         GlobalLimiter::builder(self.algorithm.at(limit, self.period).quota())
             .memory_budget(usize::MAX)

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use tollgate::Error;
+use tollgate::BuildError;
 
 use super::algorithm::{Algorithm, Trial};
 use super::search::smallest_untouched;
@@ -50,7 +50,7 @@ pub(super) fn draw(
     period: Duration,
     keep: usize,
     bar: &ProgressBar,
-) -> Result<Curves, Error> {
+) -> Result<Curves, BuildError> {
     let trials = Algorithm::ALL.map(|algorithm| Trial { algorithm, period, zero: timelines.zero });
     for trial in trials {
         trial.largest()?;
@@ -89,7 +89,7 @@ struct Needs {
     in_order: Vec<u64>,
 }
 
-fn needs(trial: Trial, timelines: &Timelines, bar: &ProgressBar) -> Result<Needs, Error> {
+fn needs(trial: Trial, timelines: &Timelines, bar: &ProgressBar) -> Result<Needs, BuildError> {
     let largest = trial.largest()?;
     let need = |asks| {
         bar.inc(1);

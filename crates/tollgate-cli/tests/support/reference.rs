@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{Count, GlobalLimiter, ManualClock, Rate, Resolution};
+use tollgate::{CountPolicy, GlobalLimiter, ManualClock, Rate, Resolution};
 use tollgate_cli::Spec;
 use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
 
@@ -84,8 +84,8 @@ pub(crate) fn line(number: u64, key: &str, t_ns: u64, answer: Answer) -> Value {
 fn algorithm(spec: Spec, zero: u64, resolution: Resolution) -> Algorithm {
     let Resolution { grains, ceiling, granule, .. } = resolution;
     let counted = |count| match count {
-        Count::Allowed => tollgate_model::Count::Allowed,
-        Count::All => tollgate_model::Count::All,
+        CountPolicy::Allowed => tollgate_model::CountPolicy::Allowed,
+        CountPolicy::All => tollgate_model::CountPolicy::All,
     };
     let period = |rate: Rate| u64::try_from(rate.period().as_nanos()).expect("periods are below 584 years");
     match spec {

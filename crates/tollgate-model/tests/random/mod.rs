@@ -1,6 +1,6 @@
 //! Pseudo-random numbers and limits, the same in every run.
 
-use tollgate_model::{Algorithm, Count};
+use tollgate_model::{Algorithm, CountPolicy};
 
 /// xorshift64*: three shifts and a multiplication.
 pub(crate) struct Random(u64);
@@ -37,8 +37,8 @@ impl Random {
         1 + self.below(end)
     }
 
-    fn count(&mut self) -> Count {
-        if self.one_in(2) { Count::All } else { Count::Allowed }
+    fn count(&mut self) -> CountPolicy {
+        if self.one_in(2) { CountPolicy::All } else { CountPolicy::Allowed }
     }
 
     /// No grains half of the time, else few or many.

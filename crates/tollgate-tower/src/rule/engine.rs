@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    Decision, Error, Inherit, Limiter, MultiDecision, MultiLimiter, Outcome, Quota, Timestamp, WhenFull,
+    BuildError, Decision, Inherit, Limiter, MultiDecision, MultiLimiter, Outcome, Quota, Timestamp, WhenFull,
 };
 
 use super::SharedClock;
@@ -51,7 +51,7 @@ impl Engine {
         max_keys: Option<usize>,
         when_full: WhenFull,
         clock: SharedClock,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BuildError> {
         macro_rules! build {
             ($builder:expr) => {{
                 let builder = $builder.when_full(when_full).clock(clock);
@@ -95,10 +95,10 @@ impl Engine {
     }
 
     /// Puts other quotas in force, as many as there are.
-    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), Error> {
+    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
         match (self, quotas) {
             (Self::One(limiter), [quota]) => limiter.reconfigure(*quota, inherit),
-            (Self::One(_), _) => Err(Error::CannotInherit { field: "limits" }),
+            (Self::One(_), _) => Err(BuildError::CannotInherit { field: "limits" }),
             (Self::Several(limiter), quotas) => limiter.reconfigure(quotas.iter().copied(), inherit),
         }
     }

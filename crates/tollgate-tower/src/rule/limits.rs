@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::{Error, Inherit, Quota};
+use tollgate::{BuildError, Inherit, Quota};
 
 use super::Asked;
 use super::announced::Announced;
@@ -43,10 +43,10 @@ impl Limits {
     }
 
     /// Puts other quotas in force and announces them.
-    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), Error> {
+    pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
         self.vacant.change(|| {
             if quotas.len() == self.names.len() && queues(quotas) != self.queues {
-                return Err(Error::CannotInherit { field: "mode" });
+                return Err(BuildError::CannotInherit { field: "mode" });
             }
             self.engine.reconfigure(quotas, inherit)?;
             self.announced.change(policies(&self.names, quotas));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Error, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
+use tollgate::{BuildError, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
 use tollgate_tower::{Backend, ChangeError, OnError, RateLimitLayer, Reply, Rule};
 
 use crate::support::{by_header, header, of, one, request, send, status, statuses};
@@ -110,18 +110,20 @@ fn what_cannot_change_is_said_by_name_and_stays() {
     let change = |rule: &str, quota: Quota| layer.reconfigure(rule, [quota], Inherit::AsIs).unwrap_err();
     let rule = |name: &str| name.to_owned();
     assert_eq!(change("none", bucket(1).into()), ChangeError::NoRule { rule: rule("none") });
-    let limits =
-        |name: &str| ChangeError::Limit { rule: rule(name), error: Error::CannotInherit { field: "limits" } };
+    let limits = |name: &str| ChangeError::Limit {
+        rule: rule(name),
+        error: BuildError::CannotInherit { field: "limits" },
+    };
     assert_eq!(change("several", bucket(1).into()), limits("several"));
     assert_eq!(layer.reconfigure("one", [bucket(1); 2], Inherit::AsIs), Err(limits("one")));
     let swapped = layer.reconfigure("several", [several[1], several[0]], Inherit::AsIs);
-    let error = Error::CannotInherit { field: "algorithm" };
+    let error = BuildError::CannotInherit { field: "algorithm" };
     assert_eq!(swapped, Err(ChangeError::Limit { rule: rule("several"), error }));
     assert_eq!(change("there", bucket(1).into()), ChangeError::Remote { rule: rule("there") });
     assert!(matches!(change("one", bucket(0).into()), ChangeError::Limit { .. }));
     assert!(matches!(change("one", FixedWindow::new(Rate::per_hour(1)).into()), ChangeError::Limit { .. }));
     let queue = LeakyBucket::queue(Rate::per_second(1)).into();
-    let error = Error::CannotInherit { field: "mode" };
+    let error = BuildError::CannotInherit { field: "mode" };
     assert_eq!(change("meter", queue), ChangeError::Limit { rule: rule("meter"), error });
     let tier = layer.reconfigure_tier("one", 1, of(1), Inherit::AsIs);
     assert_eq!(tier, Err(ChangeError::NoTier { rule: rule("one"), tier: 1 }));
