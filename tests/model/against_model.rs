@@ -12,7 +12,7 @@
 //!   3. t=+0ns refund alice line 1
 //! ```
 //!
-//! `PROPTEST_CASES=20000 cargo test --release --test against_model` looks longer.
+//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` looks longer.
 
 mod answers;
 mod contest;

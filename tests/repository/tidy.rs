@@ -156,9 +156,10 @@ fn imports_only_downwards(file: &File) -> Vec<Offence> {
     }
     let module = file.module();
     let Some(own) = rung(&module) else {
-        return vec![
-            file.offence(1, format!("`{module}` is on no rung: add it to the ladder in tests/tidy.rs")),
-        ];
+        return vec![file.offence(
+            1,
+            format!("`{module}` is on no rung: add it to the ladder in tests/repository/tidy.rs"),
+        )];
     };
     let upward = |(number, line)| {
         crate_paths(line)

@@ -1,4 +1,4 @@
-//! The counters of rare events, each by what it counts. Those of full buckets are in `tests/pitfalls` and `tests/several.rs`.
+//! The counters of rare events, each by what it counts. Those of full buckets are in `tests/behaviour/pitfalls` and `tests/behaviour/several.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;

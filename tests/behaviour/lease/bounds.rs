@@ -79,7 +79,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
     }
 }
 
-/// A splitmix64, as in `tests/stress/crew.rs`.
+/// A splitmix64, as in `tests/threads/stress/crew.rs`.
 struct Random(u64);
 
 impl Random {
