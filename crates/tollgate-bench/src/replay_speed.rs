@@ -1,4 +1,4 @@
-//! `cargo xtask replay-speed FILE`: how fast is a log replayed, beside a tool that only counts it, and one that only reads it?
+//! `tollgate-bench replay-speed FILE`: how fast is a log replayed, beside a tool that only counts it, and one that only reads it?
 //! The answer is a page of Markdown.
 
 use std::fs;
@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use crate::step::works;
-use crate::told::{built, commit, median, processor, said, threads};
+use crate::build;
+use crate::fault::Fault;
+use crate::machine::{Machine, said};
+use crate::measure::Spread;
 
 /// A limit that has work to do: most clients of most logs meet it now and then.
 const LIMIT: &str = "token-bucket:60/min,burst=20";
@@ -31,42 +33,39 @@ impl Reader {
     }
 
     /// Reads it once.
-    fn read(&mut self) -> Result<(), String> {
+    fn read(&mut self) -> Result<(), Fault> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let begun = Instant::now();
-        let output = command.output().map_err(|error| format!("{}: {error}", self.name))?;
+        let output = command.output().map_err(|error| Fault::Tool(format!("{}: {error}", self.name)))?;
         self.took.push(begun.elapsed().as_secs_f64());
         if output.status.success() {
             return Ok(());
         }
-        Err(format!(
-            "{} ended with {}: {}",
-            self.name,
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        ))
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(Fault::Tool(format!("{} ended with {}: {why}", self.name, output.status)))
     }
 }
 
-pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
+/// Each reads the file so many times.
+pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, Fault> {
     if Path::new(file).extension().is_some_and(|extension| extension == "gz") {
-        return Err(format!("{file}: unpack it first, so that all read the same bytes"));
+        return Err(Fault::unfit(Path::new(file), "unpack it first, so that all read the same bytes"));
     }
-    let bytes = fs::metadata(file).map_err(|error| format!("{file}: {error}"))?.len();
+    let bytes = fs::metadata(file).map_err(|error| Fault::file(Path::new(file), error))?.len();
     let report = std::env::temp_dir().join(format!("replay-speed-{}.html", std::process::id()));
     let counts =
         format!("FILE --no-global-config --no-progress --log-format=COMBINED --output={}", report.display());
     let mut readers = vec![
         Reader::new(
             "tollgate replay",
-            built("--package tollgate-cli")?,
+            build::release("--package tollgate-cli")?,
             &format!("replay FILE --limit {LIMIT} --json"),
             file,
         ),
         Reader::new("wc -l", "wc", "-l FILE", file),
     ];
-    if works("goaccess --version") {
+    if build::works("goaccess", &["--version"]) {
         readers.insert(1, Reader::new("goaccess", "goaccess", &counts, file));
     } else {
         eprintln!("There is no goaccess here (apt install goaccess), so it takes no part.");
@@ -88,19 +87,21 @@ pub(crate) fn run(file: &str, runs: usize) -> Result<ExitCode, String> {
 fn told(readers: &mut [Reader], megabytes: f64, runs: usize) -> ExitCode {
     println!("# Replaying a log, beside goaccess and `wc -l`\n");
     println!(
-        "Written by `cargo xtask replay-speed FILE`, and never by hand. A log of {megabytes:.1} MB in Combined"
+        "Written by `tollgate-bench replay-speed FILE`, and never by hand. A log of {megabytes:.1} MB in Combined"
     );
     println!("format, in memory already; whole commands, medians of {runs} runs in turn.\n");
-    println!("* Machine: {}, {} threads.", processor(), threads());
-    println!("* Commit {}; {}.", commit(), said("goaccess --version"));
+    println!("{}", Machine::now().lines());
+    let goaccess = said("goaccess", &["--version"]).unwrap_or_default();
+    println!("* {}", goaccess.lines().next().unwrap_or_default());
     println!(
         "* `tollgate replay FILE --limit {LIMIT} --json`, `goaccess FILE --log-format=COMBINED` to a page.\n"
     );
     println!("| | seconds | range | MB a second | by tollgate's time |\n|---|---|---|---|---|");
-    let own = median(&mut readers[0].took);
+    let own = Spread::of(readers[0].took.clone()).median;
     let mut is_met = true;
     for reader in readers {
-        let middle = median(&mut reader.took);
+        reader.took.sort_by(f64::total_cmp);
+        let middle = Spread::of(reader.took.clone()).median;
         let (least, most) = (reader.took[0], reader.took[reader.took.len() - 1]);
         let (name, speed, ratio) = (reader.name, megabytes / middle, middle / own);
         println!("| {name} | {middle:.3} | {least:.3} .. {most:.3} | {speed:.0} | {ratio:.1} |");
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_packed_file_is_refused_before_anything_is_built() {
-        assert!(run("access.log.gz", 1).is_err_and(|why| why.contains("unpack")));
-        assert!(run("no such file", 1).is_err_and(|why| why.contains("no such file")));
+        assert!(run("access.log.gz", 1).is_err_and(|why| why.to_string().contains("unpack")));
+        assert!(run("no such file", 1).is_err_and(|why| why.to_string().contains("no such file")));
     }
 }

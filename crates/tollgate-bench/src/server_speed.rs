@@ -1,4 +1,4 @@
-//! `cargo xtask server-speed`: what does a rate limiting layer take of an axum server? The server bare, behind
+//! `tollgate-bench server-speed`: what does a rate limiting layer take of an axum server? The server bare, behind
 //! tollgate-tower and behind tower_governor, loaded by `wrk`. The answer is a page of Markdown.
 //!
 //! The server has one core and the loader another, so that the server is what limits them and nobody moves about. All
@@ -10,8 +10,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use crate::step::works;
-use crate::told::{built, commit, median, processor, said, threads};
+use crate::build;
+use crate::fault::Fault;
+use crate::machine::Machine;
+use crate::measure::Spread;
 
 /// The cores of the servers and of the loader.
 const CORES: [&str; 2] = ["0", "1"];
@@ -89,7 +91,7 @@ impl Server {
     }
 
     fn row(&self, first: &Self) -> String {
-        let middle = |figures: &[f64]| median(&mut figures.to_vec());
+        let middle = |figures: &[f64]| Spread::of(figures.to_vec()).median;
         format!(
             "| {} | {:.0} | {} | {:.0} us | {:.2} us | {} |",
             self.title,
@@ -103,11 +105,11 @@ impl Server {
 }
 
 /// The servers of these names, or all.
-fn chosen(only: &[&str]) -> Result<Vec<(&'static str, &'static str)>, String> {
+fn chosen(only: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> {
     if only.is_empty() {
         return Ok(SERVERS.into());
     }
-    let find = |name: &&str| SERVERS.into_iter().find(|(known, _)| known == name);
+    let find = |name: &String| SERVERS.into_iter().find(|(known, _)| known == name);
     let names = SERVERS.map(|(name, _)| name).join(", ");
     only.iter()
         .map(|name| find(name).ok_or_else(|| format!("there is no server {name:?} among {names}")))
@@ -118,7 +120,8 @@ fn chosen(only: &[&str]) -> Result<Vec<(&'static str, &'static str)>, String> {
 fn above(figures: &[f64], others: &[f64]) -> String {
     let mut more: Vec<_> =
         figures.iter().zip(others).map(|(one, other)| (one / other - 1.0) * 100.0).collect();
-    let middle = median(&mut more);
+    more.sort_by(f64::total_cmp);
+    let middle = Spread::of(more.clone()).median;
     let (least, most) = certain(more.len());
     format!("{middle:+.1} % ({:+.1} .. {:+.1})", more[least], more[most])
 }
@@ -201,43 +204,44 @@ impl Heard {
 }
 
 /// `only`: the names of some servers; the first is the one that the others are compared with.
-pub(crate) fn run(rounds: u32, seconds: u32, only: &[&str]) -> Result<ExitCode, String> {
-    if !works("which wrk taskset") {
-        return Err(
-            "wrk, which loads the servers, or taskset is not here (apt install wrk util-linux).".to_owned()
-        );
+pub(crate) fn run(rounds: u32, seconds: u32, only: &[String]) -> Result<ExitCode, Fault> {
+    if !build::works("which", &["wrk", "taskset"]) {
+        return Err(Fault::Tool(
+            "wrk, which loads the servers, or taskset is not here (apt install wrk util-linux).".to_owned(),
+        ));
     }
-    if threads() < CORES.len() {
-        return Err("The server and the loader need a core each.".to_owned());
+    let machine = Machine::now();
+    if machine.threads < CORES.len() {
+        return Err(Fault::Tool("The server and the loader need a core each.".to_owned()));
     }
-    let chosen = chosen(only)?;
-    let program = built("--package tollgate-bench --example axum_server")?;
-    let program = program.to_str().ok_or("a path that is no text")?;
+    let chosen = chosen(only).map_err(Fault::Tool)?;
+    let program = build::release("--package tollgate-bench --example axum_server")?;
+    let program = program.to_str().ok_or_else(|| Fault::Tool("a path that is no text".to_owned()))?;
     let start = |(name, title)| Server::start(program, name, title);
-    let mut servers = chosen.into_iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let servers: Result<Vec<_>, _> = chosen.into_iter().map(start).collect();
+    let mut servers = servers.map_err(Fault::Tool)?;
     // In turn, each round beginning with another.
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
         if round % ROUNDS_A_PROCESS == 0 {
-            servers.iter_mut().try_for_each(|server| server.restart(program))?;
+            servers.iter_mut().try_for_each(|server| server.restart(program)).map_err(Fault::Tool)?;
         }
         for turn in 0..servers.len() {
             let turn = (round as usize + turn) % servers.len();
-            servers[turn].load(seconds)?;
+            servers[turn].load(seconds).map_err(Fault::Tool)?;
         }
     }
     let first = &servers[0];
     println!("# A rate limiting layer in front of an axum server\n");
     println!(
-        "Written by `cargo xtask server-speed`, and never by hand. Each has one core and is loaded from another by"
+        "Written by `tollgate-bench server-speed`, and never by hand. Each has one core and is loaded from another by"
     );
     println!("`wrk -t1 -c32 -d{seconds}s --latency`, in turn: medians of {rounds} rounds, every");
     println!(
         "{ROUNDS_A_PROCESS} of them in new processes. What comes on top of the first is compared within each round; its median, and in brackets where that stands with a certainty of {} 95 %.\n",
         if rounds < CERTAIN { "less than" } else { "at least" }
     );
-    println!("* Machine: {}, {} threads; load {}.", processor(), threads(), said("cat /proc/loadavg"));
-    println!("* Commit {}.\n", commit());
+    println!("{}", machine.lines());
     println!("| | requests a second | above {0} | p99 | CPU a request | above {0} |", first.title);
     println!("|---|---|---|---|---|---|");
     servers.iter().for_each(|server| println!("{}", server.row(first)));
@@ -288,7 +292,10 @@ Transfer/sec:     14.87MB
 
     #[test]
     fn servers_are_chosen_by_name_and_in_that_order() {
-        let names = |only: &[&str]| Ok(chosen(only)?.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+            Ok(chosen(&only)?.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        };
         assert_eq!(names(&["tollgate", "bare"]), Ok(vec!["tollgate", "bare"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(SERVERS.len()));
         assert!(names(&["bare", "gate"]).is_err_and(|why: String| why.contains("\"gate\" among bare, ")));
