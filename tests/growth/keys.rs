@@ -1,4 +1,4 @@
-//! The keys and limits of the tests of growing and shrinking tables.
+//! The keys and limits of the tests of growing tables.
 
 #[path = "../quotas/mod.rs"]
 mod quotas;
