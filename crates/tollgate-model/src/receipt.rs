@@ -27,6 +27,11 @@ impl Receipt {
         Charge { at: self.at, cost: self.cost, after }
     }
 
+    /// The same receipt, for the last `units` of the request at the most.
+    pub(crate) fn part(self, units: u64) -> Self {
+        Self { cost: self.cost.min(units), ..self }
+    }
+
     /// What the request cost.
     pub fn cost(&self) -> u64 {
         self.cost

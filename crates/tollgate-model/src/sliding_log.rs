@@ -134,8 +134,12 @@ impl Rule for SlidingLog {
     fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, now: u64) -> (Log, u64) {
         let mut log = log.clone();
         let inside = self.inside(&log, now).next().is_some();
-        if log.height != charge.after.height || !inside || log.entries.pop_back().is_none() {
+        if log.height != charge.after.height || !inside {
             return (log, 0);
+        }
+        let Some(newest) = log.entries.pop_back() else { return (log, 0) };
+        if newest.units > charge.cost {
+            log.entries.push_back(Entry { units: newest.units - charge.cost, ..newest });
         }
         log.height -= u128::from(charge.cost);
         (log, charge.cost)
