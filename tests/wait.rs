@@ -382,6 +382,32 @@ fn a_waker_that_panics_leaves_nobody_else_asleep() {
     assert_eq!(panics.0.load(Ordering::Relaxed), 1);
 }
 
+#[test]
+fn a_panic_whose_payload_panics_leaves_the_timer_running() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("and its payload cannot be dropped");
+        }
+    }
+    struct Panics(AtomicUsize);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::panic::panic_any(Payload);
+        }
+    }
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let waker = Waker::from(panics.clone());
+    let mut sleep = pin!(ThreadTimer.sleep(Duration::from_millis(5)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // The first may be woken together with the one that panics; the second needs the thread after that.
+    for _ in 0..2 {
+        assert!(is_done(|| block_on(ThreadTimer.sleep(Duration::from_millis(30)))));
+    }
+    assert_eq!(panics.0.load(Ordering::Relaxed), 1);
+}
+
 /// As the waker of a task does that was given up, whose future sleeps as well.
 #[test]
 fn a_waker_may_own_another_sleeper() {
