@@ -8,8 +8,9 @@ use tollgate::{
     Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, Timestamp, TokenBucket, WhenFull,
 };
 
-#[path = "growth/keys.rs"]
+#[path = "threads/growth/keys.rs"]
 mod keys;
+mod quotas;
 
 use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 

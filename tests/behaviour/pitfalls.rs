@@ -1,0 +1,69 @@
+//! Ten ways in which other limiters went wrong, each as a promise of this one.
+//!
+//! The numbers (V1.1 ...) are those of the vectors in this project's survey of its peers; the doc line of each test
+//! says who fell in. What is elsewhere: V1.3, V2.1, V2.3 and V8.3 are about interleavings and belong to loom; V1.4 and
+//! V8.5 are about volume (`stress.rs`); V6.2 and V10.7 are in `wait.rs`, V9.5 and V10.4 in `refund.rs`, V10.1 and V5.1 of
+//! several limits in `several.rs`, V10.2 and V10.3 in `reserve.rs`, V10.8 in `observe.rs`. V6.3 and V10.6 are about
+//! changing limits, V7.3 about headers and V9.6 about aligned refill, which the engine does not offer.
+
+mod clocks;
+mod degenerate;
+mod eviction;
+mod kept;
+mod remainders;
+mod waits;
+mod windows;
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, GlobalLimiter, ManualClock, Rate, Timestamp, TokenBucket};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The uptime that every limit accepted must stand.
+const UPTIME: u64 = 10 * 31_557_600 * SECOND;
+
+/// `count` in `nanos` nanoseconds.
+fn per(count: u64, nanos: u64) -> Rate {
+    Rate::new(count, Duration::from_nanos(nanos))
+}
+
+/// A token bucket of `count` a second.
+fn bucket(count: u64, burst: u64) -> TokenBucket {
+    TokenBucket::new(Rate::per_second(count)).burst(burst)
+}
+
+/// One limit; every call brings its own time.
+struct One<A: Algorithm>(GlobalLimiter<A, ManualClock>);
+
+impl<A: Algorithm> One<A> {
+    fn new(quota: A) -> Self {
+        Self(GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap())
+    }
+
+    fn check(&self, at: u64) -> bool {
+        self.check_n(at, 1)
+    }
+
+    fn check_n(&self, at: u64, cost: u64) -> bool {
+        self.0.check_n_at(cost, Timestamp::from_nanos(at)).is_allowed()
+    }
+
+    /// The wait told to a request of this cost, looked at only; `None` if it would pass.
+    fn wait(&self, at: u64, cost: u64) -> Option<u64> {
+        let wait = self.0.peek_n_at(cost, Timestamp::from_nanos(at)).retry_after();
+        wait.map(|wait| u64::try_from(wait.as_nanos()).unwrap())
+    }
+
+    fn remaining(&self, at: u64) -> u64 {
+        self.0.peek_n_at(0, Timestamp::from_nanos(at)).remaining()
+    }
+
+    /// How many requests of cost 1 pass at this moment, before one is refused; looks no further than 1000.
+    fn drain(&self, at: u64) -> u64 {
+        (0..1_000).take_while(|_| self.check(at)).count() as u64
+    }
+}
