@@ -118,7 +118,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         if units == 0 {
             return Ok(InFlight { slot: None, units });
         }
-        let name = key.name(&self.identity);
+        let name = key.fingerprint(&self.identity);
         loop {
             let seen = self.limit.read();
             let taken = self.take(&seen.rule(), name, units);
@@ -179,7 +179,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// How many units of the key are in flight. Writes nothing.
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
-        let (name, rule) = (key.name(&self.identity), self.limit.read().rule());
+        let (name, rule) = (key.fingerprint(&self.identity), self.limit.read().rule());
         let ask = Ask { rule: &rule, name: kept(name), cost: 1 };
         // A key for which there is no room has nothing in flight.
         let standing = self.table.view(name).standing(ask, rule.moment(Timestamp::ZERO));

@@ -217,7 +217,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [leases](Self::lease) hold, of this key or another, end with it: their owners take new ones. Futures that wait for
     /// their turns ([`ready`](Self::ready)) keep them, and give nothing back any more when they are dropped.
     pub fn reset(&self, key: &K) -> bool {
-        let name = key.name(&self.identity);
+        let name = key.fingerprint(&self.identity);
         let mut by = &self.versions.current().default;
         let reset = |by: &Compiled<A::Rule>| {
             let now = self.clock.now();
@@ -295,7 +295,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         // The rule first: named before a call that may find the tier, a key has the identity's six words loaded ahead
         // of it, into a register each, on every check.
         let compiled = self.rule_of(key);
-        Named { name: key.name(&self.identity), compiled }
+        Named { name: key.fingerprint(&self.identity), compiled }
     }
 
     /// Decides and charges: the way of every check, whoever named the key and when.
@@ -493,6 +493,6 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
     /// The key as a check takes it, under this tier's rule whatever the key's own is.
     #[inline]
     pub(super) fn named(&self, key: &K) -> Named<'l, A::Rule> {
-        Named { name: key.name(&self.limiter.identity), compiled: self.rule }
+        Named { name: key.fingerprint(&self.limiter.identity), compiled: self.rule }
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn identity(header: &Header, trusted_keys: bool) -> Result<KeyHasher,
     let Naming { secret, fingerprint, buckets } = &header.naming;
     same("trusted_keys", secret.trusted, trusted_keys)?;
     let identity = KeyHasher::new(secret.clone());
-    if *fingerprint != identity.fingerprint() {
+    if *fingerprint != identity.sample() {
         // Not the two numbers: they are made of the secret.
         same("the hash of keys", "another build's", "this build's")?;
     }

@@ -95,7 +95,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
 /// How the keys of this table are named.
 pub(super) fn naming(identity: &KeyHasher, table: &Table) -> Naming {
-    let (secret, fingerprint) = (identity.secret().clone(), identity.fingerprint());
+    let (secret, fingerprint) = (identity.secret().clone(), identity.sample());
     Naming { secret, fingerprint, buckets: table.buckets() as u64 }
 }
 

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod in_flight;
+mod keys;
 mod lease;
 mod observe;
 mod pitfalls;

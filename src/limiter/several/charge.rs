@@ -30,7 +30,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// quotas of one version decide: of the one in force, or of one before it if they charged the request.
     #[inline]
     pub(super) fn charge(&self, key: &K, cost: u64, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
-        let name = key.name(&self.identity);
+        let name = key.fingerprint(&self.identity);
         let (version, now) = (self.versions.current(), time());
         // The short way first: where it says nothing, nothing was written.
         let at_home = match self.limits.brief {

@@ -212,7 +212,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// What [`check_n_at`](Self::check_n_at) would answer. Changes nothing and writes nothing.
     pub fn peek_n_at(&self, key: &K, cost: u64, now: Timestamp) -> MultiDecision<'_> {
-        self.look(key.name(&self.identity), cost, now)
+        self.look(key.fingerprint(&self.identity), cost, now)
     }
 
     /// Gives back to every limit what an admitted request took of it: how many units, the least of what the limits got
@@ -243,7 +243,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Forgives the key what it owes to every limit, one after the other: see
     /// [`Limiter::reset`](crate::Limiter::reset). `false` when nothing is known of it.
     pub fn reset(&self, key: &K) -> bool {
-        let name = key.name(&self.identity);
+        let name = key.fingerprint(&self.identity);
         let mut version = self.versions.current();
         loop {
             let now = self.clock.now();

@@ -200,7 +200,7 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -64,7 +64,7 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -122,7 +122,7 @@ fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
 struct Poisoned(u64, AtomicBool);
 
 impl Key for Poisoned {
-    fn name(&self, identity: &KeyHasher) -> u64 {
+    fn fingerprint(&self, identity: &KeyHasher) -> u64 {
         assert!(!self.1.load(Relaxed), "the key is poisoned");
         identity.short(self.0)
     }

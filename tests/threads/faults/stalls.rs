@@ -17,7 +17,7 @@ use super::hooked::{Hooked, at_reading};
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
     }
 }

@@ -96,7 +96,7 @@ pub(crate) struct Play {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

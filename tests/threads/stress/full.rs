@@ -17,7 +17,7 @@ const KEYS: u64 = 90;
 struct Fixed(u64);
 
 impl Key for Fixed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         Random(self.0).below(u64::MAX)
     }
 }

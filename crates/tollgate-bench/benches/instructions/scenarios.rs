@@ -58,7 +58,7 @@ fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A
 struct Named(u64);
 
 impl Key for Named {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -19,7 +19,7 @@ type Write = dyn Fn(&Head<'_>, &mut KeyBuf) + Send + Sync;
 /// A request without a key (no such header, an empty one, no address) is the rule's [`Missing`](crate::Missing) case.
 ///
 /// Keys are what clients send, so the engine names them by a hash with a secret: nobody can look for two that share a
-/// limit. Up to 8 bytes never do, longer ones by chance with probability `n^2 / 2^65` among `n`.
+/// limit. Keys of up to 7 bytes never do, longer ones by chance with probability `n^2 / 2^65` among `n`.
 ///
 /// | key | of |
 /// |---|---|
