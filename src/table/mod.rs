@@ -52,7 +52,7 @@ pub(crate) type Zeroed<T> = Vec<T>;
 pub(crate) fn prefetch<T>(_place: &T) {}
 
 /// The most keys a table can be asked for.
-const MOST_KEYS: usize = 1 << 36;
+const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
 /// How many marks of refunds the keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
