@@ -36,7 +36,7 @@ fn counted(counts: Counts) -> [u64; 3] {
     [counts.allowed, counts.denied, counts.never]
 }
 
-/// V10.8 (a middleware of governor's was called 529,457 times for 400,000 grants: it sat inside the retry loop)
+/// A middleware of governor's was called 529,457 times for 400,000 grants: it sat inside the retry loop.
 #[test]
 fn an_observer_is_called_exactly_once_a_decision() {
     let counters = [(); 3].map(|()| Arc::new(Counters::new()));

@@ -1,10 +1,7 @@
 //! Ten ways in which other limiters went wrong, each as a promise of this one.
 //!
-//! The numbers (V1.1 ...) are those of the vectors in this project's survey of its peers; the doc line of each test
-//! says who fell in. What is elsewhere: V1.3, V2.1, V2.3 and V8.3 are about interleavings and belong to loom; V1.4 and
-//! V8.5 are about volume (`stress.rs`); V6.2 and V10.7 are in `wait.rs`, V9.5 and V10.4 in `refund.rs`, V10.1 and V5.1 of
-//! several limits in `several.rs`, V10.2 and V10.3 in `reserve.rs`, V10.8 in `observe.rs`. V6.3 and V10.6 are about
-//! changing limits, V7.3 about headers and V9.6 about aligned refill, which the engine does not offer.
+//! The comment of a test says which limiter goes wrong there. Pitfalls of interleavings belong to `loom-tests`, those of
+//! volume to `tests/threads/stress`, and those of one verb to the file of that verb.
 
 mod clocks;
 mod degenerate;

@@ -1,6 +1,4 @@
 //! Another quota while the limiter runs: what each key inherits over the change, and that nothing is minted by it.
-//!
-//! V10.6 and V6.3 are vectors of this project's survey of its peers.
 
 mod buckets;
 mod exact;

@@ -110,7 +110,7 @@ fn another_keys_refunds_do_not_give_a_key_more() {
     clock.advance(seconds(1));
 }
 
-/// V9.5: three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
+/// Three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
 #[test]
 fn a_refund_never_reaches_into_a_later_window() {
     let second = Rate::per_second(10);

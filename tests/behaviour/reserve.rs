@@ -25,7 +25,7 @@ fn tick(ticks: u64) -> Timestamp {
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// V10.2, Go's TestCancelMulti.
+/// Go's TestCancelMulti.
 #[test]
 fn what_later_reservations_rest_on_is_not_given_back() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
@@ -78,7 +78,6 @@ fn a_reservation_that_has_departed_cannot_be_cancelled() {
     assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(3));
 }
 
-/// V10.3
 #[test]
 fn beyond_the_longest_wait_nothing_is_charged() {
     let quota = TokenBucket::new(Rate::new(10, Duration::from_nanos(100))).burst(10);

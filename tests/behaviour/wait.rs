@@ -135,7 +135,6 @@ fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
     }
 }
 
-/// V6.2
 #[test]
 fn a_cost_above_the_limit_fails_at_once_and_never_stands_in_line() {
     for quota in lines() {
@@ -172,7 +171,7 @@ impl Timer for Early {
     }
 }
 
-/// V10.7: the last in line is dropped, and the next to come has its place.
+/// The last in line is dropped, and the next to come has its place.
 #[test]
 fn a_dropped_future_returns_its_place() {
     for quota in lines() {
@@ -214,7 +213,7 @@ fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
     }
 }
 
-/// V10.7: eight wait, the first is dropped, the other seven keep their order and their distance.
+/// Eight wait, the first is dropped, the other seven keep their order and their distance.
 #[test]
 fn who_stands_behind_a_dropped_future_keeps_its_departure() {
     for quota in lines() {
@@ -243,7 +242,7 @@ fn who_stands_behind_a_dropped_future_keeps_its_departure() {
     }
 }
 
-/// V10.7, with threads: they stand in line in the order of their charges, and so they leave.
+/// With threads: they stand in line in the order of their charges, and so they leave.
 #[test]
 fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
     const WAITERS: usize = 64;

@@ -41,7 +41,6 @@ const LADDER: &[&[&str]] = &[
         "table::hold",
         "table::refunds",
         "table::saved",
-        "table::sweep",
         "table::memory",
     ],
     &["decision", "timer"],

@@ -1,10 +1,10 @@
-//! P1 to P3: clocks that are late, threads that are many, and bursts after idling.
+//! Clocks that are late, threads that are many, and bursts after idling.
 
 use tollgate::TokenBucket;
 
 use super::{HOUR, MS, One, SECOND, bucket, per};
 
-/// V1.1 (golang/go #56287: 100 of 100)
+/// Seen in golang/go #56287: 100 of 100.
 #[test]
 fn alternating_timestamps_mint_no_tokens() {
     let limit = One::new(bucket(20, 3));
@@ -12,7 +12,7 @@ fn alternating_timestamps_mint_no_tokens() {
     assert_eq!(times.filter(|&at| limit.check(at)).count(), 3);
 }
 
-/// V1.2 (x/time/rate, TestLimiterJumpBackwards)
+/// Seen in x/time/rate, TestLimiterJumpBackwards.
 #[test]
 fn a_jump_back_grants_no_more_than_the_time_reached() {
     let limit = One::new(bucket(10, 3));
@@ -23,7 +23,7 @@ fn a_jump_back_grants_no_more_than_the_time_reached() {
     assert_eq!(by_t1 + granted(&[t2, t2]), 4);
 }
 
-/// V1.5 (quanta #111)
+/// Seen in quanta #111.
 #[test]
 fn two_cores_whose_clocks_differ_share_one_limit_and_hear_honest_waits() {
     let limit = One::new(bucket(20, 3));
@@ -35,7 +35,7 @@ fn two_cores_whose_clocks_differ_share_one_limit_and_hear_honest_waits() {
     assert!(limit.wait(behind, 1).unwrap() <= honest + 1_600 * MS);
 }
 
-/// V2.2 (ratelimit 2.0: spurious refusals)
+/// Seen in ratelimit 2.0: spurious refusals.
 #[test]
 fn twenty_threads_get_exactly_the_ten_tokens_there_are() {
     for _ in 0..20 {
@@ -48,7 +48,7 @@ fn twenty_threads_get_exactly_the_ten_tokens_there_are() {
     }
 }
 
-/// V3.1 (governor #107, #249)
+/// Seen in governor #107, #249.
 #[test]
 fn a_long_pause_gives_one_burst_and_no_extra_cell() {
     let limit = One::new(bucket(5, 5));
@@ -56,7 +56,7 @@ fn a_long_pause_gives_one_burst_and_no_extra_cell() {
     assert_eq!(limit.drain(2 * SECOND), 5);
 }
 
-/// V3.2 (throttlecrab grants 17 and 12)
+/// throttlecrab grants 17 and 12.
 #[test]
 fn a_pause_shorter_than_a_burst_and_its_tolerance_gives_one_burst() {
     for pause in [17_999 * MS, 12 * SECOND] {
@@ -66,7 +66,7 @@ fn a_pause_shorter_than_a_burst_and_its_tolerance_gives_one_burst() {
     }
 }
 
-/// V3.3 (governor, rejects_too_many)
+/// Seen in governor, rejects_too_many.
 #[test]
 fn two_a_second_means_two_then_two_a_second_later() {
     let limit = One::new(bucket(2, 2));
@@ -74,7 +74,7 @@ fn two_a_second_means_two_then_two_a_second_later() {
     assert_eq!(granted, [true, true, false, true, true, false]);
 }
 
-/// V3.4 (governor #16, Bucket4j #128)
+/// Seen in governor #16, Bucket4j #128.
 #[test]
 fn the_first_period_admits_twice_the_burst_unless_the_bucket_starts_empty() {
     let first_period = |quota| {

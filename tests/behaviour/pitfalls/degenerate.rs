@@ -1,4 +1,4 @@
-//! P5 and P6: overflow, parameters that mean nothing, and costs that never fit.
+//! Overflow, parameters that mean nothing, and costs that never fit.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn names(error: &BuildError, name: &str, given: u128) -> bool {
         if field == name && value == given && !(min..=max).contains(&given))
 }
 
-/// V5.1 (Bucket4j #51: negative tokens)
+/// Seen in Bucket4j #51: negative tokens.
 #[test]
 fn half_a_day_of_idling_overflows_nothing() {
     let limit = One::new(bucket(300, 300));
@@ -40,7 +40,7 @@ fn half_a_day_of_idling_overflows_nothing() {
     }
 }
 
-/// V5.2 (governor panics)
+/// governor panics.
 #[test]
 fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
     for burst in [u64::from(u32::MAX), u64::MAX] {
@@ -76,7 +76,7 @@ fn a_period_of_73_years_is_the_longest_and_the_error_names_it() {
     }
 }
 
-/// V5.3 (ratelimit reads a rate of zero as unlimited)
+/// ratelimit reads a rate of zero as unlimited.
 #[test]
 fn a_rate_of_zero_is_refused() {
     let none = Rate::per_second(0);
@@ -88,7 +88,7 @@ fn a_rate_of_zero_is_refused() {
     assert!(names(&refusal(SlidingLog::new(none)), "rate.count", 0));
 }
 
-/// V5.4 (golang/go #71154)
+/// Seen in golang/go #71154.
 #[test]
 fn a_tiny_rate_waits_for_long_but_never_for_nothing() {
     let rate = Rate::new(1, Duration::from_secs(10_000_000_000));
@@ -101,7 +101,7 @@ fn a_tiny_rate_waits_for_long_but_never_for_nothing() {
     }
 }
 
-/// V5.5 (folly: 5000 of 5000)
+/// Seen in folly: 5000 of 5000.
 #[test]
 fn a_clock_that_shows_unix_time_grants_no_more_than_the_burst_at_once() {
     for rate in [1_000_000, 10_000_000] {
@@ -112,7 +112,7 @@ fn a_clock_that_shows_unix_time_grants_no_more_than_the_burst_at_once() {
     }
 }
 
-/// V5.6 (rate-net RN-COR-02)
+/// Seen in rate-net RN-COR-02.
 #[test]
 fn a_count_near_its_end_does_not_wrap() {
     let BuildError::OutOfRange { max, .. } = refusal(FixedWindow::new(per(u64::MAX, SECOND))) else {
@@ -132,7 +132,7 @@ fn a_count_near_its_end_does_not_wrap() {
     }
 }
 
-/// V5.6 (Guava #6475: unlimited in production; rate-net RN-COR-04)
+/// Seen in Guava #6475: unlimited in production; rate-net RN-COR-04.
 #[test]
 fn what_means_nothing_is_refused_by_name() {
     let never = Rate::new(1, Duration::ZERO);
@@ -163,7 +163,7 @@ fn a_million_a_second_fits_every_window() {
     }
 }
 
-/// V5.7 (Guava: tryAcquire(Long.MAX_VALUE))
+/// Seen in Guava: tryAcquire(Long.MAX_VALUE).
 #[test]
 fn at_the_end_of_its_time_a_limit_fails_closed() {
     fails_closed(bucket(10, 5));
@@ -207,7 +207,7 @@ fn a_deep_slow_tier_fits_beside_a_fast_one() {
     assert!(limiter.check_n(&0, 1_000).is_allowed());
 }
 
-/// V6.1 (governor #11, Bucket4j #20, throttlecrab: a hint of one second)
+/// Seen in governor #11, Bucket4j #20, throttlecrab: a hint of one second.
 #[test]
 fn a_cost_above_the_burst_is_never_and_changes_nothing() {
     let limit = One::new(bucket(5, 5));

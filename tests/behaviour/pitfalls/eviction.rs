@@ -1,4 +1,4 @@
-//! P8: a full table forgets no debt.
+//! A full table forgets no debt.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn limiter<A: Algorithm>(
     (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
-/// V8.1 (rate-net RN-005)
+/// Seen in rate-net RN-005.
 #[test]
 fn a_flood_of_other_keys_does_not_buy_a_key_its_freedom() {
     let five_a_minute = TokenBucket::new(Rate::per_minute(5));
@@ -41,7 +41,7 @@ fn a_flood_of_other_keys_does_not_buy_a_key_its_freedom() {
     }
 }
 
-/// V8.2 (Envoy gateway #9973: all)
+/// Seen in Envoy gateway #9973: all.
 #[test]
 fn going_round_more_keys_than_fit_grants_nothing_twice() {
     for when_full in [WhenFull::Share, WhenFull::Deny] {
@@ -67,7 +67,7 @@ fn owing<A: Algorithm>(quota: A, cost: u64, end: u64) -> (usize, usize) {
     (len_at(end - 1), len_at(end))
 }
 
-/// V8.4 (ulule, sei-chain #3507: evicted early)
+/// Seen in ulule, sei-chain #3507: evicted early.
 #[test]
 fn a_key_is_forgotten_when_it_owes_nothing_and_not_a_nanosecond_sooner() {
     assert_eq!(owing(TokenBucket::new(per(1, MINUTE)).burst(5), 3, 3 * MINUTE), (1, 0));
@@ -79,7 +79,6 @@ fn a_key_is_forgotten_when_it_owes_nothing_and_not_a_nanosecond_sooner() {
     assert_eq!(owing(SlidingLog::new(per(5, MINUTE)), 1, MINUTE + HOUR).1, 0);
 }
 
-/// V8.6
 #[test]
 fn what_happens_when_the_table_is_full_is_chosen_and_counted() {
     for when_full in [WhenFull::Share, WhenFull::Deny, WhenFull::Allow] {

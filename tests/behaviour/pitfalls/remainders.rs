@@ -1,4 +1,4 @@
-//! P4: no remainder is lost, no rate is rounded.
+//! No remainder is lost, no rate is rounded.
 //!
 //! Where a vector polls a bucket, the bucket here holds two tokens, so that the time between a token's arrival and the
 //! next poll is not lost to a bucket that is full.
@@ -13,14 +13,14 @@ fn polled(rate: Rate, every: u64, end: u64) -> u64 {
     (0..=end.div_ceil(every)).filter(|poll| limit.check(poll * every)).count() as u64
 }
 
-/// V4.1 (ratelimit 2.0: 5)
+/// Seen in ratelimit 2.0: 5.
 #[test]
 fn one_an_hour_is_ten_in_ten_hours_however_often_one_asks() {
     assert_eq!(polled(per(1, HOUR), 7_190_000, 10 * HOUR), 10);
     assert_eq!(polled(per(1, HOUR), 36_000_000, 10 * HOUR), 10);
 }
 
-/// V4.2 (ratelimit 2.0: 5, and 53 of 60)
+/// Seen in ratelimit 2.0: 5, and 53 of 60.
 #[test]
 fn quick_polls_lose_no_fraction_of_a_token() {
     assert_eq!(polled(per(1, MINUTE), 1_199_900, 10 * MINUTE), 10);
@@ -29,7 +29,7 @@ fn quick_polls_lose_no_fraction_of_a_token() {
     assert_eq!(polled(per(3, SECOND), 15_000, 20 * SECOND), 60);
 }
 
-/// V4.3 (governor: up to 67 % over; Guava, Envoy, firecracker: under)
+/// Seen in governor: up to 67 % over; Guava, Envoy, firecracker: under.
 #[test]
 fn the_long_run_rate_is_the_configured_one() {
     for rate in [3, 7, 80, 300, 600, 700, 999, 2_000, 10_000].map(|millions| millions * 1_000_000) {
@@ -43,7 +43,7 @@ fn the_long_run_rate_is_the_configured_one() {
     }
 }
 
-/// V4.3, at rates that do not divide a nanosecond, over nine years
+/// At rates that do not divide a nanosecond, over nine years.
 #[test]
 fn odd_rates_are_exact_to_a_billionth_over_years() {
     let odd =
@@ -63,7 +63,7 @@ fn odd_rates_are_exact_to_a_billionth_over_years() {
     }
 }
 
-/// V4.4 (Bucket4j)
+/// Seen in Bucket4j.
 #[test]
 fn a_bucket_fills_evenly_within_its_period() {
     let limit = One::new(TokenBucket::new(per(10, 100)).initial(0));
@@ -72,7 +72,7 @@ fn a_bucket_fills_evenly_within_its_period() {
     assert_eq!(limit.drain(100), 1);
 }
 
-/// V4.5, polled each 60 ms rather than each 1 ms
+/// Polled each 60 ms rather than each 1 ms.
 #[test]
 fn one_a_minute_is_1440_a_day_and_the_first() {
     let limit = One::new(TokenBucket::new(per(1, MINUTE)));

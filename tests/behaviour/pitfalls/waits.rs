@@ -1,4 +1,4 @@
-//! P7: the wait is exact and rounds up.
+//! The wait is exact and rounds up.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::{LeakyBucket, SlidingWindow, TokenBucket};
 
 use super::{MS, One, SECOND, bucket, per};
 
-/// V7.1 (ratelimit: five hints before a grant)
+/// Seen in ratelimit: five hints before a grant.
 #[test]
 fn a_third_of_a_second_is_333333334_nanoseconds() {
     let limit = One::new(bucket(3, 3).initial(0));
@@ -16,7 +16,7 @@ fn a_third_of_a_second_is_333333334_nanoseconds() {
     assert!(limit.check(wait));
 }
 
-/// V7.2 (Bucket4j: 666,666,666 leaves no token)
+/// Seen in Bucket4j: 666,666,666 leaves no token.
 #[test]
 fn waits_grow_with_the_cost() {
     let limit = One::new(TokenBucket::new(per(3, 2 * SECOND)).initial(0));
@@ -26,7 +26,7 @@ fn waits_grow_with_the_cost() {
     assert_eq!(limit.wait(200 * MS, 3), Some(2_800 * MS));
 }
 
-/// V7.4 (rate-net: early)
+/// Seen in rate-net: early.
 #[test]
 fn a_sliding_window_says_when_enough_of_the_last_one_has_slid_out() {
     let limit = One::new(SlidingWindow::new(per(10, SECOND)));
@@ -41,7 +41,7 @@ fn a_sliding_window_says_when_enough_of_the_last_one_has_slid_out() {
     assert!(limit.check_n(2 * SECOND, 10));
 }
 
-/// V7.5 (governor #102, #157)
+/// Seen in governor #102, #157.
 #[test]
 fn what_remains_is_what_is_left_after_this_request() {
     let limit = One::new(bucket(4, 4));

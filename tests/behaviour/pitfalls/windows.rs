@@ -1,10 +1,10 @@
-//! P9: boundaries, rotation, late threads; and the worked examples of the window algorithms.
+//! Boundaries, rotation, late threads; and the worked examples of the window algorithms.
 
 use tollgate::{CountPolicy, FixedWindow, SlidingLog, SlidingWindow};
 
 use super::{HOUR, MINUTE, MS, One, SECOND, per};
 
-/// V9.1 (rate-net RN-COR-03)
+/// Seen in rate-net RN-COR-03.
 #[test]
 fn a_late_thread_cannot_roll_the_window_back() {
     let limit = One::new(FixedWindow::new(per(5, SECOND)));
@@ -14,7 +14,6 @@ fn a_late_thread_cannot_roll_the_window_back() {
     assert_eq!(limit.remaining(1_001 * MS), 0);
 }
 
-/// V9.2
 #[test]
 fn around_a_boundary_a_fixed_window_admits_twice_its_limit() {
     let limit = One::new(FixedWindow::new(per(5, SECOND)));
@@ -23,7 +22,6 @@ fn around_a_boundary_a_fixed_window_admits_twice_its_limit() {
     assert_eq!(limit.wait(1_000 * MS, 1), Some(SECOND));
 }
 
-/// V9.3
 #[test]
 fn an_entry_leaves_a_log_exactly_one_window_later() {
     let limit = One::new(SlidingLog::new(per(5, SECOND)));
@@ -32,7 +30,6 @@ fn an_entry_leaves_a_log_exactly_one_window_later() {
     assert_eq!(limit.drain(SECOND), 5);
 }
 
-/// V9.4
 #[test]
 fn a_window_skipped_leaves_nothing_and_one_passed_leaves_its_count() {
     let limit = One::new(SlidingWindow::new(per(10, SECOND)));

@@ -12,7 +12,7 @@ use super::{SECOND, at, bucket, global, keyed, left, per};
 const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
 
 #[test]
-fn v10_6_each_meaning_inherits_what_it_says() {
+fn each_meaning_inherits_what_it_says() {
     for (inherit, expected) in [(AsIs, 1), (Additive, 58), (Reset, 60), (Proportional, 36)] {
         let (limiter, clock) = global(TokenBucket::new(per(3, 5)));
         assert!(limiter.check_n(3).is_allowed());
@@ -25,7 +25,7 @@ fn v10_6_each_meaning_inherits_what_it_says() {
 }
 
 #[test]
-fn v10_6_a_full_bucket_shrinks_to_the_new_burst() {
+fn a_full_bucket_shrinks_to_the_new_burst() {
     for inherit in ALL {
         let (limiter, _) = keyed(bucket(500, 500));
         limiter.reconfigure(bucket(200, 200), inherit).unwrap();
@@ -35,7 +35,7 @@ fn v10_6_a_full_bucket_shrinks_to_the_new_burst() {
 }
 
 #[test]
-fn v10_6_what_remains_never_underflows() {
+fn what_remains_never_underflows() {
     for (inherit, expected) in [(AsIs, 0), (Proportional, 0), (Additive, 0), (Reset, 200)] {
         let (limiter, _) = keyed(bucket(500, 500));
         assert!(limiter.check_n(&7, 500).is_allowed());
@@ -51,7 +51,7 @@ fn v10_6_what_remains_never_underflows() {
 }
 
 #[test]
-fn v6_3_a_cost_that_was_never_possible_becomes_so() {
+fn a_cost_that_was_never_possible_becomes_so() {
     let (limiter, _) = keyed(bucket(5, 5));
     assert!(limiter.check_n(&7, 6).is_never());
     limiter.reconfigure(bucket(5, 6), Additive).unwrap();

@@ -10,7 +10,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// V10.1: {10/s, 15/min}.
+/// {10/s, 15/min}.
 #[test]
 fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
     let (limiter, clock) = several([Rate::per_second(10), Rate::per_minute(15)].map(TokenBucket::new));
@@ -35,7 +35,7 @@ fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
     assert!(limiter.check(&7).is_allowed());
 }
 
-/// V5.1: {700000/h, 14500/min, 300/s} full, after twelve idle hours.
+/// {700000/h, 14500/min, 300/s} full, after twelve idle hours.
 #[test]
 fn three_large_limits_after_twelve_idle_hours_are_full_and_no_more() {
     let rates = [Rate::per_hour(700_000), Rate::per_minute(14_500), Rate::per_second(300)];

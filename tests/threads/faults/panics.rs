@@ -58,36 +58,19 @@ fn a_peek_a_reset_and_a_refund_whose_clock_panics_change_nothing_and_block_nobod
         assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 4, "{quota}");
         let second = limiter.check(&1);
         assert!(second.is_allowed() && limiter.refund(second) == 1, "{quota}: the slot is usable");
-        limiter.shrink();
         assert_eq!(drained(&limiter, 1), 4, "{quota}");
         assert!(limiter.reset(&1) && drained(&limiter, 1) == 5, "{quota}");
     }
 }
 
 #[test]
-fn a_refund_that_was_interrupted_leaves_a_slot_that_a_sweep_moves() {
+fn a_refund_that_was_interrupted_leaves_a_slot_that_a_split_moves() {
     let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
     let taken = limiter.check_n(&1, 3);
     assert!(interrupted(1, || limiter.refund(taken)));
-    // Enough keys for the table to grow, then to shrink again.
+    // Enough keys for the table to grow.
     (100..3_000).for_each(|key| drop(limiter.check(&key)));
-    limiter.shrink();
     assert_eq!(drained(&limiter, 1), 2);
-}
-
-#[test]
-fn a_sweep_whose_clock_panics_goes_on_with_the_next_call() {
-    for nth in [1, 2, 7, 40] {
-        let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
-        (0..2_000).for_each(|key| drop(limiter.check_n(&key, 1 + key % 5)));
-        assert!(interrupted(nth, || limiter.shrink()), "reading {nth}");
-        (0..2_000).step_by(7).for_each(|key| assert_eq!(drained(&limiter, key), 4 - key as usize % 5));
-        limiter.shrink();
-        (0..2_000).for_each(|key| {
-            let left = if key % 7 == 0 { 0 } else { 4 - key % 5 };
-            assert_eq!(limiter.peek_n_at(&key, 0, limiter.now()).remaining(), left, "key {key}");
-        });
-    }
 }
 
 #[test]

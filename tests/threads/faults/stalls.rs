@@ -66,16 +66,6 @@ const MEDDLINGS: &[Meddling] = &[
         1,
     ),
     (
-        "the table is swept",
-        |limiter| {
-            strangers(limiter, 5);
-            assert!(limiter.check(&KEY).is_allowed());
-            limiter.shrink();
-            limiter.shrink();
-        },
-        1,
-    ),
-    (
         "the quota is changed to itself",
         |limiter| {
             assert!(limiter.check(&KEY).is_allowed());
@@ -215,7 +205,7 @@ fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
     }
 }
 
-/// A thread that never comes back stops nobody, not even the sweep, which leaves the clearing to a later call.
+/// A thread that never comes back stops no other thread.
 #[test]
 fn a_thread_that_stalls_for_long_stops_nobody() {
     let quota = TokenBucket::new(Rate::per_hour(5));
@@ -233,8 +223,6 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         stalled.recv().expect("the thread stalls in its insertion");
         for round in 0..3 {
             (0..5_000).for_each(|key| drop(limiter.check(&key)));
-            limiter.shrink();
-            limiter.sweep(usize::MAX);
             assert_eq!(limiter.len(), 5_000, "round {round}");
         }
         resume.send(()).expect("the thread waits");
@@ -245,6 +233,5 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         );
     });
     assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
-    limiter.shrink();
     assert_eq!(limiter.len(), 5_000);
 }

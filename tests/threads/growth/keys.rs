@@ -1,4 +1,4 @@
-//! The keys and limits of the tests of growing and shrinking tables.
+//! The keys and limits of the tests of growing tables.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 

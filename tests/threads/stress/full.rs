@@ -235,7 +235,7 @@ fn a_flood_is_counted_key_by_key() {
     }
 }
 
-/// V8.2, from many threads
+/// From many threads.
 #[test]
 fn going_round_more_keys_than_fit_grants_threads_nothing_twice() {
     for when_full in [WhenFull::Share, WhenFull::Deny] {

@@ -117,7 +117,6 @@ fn knocking_at_one_instant_opens_nothing() {
     }
 }
 
-/// V2.2
 #[test]
 fn twenty_threads_at_ten_tokens_take_ten() {
     for quota in every(10, CountPolicy::Allowed) {

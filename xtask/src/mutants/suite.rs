@@ -13,7 +13,7 @@ use crate::trial;
 
 /// Test binaries as cargo calls them, which of their tests (those with one of these words in their names), and how many
 /// cases those draw that ask.
-pub(super) const STAGES: [(&str, &str, &str); 9] = [
+pub(super) const STAGES: [(&str, &str, &str); 8] = [
     ("unittests src/lib.rs", "", "1"),
     ("tests/model/main.rs", "vectors::", "1"),
     ("tests/behaviour/main.rs", "refund:: reserve::", "1"),
@@ -21,7 +21,6 @@ pub(super) const STAGES: [(&str, &str, &str); 9] = [
     ("tests/behaviour/main.rs", "reconfigure::", "1"),
     ("tests/behaviour/main.rs", "save::", "100"),
     ("tests/behaviour/main.rs", "lease:: several:: pitfalls:: in_flight::", "1"),
-    ("tests/sweep.rs", "", "1"),
     ("tests/model/main.rs", "against_model::", "200"),
 ];
 
