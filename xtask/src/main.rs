@@ -21,6 +21,7 @@ mod orderings;
 mod sanitize;
 mod soak;
 mod step;
+mod targets;
 mod test;
 mod thorough;
 mod tree;
@@ -41,7 +42,8 @@ Tollgate's own commands.
 
   cargo xtask test
       Format, clippy with warnings denied, all tests, loom tests, documentation
-      without warnings, and that the fuzz targets build (with a nightly toolchain).
+      without warnings, that the fuzz targets build (with a nightly toolchain), and
+      `cargo check` on every supported target that is installed.
       Stops at the first step that fails and says how to repeat it.
 
   cargo xtask test --thorough
