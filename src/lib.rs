@@ -1,3 +1,5 @@
+#![doc = include_str!("../docs/charts/headline.uri")]
+// The picture of the front page, inline: docs.rs does not keep the file that README.md refers to.
 #![doc = include_str!("../README.md")]
 
 #[cfg(not(target_pointer_width = "64"))]

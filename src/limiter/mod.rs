@@ -1,11 +1,14 @@
 //! The limiters: one limit for each of many keys, several for each, one for everything, and one for what is in flight.
 
+// In front of the others, and with an empty line between: rustdoc shows a type's methods in the order of the modules,
+// and `builder` and `check` are what a reader of `Limiter` looks for first.
+mod keyed;
+
 mod batch;
 mod builder;
 mod global;
 mod in_flight;
 mod in_force;
-mod keyed;
 mod lease;
 mod prepared;
 mod reconfigure;

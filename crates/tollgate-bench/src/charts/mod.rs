@@ -6,8 +6,10 @@
 //! | `ticks` | where an axis has its marks, and how figures are written |
 //! | `bars`, `lines` | the two kinds |
 //! | `pictures` | which pictures there are, and what each takes from the results |
+//! | `embedded` | the front page's picture as text |
 
 mod bars;
+mod embedded;
 mod lines;
 mod pictures;
 mod svg;
@@ -35,8 +37,13 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), Fault> {
         let path = folder.join(name);
         match draw(results) {
             Ok(picture) => {
-                fs::write(&path, picture).map_err(|error| Fault::file(&path, error))?;
+                fs::write(&path, &picture).map_err(|error| Fault::file(&path, error))?;
                 eprintln!("drew {}", path.display());
+                if name == embedded::PICTURE {
+                    let path = folder.join(embedded::TEXT);
+                    fs::write(&path, embedded::reference(&picture))
+                        .map_err(|error| Fault::file(&path, error))?;
+                }
             }
             Err(lacking) => {
                 if path.exists() {
