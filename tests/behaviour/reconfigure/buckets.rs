@@ -123,9 +123,19 @@ fn a_chain_of_changes_is_what_each_of_them_says() {
     limiter.reconfigure(bucket(5, 10), Proportional).unwrap(); // 7
     limiter.reconfigure(bucket(1, 100), AsIs).unwrap(); // 7
     assert!(limiter.check_n(&8, 3).is_allowed());
+    let all = || [7, 8, 9].map(|key| left(&limiter, key));
+    assert_eq!(all(), [7, 4, 10], "a key that was not seen inherits like one that was");
     clock.advance(Duration::from_secs(1)); // 8
+    assert_eq!(all(), [8, 5, 11]);
     limiter.reconfigure(bucket(1, 9), AsIs).unwrap(); // 8
-    assert_eq!((left(&limiter, 7), left(&limiter, 8), left(&limiter, 9)), (8, 5, 9));
+    assert_eq!(all(), [8, 5, 9]);
+    // What is owed stays over any number of changes: 1 and 4.
+    for turn in 1..=100 {
+        limiter.reconfigure(bucket(1, 9 + turn), Additive).unwrap();
+        assert_eq!(all(), [8 + turn, 5 + turn, 9 + turn], "after {turn} changes");
+    }
+    clock.advance(Duration::from_secs(2)); // Owed: nothing and 2.
+    assert_eq!(all(), [109, 107, 109]);
     limiter.reconfigure(bucket(1, 9), Reset).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (9, 9));
 }
