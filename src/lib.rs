@@ -25,8 +25,8 @@ mod timer;
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, Quota, Resolution, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError, Quota, Resolution,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]

@@ -49,7 +49,7 @@ use crate::time::{Shift, Timestamp};
 pub struct FixedWindow {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 impl FixedWindow {

@@ -7,15 +7,16 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, Carry, Change, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund, Resolution,
-    Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
+    Algorithm, Carry, Change, CountPolicy, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund,
+    Resolution, Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// Any of the five algorithms, for limits that are read from a command line or a file.
+/// Any of the five algorithms, for limits that are read from a command line or a file: as text by
+/// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
 ///
 /// A limiter of a `Quota` decides as one of the algorithm itself does, for the price of a well-predicted branch.
 ///
@@ -90,6 +91,36 @@ impl Quota {
             Self::TokenBucket(bucket) => bucket.burst,
             Self::LeakyBucket(bucket) => bucket.capacity,
             _ => self.rate().count(),
+        }
+    }
+
+    /// What a bucket holds when the limiter's clock is at zero, where the quota says so:
+    /// [`TokenBucket::initial`].
+    #[must_use]
+    pub const fn initial(&self) -> Option<u64> {
+        match self {
+            Self::TokenBucket(bucket) => bucket.initial,
+            _ => None,
+        }
+    }
+
+    /// Into how many parts the window is divided, where it is: [`SlidingWindow::subwindows`].
+    #[must_use]
+    pub const fn subwindows(&self) -> Option<u32> {
+        match self {
+            Self::SlidingWindow(window) => window.subwindows,
+            _ => None,
+        }
+    }
+
+    /// Which requests count. The buckets count the admitted ones only.
+    #[must_use]
+    pub const fn count_policy(&self) -> CountPolicy {
+        match self {
+            Self::FixedWindow(window) => window.count,
+            Self::SlidingWindow(window) => window.count,
+            Self::SlidingLog(log) => log.count,
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => CountPolicy::Allowed,
         }
     }
 

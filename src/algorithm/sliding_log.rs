@@ -50,7 +50,7 @@ use crate::time::{Shift, Timestamp, div_ceil};
 pub struct SlidingLog {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 /// The largest limit of a log: its ring takes eight bytes for each.

@@ -51,9 +51,9 @@ use crate::time::{Shift, Timestamp};
 pub struct SlidingWindow {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    subwindows: Option<u32>,
+    pub(super) subwindows: Option<u32>,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 /// The most sub-windows that a word has room for.

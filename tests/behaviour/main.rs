@@ -8,6 +8,7 @@ mod keys;
 mod lease;
 mod observe;
 mod pitfalls;
+mod quota_text;
 #[path = "../quotas/mod.rs"]
 mod quotas;
 mod reconfigure;

@@ -14,7 +14,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         (&["replay", "/no/such/file", "--limit", "fixed-window:1/s"], &["/no/such/file", "No such file"]),
         (&["replay", log.text(), "--limit", "bucket:1/s"], &["\"bucket\"", "token-bucket", "sliding-log"]),
         (&["replay", log.text(), "--limit", "fixed-window:1"], &["COUNT/PERIOD"]),
-        (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option of fixed-window"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option", "count=allowed|all"]),
         (&["replay", log.text(), "--limit", "fixed-window:0/s"], &["fixed-window:0/s", "between 1 and"]),
         (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["--max-keys is 0"]),

@@ -23,13 +23,13 @@ pub(crate) struct Args {
 
     /// A limit, such as token-bucket:60/min,burst=20; several: all must admit
     ///
-    /// ALGORITHM:COUNT/PERIOD[,option=value]...
+    /// [ALGORITHM:]COUNT/PERIOD[,option]... (a token-bucket unless it says otherwise)
     ///
     /// PERIOD is a unit (ns us ms s min h d), with a number before it or not:
     /// 100/s, 5/10s, 3/250ms.
     ///
     ///   token-bucket    burst=N (default COUNT), initial=N (default burst)
-    ///   leaky-bucket    capacity=N (default COUNT), mode=meter|queue
+    ///   leaky-bucket    capacity=N (default COUNT), meter or queue (default meter)
     ///   fixed-window    count=allowed|all
     ///   sliding-window  count=allowed|all, subwindows=K (never above COUNT in
     ///                   any window; the more of them, the smaller COUNT must be)
