@@ -1,11 +1,11 @@
-//! Traces: what is given back and what is reserved, on small ones that were worked out by hand.
+//! Refunds and reservations in small traces with outcomes worked out by hand.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Run, tollgate_reading};
 
-/// A trace of key "a": each line's other fields.
+/// A trace of key "a". `lines` has the other fields of each line.
 fn trace(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{{\"key\":\"a\",{line}}}\n")).collect()
 }
@@ -17,7 +17,7 @@ fn replay(limits: &[&str], lines: &[&str], more: &[&str]) -> Run {
     tollgate_reading(&arguments, trace(lines).as_bytes())
 }
 
-/// Requests, refusals, and what was given back: how often, how many units, how often in vain.
+/// Requests, refusals, and of refunds and cancels: how many, the units, how many found nothing.
 fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
     let object = replay(limits, lines, &["--json"]).json();
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -27,13 +27,13 @@ fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
 }
 
 #[test]
-fn a_refund_means_its_id_or_else_the_latest_that_was_not_given_back() {
+fn a_refund_finds_its_id_or_else_the_latest_admission() {
     let lines = [
         r#""t_ns":0,"id":"r1""#,
         r#""t_ns":0,"id":"r2""#,
         r#""t_ns":0"#, // refused
         r#""t_ns":0,"op":"refund","id":"r1""#,
-        r#""t_ns":0"#,               // what r1 took
+        r#""t_ns":0"#,               // takes what r1 gave back
         r#""t_ns":0,"op":"refund""#, // of the line above
         r#""t_ns":0,"op":"refund""#, // of r2
         r#""t_ns":0,"op":"refund""#, // nothing is left
@@ -58,7 +58,7 @@ fn a_refund_with_a_cost_gives_back_a_part() {
 }
 
 #[test]
-fn what_comes_back_is_the_limits_to_say() {
+fn the_algorithm_determines_what_comes_back() {
     let lines = [
         r#""t_ns":0,"cost":2"#,
         r#""t_ns":5"#,
@@ -70,7 +70,7 @@ fn what_comes_back_is_the_limits_to_say() {
 }
 
 #[test]
-fn what_a_reset_forgave_is_not_given_back_again() {
+fn a_reset_admission_cannot_be_refunded() {
     let lines = [
         r#""t_ns":0,"id":"r""#,
         r#""t_ns":1,"op":"reset""#,
@@ -81,7 +81,7 @@ fn what_a_reset_forgave_is_not_given_back_again() {
 }
 
 #[test]
-fn several_limits_get_back_what_all_of_them_gave() {
+fn a_refund_gives_back_to_all_of_several_limits() {
     let limits = ["fixed-window:2/h", "token-bucket:3/h"];
     let lines = [
         r#""t_ns":0,"cost":2"#,
@@ -96,7 +96,7 @@ fn several_limits_get_back_what_all_of_them_gave() {
 }
 
 #[test]
-fn reservations_depart_in_turn_and_can_be_cancelled_until_then() {
+fn reservations_depart_in_turn_and_can_be_cancelled_before() {
     let lines = [
         r#""t_ns":0,"op":"reserve","max_wait_ns":0"#,
         r#""t_ns":0,"op":"reserve","max_wait_ns":1000000000,"id":"second""#,
@@ -129,7 +129,7 @@ fn reservations_depart_in_turn_and_can_be_cancelled_until_then() {
 }
 
 #[test]
-fn a_reservation_that_has_no_meaning_is_an_error_that_says_what_has() {
+fn an_unsupported_reservation_is_an_error_with_an_alternative() {
     let lines = [r#""t_ns":0"#, r#""t_ns":0,"op":"reserve","max_wait_ns":0"#];
     let cases = [
         (&["sliding-log:2/s"][..], "sliding-log:2/s counts in windows"),
@@ -144,10 +144,10 @@ fn a_reservation_that_has_no_meaning_is_an_error_that_says_what_has() {
 }
 
 #[test]
-fn commands_that_try_checks_only_say_what_they_pass_over() {
+fn commands_that_try_only_checks_count_skipped_lines() {
     let lines = [r#""t_ns":0"#, r#""t_ns":9,"op":"refund""#, r#""t_ns":9,"op":"peek""#, r#""t_ns":99"#];
     let run =
         tollgate_reading(&["tune", "-", "--format", "trace", "--period", "1s"], trace(&lines).as_bytes());
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert!(run.err.contains("lines that reserve or give back are passed over (1)"), "{}", run.err);
+    assert!(run.err.contains("skipped 1 line with reservations"), "{}", run.err);
 }

@@ -1,4 +1,4 @@
-//! The limits in force: one is a [`Limiter`], several are a [`MultiLimiter`], all or nothing.
+//! The limiters of a replay: a [`Limiter`] for one limit, a [`MultiLimiter`] for several.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::overflow::Overflow;
 use super::state::Saved;
 use crate::failure::Failure;
 
-/// All limits of a replay, in force.
+/// The limiters of a replay.
 pub(crate) struct Gate {
     /// Unix time of the clock's zero: the first record's.
     zero: u64,
@@ -23,27 +23,25 @@ pub(crate) struct Gate {
     force: Force,
 }
 
-/// What decides.
 #[expect(clippy::large_enum_variant, reason = "there is one, and no check follows a pointer to it")]
 enum Force {
     One(One),
     Several(MultiLimiter<[u8], ManualClock>),
 }
 
-/// One limit in force.
 type One = Limiter<[u8], Quota, ManualClock>;
 
-/// A reservation of it.
+/// A reservation under one limit.
 pub(crate) type Place<'g> = Reservation<'g, One>;
 
-/// Why the limits cannot do at all what a trace asks.
+/// An operation of a trace that the limits lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// A reservation, of a limit that counts in windows.
+    /// A reservation, under a limit that counts in windows.
     Windows,
-    /// A reservation, of several limits.
+    /// A reservation, under several limits.
     Several,
-    /// A refund of a part, of several limits.
+    /// A refund of a part, under several limits.
     LimitDecision,
 }
 
@@ -62,7 +60,7 @@ impl Verdict<'_> {
         }
     }
 
-    /// In numbers.
+    /// The decision in numbers.
     pub(crate) fn answer(&self) -> Answer {
         match self {
             Self::One(decision) => decision.into(),
@@ -72,11 +70,12 @@ impl Verdict<'_> {
 }
 
 impl Gate {
-    /// Puts the limits in force from `zero` on, so that windows align to the Unix epoch.
+    /// Builds the limiters. Their time begins at `zero`, in Unix time, so that windows align to the
+    /// epoch.
     ///
     /// # Errors
     ///
-    /// When there is not enough memory; when `saved` is not to be restored under these limits.
+    /// When there is not enough memory, or `saved` cannot be restored under these limits.
     pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
         let unbuilt = |error: BuildError| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
@@ -109,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// What [`admit`](Self::admit) does, with the whole answer.
+    /// [`admit`](Self::admit) with the whole answer.
     pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
         let now = self.time(t_ns);
         match &self.force {
@@ -118,7 +117,7 @@ impl Gate {
         }
     }
 
-    /// What [`check`](Self::check) would answer. Changes nothing.
+    /// The answer that [`check`](Self::check) would give. Changes nothing.
     pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
         let now = self.time(t_ns);
         match &self.force {
@@ -127,11 +126,11 @@ impl Gate {
         }
     }
 
-    /// Takes a place in the key's line; the refusal is an answer, whose wait is that of the request's turn.
+    /// Reserves; a refusal has the wait that the reservation would have needed.
     ///
     /// # Errors
     ///
-    /// When these limits have no such places.
+    /// When these limits have no reservations.
     pub(crate) fn reserve(
         &self,
         key: &[u8],
@@ -150,7 +149,7 @@ impl Gate {
             ReserveError::TooLong { wait } => Some(nanos(wait)),
             _ => None,
         };
-        // Nothing was charged: the numbers are those of a key as it stands.
+        // Nothing was charged, so a peek of cost 0 has the other numbers.
         let stands = self.peek(key, 0, t_ns).answer();
         let never = wait.is_none();
         Ok(Err(Answer {
@@ -163,11 +162,11 @@ impl Gate {
         }))
     }
 
-    /// Gives back what a request took, `units` of it at the most: how many came back.
+    /// Gives back at most `units` of what a request took; returns how many came back.
     ///
     /// # Errors
     ///
-    /// When these limits give back all or nothing, and it is less than all.
+    /// When `units` is a part and these limits only give back all.
     pub(crate) fn refund(&self, verdict: Verdict<'_>, units: u64, t_ns: u64) -> Result<u64, NoPlace> {
         let now = self.time(t_ns);
         match (&self.force, verdict) {
@@ -183,12 +182,13 @@ impl Gate {
         }
     }
 
-    /// Gives back what a reservation took, unless it has departed: how many units came back.
+    /// Gives back what a reservation took, unless it has departed; returns how many units came
+    /// back.
     pub(crate) fn cancel(&self, place: Place<'_>, t_ns: u64) -> u64 {
         place.cancel_at(self.time(t_ns))
     }
 
-    /// Forgives the key what it owes.
+    /// Clears the debt of the key.
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
         match &self.force {
@@ -197,7 +197,7 @@ impl Gate {
         };
     }
 
-    /// Writes what every key owes at this time: how many keys that is.
+    /// Writes the debt of every key at this time; returns the number of keys.
     ///
     /// # Errors
     ///
@@ -206,12 +206,12 @@ impl Gate {
         self.clock.set(self.time(t_ns));
         match &self.force {
             Force::One(limiter) => limiter.save(out),
-            // A key may owe to more than one of them.
+            // A key may be in debt under more than one limit.
             Force::Several(limiter) => limiter.save(out).map(|_| limiter.len()),
         }
     }
 
-    /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
+    /// What happened because tables were full, for each limit where it did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
         let overflow = |(number, limit): (usize, &Limit)| match &self.force {
             Force::One(limiter) => Overflow::of(limit, limiter.capacity(), limiter.stats()),
@@ -225,10 +225,10 @@ impl Gate {
     }
 }
 
-/// Their tables are of one size: of the one that has least room.
+/// All tables have the size of the smallest.
 fn several(limits: &[Limit]) -> MultiBuilder<[u8], TscClock> {
     let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
-    // The memory was judged limit by limit, or asked for.
+    // `Limit::new` checked the memory, or the user asked for it.
     MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 
@@ -244,7 +244,7 @@ mod tests {
         Gate::open(&limits, 1_000 * SECOND, None).expect("it is small")
     }
 
-    /// Every limit's verdict and what remains of it.
+    /// Whether each limit admits, and what remains of it.
     fn check(gate: &Gate, cost: u64, t: u64) -> Vec<(bool, u64)> {
         let each = |verdict: &Verdict<'_>| match verdict {
             Verdict::One(decision) => vec![(decision.is_allowed(), decision.remaining())],
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_counts_all_does_not_count_what_only_another_refuses() {
+    fn a_limit_does_not_count_what_only_another_refuses() {
         let gate = gate(&["fixed-window:2/s", "sliding-log:3/h,count=all"]);
         assert_eq!(check(&gate, 1, 0), [(true, 1), (true, 2)]);
         assert_eq!(check(&gate, 2, 1), [(false, 1), (true, 2)]);
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_charged_alike_whether_or_not_somebody_looks() {
+    fn admit_decides_and_charges_as_check_does() {
         for limits in [&["sliding-log:2/s"][..], &["fixed-window:3/s", "sliding-window:5/2s,count=all"]] {
-            let (looked_at, unseen) = (gate(limits), gate(limits));
+            let (checked, admitted) = (gate(limits), gate(limits));
             for step in 0..200 {
                 let (cost, t) = (step % 3 + 1, (1_000 + step / 5) * SECOND + step);
-                let allowed = looked_at.check(b"k", cost, t).answer().allowed;
-                assert_eq!(unseen.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
+                let allowed = checked.check(b"k", cost, t).answer().allowed;
+                assert_eq!(admitted.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
             }
         }
     }

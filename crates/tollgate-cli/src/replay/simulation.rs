@@ -1,60 +1,62 @@
-//! A replay under way: what each record asks of the gate, and what is counted of the answer.
+//! Applies the records of a log to the limiters, one by one, and counts the answers.
 
 use std::cell::OnceCell;
 
 use super::answer::Answer;
 use super::decisions::Decisions;
 use super::gate::{Gate, NoPlace, Place, Verdict};
-use super::held::Held;
 use super::limit::Limit;
 use super::outcome::Counts;
+use super::outstanding::Outstanding;
 use super::state::Saved;
 use crate::failure::Failure;
 use crate::ingest::{Op, Record};
 
-/// How many admissions of a trace can be given back, and how many reservations: about 250 MB of each when it is full.
-pub(super) const MOST_HELD: usize = 1 << 20;
+/// How many admissions and how many reservations of a trace can be given back. So many of either
+/// take about 250 MB.
+pub(super) const MAX_OUTSTANDING: usize = 1 << 20;
 
-/// A replay under way. The gate outlives it, because what is held borrows from the gate.
-pub(super) struct Course<'g> {
+/// A replay in progress. It borrows the gate because outstanding admissions and reservations do.
+pub(super) struct Simulation<'g> {
     pub(super) limits: &'g [Limit],
-    /// What to begin with.
+    /// The state to begin with.
     saved: Option<&'g Saved>,
-    /// In force from the first record on.
+    /// Opened at the first record, whose time it needs.
     pub(super) gate: &'g OnceCell<Gate>,
     pub(super) counts: Counts,
     pub(super) decisions: Option<Decisions>,
-    /// The sources, for messages.
-    names: &'g [String],
-    /// What was admitted, if the record comes from a trace: whether it will be refunded, only its end would tell.
-    admissions: Held<Verdict<'g>>,
-    reservations: Held<Place<'g>>,
+    /// The names of the sources, for messages.
+    source_names: &'g [String],
+    /// Admissions of a trace, any of which a later record may refund.
+    admissions: Outstanding<Verdict<'g>>,
+    reservations: Outstanding<Place<'g>>,
 }
 
-impl<'g> Course<'g> {
+impl<'g> Simulation<'g> {
     pub(super) fn new(
         limits: &'g [Limit],
         saved: Option<&'g Saved>,
         gate: &'g OnceCell<Gate>,
-        names: &'g [String],
+        source_names: &'g [String],
         counts: Counts,
         decisions: Option<Decisions>,
     ) -> Self {
-        let (admissions, reservations) = (Held::new(MOST_HELD), Held::new(MOST_HELD));
-        Self { limits, saved, gate, counts, decisions, names, admissions, reservations }
+        let (admissions, reservations) =
+            (Outstanding::new(MAX_OUTSTANDING), Outstanding::new(MAX_OUTSTANDING));
+        Self { limits, saved, gate, counts, decisions, source_names, admissions, reservations }
     }
 
-    /// Does what a record asks.
+    /// Applies a record.
     ///
     /// # Errors
     ///
-    /// Decisions that cannot be written, limits that cannot be put in force, a reservation that has no meaning.
+    /// When a decision cannot be written, the limiters cannot be built, or they lack the operation.
     #[inline]
     pub(super) fn step(&mut self, record: &Record<'_>) -> Result<(), Failure> {
         let t_ns = self.counts.time.decided_at(record.t_ns);
         let gate = self.gate(t_ns)?;
         if record.is_trace {
-            return self.traced(gate, record, t_ns);
+            return self.trace_step(gate, record, t_ns);
         }
         let allowed = match &mut self.decisions {
             None => gate.admit(record.key, record.cost, t_ns),
@@ -68,7 +70,7 @@ impl<'g> Course<'g> {
         Ok(())
     }
 
-    /// Writes out the decisions that are held back.
+    /// Writes out the buffered decisions.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         self.decisions.as_mut().map_or(Ok(()), Decisions::flush)
     }
@@ -81,8 +83,8 @@ impl<'g> Course<'g> {
         Ok(self.gate.get_or_init(|| gate))
     }
 
-    /// A record of a trace, which may give back what one before it took.
-    fn traced(&mut self, gate: &'g Gate, record: &Record<'_>, t_ns: u64) -> Result<(), Failure> {
+    /// Applies a record of a trace, which may give back what an earlier one took.
+    fn trace_step(&mut self, gate: &'g Gate, record: &Record<'_>, t_ns: u64) -> Result<(), Failure> {
         let &Record { key, cost, id, .. } = record;
         match record.op {
             Op::Check => {
@@ -90,35 +92,35 @@ impl<'g> Course<'g> {
                 let allowed = verdict.is_allowed();
                 self.write(record, t_ns, || verdict.answer())?;
                 if allowed {
-                    self.admissions.put(key, id, verdict);
+                    self.admissions.insert(key, id, verdict);
                 }
                 self.counts.add(key, t_ns, allowed);
             }
             Op::Peek => self.write(record, t_ns, || gate.peek(key, cost, t_ns).answer())?,
             Op::Reserve => {
-                let place = gate.reserve(key, cost, record.max_wait_ns, t_ns);
-                let place = place.map_err(|why| self.no_place(record, why))?;
+                let reservation = gate.reserve(key, cost, record.max_wait_ns, t_ns);
+                let reservation = reservation.map_err(|why| self.unsupported(record, why))?;
                 self.write(record, t_ns, || {
-                    place.as_ref().map_or_else(Answer::clone, |place| place.decision().into())
+                    reservation.as_ref().map_or_else(Answer::clone, |reserved| reserved.decision().into())
                 })?;
-                self.counts.add(key, t_ns, place.is_ok());
-                if let Ok(place) = place {
-                    self.reservations.put(key, id, place);
+                self.counts.add(key, t_ns, reservation.is_ok());
+                if let Ok(reservation) = reservation {
+                    self.reservations.insert(key, id, reservation);
                 }
             }
             Op::Refund => {
-                let taken = self.admissions.take(key, id);
-                let units = taken.map(|verdict| gate.refund(verdict, cost, t_ns)).transpose();
-                let units = units.map_err(|why| self.no_place(record, why))?;
+                let admission = self.admissions.take(key, id);
+                let units = admission.map(|verdict| gate.refund(verdict, cost, t_ns)).transpose();
+                let units = units.map_err(|why| self.unsupported(record, why))?;
                 self.counts.give_back(units);
             }
             Op::Cancel => {
-                let taken = self.reservations.take(key, id);
-                self.counts.give_back(taken.map(|place| gate.cancel(place, t_ns)));
+                let reservation = self.reservations.take(key, id);
+                self.counts.give_back(reservation.map(|reservation| gate.cancel(reservation, t_ns)));
             }
             Op::Reset => {
                 gate.reset(key, t_ns);
-                // What is forgiven would be given back a second time.
+                // The reset already gave these back.
                 self.admissions.forget(key);
                 self.reservations.forget(key);
             }
@@ -135,14 +137,14 @@ impl<'g> Course<'g> {
         self.decisions.as_mut().map_or(Ok(()), |decisions| decisions.write(record, t_ns, &answer()))
     }
 
-    /// Says which line asks for what its limits do not have, and what to use instead.
-    fn no_place(&self, record: &Record<'_>, why: NoPlace) -> Failure {
-        let name = self.names.get(record.file).map_or("", String::as_str);
+    /// Names the line whose operation the limits lack, and what to use instead.
+    fn unsupported(&self, record: &Record<'_>, why: NoPlace) -> Failure {
+        let name = self.source_names.get(record.file).map_or("", String::as_str);
         let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
         let limits = limits.join(" and ");
         let problem = match why {
             NoPlace::Windows => format!(
-                "`reserve`: {limits} counts in windows, which cannot tell when a turn will be. Give a \
+                "`reserve`: {limits} counts in windows, which do not know when a turn comes. Give a \
                  token-bucket or a leaky-bucket, or use `check` in the trace"
             ),
             NoPlace::Several => format!(

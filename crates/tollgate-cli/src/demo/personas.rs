@@ -1,27 +1,27 @@
-//! The characters of the day: who they are, when they come, and what they do in a tenth of a second.
+//! The clients of the made-up day: who they are, when they come, and what they request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::dice::{Dice, Zipf};
 use super::{Path, Request};
+use crate::random::{SplitMix64, Zipf};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const MINUTE: u64 = 60 * SECOND;
 pub(super) const HOUR: u64 = 60 * MINUTE;
 const MILLISECOND: u64 = 1_000_000;
 
-/// A day goes by in slots of this length; in each, every character may act.
+/// The day is made slot by slot; every persona may begin requests in each slot.
 pub(super) const SLOT: u64 = 100 * MILLISECOND;
 
 /// How many ordinary clients there are.
 pub(super) const PEOPLE: u32 = 3_000;
-/// How many clients come with the flash crowd, each once.
+/// How many clients come with the flash crowd, once each.
 pub(super) const CROWD: u32 = 1_500;
 
 pub(super) const BRUTE_FORCER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 66));
 pub(super) const CRAWLER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 23));
 
-/// When the brute-forcer tries passwords: from these times on, for `ASSAULT` each.
+/// When the brute-forcer begins to try passwords, for [`ASSAULT`] each time.
 pub(super) const ASSAULTS: [u64; 7] = [
     HOUR + 10 * MINUTE,
     HOUR + 45 * MINUTE,
@@ -32,26 +32,26 @@ pub(super) const ASSAULTS: [u64; 7] = [
     22 * HOUR + 15 * MINUTE,
 ];
 pub(super) const ASSAULT: u64 = 8 * MINUTE;
-/// When the crawler crawls.
+/// From when to when the crawler crawls.
 pub(super) const CRAWL: (u64, u64) = (8 * HOUR + 30 * MINUTE, 14 * HOUR + 30 * MINUTE);
-/// When the crowd comes, all within a minute.
+/// When the flash crowd begins to come; all of it comes within a minute.
 pub(super) const FLASH: u64 = 20 * HOUR;
 
-/// Visits of ordinary clients in a million slots, hour by hour.
-const VISITS: [u64; 24] = [
+/// In how many of a million slots an ordinary client begins a visit, hour by hour.
+const VISITS_PER_MILLION: [u64; 24] = [
     22_000, 15_000, 11_000, 9_000, 9_000, 13_000, 24_000, 42_000, 62_000, 74_000, 80_000, 83_000, 86_000,
     84_000, 80_000, 78_000, 80_000, 86_000, 98_000, 112_000, 116_000, 98_000, 66_000, 38_000,
 ];
 
-/// Pages in a million that are galleries.
-const GALLERIES: u64 = 1_500;
+/// How many of a million pages are galleries.
+const GALLERIES_PER_MILLION: u64 = 1_500;
 
 const PAGES: [&str; 6] = ["/", "/search", "/cart", "/about", "/help", "/account"];
 const ASSETS: [&str; 5] =
     ["/static/app.js", "/static/app.css", "/static/logo.svg", "/api/session", "/api/cart"];
 
-/// Who is who, one line each, for whoever looks at the outcome.
-pub(crate) fn story() -> [String; 4] {
+/// One line about each persona, printed above the outcome.
+pub(crate) fn introductions() -> [String; 4] {
     let (from, to) = (CRAWL.0 / MINUTE, CRAWL.1 / MINUTE);
     [
         format!(
@@ -75,21 +75,22 @@ pub(crate) fn story() -> [String; 4] {
     ]
 }
 
-/// All characters, and the dice that decide for them.
+/// All personas, and the random numbers that decide what they do.
 #[derive(Debug, Clone)]
-pub(super) struct Cast {
-    dice: Dice,
+pub(super) struct Personas {
+    random: SplitMix64,
     popularity: Zipf,
 }
 
-impl Cast {
+impl Personas {
     pub(super) fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed), popularity: Zipf::new(PEOPLE) }
+        Self { random: SplitMix64::new(seed), popularity: Zipf::harmonic(PEOPLE) }
     }
 
-    /// What everybody does from `slot` on, in nanoseconds of the day: requests in this slot and, where
-    /// a visit goes on, in later ones. Never in earlier ones.
-    pub(super) fn act(&mut self, slot: u64, mut request: impl FnMut(Request)) {
+    /// Gives to `request` what begins in the slot that starts at `slot`, in nanoseconds of the day.
+    ///
+    /// A visit goes on in later slots. No request is earlier than `slot`.
+    pub(super) fn requests_from(&mut self, slot: u64, mut request: impl FnMut(Request)) {
         self.people(slot, &mut request);
         self.brute_forcer(slot, &mut request);
         self.crawler(slot, &mut request);
@@ -97,51 +98,51 @@ impl Cast {
     }
 
     fn people(&mut self, slot: u64, request: &mut impl FnMut(Request)) {
-        if !self.dice.happens(visits(slot)) {
+        if !self.random.chance(visits_per_million(slot)) {
             return;
         }
-        let rank = self.popularity.roll(&mut self.dice);
+        let rank = self.popularity.sample(&mut self.random);
         let client = self.person(rank);
-        let mut t_ns = slot + self.dice.below(SLOT);
+        let mut t_ns = slot + self.random.below(SLOT);
         loop {
-            let path = match self.dice.below(3) {
-                0 => plain(self.dice.one_of(&PAGES)),
-                _ => numbered("/products/", 1 + self.dice.below(400)),
+            let path = match self.random.below(3) {
+                0 => plain(self.random.choose(&PAGES)),
+                _ => numbered("/products/", 1 + self.random.below(400)),
             };
-            // Hardly ever it is a gallery, and its pictures come all at once: the honest client that a
-            // burst must be large enough for.
-            let gallery = self.dice.happens(GALLERIES);
-            let loads = if gallery { 20 + self.dice.below(20) } else { self.dice.below(4) };
-            t_ns = self.page(Request { t_ns, client, method: "GET", path }, loads, request);
-            if !self.dice.happens(350_000) {
+            // A gallery loads all its pictures at once: a limit's burst must be large enough for
+            // it.
+            let is_gallery = self.random.chance(GALLERIES_PER_MILLION);
+            let assets = if is_gallery { 20 + self.random.below(20) } else { self.random.below(4) };
+            t_ns = self.page(Request { t_ns, client, method: "GET", path }, assets, request);
+            if !self.random.chance(350_000) {
                 return;
             }
-            t_ns += 5 * SECOND + self.dice.below(60 * SECOND);
+            t_ns += 5 * SECOND + self.random.below(60 * SECOND);
         }
     }
 
-    /// A page and the so many things it loads; the time of the last of it.
-    fn page(&mut self, page: Request, loads: u64, request: &mut impl FnMut(Request)) -> u64 {
+    /// Requests a page and so many assets; returns the time of the last request.
+    fn page(&mut self, page: Request, assets: u64, request: &mut impl FnMut(Request)) -> u64 {
         request(page);
         let mut t_ns = page.t_ns;
-        for _ in 0..loads {
-            t_ns += 20 * MILLISECOND + self.dice.below(250 * MILLISECOND);
-            request(Request { t_ns, path: plain(self.dice.one_of(&ASSETS)), ..page });
+        for _ in 0..assets {
+            t_ns += 20 * MILLISECOND + self.random.below(250 * MILLISECOND);
+            request(Request { t_ns, path: plain(self.random.choose(&ASSETS)), ..page });
         }
         t_ns
     }
 
     fn brute_forcer(&mut self, slot: u64, request: &mut impl FnMut(Request)) {
-        let at_work = ASSAULTS.iter().any(|&start| (start..start + ASSAULT).contains(&slot));
-        if at_work && self.dice.happens(600_000) {
-            let t_ns = slot + self.dice.below(SLOT);
+        let is_active = ASSAULTS.iter().any(|&start| (start..start + ASSAULT).contains(&slot));
+        if is_active && self.random.chance(600_000) {
+            let t_ns = slot + self.random.below(SLOT);
             request(Request { t_ns, client: BRUTE_FORCER, method: "POST", path: plain("/login") });
         }
     }
 
     fn crawler(&mut self, slot: u64, request: &mut impl FnMut(Request)) {
-        if (CRAWL.0..CRAWL.1).contains(&slot) && self.dice.happens(250_000) {
-            let t_ns = slot + self.dice.below(SLOT);
+        if (CRAWL.0..CRAWL.1).contains(&slot) && self.random.chance(250_000) {
+            let t_ns = slot + self.random.below(SLOT);
             let path = numbered("/archive/", 1 + (slot - CRAWL.0) / (4 * SLOT));
             request(Request { t_ns, client: CRAWLER, method: "GET", path });
         }
@@ -149,22 +150,22 @@ impl Cast {
 
     fn crowd(&mut self, slot: u64, request: &mut impl FnMut(Request)) {
         const SLOTS: u64 = MINUTE / SLOT;
-        let Some(place) = slot.checked_sub(FLASH).map(|since| since / SLOT).filter(|&place| place < SLOTS)
-        else {
+        let Some(slots_before) = slot.checked_sub(FLASH).map(|since| since / SLOT) else { return };
+        if slots_before >= SLOTS {
             return;
-        };
+        }
         let arrived = |slots: u64| u64::from(CROWD) * slots / SLOTS;
-        for newcomer in arrived(place)..arrived(place + 1) {
+        for newcomer in arrived(slots_before)..arrived(slots_before + 1) {
             let prefix = [0x2001, 0xdb8, 0xf1a5, newcomer as u16];
-            let client = self.somewhere_in(prefix);
-            let t_ns = slot + self.dice.below(SLOT);
+            let client = self.address_in(prefix);
+            let t_ns = slot + self.random.below(SLOT);
             let page = Request { t_ns, client, method: "GET", path: plain("/offers/launch") };
-            let loads = self.dice.below(4);
-            self.page(page, loads, request);
+            let assets = self.random.below(4);
+            self.page(page, assets, request);
         }
     }
 
-    /// The ordinary client of a rank: every sixth by IPv4, the others by IPv6.
+    /// The ordinary client of a rank. Every sixth comes by IPv4, the others by IPv6.
     fn person(&mut self, rank: u32) -> IpAddr {
         if rank.is_multiple_of(6) {
             let number = rank / 6;
@@ -172,20 +173,20 @@ impl Cast {
             let network = if number < 250 { [192, 0, 2] } else { [203, 0, 113] };
             return Ipv4Addr::new(network[0], network[1], network[2], host).into();
         }
-        self.somewhere_in([0x2001, 0xdb8, 0x1, rank as u16])
+        self.address_in([0x2001, 0xdb8, 0x1, rank as u16])
     }
 
-    /// An address within a /64, another one each time.
-    fn somewhere_in(&mut self, [a, b, c, d]: [u16; 4]) -> IpAddr {
-        let mut part = || self.dice.below(1 << 16) as u16;
+    /// A random address within a /64.
+    fn address_in(&mut self, [a, b, c, d]: [u16; 4]) -> IpAddr {
+        let mut part = || self.random.below(1 << 16) as u16;
         Ipv6Addr::new(a, b, c, d, part(), part(), part(), part()).into()
     }
 }
 
-/// How many slots in a million begin a visit at this time of day: the hours, joined by straight lines.
-fn visits(slot: u64) -> u64 {
+/// [`VISITS_PER_MILLION`] at this time of day, interpolated between the hours.
+fn visits_per_million(slot: u64) -> u64 {
     let (hour, into) = ((slot / HOUR) as usize, slot % HOUR);
-    let (now, next) = (VISITS[hour % 24], VISITS[(hour + 1) % 24]);
+    let (now, next) = (VISITS_PER_MILLION[hour % 24], VISITS_PER_MILLION[(hour + 1) % 24]);
     (now * (HOUR / SECOND - into / SECOND) + next * (into / SECOND)) / (HOUR / SECOND)
 }
 

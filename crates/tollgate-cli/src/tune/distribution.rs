@@ -1,4 +1,4 @@
-//! One algorithm over a range of limits: what each of them would have refused.
+//! How refusals depend on the limit: each algorithm over a range of limits.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -8,8 +8,8 @@ use indicatif::ProgressBar;
 use tollgate::BuildError;
 
 use super::algorithm::{Algorithm, Trial};
-use super::search::smallest_untouched;
-use crate::steps::steps;
+use super::search::smallest_sufficient;
+use crate::round_numbers::round_numbers;
 use crate::timelines::Timelines;
 
 /// What a limit would have refused.
@@ -20,52 +20,55 @@ pub(super) struct Point {
     pub(super) keys_refused: u64,
 }
 
-/// An algorithm over a range of limits.
+/// What one algorithm would have refused, limit by limit.
 #[derive(Debug)]
-pub(super) struct Curve {
+pub(super) struct Distribution {
     pub(super) algorithm: Algorithm,
-    /// `None` where the engine does not accept the limit.
+    /// One for each limit; `None` where the engine does not accept it.
     pub(super) points: Vec<Option<Point>>,
-    /// The smallest limit that keeps as many keys untouched as was asked for, if any does.
+    /// The smallest limit that never refuses as many keys as `--keep` asks for, if there is one.
     pub(super) smallest: Option<Point>,
 }
 
-/// All algorithms over the same limits.
+/// All algorithms, over the same limits.
 #[derive(Debug)]
-pub(super) struct Curves {
+pub(super) struct Distributions {
     pub(super) limits: Vec<u64>,
-    pub(super) curves: Vec<Curve>,
+    pub(super) by_algorithm: Vec<Distribution>,
 }
 
-/// Where the range of limits begins: this share of keys needs less.
-const FROM: (usize, usize) = (1, 4);
+/// The range of limits begins where this share of keys is never refused: a quarter.
+const LOWEST_SHARE: (usize, usize) = (1, 4);
 
-/// Tries all algorithms; `keep` keys at least are to stay untouched.
+/// Tries all algorithms; `smallest` is the limit that never refuses `keep` keys.
 ///
 /// # Errors
 ///
 /// When the engine does not accept the period.
-pub(super) fn draw(
+pub(super) fn measure(
     timelines: &Timelines,
     period: Duration,
     keep: usize,
     bar: &ProgressBar,
-) -> Result<Curves, BuildError> {
-    let trials = Algorithm::ALL.map(|algorithm| Trial { algorithm, period, zero: timelines.zero });
+) -> Result<Distributions, BuildError> {
+    let trials = Algorithm::ALL.map(|algorithm| Trial { algorithm, period, start_ns: timelines.start_ns });
     for trial in trials {
         trial.largest()?;
     }
     let needs = in_parallel(&trials, |trial| needs(*trial, timelines, bar));
     let needs = needs.into_iter().collect::<Result<Vec<_>, _>>()?;
 
-    let typical = |needs: &Vec<u64>| needs.get(needs.len() * FROM.0 / FROM.1).copied().unwrap_or(1);
-    let from = needs.iter().map(|sorted| typical(&sorted.in_order)).min().unwrap_or(1);
-    let highest = |needs: &Needs| needs.in_order.iter().rfind(|&&need| need != u64::MAX).copied();
-    let limits = steps(from, needs.iter().filter_map(highest).max().unwrap_or(1));
+    let lowest = |needs: &Needs| {
+        let keys = needs.sorted.len() * LOWEST_SHARE.0 / LOWEST_SHARE.1;
+        needs.sorted.get(keys).copied().unwrap_or(1)
+    };
+    let from = needs.iter().map(lowest).min().unwrap_or(1);
+    let highest = |needs: &Needs| needs.sorted.iter().rfind(|&&need| need != u64::MAX).copied();
+    let limits = round_numbers(from, needs.iter().filter_map(highest).max().unwrap_or(1));
 
     let jobs: Vec<(Trial, Needs)> = trials.into_iter().zip(needs).collect();
-    let curves = in_parallel(&jobs, |(trial, needs)| {
-        let smallest = keep.checked_sub(1).map_or(Some(1), |last| needs.in_order.get(last).copied());
+    let by_algorithm = in_parallel(&jobs, |(trial, needs)| {
+        let smallest = keep.checked_sub(1).map_or(Some(1), |last| needs.sorted.get(last).copied());
         let smallest = smallest.filter(|&limit| limit != u64::MAX);
         let point = |limit: u64| {
             bar.inc((timelines.keys() / limits.len()) as u64);
@@ -73,39 +76,39 @@ pub(super) fn draw(
         };
         let points = limits.iter().map(|&limit| point(limit)).collect();
         let smallest = smallest.and_then(point);
-        Curve { algorithm: trial.algorithm, points, smallest }
+        Distribution { algorithm: trial.algorithm, points, smallest }
     });
-    Ok(Curves { limits, curves })
+    Ok(Distributions { limits, by_algorithm })
 }
 
-/// How much work `draw` has, in steps of its bar: all keys twice for each algorithm.
-pub(super) fn work(timelines: &Timelines) -> u64 {
+/// How far `measure` advances its bar: by all keys, twice for each algorithm.
+pub(super) fn bar_length(timelines: &Timelines) -> u64 {
     2 * (Algorithm::ALL.len() * timelines.keys()) as u64
 }
 
-/// The limit that each key needs to stay untouched; `u64::MAX` where no limit does that.
+/// The smallest limit that never refuses each key; `u64::MAX` where no limit does that.
 struct Needs {
     by_key: Vec<u64>,
-    in_order: Vec<u64>,
+    sorted: Vec<u64>,
 }
 
 fn needs(trial: Trial, timelines: &Timelines, bar: &ProgressBar) -> Result<Needs, BuildError> {
     let largest = trial.largest()?;
-    let need = |asks| {
+    let need = |requests| {
         bar.inc(1);
-        smallest_untouched(trial, largest, asks).unwrap_or(u64::MAX)
+        smallest_sufficient(trial, largest, requests).unwrap_or(u64::MAX)
     };
-    let by_key: Vec<u64> = timelines.each().map(need).collect();
-    let mut in_order = by_key.clone();
-    in_order.sort_unstable();
-    Ok(Needs { by_key, in_order })
+    let by_key: Vec<u64> = timelines.each_key().map(need).collect();
+    let mut sorted = by_key.clone();
+    sorted.sort_unstable();
+    Ok(Needs { by_key, sorted })
 }
 
 fn point(trial: Trial, timelines: &Timelines, needs: &Needs, limit: u64) -> Option<Point> {
     let mut point = Point { limit, requests_refused: 0, keys_refused: 0 };
-    for (asks, need) in timelines.each().zip(&needs.by_key) {
+    for (requests, need) in timelines.each_key().zip(&needs.by_key) {
         if *need > limit {
-            let refused = trial.refused(limit, asks).ok()?;
+            let refused = trial.refused(limit, requests).ok()?;
             point.requests_refused += refused;
             point.keys_refused += u64::from(refused > 0);
         }
@@ -113,7 +116,8 @@ fn point(trial: Trial, timelines: &Timelines, needs: &Needs, limit: u64) -> Opti
     Some(point)
 }
 
-/// Does all jobs on as many threads as there are cores; the outcomes come in the order of the jobs.
+/// Does all jobs on as many threads as there are cores; returns the outcomes in the order of the
+/// jobs.
 fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -138,22 +142,23 @@ mod tests {
     use tollgate::Timestamp;
 
     use super::*;
-    use crate::timelines::Ask;
+    use crate::timelines::Request;
 
     #[test]
     fn the_smallest_limit_keeps_the_share_and_one_less_does_not() {
         // Key k sends k + 1 requests at once.
-        let asks: Vec<(u32, Ask)> = (0..20_u32)
-            .flat_map(|key| (0..=key).map(move |_| (key, Ask { at: Timestamp::ZERO, cost: 1 })))
+        let requests: Vec<(u32, Request)> = (0..20_u32)
+            .flat_map(|key| (0..=key).map(move |_| (key, Request { at: Timestamp::ZERO, cost: 1 })))
             .collect();
-        let timelines = Timelines::by_key(0, 0, 20, &asks);
+        let timelines = Timelines::by_key(0, 0, 20, &requests);
         let period = Duration::from_secs(60);
-        let curves = draw(&timelines, period, 18, &ProgressBar::hidden()).expect("a minute is fine");
-        for curve in curves.curves {
-            let smallest = curve.smallest.expect("there is one");
+        let distributions =
+            measure(&timelines, period, 18, &ProgressBar::hidden()).expect("a minute is fine");
+        for distribution in distributions.by_algorithm {
+            let smallest = distribution.smallest.expect("there is one");
             assert_eq!((smallest.limit, smallest.keys_refused, smallest.requests_refused), (18, 2, 3));
-            let last = curve.points.last().copied().flatten().expect("it is accepted");
-            assert_eq!((last.limit, last.keys_refused), (20, 0), "the range ends where nobody is refused");
+            let last = distribution.points.last().copied().flatten().expect("it is accepted");
+            assert_eq!((last.limit, last.keys_refused), (20, 0), "the range ends where no key is refused");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A text that is in memory already, read as one block or two.
+//! Reads a text in memory.
 
 use memchr::memchr;
 
@@ -7,9 +7,9 @@ use super::detect::Parser;
 use super::error::IngestError;
 use super::options::Options;
 
-/// Reads a text of at most 1 MiB as a file of this name is read: a block that ends with the line at `cut`, and a block
-/// of the rest. The parser is chosen by the whole text.
-pub(crate) fn text(
+/// Reads a text of at most 1 MiB like a file with this name, in two blocks: one that ends with the
+/// line at `cut`, and the rest.
+pub(crate) fn parse_in_memory(
     file: &str,
     options: &Options,
     text: &[u8],
