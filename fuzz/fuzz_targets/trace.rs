@@ -170,7 +170,8 @@ impl Contest {
 
 /// Keeps what was taken, if anything was; an id means the later of two alike.
 fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
-    let Some(it) = it else { return };
+    // What took nothing has nothing to give back.
+    let Some(it) = it.filter(|_| request.cost > 0) else { return };
     let Request { key, id, cost, .. } = request.clone();
     taken.iter_mut().filter(|other| other.key == key && other.id == id).for_each(|other| other.id.clear());
     taken.push(Taken { key, id, cost, it });

@@ -46,6 +46,35 @@ fn a_refund_finds_its_id_or_else_the_latest_admission() {
 }
 
 #[test]
+fn a_refund_without_an_id_finds_the_latest_that_took_something() {
+    let lines = [
+        r#""t_ns":0,"cost":2"#,
+        r#""t_ns":1,"cost":0"#,
+        r#""t_ns":2,"cost":0,"id":"r""#,
+        r#""t_ns":3,"op":"refund""#,          // of the first line
+        r#""t_ns":4,"op":"refund""#,          // nothing is left
+        r#""t_ns":5,"op":"refund","id":"r""#, // it took nothing
+    ];
+    assert_eq!(summary(&["fixed-window:4/h"], &lines), [3, 0, 3, 2, 2]);
+    let lines = [
+        r#""t_ns":0,"op":"reserve","max_wait_ns":9000000000"#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":9000000000"#,
+        r#""t_ns":1,"op":"reserve","max_wait_ns":9000000000,"cost":0"#,
+        r#""t_ns":2,"op":"cancel""#, // of the second line
+    ];
+    assert_eq!(summary(&["token-bucket:1/s"], &lines), [3, 0, 1, 1, 0]);
+}
+
+#[test]
+fn initial_tokens_are_those_at_the_first_record() {
+    let trace = [r#""t_ns":1700000000000000000,"cost":2"#, r#""t_ns":1700000001000000000,"cost":3"#];
+    let denied = |limit| replay(&[limit], &trace, &["--json"]).json()["denied"].as_u64();
+    assert_eq!(denied("token-bucket:1/s,burst=5,initial=2"), Some(1), "2, and a second later 1");
+    assert_eq!(denied("token-bucket:1/s,burst=5,initial=1"), Some(2), "1, and a second later 2");
+    assert_eq!(denied("token-bucket:2/s,burst=5,initial=3"), Some(0), "3, and a second later 3");
+}
+
+#[test]
 fn a_refund_with_a_cost_gives_back_a_part() {
     let lines = [
         r#""t_ns":0,"cost":8"#,

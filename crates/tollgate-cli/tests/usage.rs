@@ -81,6 +81,19 @@ fn a_wrong_number_is_an_error_with_an_example_or_range() {
 }
 
 #[test]
+fn a_log_of_which_no_line_could_be_read_has_exit_code_two() {
+    let replay = ["replay", "-", "--limit", "fixed-window:1/s", "--json"];
+    let run = tollgate_reading(&[&replay[..], &["--format", "clf"]].concat(), b"time,key\n1,alice\n");
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.out.contains("\"requests\""), "the summary says how many lines there were: {}", run.out);
+    assert!(run.err.contains("lines could be read: is --format right?"), "{}", run.err);
+    // An empty log is a log, and one line is enough.
+    assert_eq!(tollgate_reading(&replay, b"").code, Some(0));
+    let run = tollgate_reading(&replay, format!("{LOG}and a line that is none\n").as_bytes());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+}
+
+#[test]
 fn a_damaged_file_shows_its_readable_part_with_exit_code_two() {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

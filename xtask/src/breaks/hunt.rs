@@ -70,9 +70,9 @@ fn as_it_is(check: &Check, bench: &Bench) -> Result<Duration, String> {
 
 /// Breaks the copy, asks the check, and mends the copy.
 fn attempt(broken: &Break, bench: &Bench, limit: Duration) -> Fate {
-    let mended = || tree::mirror(&root().join("src"), &bench.tree.join("src"));
     let fate = break_and_check(broken, bench, limit).unwrap_or_else(Fate::Wrong);
-    match mended() {
+    // The whole tree: a break may be in any package, and the next one must not find it.
+    match tree::mirror(root(), &bench.tree) {
         Ok(()) => fate,
         Err(error) => Fate::Wrong(format!("the copy cannot be mended: {error}")),
     }

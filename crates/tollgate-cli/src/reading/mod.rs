@@ -151,6 +151,11 @@ impl Reading {
 }
 
 impl ReadSummary {
+    /// Whether there were lines, and none of them could be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.totals.records == 0 && self.totals.malformed > 0
+    }
+
     /// Notes on lines that could not be read, with the first of them, and on records without a key.
     pub(crate) fn problems(&self, names: &[String]) -> Vec<String> {
         let Totals { malformed, records, without_key, .. } = self.totals;

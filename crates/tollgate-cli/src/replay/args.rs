@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// PERIOD is a unit (ns us ms s min h d), with a number before it or not:
     /// 100/s, 5/10s, 3/250ms.
     ///
-    ///   token-bucket    burst=N (default COUNT), initial=N (default burst)
+    ///   token-bucket    burst=N (default COUNT), initial=N (default burst): what
+    ///                   every bucket holds at the log's first record
     ///   leaky-bucket    capacity=N (default COUNT), meter or queue (default meter)
     ///   fixed-window    count=allowed|all
     ///   sliding-window  count=allowed|all, subwindows=K (never above COUNT in
@@ -105,12 +106,13 @@ A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
   reset     forgives the key
 
 A refund or a cancel belongs to the check or reserve of the same key and \"id\";
-without an id to the key's latest that was not given back yet. The replay
-remembers the latest 1,048,576 admissions and as many reservations, none from
-before a reset. The summary has the units given back, and how many refunds and
-cancels found nothing.
+without an id to the key's latest that took something and was not given back yet.
+The replay remembers the latest 1,048,576 admissions and as many reservations,
+none from before a reset. The summary has the units given back, and how many
+refunds and cancels found nothing.
 
-Exit code: 0, or 2 when an argument or a file is unusable.
+Exit code: 0, or 2 when an argument or a file is unusable: also when none of its
+lines could be read.
 
 Examples:
   tollgate replay --demo

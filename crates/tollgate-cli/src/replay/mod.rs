@@ -88,9 +88,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Writes the state, if it was asked for and everything was read.
+///
+/// # Errors
+///
+/// Reading that stopped early, or found no line that it could read; a file that cannot be written.
 fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(why) = &outcome.read.stopped {
         return Err(Failure::Usage(format!("stopped early: {why}")));
+    }
+    if outcome.read.is_unreadable() {
+        return Err(Failure::Usage("there is no request to decide".to_owned()));
     }
     let Some(path) = &args.save else { return Ok(()) };
     match (gate, outcome.counts.time.span()) {

@@ -91,7 +91,8 @@ impl<'g> Simulation<'g> {
                 let verdict = gate.check(key, cost, t_ns);
                 let allowed = verdict.is_allowed();
                 self.write(record, t_ns, || verdict.answer())?;
-                if allowed {
+                // What took nothing has nothing to give back, and must not stand before what did.
+                if allowed && cost > 0 {
                     self.admissions.insert(key, id, verdict);
                 }
                 self.counts.add(key, t_ns, allowed);
@@ -104,7 +105,9 @@ impl<'g> Simulation<'g> {
                     reservation.as_ref().map_or_else(Answer::clone, |reserved| reserved.decision().into())
                 })?;
                 self.counts.add(key, t_ns, reservation.is_ok());
-                if let Ok(reservation) = reservation {
+                if let Ok(reservation) = reservation
+                    && cost > 0
+                {
                     self.reservations.insert(key, id, reservation);
                 }
             }
