@@ -6,12 +6,14 @@ compile_error!("tollgate packs its words for 64-bit targets");
 mod algorithm;
 mod bits;
 mod clock;
+mod core;
 mod decision;
 mod error;
 mod key;
 mod limiter;
 mod observe;
 mod rate;
+mod receipt;
 mod ring;
 mod saved;
 mod sync;
@@ -32,18 +34,22 @@ pub use clock::{CoarseClock, SystemClock};
 pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
+pub use core::{
+    Answer, Lease, Leased, LimitDecision, Limits, MultiDecision, One, OneWord, Reservation, ReserveError,
+    Several, Usage,
+};
 pub use limiter::{
-    AcquireError, Batch, Books, Builder, GlobalBuilder, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Lease, Leased, Lender, LimitDecision, Limiter, MultiBuilder, MultiDecision,
-    MultiLimiter, Prepared, Reservation, ReserveError, Tier,
+    AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter, Limiter,
+    MultiLimiter, Prepared, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;
+pub use receipt::Receipt;
 pub use saved::RestoreError;
 #[cfg(loom)]
 #[doc(hidden)]
 pub use table::edges;
-pub use table::{Stats, WhenFull};
+pub use table::{Stats, Table, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use timer::ThreadTimer;

@@ -20,7 +20,7 @@ use crate::time::Reading;
 
 /// Which limiter it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Keyed,
     Global,
     Several,
@@ -71,6 +71,13 @@ pub(crate) struct Header {
     pub(crate) reading: Reading,
     tiers: Vec<Tier<Found>>,
     pub(crate) naming: Naming,
+}
+
+impl Header {
+    /// Whether it is that of a limiter without keys.
+    pub(crate) fn is_without_keys(&self) -> bool {
+        self.kind == Kind::Global
+    }
 }
 
 impl Naming {

@@ -58,8 +58,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Forgives the key what it owes. `false` when the bucket does not hold it.
-    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
+    /// Forgives the key's debt, after `count` was called with its word held. `false` when the bucket does not hold it.
+    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp, count: impl Fn()) -> bool {
         let at = rule.moment(now);
         let _pin = self.table.pin(name);
         loop {
@@ -68,7 +68,10 @@ impl<'a> View<'a> {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
-                    let forgiven = |payload| Some(Refund { payload: rule.forgive(payload, at), units: 0 });
+                    let forgiven = |payload| {
+                        count();
+                        Some(Refund { payload: rule.forgive(payload, at), units: 0 })
+                    };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
                         && slot.refund(word, name, forgiven).is_some()
                     {
@@ -81,13 +84,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `name`: how many units, 0 when the bucket does not hold the key.
+    /// Gives back what was `taken` under `name`, unless `is_forgiven`: how many units, 0 when the bucket does not hold the
+    /// key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
         name: u64,
         taken: Taken,
         clock: impl Fn() -> Timestamp,
+        is_forgiven: impl Fn() -> bool,
     ) -> u64 {
         let _pin = self.table.pin(name);
         let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
@@ -95,7 +100,8 @@ impl<'a> View<'a> {
             let (view, header) = self.at_home(rule, name, || rule.moment(refunding.now()));
             match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
-                    let less = |payload| refunding.less(rule, payload);
+                    // Asked with the word held: a reset counts itself before it lowers the word.
+                    let less = |payload| if is_forgiven() { None } else { refunding.less(rule, payload) };
                     if let Some(units) = view.bucket.slot(index).refund(word, name, less) {
                         return units;
                     }

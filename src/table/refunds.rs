@@ -15,7 +15,7 @@ use Ordering::Relaxed;
 
 /// The marks of a limiter.
 #[derive(Debug)]
-pub(crate) struct Refunds {
+pub struct Refunds {
     /// One more than the latest tick at which one of the mark's keys lost its order; 0: never.
     marks: Zeroed<AtomicU64>,
     /// 1 once anybody has reserved.

@@ -50,7 +50,7 @@ pub(crate) struct Slot {
 }
 
 /// A request, in the terms of the table.
-pub(crate) struct Ask<'r, R> {
+pub struct Ask<'r, R> {
     pub(crate) rule: &'r R,
     pub(crate) name: u64,
     pub(crate) cost: u64,
@@ -66,7 +66,7 @@ impl<R> Copy for Ask<'_, R> {}
 
 /// The table's answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Ruling<'a> {
+pub struct Ruling<'a> {
     pub(crate) allowed: bool,
     /// The key's payload after the request.
     pub(crate) payload: u64,

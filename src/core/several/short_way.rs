@@ -17,34 +17,35 @@
 
 use crate::algorithm::AnyRule;
 use crate::clock::Clock;
+use crate::core::Core;
+use crate::core::several::charge::Request;
+use crate::core::several::decision::MultiDecision;
+use crate::core::version::State;
+use crate::core::several::{By, Several};
 use crate::decision::Outcome;
-use crate::key::Key;
-use crate::limiter::kept;
-use crate::limiter::several::decision::{MultiDecision, Set};
-use crate::limiter::several::{Limit, MOST, MultiLimiter};
-use crate::limiter::versions::Version;
-use crate::table::Glance;
+use crate::receipt::{MOST, Set};
 use crate::table::slot::Ask;
+use crate::table::{Glance, Table, kept};
 use crate::time::Timestamp;
 
-impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
+impl<C: Clock> Core<Several, C> {
     /// Decides a request and charges it, if a glance at each of the `N` limits will do. `None`: nothing was written.
     #[inline(always)]
-    pub(super) fn charge_at_home<'l, const N: usize>(
+    pub(super) fn charge_briefly<'l, const N: usize>(
         &'l self,
-        version: &'l Version<AnyRule>,
-        name: u64,
-        cost: u64,
+        state: State,
+        request: Request,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
     ) -> Option<MultiDecision<'l>> {
-        if !version.has_room_for(cost) {
+        let version = self.versions.of(state);
+        if !version.has_room_for(request.cost) {
             return None;
         }
-        let limits = self.limits.first_chunk::<N>()?;
-        let mut glances = [limits[0].glance_briefly(version.rule(0), name, cost, now)?; N];
+        let tables = self.places.first_chunk::<N>()?;
+        let mut glances = [glance(&tables[0], version.rule(0), request, now)?; N];
         for index in 1..N {
-            glances[index] = limits[index].glance_briefly(version.rule(index), name, cost, now)?;
+            glances[index] = glance(&tables[index], version.rule(index), request, now)?;
         }
         let (mut payloads, mut refused) = ([0; MOST], Set::default());
         for (index, glance) in glances.iter().enumerate() {
@@ -52,10 +53,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
             refused.add_if(!glance.allowed, index);
         }
         // Made where it is returned: one that is kept and changed lies in memory.
-        let decision = |payloads| MultiDecision {
-            payloads,
-            ..MultiDecision::new(&self.limits, version, name, cost, now)
-        };
+        let decision = |payloads| MultiDecision { payloads, ..self.decision(state, request, now) };
         if !refused.is_empty() {
             // No answer before the version was looked at again: edge V1.
             if self.versions.following(version, now).is_some() {
@@ -66,7 +64,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         }
         for (index, glance) in glances.iter().enumerate() {
             let (slot, word) = glance.seen;
-            if !slot.charge_seen(word, glance.payload, kept(name)) {
+            if !slot.charge_seen(word, glance.payload, kept(request.fingerprint)) {
                 return Some(self.charge_on(decision(payloads), index, time));
             }
         }
@@ -82,26 +80,25 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         index: usize,
         time: &impl Fn() -> Timestamp,
     ) -> MultiDecision<'l> {
-        self.limits[index].table.events(decision.name).retried(1);
+        self.places[index].events(decision.fingerprint).retried(1);
         let then = decision.now;
-        if !self.charge_anew(&mut decision, index, then, time) {
-            self.charge_by_later(&mut decision, time);
+        if !self.charge_anew(&mut decision, &By::Current, index, then, time) {
+            self.charge_by_later(&mut decision, None, time);
         }
         decision
     }
 }
 
-impl Limit {
-    /// Looks at the key's home by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each limit.
-    /// `None`: by any other.
-    #[inline(always)]
-    fn glance_briefly(&self, rule: &AnyRule, name: u64, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
-        let view = self.table.view(name);
-        view.prefetch_all();
-        match rule {
-            AnyRule::Gcra(rule) => view.glance(Ask { rule, name: kept(name), cost }, now),
-            AnyRule::Fixed(rule) => view.glance(Ask { rule, name: kept(name), cost }, now),
-            _ => None,
-        }
+/// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each
+/// limit. `None`: by any other.
+#[inline(always)]
+fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<Glance<'t>> {
+    let Request { fingerprint, cost } = request;
+    let (view, name) = (table.view(fingerprint), kept(fingerprint));
+    view.prefetch_all();
+    match rule {
+        AnyRule::Gcra(rule) => view.glance(Ask { rule, name, cost }, now),
+        AnyRule::Fixed(rule) => view.glance(Ask { rule, name, cost }, now),
+        _ => None,
     }
 }

@@ -4,12 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::core::Answer;
+use crate::core::several::Tables;
+use crate::core::version::Version;
 use crate::decision::Outcome;
-use crate::limiter::several::{Limits, MOST};
-use crate::limiter::versions::Version;
+use crate::receipt::{MOST, Receipt, Set};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, nanos};
 
 /// The answer of several limits to one request: admitted by all, or refused for now or forever by some.
 ///
@@ -35,13 +37,14 @@ use crate::time::Timestamp;
 /// assert_eq!(waits, [Some(Duration::from_millis(600)), Some(Duration::from_secs(4))]);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-/// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::MultiLimiter::refund) once only.
-#[must_use = "a decision that nobody looks at limits nothing"]
+///
+/// It is neither `Copy` nor `Clone`, so that there is one [receipt](Self::receipt) of a request.
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct MultiDecision<'l> {
-    pub(super) limits: &'l Limits,
+    pub(super) tables: &'l Tables,
     /// The quotas that decided.
     pub(super) version: &'l Version<AnyRule>,
-    pub(super) name: u64,
+    pub(super) fingerprint: u64,
     pub(super) cost: u64,
     pub(super) now: Timestamp,
     /// No later than the time of any of the charges.
@@ -51,8 +54,10 @@ pub struct MultiDecision<'l> {
     pub(super) refused: Set,
     /// Those that the request was charged to.
     pub(super) taken: Set,
-    /// Those whose ring does not have the request, because it was only looked at.
+    /// Those whose ring does not have the request, because it was only peeked at.
     pub(super) unstaged: Set,
+    /// The limiter's resets before the request was charged.
+    pub(super) resets: u32,
     /// For each limit the slot that has the key's ring; 0 for none.
     pub(super) places: [u8; MOST],
     /// For each limit what the key owes it after the request.
@@ -61,60 +66,21 @@ pub struct MultiDecision<'l> {
 
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
-/// Some of the limits, by their index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set(u8);
-
-impl Set {
-    /// So many, as they are charged.
-    #[inline]
-    pub(super) fn first(count: usize) -> Self {
-        Self(((1_u16 << count) - 1) as u8)
-    }
-
-    #[inline]
-    pub(super) fn add(&mut self, index: usize) {
-        self.0 |= 1 << index;
-    }
-
-    #[inline]
-    pub(super) fn add_if(&mut self, is_in: bool, index: usize) {
-        self.0 |= u8::from(is_in) << index;
-    }
-
-    fn remove(&mut self, index: usize) {
-        self.0 &= !(1 << index);
-    }
-
-    #[inline]
-    pub(super) fn has(self, index: usize) -> bool {
-        self.0 & (1 << index) != 0
-    }
-
-    #[inline]
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..MOST).filter(move |&index| self.has(index))
-    }
-}
-
 impl<'l> MultiDecision<'l> {
     /// Admitted, so far.
     #[inline]
     pub(super) fn new(
-        limits: &'l Limits,
+        tables: &'l Tables,
         version: &'l Version<AnyRule>,
-        name: u64,
+        fingerprint: u64,
         cost: u64,
         now: Timestamp,
+        resets: u32,
     ) -> Self {
         Self {
-            limits,
+            tables,
             version,
-            name,
+            fingerprint,
             cost,
             now,
             since: now,
@@ -122,6 +88,7 @@ impl<'l> MultiDecision<'l> {
             refused: Set::default(),
             taken: Set::default(),
             unstaged: Set::default(),
+            resets,
             places: [0; MOST],
             payloads: [0; MOST],
         }
@@ -130,7 +97,7 @@ impl<'l> MultiDecision<'l> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.limits[index].table.place_of(ruling.ring) as u8;
+        self.places[index] = self.tables[index].place_of(ruling.ring) as u8;
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
         } else if ruling.allowed {
@@ -138,16 +105,27 @@ impl<'l> MultiDecision<'l> {
         }
     }
 
+    /// Nanoseconds until the request may act; of a refused one, until its turn would be.
+    pub(super) fn wait_for_turn(&self) -> u64 {
+        let wait = |(rule, &payload): (&AnyRule, &u64)| rule.wait(payload, self.now, self.cost);
+        match self.outcome {
+            Outcome::Denied => {
+                self.version.all().map(|limit| &limit.rule).zip(&self.payloads).map(wait).max().unwrap_or(0)
+            }
+            _ => nanos(self.delay()),
+        }
+    }
+
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
-        let (payload, place) = self.limits[index].standing(self.version.rule(index), self.name, self.now);
+        let (payload, place) = self.tables.probe(index, self.version.rule(index), self.fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place as u8);
         self.unstaged.remove(index);
     }
 
     /// The limits that do not refuse.
     pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<> {
-        let (refused, limits) = (self.refused, self.limits.len());
+        let (refused, limits) = (self.refused, self.tables.len());
         (0..limits).filter(move |&index| !refused.has(index))
     }
 
@@ -217,11 +195,59 @@ impl<'l> MultiDecision<'l> {
         self.cost
     }
 
+    /// What gives back what the request took of each limit: see [`Decision::receipt`](crate::Decision::receipt).
+    pub fn receipt(self) -> Receipt<MOST> {
+        let took = self.is_allowed() && !self.taken.is_empty();
+        Receipt {
+            limiter: self.version.default.shown.limiter,
+            fingerprint: self.fingerprint,
+            since: self.since,
+            left: if took { self.cost } else { 0 },
+            version: self.version.default.shown.version,
+            resets: self.resets,
+            rule: 0,
+            taken: self.taken,
+            charged: self.payloads,
+        }
+    }
+
     /// What each limit says, in the order in which they were given to the builder.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = LimitDecision<'_>> {
-        let index = |number| self.limits.iter().position(|limit| limit.number == number);
-        (0..self.limits.len())
+        let index = |number| self.tables.numbers.iter().position(|&other| other == number);
+        (0..self.tables.len())
             .map(move |number| LimitDecision { decision: self, index: index(number).unwrap_or(number) })
+    }
+}
+
+impl From<MultiDecision<'_>> for Receipt<MOST> {
+    fn from(decision: MultiDecision<'_>) -> Self {
+        decision.receipt()
+    }
+}
+
+impl Answer for MultiDecision<'_> {
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn remaining(&self) -> u64 {
+        self.remaining()
+    }
+
+    fn limit(&self) -> u64 {
+        self.version.all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
     }
 }
 
@@ -244,8 +270,8 @@ impl LimitDecision<'_> {
     }
 
     fn ring(&self) -> Ring<'_> {
-        let MultiDecision { limits, name, cost, places, unstaged, .. } = self.decision;
-        let ring = limits[self.index].table.ring_at(*name, places[self.index].into());
+        let MultiDecision { tables, fingerprint, cost, places, unstaged, .. } = self.decision;
+        let ring = tables[self.index].ring_at(*fingerprint, places[self.index].into());
         if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
     }
 
@@ -256,7 +282,7 @@ impl LimitDecision<'_> {
     /// The number of the limit, as given to the builder, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
-        self.decision.limits[self.index].number
+        self.decision.tables.numbers[self.index]
     }
 
     /// Whether this limit refuses the request. When the request can [never](MultiDecision::is_never) be admitted: whether

@@ -12,7 +12,7 @@ pub(crate) const DEFAULT_BUDGET: usize = 1 << 30;
 
 /// The settings of a table of keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Space {
+pub struct Space {
     pub(crate) max_keys: usize,
     pub(crate) memory_budget: usize,
     pub(crate) trusted_keys: bool,
@@ -44,8 +44,8 @@ impl Space {
         Table::new(size, self.when_full)
     }
 
-    /// A new secret by which keys are named.
-    pub(crate) fn identity(&self) -> KeyHasher {
+    /// A hasher with a new secret.
+    pub(crate) fn hasher(&self) -> KeyHasher {
         KeyHasher::random(self.trusted_keys)
     }
 }
