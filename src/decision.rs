@@ -52,7 +52,7 @@ pub struct Decision<'l> {
 
 /// What a decision shows of the rule that made it.
 #[derive(Debug)]
-pub struct Shown {
+pub(crate) struct Shown {
     pub(crate) any: AnyRule,
     /// The limiter's number among all of this process.
     pub(crate) limiter: u64,

@@ -35,9 +35,11 @@ pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use core::{
-    Answer, Lease, Leased, LimitDecision, Limits, MultiDecision, One, OneWord, Reservation, ReserveError,
+    Answer, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation, ReserveError,
     Several, Usage,
 };
+#[doc(hidden)]
+pub use core::{One, OneWord};
 pub use limiter::{
     AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter, Limiter,
     MultiLimiter, Prepared, Time, View,
@@ -49,7 +51,9 @@ pub use saved::RestoreError;
 #[cfg(loom)]
 #[doc(hidden)]
 pub use table::edges;
-pub use table::{Stats, Table, WhenFull};
+#[doc(hidden)]
+pub use table::Table;
+pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use timer::ThreadTimer;

@@ -37,7 +37,7 @@ use crate::table::Stats;
 use crate::time::{Timestamp, nanos};
 
 pub use lease::{Lease, Leased};
-pub use one::One;
+pub use one::{Global, Keyed, One};
 pub use reserve::{Reservation, ReserveError};
 pub use several::{LimitDecision, MultiDecision, Several};
 pub(crate) use space::Space;

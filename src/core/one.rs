@@ -17,10 +17,16 @@ use crate::table::Table;
 use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
-/// One limit of the algorithm `A`: for each of many keys, where its words are a [`Table`], or for everything.
+/// One limit of the algorithm `A` for each of many keys: what a [`Limiter`](crate::Limiter) decides by.
 ///
-/// A type of this kind is named in the types that a limiter hands out, such as `Prepared<'_, One<TokenBucket, Table>,
-/// TscClock>`. There is no value of it.
+/// It is named in the types that a limiter hands out, such as `Prepared<'_, Keyed<TokenBucket>, TscClock>`. There is no
+/// value of it.
+pub type Keyed<A> = One<A, Table>;
+
+/// One limit of the algorithm `A` for everything: what a [`GlobalLimiter`](crate::GlobalLimiter) decides by.
+pub type Global<A> = One<A, OneWord>;
+
+/// One limit of the algorithm `A`, whose words live in a `W`.
 pub struct One<A, W>(PhantomData<(A, W)>);
 
 impl<A, W> sealed::Sealed for One<A, W> {}

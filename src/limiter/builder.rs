@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 
 use crate::algorithm::Algorithm;
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Limits, OnDecision, One, OneWord, Several, Space};
+use crate::core::{Core, Global, Keyed, Limits, OnDecision, Several, Space};
 use crate::error::BuildError;
 use crate::key::Key;
 use crate::limiter::{GlobalLimiter, Limiter, MultiLimiter};
 use crate::observe::Observer;
 use crate::saved::RestoreError;
-use crate::table::{Table, WhenFull};
+use crate::table::WhenFull;
 
 /// Which tier a key belongs to.
 pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
@@ -156,7 +156,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     }
 }
 
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, One<A, Table>, C> {
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's own quota is tier 0.
     ///
     /// Tiers share one table, so they have one algorithm, and window algorithms one period. The tier is chosen a call
@@ -237,7 +237,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, One<A, Table>, C> {
     }
 }
 
-impl<A: Algorithm, C: Clock> Builder<(), One<A, OneWord>, C> {
+impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
     /// Judges the quota and starts the clock.
     ///
     /// # Errors

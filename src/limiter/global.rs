@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::algorithm::{Algorithm, Inherit, Resolution, TokenBucket};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Asked, Core, Limits, One, OneWord};
+use crate::core::{Asked, Core, Global, Limits, OneWord};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::limiter::{Builder, ByClock, Prepared};
@@ -29,12 +29,12 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct GlobalLimiter<A: Algorithm = TokenBucket, C = TscClock> {
-    pub(super) core: Core<One<A, OneWord>, C>,
+    pub(super) core: Core<Global<A>, C>,
 }
 
 impl<A: Algorithm> GlobalLimiter<A> {
     /// Begins to describe a limiter of this quota.
-    pub fn builder(quota: A) -> Builder<(), One<A, OneWord>, TscClock> {
+    pub fn builder(quota: A) -> Builder<(), Global<A>, TscClock> {
         Builder::new(vec![quota])
     }
 }
@@ -63,25 +63,25 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     /// The limiter at a time that the caller already has: see [`now`](Self::now). A time earlier than the latest charge's
     /// counts as that one.
     #[inline]
-    pub fn at(&self, now: Timestamp) -> Prepared<'_, One<A, OneWord>, C, Timestamp> {
+    pub fn at(&self, now: Timestamp) -> Prepared<'_, Global<A>, C, Timestamp> {
         self.prepare().at(now)
     }
 
     /// The one key of the limiter, with all verbs. It costs nothing.
     #[inline]
-    pub fn prepare(&self) -> Prepared<'_, One<A, OneWord>, C> {
-        let tier = One::<A, OneWord>::default_tier(&self.core.versions);
+    pub fn prepare(&self) -> Prepared<'_, Global<A>, C> {
+        let tier = Global::<A>::default_tier(&self.core.versions);
         Prepared { core: &self.core, asked: Asked { fingerprint: OneWord::KEY, tier }, time: ByClock }
     }
 
     /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, charge: impl Into<Receipt>) -> u64 {
-        self.refund_part(&mut charge.into(), u64::MAX)
+        self.prepare().refund(charge)
     }
 
     /// Gives back up to `units` of the request only: see [`Limiter::refund_part`](crate::Limiter::refund_part).
     pub fn refund_part(&self, receipt: &mut Receipt, units: u64) -> u64 {
-        self.core.give_back(receipt, units, || self.core.clock.now())
+        self.prepare().refund_part(receipt, units)
     }
 
     /// Makes another quota current: see [`Limiter::reconfigure`](crate::Limiter::reconfigure).

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use crate::algorithm::{Algorithm, Inherit, Resolution, TokenBucket};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Limits, One, Usage};
+use crate::core::{Core, Keyed, Limits, Usage};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::key::Key;
 use crate::limiter::builder::TierOf;
 use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
 use crate::receipt::Receipt;
-use crate::table::{Stats, Table};
+use crate::table::Stats;
 use crate::time::Timestamp;
 
 /// A limit for each of many keys, shared by all threads.
@@ -41,13 +41,13 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct Limiter<K: ?Sized, A: Algorithm = TokenBucket, C = TscClock> {
-    pub(super) core: Core<One<A, Table>, C>,
+    pub(super) core: Core<Keyed<A>, C>,
     pub(super) tier_of: Option<TierOf<K>>,
 }
 
 impl<K: Key + ?Sized, A: Algorithm> Limiter<K, A> {
     /// Begins to describe a limiter that gives each key this quota.
-    pub fn builder(quota: A) -> Builder<K, One<A, Table>, TscClock> {
+    pub fn builder(quota: A) -> Builder<K, Keyed<A>, TscClock> {
         Builder::new(vec![quota])
     }
 }
@@ -78,7 +78,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// A time earlier than the key has seen counts as that one. A caller that lags by more than it takes a key to
     /// recover may find the key forgotten, and so admit at its own late time what it would have admitted in time.
     #[inline]
-    pub fn at(&self, now: Timestamp) -> View<'_, K, One<A, Table>, C, Timestamp> {
+    pub fn at(&self, now: Timestamp) -> View<'_, K, Keyed<A>, C, Timestamp> {
         self.view().at(now)
     }
 
@@ -98,8 +98,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]
-    pub fn tier(&self, number: usize) -> Option<View<'_, K, One<A, Table>, C>> {
-        let tier = One::<A, Table>::tier(&self.core.versions, number)?;
+    pub fn tier(&self, number: usize) -> Option<View<'_, K, Keyed<A>, C>> {
+        let tier = Keyed::<A>::tier(&self.core.versions, number)?;
         Some(View { tier: Some(tier), ..self.view() })
     }
 
@@ -126,7 +126,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn prepare(&self, key: &K) -> Prepared<'_, One<A, Table>, C> {
+    pub fn prepare(&self, key: &K) -> Prepared<'_, Keyed<A>, C> {
         self.view().prepare(key)
     }
 
@@ -175,7 +175,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[inline]
-    pub fn check_many<I>(&self, keys: I) -> Batch<'_, K, One<A, Table>, C, I::IntoIter>
+    pub fn check_many<I>(&self, keys: I) -> Batch<'_, K, Keyed<A>, C, I::IntoIter>
     where
         I: IntoIterator<Item: Borrow<K>>,
     {
@@ -394,7 +394,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     #[inline(always)]
-    fn view(&self) -> View<'_, K, One<A, Table>, C> {
+    fn view(&self) -> View<'_, K, Keyed<A>, C> {
         View { core: &self.core, tier_of: self.tier_of.as_ref(), tier: None, time: ByClock }
     }
 }

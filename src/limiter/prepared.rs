@@ -208,7 +208,7 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     ///
     /// [`ReserveError`]; nothing is charged then.
     #[cfg(not(loom))]
-    pub async fn ready(&self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
+    pub async fn ready(self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
         self.reserve(cost, max_wait)?.ready(ThreadTimer).await;
         Ok(())
     }
@@ -237,6 +237,19 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// ```
     pub fn lease(&self) -> Lease<'l, L, C> {
         Lease::new(self.core, self.asked)
+    }
+
+    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund). The receipt knows its
+    /// key.
+    pub fn refund(&self, charge: impl Into<L::Receipt>) -> u64 {
+        self.refund_part(&mut charge.into(), u64::MAX)
+    }
+
+    /// Gives back up to `units` of what an admitted request took: see
+    /// [`Limiter::refund_part`](crate::Limiter::refund_part).
+    pub fn refund_part(&self, receipt: &mut L::Receipt, units: u64) -> u64 {
+        let Self { core, time, .. } = *self;
+        L::give_back(core, receipt, units, || time.now(&core.clock))
     }
 
     /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has no slot.

@@ -23,7 +23,7 @@ pub use thread::ThreadTimer;
 ///     }
 /// }
 ///
-/// limiter.reserve_n("alice", 3, Duration::from_secs(1))?.ready(Tokio).await;
+/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(Tokio).await;
 /// ```
 pub trait Timer {
     /// Completes after `duration`, or a little later. What completes sooner is asked to sleep again.

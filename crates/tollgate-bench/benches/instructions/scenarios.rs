@@ -81,7 +81,7 @@ fn time_given(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
     let now = limiter.now();
     for _ in 0..checks {
-        black_box(limiter.check_at(black_box(&7), now).is_allowed());
+        black_box(limiter.at(now).check(black_box(&7)).is_allowed());
     }
 }
 
@@ -95,7 +95,7 @@ fn prepared(checks: usize) {
 
 fn leased(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
-    let mut lease = limiter.lease(&7);
+    let mut lease = limiter.prepare(&7).lease();
     for _ in 0..checks {
         black_box(lease.check().is_allowed());
     }

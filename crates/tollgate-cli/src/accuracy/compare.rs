@@ -102,7 +102,7 @@ fn compare_key(zero: u64, limit: u64, period: Duration, asks: &[Ask]) -> Result<
             }
         }
         let has_room = exact.saturating_add(ask.cost) <= limit;
-        let allowed = estimator.check_n_at(ask.cost, ask.at).is_allowed();
+        let allowed = estimator.at(ask.at).check_n(ask.cost).is_allowed();
         found.requests += 1;
         found.refused += u64::from(!allowed);
         found.wrongly_refused += u64::from(!allowed && has_room);
@@ -228,7 +228,7 @@ mod tests {
         for step in 0..5_000_u64 {
             t += step * 7_919 % 17 * 1_000_000_007 / 3;
             let estimated = estimate.at(t);
-            let decision = estimator.check_at(Timestamp::from_nanos(t));
+            let decision = estimator.at(Timestamp::from_nanos(t)).check();
             assert_eq!(decision.is_allowed(), estimated + 1.0 <= limit as f64 + 1e-9, "at {t}");
             estimate.current += u64::from(decision.is_allowed());
         }

@@ -104,8 +104,8 @@ impl Gate {
     pub(crate) fn admit(&self, key: &[u8], cost: u64, t_ns: u64) -> bool {
         let now = self.time(t_ns);
         match &self.force {
-            Force::One(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
-            Force::Several(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
+            Force::One(limiter) => limiter.at(now).check_n(key, cost).is_allowed(),
+            Force::Several(limiter) => limiter.at(now).check_n(key, cost).is_allowed(),
         }
     }
 
@@ -113,8 +113,8 @@ impl Gate {
     pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
         let now = self.time(t_ns);
         match &self.force {
-            Force::One(limiter) => Verdict::One(limiter.check_n_at(key, cost, now)),
-            Force::Several(limiter) => Verdict::Several(limiter.check_n_at(key, cost, now)),
+            Force::One(limiter) => Verdict::One(limiter.at(now).check_n(key, cost)),
+            Force::Several(limiter) => Verdict::Several(limiter.at(now).check_n(key, cost)),
         }
     }
 
@@ -122,8 +122,8 @@ impl Gate {
     pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
         let now = self.time(t_ns);
         match &self.force {
-            Force::One(limiter) => Verdict::One(limiter.peek_n_at(key, cost, now)),
-            Force::Several(limiter) => Verdict::Several(limiter.peek_n_at(key, cost, now)),
+            Force::One(limiter) => Verdict::One(limiter.at(now).peek_n(key, cost)),
+            Force::Several(limiter) => Verdict::Several(limiter.at(now).peek_n(key, cost)),
         }
     }
 
@@ -141,7 +141,7 @@ impl Gate {
     ) -> Result<Result<Place<'_>, Answer>, NoPlace> {
         let Force::One(limiter) = &self.force else { return Err(NoPlace::Several) };
         let refusal =
-            match limiter.reserve_n_at(key, cost, Duration::from_nanos(max_wait_ns), self.time(t_ns)) {
+            match limiter.at(self.time(t_ns)).prepare(key).reserve(cost, Duration::from_nanos(max_wait_ns)) {
                 Ok(place) => return Ok(Ok(place)),
                 Err(ReserveError::NoTurns) => return Err(NoPlace::Windows),
                 Err(refusal) => refusal,
@@ -171,7 +171,7 @@ impl Gate {
     pub(crate) fn refund(&self, verdict: Verdict<'_>, units: u64, t_ns: u64) -> Result<u64, NoPlace> {
         let now = self.time(t_ns);
         match (&self.force, verdict) {
-            (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.refund_n_at(decision, units, now)),
+            (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.at(now).refund_part(&mut decision.receipt(), units)),
             (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => {
                 Err(NoPlace::LimitDecision)
             }
@@ -192,8 +192,8 @@ impl Gate {
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
         match &self.force {
-            Force::One(limiter) => limiter.reset(key),
-            Force::Several(limiter) => limiter.reset(key),
+            Force::One(limiter) => limiter.prepare(key).reset(),
+            Force::Several(limiter) => limiter.prepare(key).reset(),
         };
     }
 

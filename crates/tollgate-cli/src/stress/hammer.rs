@@ -287,7 +287,7 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
             worker.strangers = strangers;
         }
         Way::Leases(permits) => {
-            let lease = |key| limiter.lease(&key).permits(permits);
+            let lease = |key| limiter.prepare(&key).lease().permits(permits);
             let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
             ready.wait();
             worker.keep_calling(plan, 1, |admitted| {

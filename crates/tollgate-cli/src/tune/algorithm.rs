@@ -61,13 +61,13 @@ impl Trial {
     /// When the engine does not accept the limit.
     pub(super) fn refused(self, limit: u64, asks: &[Ask]) -> Result<u64, BuildError> {
         let limiter = self.limiter(limit)?;
-        Ok(asks.iter().map(|ask| u64::from(!limiter.check_n_at(ask.cost, ask.at).is_allowed())).sum())
+        Ok(asks.iter().map(|ask| u64::from(!limiter.at(ask.at).check_n(ask.cost).is_allowed())).sum())
     }
 
     /// Whether none of a key's requests is refused at `limit`, which the engine accepts.
     pub(super) fn is_untouched(self, limit: u64, asks: &[Ask]) -> bool {
         let limiter = self.limiter(limit);
-        limiter.is_ok_and(|limiter| asks.iter().all(|ask| limiter.check_n_at(ask.cost, ask.at).is_allowed()))
+        limiter.is_ok_and(|limiter| asks.iter().all(|ask| limiter.at(ask.at).check_n(ask.cost).is_allowed()))
     }
 
     /// The largest limit that the engine accepts; an error when there is none.

@@ -75,8 +75,8 @@ impl Engine {
     /// What [`check`](Self::check) would decide.
     pub(crate) fn look(&self, key: &[u8], cost: u64) -> Ruled<'_> {
         match self {
-            Self::One(limiter) => Ruled::One(limiter.peek_n_at(key, cost, limiter.now())),
-            Self::Several(limiter) => Ruled::Several(limiter.peek_n_at(key, cost, limiter.now())),
+            Self::One(limiter) => Ruled::One(limiter.at(limiter.now()).peek_n(key, cost)),
+            Self::Several(limiter) => Ruled::Several(limiter.at(limiter.now()).peek_n(key, cost)),
         }
     }
 

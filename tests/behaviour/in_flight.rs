@@ -1,0 +1,379 @@
+//! What the in-flight limit promises: a bound on what is held at once, and that all of it comes back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use proptest::prelude::*;
+use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter};
+
+fn limiter(limit: u64) -> InFlightLimiter<u64> {
+    InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
+}
+
+/// One or two buckets' worth of slots: the smallest table.
+fn smallest(limit: u64) -> InFlightLimiter<u64> {
+    InFlightLimiter::builder(limit).max_keys(1).build().unwrap()
+}
+
+/// The counter knows what is held without the limiter's help.
+#[test]
+fn never_more_than_the_limit_is_held_at_once() {
+    for (limit, most) in [(1, 1), (3, 1), (7, 3), (12, 12)] {
+        let (limiter, held, granted) = (limiter(limit), AtomicU64::new(0), AtomicU64::new(0));
+        let work = |seed: u64| {
+            let mut guards: Vec<InFlight<'_>> = Vec::new();
+            let mut random = seed;
+            for _ in 0..40_000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let units = 1 + (random >> 33) % most;
+                // Some hold several at a time.
+                if (random >> 60) < 9
+                    && let Ok(guard) = limiter.try_acquire_n(&1, units)
+                {
+                    assert!(held.fetch_add(units, Relaxed) + units <= limit, "more than {limit} at once");
+                    granted.fetch_add(1, Relaxed);
+                    guards.push(guard);
+                } else if let Some(guard) = guards.pop() {
+                    held.fetch_sub(guard.units(), Relaxed);
+                    drop(guard);
+                }
+            }
+            for guard in guards {
+                held.fetch_sub(guard.units(), Relaxed);
+            }
+        };
+        let work = &work;
+        thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed)))));
+        assert!(granted.into_inner() > 1_000);
+        assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
+    }
+}
+
+#[test]
+fn the_limit_can_be_held_and_one_more_is_refused() {
+    let limiter = limiter(5);
+    let guards: Vec<_> = (0..5).map(|_| limiter.try_acquire(&1).unwrap()).collect();
+    assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.limit()), (5, 1, 5));
+    drop(guards);
+    assert_eq!(limiter.try_acquire_n(&1, 5).unwrap().units(), 5);
+}
+
+#[test]
+fn everything_is_given_back_when_all_guards_are_dropped() {
+    let limiter = InFlightLimiter::<u64>::builder(9).max_keys(100_000).build().unwrap();
+    let guards: Vec<_> = (0..1_500).map(|key| limiter.try_acquire_n(&key, 1 + key % 9).unwrap()).collect();
+    assert!((0..1_500).all(|key| limiter.in_flight(&key) == 1 + key % 9));
+    assert_eq!(limiter.usage().live_keys, 1_500);
+    // Elsewhere, and in another order.
+    thread::scope(|scope| drop(scope.spawn(|| guards.into_iter().rev().for_each(drop))));
+    assert!((0..1_500).all(|key| limiter.in_flight(&key) == 0));
+    assert!(limiter.usage().live_keys == 0);
+}
+
+#[test]
+fn a_holder_that_panics_gives_back() {
+    let limiter = limiter(1);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = limiter.try_acquire(&1).unwrap();
+        assert!(limiter.try_acquire(&1).is_err());
+        panic!("the request failed");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(limiter.in_flight(&1), 0);
+    assert!(limiter.try_acquire(&1).is_ok());
+}
+
+#[test]
+fn a_forgotten_guard_keeps_its_units_taken() {
+    let limiter = limiter(3);
+    std::mem::forget(limiter.try_acquire_n(&1, 2).unwrap());
+    assert_eq!(limiter.in_flight(&1), 2);
+    assert!(limiter.try_acquire_n(&1, 2).is_err());
+    assert!(limiter.try_acquire(&1).is_ok());
+}
+
+#[test]
+fn keys_do_not_disturb_each_other() {
+    let limiter = limiter(2);
+    let one = limiter.try_acquire_n(&1, 2).unwrap();
+    let two = limiter.try_acquire(&2).unwrap();
+    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(&key)), [2, 1, 0]);
+    drop(one);
+    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(&key)), [0, 1, 0]);
+    drop(two);
+    assert!(limiter.usage().live_keys == 0);
+}
+
+#[test]
+fn a_refusal_takes_nothing() {
+    let limiter = limiter(4);
+    let _three = limiter.try_acquire_n(&1, 3).unwrap();
+    assert_eq!(limiter.try_acquire_n(&1, 2).unwrap_err(), AcquireError::Busy);
+    assert_eq!(limiter.in_flight(&1), 3);
+    assert!(limiter.try_acquire(&1).is_ok());
+}
+
+#[test]
+fn more_than_the_limit_is_never_granted_and_says_so() {
+    let limiter = limiter(4);
+    assert_eq!(limiter.try_acquire_n(&1, 5).unwrap_err(), AcquireError::Never { units: 5, limit: 4 });
+    assert_eq!(
+        limiter.try_acquire_n(&1, u64::MAX).unwrap_err(),
+        AcquireError::Never { units: u64::MAX, limit: 4 }
+    );
+    assert!(limiter.usage().live_keys == 0);
+    assert_eq!(limiter.stats().inserted, 0);
+}
+
+#[test]
+fn nothing_is_always_granted_and_takes_no_room() {
+    let limiter = limiter(1);
+    let _one = limiter.try_acquire(&1).unwrap();
+    let nothing = limiter.try_acquire_n(&1, 0).unwrap();
+    let of_another = limiter.try_acquire_n(&2, 0).unwrap();
+    assert_eq!((nothing.units(), of_another.units()), (0, 0));
+    drop((nothing, of_another));
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.stats().inserted), (1, 1, 1));
+}
+
+#[test]
+fn a_full_bucket_refuses_and_counts_it() {
+    let limiter = smallest(3);
+    let (mut guards, mut refused) = (Vec::new(), Vec::new());
+    for key in 0..300 {
+        match limiter.try_acquire(&key) {
+            Ok(guard) => guards.push((key, guard)),
+            Err(error) => {
+                assert_eq!(error, AcquireError::Busy);
+                refused.push(key);
+            }
+        }
+    }
+    assert_eq!(limiter.usage().live_keys, guards.len());
+    assert_eq!(guards.len(), 60, "four buckets of fifteen slots");
+    assert_eq!(limiter.stats().refused_full, refused.len() as u64);
+    // Nobody lost a place to those who were refused, and nobody pays for them.
+    for key in 0..300 {
+        let holds = guards.iter().any(|(holder, _)| *holder == key);
+        assert_eq!(limiter.in_flight(&key), u64::from(holds));
+    }
+    // Who has a slot is served as before; the others as soon as one runs empty.
+    let (known, _) = guards[0];
+    assert!(limiter.try_acquire(&known).is_ok());
+    drop(guards);
+    assert!(refused.iter().all(|key| limiter.try_acquire(key).is_ok()));
+    let stats = limiter.stats();
+    assert_eq!((stats.shared, stats.admitted_uncounted, stats.evicted_with_debt), (0, 0, 0));
+}
+
+/// Also while a neighbour holds its slot from beginning to end.
+#[test]
+fn slots_that_ran_empty_are_used_again() {
+    let limiter = smallest(2);
+    let stays = limiter.try_acquire(&u64::MAX).unwrap();
+    for key in 0..100_000 {
+        let both = (limiter.try_acquire(&key).unwrap(), limiter.try_acquire(&key).unwrap());
+        assert!(limiter.try_acquire(&key).is_err());
+        drop(both);
+    }
+    assert_eq!((limiter.in_flight(&u64::MAX), limiter.usage().live_keys), (1, 1));
+    assert_eq!(limiter.stats().refused_full, 0);
+    drop(stays);
+    assert!(limiter.usage().live_keys == 0);
+}
+
+/// More keys than slots, from several threads: what a key holds is counted beside the limiter.
+#[test]
+fn recycled_slots_never_mix_two_keys_up() {
+    const KEYS: usize = 90;
+    let (limiter, held) = (smallest(2), [const { AtomicU64::new(0) }; KEYS]);
+    let work = |seed: usize| {
+        let mut granted = 0;
+        for turn in 0..60_000 {
+            let key = (seed * 31 + turn * (2 * seed + 7)) % KEYS;
+            let Ok(guard) = limiter.try_acquire(&(key as u64)) else { continue };
+            granted += 1;
+            assert!(held[key].fetch_add(1, Relaxed) < 2, "more than 2 of key {key} at once");
+            if turn % 64 == 0 {
+                thread::yield_now();
+            }
+            held[key].fetch_sub(1, Relaxed);
+            drop(guard);
+        }
+        granted
+    };
+    let work = &work;
+    let granted: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|seed| scope.spawn(move || work(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(granted > 100_000, "{granted}: so few never fill two buckets");
+    assert!((0..KEYS as u64).all(|key| limiter.in_flight(&key) == 0));
+    assert!(limiter.usage().live_keys == 0);
+}
+
+#[test]
+fn another_limit_decides_what_is_acquired_after_it() {
+    let limiter = limiter(3);
+    let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(&1).unwrap()).collect();
+    limiter.reconfigure(5).unwrap();
+    assert_eq!(limiter.limit(), 5);
+    let two = limiter.try_acquire_n(&1, 2).unwrap();
+    // Five are in flight: guards that are out stay, and nobody comes in before the third of them is back.
+    limiter.reconfigure(3).unwrap();
+    assert_eq!((limiter.in_flight(&1), limiter.limit()), (5, 3));
+    assert_eq!(limiter.try_acquire_n(&1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
+    drop(two);
+    assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
+    drop(three);
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
+    assert_eq!(limiter.try_acquire_n(&1, 3).unwrap().units(), 3);
+    assert!(limiter.try_acquire_n(&2, 3).is_ok(), "for every key");
+}
+
+#[test]
+fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
+    let limiter = limiter(2);
+    let largest = (1 << 20) - 1;
+    for limit in [0, largest + 1, u64::MAX] {
+        let (value, max) = (u128::from(limit), u128::from(largest));
+        let refused = limiter.reconfigure(limit).unwrap_err();
+        assert_eq!(refused, BuildError::OutOfRange { field: "limit", value, min: 1, max });
+        assert_eq!(limiter.limit(), 2);
+        assert_eq!(limiter.try_acquire_n(&1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
+    }
+    for limit in [largest, 1] {
+        limiter.reconfigure(limit).unwrap();
+        assert_eq!(limiter.try_acquire_n(&1, limit).unwrap().units(), limit);
+    }
+}
+
+/// What a caller may do to one of three keys.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Acquire { key: u64, units: u64 },
+    Drop { nth: usize },
+    Reconfigure { limit: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        5 => (0..3_u64, 0..7_u64).prop_map(|(key, units)| Step::Acquire { key, units }),
+        3 => (0..8_usize).prop_map(|nth| Step::Drop { nth }),
+        2 => (0..7_u64).prop_map(|limit| Step::Reconfigure { limit }),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// The model is a sum over the guards that are out.
+    #[test]
+    fn limits_that_change_decide_as_a_sum_does(steps in steps()) {
+        let (limiter, mut limit) = (limiter(3), 3);
+        let mut guards: Vec<(u64, InFlight<'_>)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Acquire { key, units } => {
+                    let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
+                    let expected = match units {
+                        0 => Ok(0),
+                        _ if units > limit => Err(AcquireError::Never { units, limit }),
+                        _ if held + units > limit => Err(AcquireError::Busy),
+                        _ => Ok(units),
+                    };
+                    let acquired = limiter.try_acquire_n(&key, units);
+                    prop_assert_eq!(acquired.as_ref().map(InFlight::units).map_err(|error| *error), expected);
+                    guards.extend(acquired.ok().map(|guard| (key, guard)));
+                }
+                Step::Drop { nth } if nth < guards.len() => drop(guards.swap_remove(nth)),
+                Step::Drop { .. } => {}
+                Step::Reconfigure { limit: next } => {
+                    let changed = limiter.reconfigure(next).is_ok();
+                    prop_assert_eq!(changed, next > 0);
+                    limit = if changed { next } else { limit };
+                }
+            }
+            prop_assert_eq!(limiter.limit(), limit);
+            for key in 0..3 {
+                let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
+                prop_assert_eq!(limiter.in_flight(&key), held);
+            }
+        }
+    }
+}
+
+/// Threads acquire and give back while the limit goes up and down. Once a key has come down to a lower limit it never
+/// holds more, whatever a thread had begun under the higher one.
+#[test]
+fn a_key_that_came_down_to_a_lower_limit_stays_there() {
+    let (limiter, held, over) = (limiter(8), AtomicU64::new(0), AtomicBool::new(false));
+    let work = |seed: u64| {
+        let mut random = seed;
+        while !over.load(Relaxed) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let Ok(guard) = limiter.try_acquire_n(&1, 1 + (random >> 33) % 2) else { continue };
+            held.fetch_add(guard.units(), Relaxed);
+            if random >> 63 == 0 {
+                thread::yield_now();
+            }
+            held.fetch_sub(guard.units(), Relaxed);
+        }
+    };
+    let work = &work;
+    thread::scope(|scope| {
+        (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed))));
+        for turn in 0..400 {
+            let low = 2 + turn % 3;
+            limiter.reconfigure(8).unwrap();
+            thread::yield_now();
+            limiter.reconfigure(low).unwrap();
+            while limiter.in_flight(&1) > low {
+                thread::yield_now();
+            }
+            for _ in 0..200 {
+                assert!(held.load(Relaxed) <= low, "more than {low} at once");
+            }
+        }
+        over.store(true, Relaxed);
+    });
+    assert!(limiter.usage().live_keys == 0);
+}
+
+#[test]
+fn nothing_allocates() {
+    let limiter = smallest(2);
+    let seen = allocation_counter::measure(|| {
+        for key in 0..1_000 {
+            let guards = [limiter.try_acquire(&key), limiter.try_acquire(&key), limiter.try_acquire(&key)];
+            assert_eq!((limiter.in_flight(&key), guards[2].is_err()), (2, true));
+        }
+    });
+    assert_eq!((seen.count_total, limiter.usage().live_keys), (0, 0));
+}
+
+#[test]
+fn a_guard_may_go_to_another_thread() {
+    fn is_sent_and_shared<T: Send + Sync>() {}
+    is_sent_and_shared::<InFlight<'_>>();
+    is_sent_and_shared::<InFlightLimiter<str>>();
+}
+
+#[test]
+fn settings_are_judged_when_the_limiter_is_built() {
+    let largest = (1 << 20) - 1;
+    for limit in [0, largest + 1] {
+        let error = InFlightLimiter::<u64>::builder(limit).build().unwrap_err();
+        let (value, max) = (u128::from(limit), u128::from(largest));
+        assert_eq!(error, BuildError::OutOfRange { field: "limit", value, min: 1, max });
+        assert!(InFlightLimiter::<u64>::builder(limit).memory().is_err());
+    }
+    let all = limiter(largest);
+    assert_eq!(all.try_acquire_n(&1, largest).unwrap().units(), largest);
+    assert!(InFlightLimiter::<u64>::builder(1).max_keys(0).build().is_err());
+    let needed = InFlightLimiter::<u64>::builder(1).memory().unwrap();
+    let tight = InFlightLimiter::<u64>::builder(1).memory_budget(needed - 1).build().unwrap_err();
+    assert_eq!(tight, BuildError::OverBudget { needed, budget: needed - 1 });
+    assert!(InFlightLimiter::<u64>::builder(1).memory_budget(needed).build().is_ok());
+}
