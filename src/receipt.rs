@@ -12,8 +12,8 @@ pub(crate) const MOST: usize = 8;
 /// It borrows nothing and is bound to the limiter that charged it: another limiter, also one that was restored from the
 /// same file, gives nothing back by it. It is neither `Copy` nor `Clone`: a copy could be spent twice.
 ///
-/// Nothing comes back by it after a [reset](crate::Prepared::reset) of any key of its limiter, nor after a
-/// [change](crate::Limiter::reconfigure) of the quota once the key was charged under the new one.
+/// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys, of one in a thousand
+/// others), nor after a [change](crate::Limiter::reconfigure) of the quota once the key was charged under the new one.
 ///
 /// A receipt that is dropped gives nothing back: the request stays charged.
 ///

@@ -1,8 +1,9 @@
 //! One way of giving back, for refunds, cancelled reservations, leases and requests that are undone; and the reset.
 //!
-//! A reset holds the key's word, counts itself, and then lowers the word; when the last step fails it counts again. A
-//! receipt is compared with the count while its key's word is held. So of a reset and a refund the second sees the
-//! first: no charge is both forgiven and given back.
+//! A reset holds the key's word, counts itself and marks the key with its number, and then lowers the word; when the last
+//! step fails it begins again. A refund holds the word and compares its receipt, which has the number of resets before the
+//! charge, with the key's mark. So of a reset and a refund the second sees the first: no charge is both forgiven and
+//! given back.
 
 use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
@@ -25,14 +26,13 @@ impl<L: Limits, C: Clock> Core<L, C> {
         }
         receipt.left -= cost;
         let version = self.versions.numbered(receipt.version.into());
-        let is_forgiven = || self.versions.state().resets() != receipt.resets;
         let mut least = cost;
         for index in receipt.taken.iter().rev() {
             let Some(words) = self.each().get(index) else { continue };
             let rule = version.rule(usize::from(receipt.rule) + index);
             let charged = &mut receipt.charged[index];
             let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
-            let back = words.refund(rule, receipt.fingerprint, taken, &time, is_forgiven);
+            let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
             // As if the units that are left had been a request of their own, right before those that are gone.
             *charged = rule.less(*charged, cost);
             least = least.min(back);

@@ -127,7 +127,7 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
     ///
     /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
     /// departures. So the newest gives all back, and one in the middle of the line the less, the more stand behind it. A
-    /// [`reset`](crate::Prepared::reset), of this key or another, may have forgiven the charge: then nothing comes back.
+    /// [`reset`](crate::Prepared::reset) that forgave the charge leaves nothing to come back.
     /// Several limits are given back as from the departure on.
     ///
     /// **Cost.** That of a [refund](crate::Limiter::refund); too late, one reading of the clock.

@@ -14,9 +14,9 @@
 //! A change is one compare-exchange, which seals the old version's horizon when the new one is in its place. A thread
 //! that is stopped by the seal goes on by the new version, and announces it for the writer.
 //!
-//! A *reset* forgives charges, so it ends every [receipt](crate::Receipt) and every permit that a lease holds. It does
-//! not know them: they keep the number of resets that was current before they were charged, and compare it with the
-//! state's. One count serves all keys.
+//! A *reset* forgives charges, so it ends the [receipts](crate::Receipt) of its key and the permits that leases hold. It
+//! does not know them: they keep the number of resets that was current before they were charged. A lease compares it
+//! with the state's, so a reset of any key ends its permits; a refund compares it with the key's mark (see `give_back`).
 //!
 //! # Orderings
 //!
@@ -185,11 +185,12 @@ impl<A: Algorithm> Versions<A> {
         State(self.state.load(Relaxed)).is_plain() && first.rule.is_timely(now)
     }
 
-    /// Ends the permits of all leases, and all receipts. Call it while the key's word is held, before it is lowered.
-    pub(crate) fn count_reset(&self) {
+    /// Ends the permits of all leases: the reset's number. Call it while the key's word is held, before it is lowered.
+    pub(crate) fn count_reset(&self) -> u32 {
         // A carry would change the version.
-        let next = |state| Some(RESETS.set(state, (RESETS.get(state) + 1) & RESETS.max()));
-        let _ = self.state.fetch_update(Release, Relaxed, next); // L1
+        let next = |state| RESETS.set(state, (RESETS.get(state) + 1) & RESETS.max());
+        let (Ok(seen) | Err(seen)) = self.state.fetch_update(Release, Relaxed, |state| Some(next(state))); // L1
+        State(next(seen)).resets()
     }
 
     /// The current version.

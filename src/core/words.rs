@@ -30,20 +30,20 @@ pub trait Words {
     #[doc(hidden)]
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
 
-    /// Gives back what was `taken`, unless `is_forgiven` once the key's word is held: how many units.
+    /// Gives back what was `taken`, unless a later reset than that of number `resets` forgave it: how many units.
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,
         rule: &R,
         fingerprint: u64,
         taken: Taken,
+        resets: u32,
         clock: impl Fn() -> Timestamp,
-        is_forgiven: impl Fn() -> bool,
     ) -> u64;
 
-    /// Forgives the key's debt, after `count` was called with its word held. `false` when the key has no slot.
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the key has no slot.
     #[doc(hidden)]
-    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn()) -> bool;
+    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool;
 
     /// What the limit remembers of its refunds.
     #[doc(hidden)]
@@ -110,13 +110,13 @@ impl Words for Table {
         rule: &R,
         fingerprint: u64,
         taken: Taken,
+        resets: u32,
         clock: impl Fn() -> Timestamp,
-        is_forgiven: impl Fn() -> bool,
     ) -> u64 {
-        self.view(fingerprint).refund(rule, kept(fingerprint), taken, clock, is_forgiven)
+        self.view(fingerprint).refund(rule, kept(fingerprint), taken, resets, clock)
     }
 
-    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn()) -> bool {
+    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
         self.view(fingerprint).reset(rule, kept(fingerprint), now, count)
     }
 
@@ -216,24 +216,24 @@ impl Words for OneWord {
         rule: &R,
         _: u64,
         taken: Taken,
+        resets: u32,
         clock: impl Fn() -> Timestamp,
-        is_forgiven: impl Fn() -> bool,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.refunds, Self::KEY, taken, clock);
+        let mut refunding = Refunding::new(&self.refunds, Self::KEY, taken, resets, clock);
         loop {
-            let less = |payload| if is_forgiven() { None } else { refunding.less(rule, payload) };
+            let less = |payload| refunding.less(rule, payload);
             if let Some(units) = self.slot.refund(self.slot.load(), Self::KEY, less) {
                 return units;
             }
         }
     }
 
-    fn reset<R: Rule>(&self, rule: &R, _: u64, now: Timestamp, count: impl Fn()) -> bool {
+    fn reset<R: Rule>(&self, rule: &R, _: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
         let at = rule.moment(now);
         loop {
             let seen = self.slot.load();
             let forgiven = |payload| {
-                count();
+                self.refunds.forgive(Self::KEY, count());
                 Some(Refund { payload: rule.forgive(payload, at), units: 0 })
             };
             if rule.erase(seen.payload(), self.ring::<R>(), || self.slot.is_still(seen))

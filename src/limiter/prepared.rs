@@ -258,8 +258,9 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// inherited another's slot is forgiven what it inherited, too. A request that is decided meanwhile may be forgiven
     /// too, and so is one at a time before the reset.
     ///
-    /// It ends every [receipt](crate::Receipt) of the limiter and every permit that a [lease](Lease) holds, of this key
-    /// or another: what they would give back may be forgiven already. Reservations keep their departures.
+    /// It ends the key's [receipts](crate::Receipt), whose charges are forgiven already, and those of the keys that share a
+    /// mark with it, of which a table has 1,024; and every permit that a [lease](Lease) of the limiter holds, of this key or
+    /// another. Reservations keep their departures.
     ///
     /// **Cost.** Three compare-exchanges for each limit. It writes the word that every check of the limiter loads: not a
     /// verb for every request.

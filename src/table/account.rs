@@ -57,8 +57,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Forgives the key's debt, after `count` was called with its word held. `false` when the bucket does not hold it.
-    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp, count: impl Fn()) -> bool {
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the bucket does not hold it.
+    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
         let at = rule.moment(now);
         loop {
             let (view, header) = self.belonging(name);
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
                     let forgiven = |payload| {
-                        count();
+                        self.table.refunds.forgive(name, count());
                         Some(Refund { payload: rule.forgive(payload, at), units: 0 })
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
@@ -82,23 +82,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `name`, unless `is_forgiven`: how many units, 0 when the bucket does not hold the
-    /// key.
+    /// Gives back what was `taken` under `name`, unless a later reset than that of number `resets` forgave it: how many
+    /// units, 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
         name: u64,
         taken: Taken,
+        resets: u32,
         clock: impl Fn() -> Timestamp,
-        is_forgiven: impl Fn() -> bool,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
+        let mut refunding = Refunding::new(&self.table.refunds, name, taken, resets, clock);
         loop {
             let (view, header) = self.belonging(name);
             match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
-                    // Asked with the word held: a reset counts itself before it lowers the word.
-                    let less = |payload| if is_forgiven() { None } else { refunding.less(rule, payload) };
+                    let less = |payload| refunding.less(rule, payload);
                     if let Some(units) = view.bucket.slot(index).refund(word, name, less) {
                         return units;
                     }
