@@ -16,10 +16,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
-use tollgate_tower::{ClientAddress, Head, KeyBy, RateLimitLayer, Rule, Style};
+use tollgate_tower::{ClientAddress, HeaderStyle, KeyBy, RateLimitLayer, RequestHead, Rule};
 
 /// What a real server looks up in its database or reads from a signed token. A key that nobody issued is no key.
-fn is_gold(head: Head<'_>) -> bool {
+fn is_gold(head: RequestHead<'_>) -> bool {
     static ISSUED: LazyLock<Vec<&[u8]>> = LazyLock::new(|| vec![b"gold-7", b"gold-8"]);
     head.header("x-api-key").is_some_and(|key| ISSUED.contains(&key))
 }
@@ -52,7 +52,7 @@ fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {
         )
         // Would a stricter limit hurt? It counts, and refuses nobody.
         .rule(Rule::new("stricter", [SlidingWindow::new(Rate::per_minute(20))]).key(client()).shadow())
-        .headers([Style::Ietf, Style::XRateLimit])
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .on_limited(|refusal| {
             println!(
                 "{} refused by {} for {:?}",

@@ -24,7 +24,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, Http, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
+use tollgate_tower::{ClientAddress, HttpResponder, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -35,7 +35,7 @@ fn text(text: String) -> Body {
 }
 
 fn answer(refusal: &Refusal<'_>) -> Response<Body> {
-    Http::json().respond(refusal).map(|body: String| text(body))
+    HttpResponder::json().respond(refusal).map(|body: String| text(body))
 }
 
 /// Headers that concern one connection only (RFC 9110, section 7.6.1).
@@ -87,7 +87,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let by_address = KeyBy::client(ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip())));
     let limit = RateLimitLayer::builder()
         .rule(Rule::new("client", [TokenBucket::new(Rate::per_second(10)).burst(20)]).key(by_address))
-        .answer(answer as fn(&Refusal<'_>) -> Response<Body>)
+        .responder(answer as fn(&Refusal<'_>) -> Response<Body>)
         .build()?;
     let client = Client::builder(TokioExecutor::new()).build_http();
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BuildError, OnError, RateLimitLayer, Reply, Rule, Told};
+use tollgate_tower::{Backend, BackendReply, BuildError, OnBackendError, RateLimitLayer, Rule, RuleOutcome};
 
 use crate::support::{by_header, header, of, one, request, send, status, statuses};
 
 /// A key and a cost.
 type Seen = (Vec<u8>, u64);
 /// What was told, and by which rule.
-type Tales = Arc<Mutex<Vec<(Told, String)>>>;
+type Tales = Arc<Mutex<Vec<(RuleOutcome, String)>>>;
 
 /// Admits the first requests of each key, or fails; across an await, as a real one does.
 #[derive(Clone, Default)]
@@ -35,7 +35,7 @@ impl std::error::Error for Down {}
 impl Backend for Elsewhere {
     type Error = Down;
 
-    async fn decide(&self, key: &[u8], cost: u64) -> Result<Reply, Down> {
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Down> {
         tokio::task::yield_now().await;
         if *self.down.lock().unwrap() {
             return Err(Down);
@@ -52,7 +52,7 @@ impl Backend for Elsewhere {
         if outcome == Outcome::Allowed {
             seen.push((key.to_vec(), cost));
         }
-        Ok(Reply {
+        Ok(BackendReply {
             outcome,
             limit: 2,
             remaining: 1_u64.saturating_sub(before),
@@ -62,23 +62,27 @@ impl Backend for Elsewhere {
 }
 
 /// The layer, its backend, and what was told.
-fn layer(on_error: OnError) -> (RateLimitLayer, Elsewhere, Tales) {
+fn layer(on_error: OnBackendError) -> (RateLimitLayer, Elsewhere, Tales) {
     let backend = Elsewhere::default();
     let told = Arc::new(Mutex::new(Vec::new()));
     let (decisions, errors) = (Arc::clone(&told), Arc::clone(&told));
-    let cost = |head: tollgate_tower::Head<'_>| if head.path() == "/vast" { 3 } else { 1 };
-    let layer = one(Rule::remote("there", backend.clone(), on_error).key(by_header("k")).cost(cost))
+    let cost = |head: tollgate_tower::RequestHead<'_>| if head.path() == "/vast" { 3 } else { 1 };
+    let layer = one(Rule::backend("there", backend.clone(), on_error).key(by_header("k")).cost(cost))
         .rule(Rule::new("here", of(4)))
-        .on_decision(move |event| decisions.lock().unwrap().push((event.told(), event.rule().to_owned())))
-        .on_error(move |rule, error| errors.lock().unwrap().push((Told::Failed, format!("{rule}: {error}"))))
+        .on_decision(move |decision| {
+            decisions.lock().unwrap().push((decision.outcome(), decision.rule().to_owned()))
+        })
+        .on_backend_error(move |rule, error| {
+            errors.lock().unwrap().push((RuleOutcome::BackendFailed, format!("{rule}: {error}")))
+        })
         .build()
         .unwrap();
     (layer, backend, told)
 }
 
 #[tokio::test]
-async fn a_backend_decides_and_its_numbers_are_shown() {
-    let (layer, backend, _) = layer(OnError::Allow);
+async fn a_backend_decides_and_its_limit_is_in_the_headers() {
+    let (layer, backend, _) = layer(OnBackendError::Allow);
     let response = send(&layer, request("/", &[("k", "alice")])).await;
     assert_eq!(header(&response, "ratelimit"), Some("\"here\";r=3;t=3600, \"there\";r=1;t=2"));
     assert_eq!(header(&response, "ratelimit-policy"), Some("\"here\";q=4;w=14400"));
@@ -99,27 +103,31 @@ async fn a_backend_decides_and_its_numbers_are_shown() {
 }
 
 #[tokio::test]
-async fn a_failure_is_what_the_rule_says_and_is_told_as_a_failure() {
+async fn a_backend_error_is_handled_and_reported_as_an_error() {
     for (on_error, expected) in [
-        (OnError::Allow, vec![200, 200, 200]),
-        (OnError::Refuse, vec![503, 503, 503]),
-        (OnError::Limit(vec![Quota::from(of(2)[0])]), vec![200, 200, 429]),
+        (OnBackendError::Allow, vec![200, 200, 200]),
+        (OnBackendError::Refuse, vec![503, 503, 503]),
+        (OnBackendError::LimitLocally(vec![Quota::from(of(2)[0])]), vec![200, 200, 429]),
     ] {
         let (layer, backend, told) = layer(on_error.clone());
         *backend.down.lock().unwrap() = true;
         assert_eq!(statuses(&layer, 3, &[("k", "alice")]).await, expected, "{on_error:?}");
         let told = told.lock().unwrap();
-        let times =
-            |what: Told, who: &str| told.iter().filter(|(told, rule)| *told == what && rule == who).count();
-        assert_eq!(times(Told::Failed, "there"), 3);
-        assert_eq!(times(Told::Failed, "there: connection refused"), 3);
-        assert_eq!(times(Told::Limited, "there"), expected.iter().filter(|status| **status == 429).count());
+        let times = |what: RuleOutcome, who: &str| {
+            told.iter().filter(|(told, rule)| *told == what && rule == who).count()
+        };
+        assert_eq!(times(RuleOutcome::BackendFailed, "there"), 3);
+        assert_eq!(times(RuleOutcome::BackendFailed, "there: connection refused"), 3);
+        assert_eq!(
+            times(RuleOutcome::Limited, "there"),
+            expected.iter().filter(|status| **status == 429).count()
+        );
     }
 }
 
 #[tokio::test]
-async fn who_is_refused_for_a_failure_is_not_told_to_wait() {
-    let (layer, backend, _) = layer(OnError::Refuse);
+async fn a_refusal_for_a_backend_error_has_no_retry_after() {
+    let (layer, backend, _) = layer(OnBackendError::Refuse);
     *backend.down.lock().unwrap() = true;
     let response = send(&layer, request("/", &[("k", "alice")])).await;
     assert_eq!(response.body(), r#"{"error":"Rate Limiter Unavailable","rule":"there"}"#);
@@ -131,17 +139,17 @@ async fn who_is_refused_for_a_failure_is_not_told_to_wait() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_while_the_backend_thinks_is_charged_nothing_here() {
+async fn a_client_that_disconnects_during_the_backend_call_is_refunded() {
     struct Hangs;
     impl Backend for Hangs {
         type Error = Down;
-        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Down> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Down> {
             std::future::pending().await
         }
     }
-    let layer = one(Rule::remote("there", Hangs, OnError::Allow)
+    let layer = one(Rule::backend("there", Hangs, OnBackendError::Allow)
         .key(by_header("k"))
-        .missing(tollgate_tower::Missing::Pass))
+        .missing_key(tollgate_tower::MissingKey::Skip))
     .rule(Rule::new("here", of(1)))
     .build()
     .unwrap();
@@ -151,23 +159,23 @@ async fn a_client_that_leaves_while_the_backend_thinks_is_charged_nothing_here()
 }
 
 #[test]
-fn what_a_backend_knows_nothing_of_is_refused_by_name() {
-    let rule = || Rule::remote("there", Elsewhere::default(), OnError::Allow);
+fn a_setting_that_backends_do_not_support_is_an_error() {
+    let rule = || Rule::backend("there", Elsewhere::default(), OnBackendError::Allow);
     for (bad, setting) in [
         (rule().tier(|_| true, of(1)), "tier"),
         (rule().for_key("k", of(1)), "for_key"),
         (rule().charge_if(|_, _| true), "charge_if"),
     ] {
         let error = one(bad).build().unwrap_err();
-        assert_eq!(error, BuildError::Remote { rule: "there".into(), setting });
+        assert_eq!(error, BuildError::BackendSetting { rule: "there".into(), setting });
     }
 }
 
 #[test]
-fn the_limits_that_stand_in_for_a_backend_share_their_names_with_no_other_rule() {
+fn the_local_limits_of_a_backend_need_distinct_names() {
     let several = [Rate::per_second(5), Rate::per_hour(9)].map(|rate| TokenBucket::new(rate).into());
-    let there = || Rule::remote("there", Elsewhere::default(), OnError::Limit(several.into()));
+    let there = || Rule::backend("there", Elsewhere::default(), OnBackendError::LimitLocally(several.into()));
     let error = one(there()).rule(Rule::new("there/h", of(1))).build().unwrap_err();
-    assert_eq!(error, BuildError::SameName { name: "there/h".into() });
+    assert_eq!(error, BuildError::DuplicateName { name: "there/h".into() });
     assert!(one(there()).rule(Rule::new("here/h", of(1))).build().is_ok());
 }

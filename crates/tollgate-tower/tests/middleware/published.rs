@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::{Http, axum_peer, of, one, serve};
+use crate::support::{HttpClient, axum_peer, of, one, serve};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::any;
@@ -12,12 +12,12 @@ use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
 use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
 
 /// A server whose every path is limited.
-async fn limited<A>(layer: RateLimitLayer<A>) -> Http
+async fn limited<A>(layer: RateLimitLayer<A>) -> HttpClient
 where
     A: Respond<Body> + Clone + Send + Sync + 'static,
 {
     let hello = any(|| async { "hello" });
-    Http::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
+    HttpClient::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
 }
 
 /// By the address that the test's own "proxy" on 127.0.0.1 forwards.
@@ -29,7 +29,7 @@ fn by_forwarded() -> KeyBy {
 }
 
 /// The statuses of requests that are sent at once, and when each was answered after the first was sent.
-async fn at_once(http: &Http, count: usize, headers: &'static [(&str, &str)]) -> Vec<(u16, Duration)> {
+async fn at_once(http: &HttpClient, count: usize, headers: &'static [(&str, &str)]) -> Vec<(u16, Duration)> {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -50,7 +50,7 @@ fn count(answers: &[(u16, Duration)], status: u16) -> usize {
 }
 
 #[tokio::test]
-async fn of_capacity_three_the_fourth_is_too_many() {
+async fn a_burst_of_three_refuses_the_fourth() {
     let http = limited(one(Rule::new("api", of(3)).key(axum_peer())).build().unwrap()).await;
     for _ in 0..3 {
         let response = http.send("/", &[]).await;
@@ -63,7 +63,7 @@ async fn of_capacity_three_the_fourth_is_too_many() {
 }
 
 #[tokio::test]
-async fn two_forwarded_addresses_have_buckets_of_their_own() {
+async fn two_forwarded_addresses_have_separate_buckets() {
     let http = limited(one(Rule::new("api", of(1)).key(by_forwarded())).build().unwrap()).await;
     for client in ["192.0.2.1", "192.0.2.2"] {
         assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, 200);
@@ -86,7 +86,7 @@ async fn a_token_comes_back_after_its_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_at_once_on_capacity_fifty_all_pass_and_the_next_fails() {
+async fn fifty_concurrent_requests_fill_a_burst_of_fifty() {
     let rule = Rule::new("api", of(50)).key(axum_peer());
     let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
     assert_eq!(count(&at_once(&http, 50, &[]).await, 200), 50);
@@ -94,7 +94,7 @@ async fn of_fifty_at_once_on_capacity_fifty_all_pass_and_the_next_fails() {
 }
 
 #[tokio::test]
-async fn a_key_of_ones_own_is_a_header_and_those_without_share_anonymous() {
+async fn a_closure_may_use_a_header_or_a_default_key() {
     let key = KeyBy::request(|head, key| key.push(head.header("api-key").unwrap_or(b"anonymous")));
     let http = limited(one(Rule::new("api", of(1)).key(key)).build().unwrap()).await;
     assert_eq!(http.status("/", &[("api-key", "one")]).await, 200);
@@ -106,7 +106,7 @@ async fn a_key_of_ones_own_is_a_header_and_those_without_share_anonymous() {
 }
 
 #[tokio::test]
-async fn a_burst_of_a_hundred_passes_and_the_next_fails() {
+async fn a_burst_of_a_hundred_refuses_the_next() {
     let rule = Rule::new("api", of(100)).key(axum_peer());
     let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
     for _ in 0..100 {
@@ -116,7 +116,7 @@ async fn a_burst_of_a_hundred_passes_and_the_next_fails() {
 }
 
 #[tokio::test]
-async fn of_cost_five_capacity_ten_admits_two() {
+async fn a_burst_of_ten_admits_two_of_cost_five() {
     let http = limited(one(Rule::new("api", of(10)).key(axum_peer()).cost(|_| 5)).build().unwrap()).await;
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -138,7 +138,7 @@ async fn health_checks_are_skipped() {
 }
 
 #[tokio::test]
-async fn a_queue_of_three_serves_three_after_waiting() {
+async fn a_queue_of_three_serves_three() {
     let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
     let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
     let answers = at_once(&http, 3, &[]).await;
@@ -147,7 +147,7 @@ async fn a_queue_of_three_serves_three_after_waiting() {
 }
 
 #[tokio::test]
-async fn a_queue_of_two_serves_two_of_three_and_refuses_the_third_at_once() {
+async fn a_queue_of_two_refuses_the_third_at_once() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
     let answers = at_once(&http, 3, &[]).await;
@@ -158,7 +158,7 @@ async fn a_queue_of_two_serves_two_of_three_and_refuses_the_third_at_once() {
 }
 
 #[tokio::test]
-async fn every_address_has_a_queue_of_its_own() {
+async fn each_address_has_its_own_queue() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(1);
     let http = limited(one(Rule::new("paced", [queue]).key(by_forwarded())).build().unwrap()).await;
     for (client, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.1", 429)] {
@@ -167,7 +167,7 @@ async fn every_address_has_a_queue_of_its_own() {
 }
 
 #[tokio::test]
-async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
+async fn on_limited_and_a_custom_responder_see_the_request() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let hook = Arc::clone(&seen);
     let answer = |refusal: &Refusal<'_>| {
@@ -177,7 +177,7 @@ async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
     };
     let layer = one(Rule::new("api", of(1)).key(axum_peer()))
         .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()))
-        .answer(answer)
+        .responder(answer)
         .build()
         .unwrap();
     let http = limited(layer).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
-use tollgate_tower::{BuildError, Missing, RateLimitLayer, Rule};
+use tollgate_tower::{BuildError, MissingKey, RateLimitLayer, Rule};
 
 use crate::support::{by_header, by_peer, header, of, one, request, send, status, statuses};
 
@@ -25,7 +25,7 @@ async fn several_limits_of_a_rule_are_charged_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_later_rule_refuses_costs_the_earlier_rules_nothing() {
+async fn a_refusal_by_a_later_rule_refunds_the_earlier_rules() {
     for last in [Rule::new("last", of(1)), Rule::new("last", [SlidingLog::new(Rate::per_hour(1))])] {
         let layer = one(Rule::new("first", of(3)).key(by_peer()))
             .rule(Rule::new("watch", of(2)).shadow())
@@ -42,7 +42,7 @@ async fn what_a_later_rule_refuses_costs_the_earlier_rules_nothing() {
 }
 
 #[tokio::test]
-async fn routes_methods_and_tiers_have_limits_of_their_own() {
+async fn when_tier_and_for_key_select_the_limits() {
     let layer = one(Rule::new("api", of(1))
         .key(by_header("api-key"))
         .tier(|head| head.header("x-plan") == Some(b"gold"), of(3))
@@ -65,8 +65,8 @@ async fn routes_methods_and_tiers_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn costs_are_charged_and_those_above_the_limit_never_are() {
-    let cost = |head: tollgate_tower::Head<'_>| {
+async fn a_cost_is_charged_or_refused_if_above_the_limit() {
+    let cost = |head: tollgate_tower::RequestHead<'_>| {
         head.header("x-cost").map_or(1, |cost| str::from_utf8(cost).unwrap().parse().unwrap())
     };
     let layer = one(Rule::new("api", of(10)).cost(cost)).build().unwrap();
@@ -80,20 +80,21 @@ async fn costs_are_charged_and_those_above_the_limit_never_are() {
 }
 
 #[tokio::test]
-async fn without_a_key_requests_share_pass_or_are_refused_as_the_rule_says() {
-    let layer =
-        |missing| one(Rule::new("api", of(1)).key(by_header("api-key")).missing(missing)).build().unwrap();
-    assert_eq!(statuses(&layer(Missing::Share), 2, &[]).await, [200, 429]);
-    assert_eq!(statuses(&layer(Missing::Pass), 3, &[]).await, [200; 3]);
-    assert_eq!(statuses(&layer(Missing::Refuse), 2, &[]).await, [400; 2]);
+async fn requests_without_a_key_share_skip_or_are_refused() {
+    let layer = |missing| {
+        one(Rule::new("api", of(1)).key(by_header("api-key")).missing_key(missing)).build().unwrap()
+    };
+    assert_eq!(statuses(&layer(MissingKey::Share), 2, &[]).await, [200, 429]);
+    assert_eq!(statuses(&layer(MissingKey::Skip), 3, &[]).await, [200; 3]);
+    assert_eq!(statuses(&layer(MissingKey::Refuse), 2, &[]).await, [400; 2]);
     assert_eq!(
-        statuses(&layer(Missing::Refuse), 2, &[("api-key", "")]).await,
+        statuses(&layer(MissingKey::Refuse), 2, &[("api-key", "")]).await,
         [400; 2],
         "an empty key is none"
     );
-    assert_eq!(statuses(&layer(Missing::Refuse), 2, &[("api-key", "a")]).await, [200, 429]);
+    assert_eq!(statuses(&layer(MissingKey::Refuse), 2, &[("api-key", "a")]).await, [200, 429]);
     // Nobody who sends a key can spend what those without one share.
-    let share = layer(Missing::Share);
+    let share = layer(MissingKey::Share);
     for key in ["*", "anonymous", " ", "0"] {
         status(&share, "/", &[("api-key", key)]).await;
     }
@@ -106,7 +107,12 @@ async fn without_a_key_requests_share_pass_or_are_refused_as_the_rule_says() {
 #[tokio::test]
 async fn a_shadow_rule_reports_and_never_refuses() {
     let layer = one(Rule::new("shadow", of(1)).key(by_peer()).shadow())
-        .rule(Rule::new("refuses-nobody", of(1)).key(by_header("api-key")).missing(Missing::Refuse).shadow())
+        .rule(
+            Rule::new("refuses-nobody", of(1))
+                .key(by_header("api-key"))
+                .missing_key(MissingKey::Refuse)
+                .shadow(),
+        )
         .build()
         .unwrap();
     for _ in 0..3 {
@@ -124,7 +130,7 @@ async fn clones_and_all_their_services_share_one_state() {
 }
 
 #[tokio::test]
-async fn keys_of_any_length_are_told_apart() {
+async fn keys_of_any_length_are_distinct() {
     let layer = one(Rule::new("api", of(1)).key(by_header("api-key"))).build().unwrap();
     let long = "k".repeat(8_000);
     for key in [format!("{long}a"), format!("{long}b"), long.clone(), "k".repeat(128), "k".repeat(129)] {
@@ -133,7 +139,7 @@ async fn keys_of_any_length_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_new_key_without_room_meets_what_the_rule_says() {
+async fn when_full_decides_about_a_new_key() {
     for (when_full, expected) in [(WhenFull::Deny, [429, 429]), (WhenFull::Allow, [200, 200])] {
         let rule = Rule::new("api", of(1)).key(by_header("k")).max_keys(1).when_full(when_full);
         let layer = one(rule).build().unwrap();
@@ -145,27 +151,27 @@ async fn a_new_key_without_room_meets_what_the_rule_says() {
 }
 
 #[test]
-fn what_is_wrong_is_said_by_name_and_builds_nothing() {
+fn invalid_settings_are_errors() {
     let build = |rules: Vec<Rule>| {
         rules.into_iter().fold(RateLimitLayer::builder(), |layer, rule| layer.rule(rule)).build().map(drop)
     };
     let rule = |name: &str| Rule::new(name, of(1));
-    assert_eq!(build(vec![]), Err(BuildError::Rules { given: 0 }));
+    assert_eq!(build(vec![]), Err(BuildError::RuleCount { given: 0 }));
     assert_eq!(
         build((0..9).map(|number| rule(&number.to_string())).collect()),
-        Err(BuildError::Rules { given: 9 })
+        Err(BuildError::RuleCount { given: 9 })
     );
     assert_eq!(build((0..8).map(|number| rule(&number.to_string())).collect()), Ok(()));
-    assert_eq!(build(vec![rule("a"), rule("a")]), Err(BuildError::SameName { name: "a".into() }));
+    assert_eq!(build(vec![rule("a"), rule("a")]), Err(BuildError::DuplicateName { name: "a".into() }));
     let twice = rule("a").for_key("k", of(2)).for_key("l", of(3)).for_key("k", of(4));
-    assert_eq!(build(vec![twice]), Err(BuildError::SameKey { rule: "a".into() }));
+    assert_eq!(build(vec![twice]), Err(BuildError::DuplicateKey { rule: "a".into() }));
     let several = |name: &str| Rule::new(name, [Rate::per_hour(5), Rate::per_day(9)].map(TokenBucket::new));
-    let same = Err(BuildError::SameName { name: "a/h".into() });
+    let same = Err(BuildError::DuplicateName { name: "a/h".into() });
     assert_eq!(build(vec![several("a"), rule("a/h")]), same);
     assert_eq!(build(vec![rule("a/h"), several("a")]), same);
     assert_eq!(build(vec![several("a"), rule("b/h")]), Ok(()));
     for name in ["", "two words", "quote\"", "back\\slash", "é", "line\n", &"n".repeat(65)] {
-        assert_eq!(build(vec![rule(name)]), Err(BuildError::Name { given: name.into() }));
+        assert_eq!(build(vec![rule(name)]), Err(BuildError::RuleName { given: name.into() }));
     }
     let none: [Quota; 0] = [];
     for bad in [

@@ -18,15 +18,15 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Rate};
-use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule, Style};
+use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{
-    Echo, Http, Strict, TokioClock, TokioTimer, axum_peer, by_peer, of, one, request, serve, statuses,
+    Echo, HttpClient, Strict, TokioClock, TokioTimer, axum_peer, by_peer, of, one, request, serve, statuses,
 };
 
 #[tokio::test]
-async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
+async fn axum_requests_are_limited_by_the_matched_route() {
     let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
     let layer =
         one(Rule::new("route", of(2)).key(KeyBy::method().and(route).and(axum_peer()))).build().unwrap();
@@ -35,7 +35,7 @@ async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
         .route("/posts/{id}", get(|| async { "post" }))
         .route_layer(layer)
         .route("/free", get(|| async { "free" }));
-    let http = Http::to(serve(app).await);
+    let http = HttpClient::to(serve(app).await);
     assert_eq!(http.status("/users/1", &[]).await, 200);
     assert_eq!(http.status("/users/2", &[]).await, 200);
     assert_eq!(http.status("/users/3", &[]).await, 429, "one route, whoever the user is");
@@ -54,7 +54,7 @@ async fn two_lines_make_a_limited_axum_server() {
     let limit =
         RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
             .unwrap();
-    let http = Http::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
+    let http = HttpClient::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
     assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
@@ -63,7 +63,7 @@ async fn two_lines_make_a_limited_axum_server() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back() {
+async fn a_closed_connection_gives_its_turn_back() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let asked = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&asked);
@@ -71,7 +71,7 @@ async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back()
         Rule::new("paced", [queue]).key(axum_peer()).when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
     let layer = one(rule).build().unwrap();
     let address = serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await;
-    let http = Http::to(address);
+    let http = HttpClient::to(address);
     assert_eq!(http.status("/", &[]).await, 200);
     let before = asked.load(Relaxed);
 
@@ -92,10 +92,10 @@ async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back()
 }
 
 /// A service of hyper's own bodies, whose layer has a type that can be written down.
-type Limited<S> = RateLimit<S, tollgate_tower::Http>;
+type Limited<S> = RateLimit<S, tollgate_tower::HttpResponder>;
 
 #[tokio::test]
-async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
+async fn a_hyper_server_is_limited_by_the_attached_address() {
     let layer: RateLimitLayer = one(Rule::new("api", of(1)).key(by_peer())).build().unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -118,7 +118,7 @@ async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
             tokio::spawn(async move { serving.await.unwrap_or_default() });
         }
     });
-    let http = Http::to(address);
+    let http = HttpClient::to(address);
     assert_eq!(http.send("/", &[]).await.body(), "hello");
     assert_eq!(http.status("/", &[]).await, 429);
 }
@@ -133,7 +133,7 @@ async fn a_tower_stack_keeps_its_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_that_said_it_is_ready_is_the_one_that_is_called() {
+async fn the_ready_service_is_the_one_that_is_called() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     for (rule, expected) in [
         (Rule::new("at-once", of(3)), [200, 200, 200, 429]),
@@ -150,12 +150,12 @@ async fn the_service_that_said_it_is_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn a_closure_that_panics_takes_nothing_along_and_stops_nobody() {
+async fn a_closure_that_panics_charges_nothing() {
     let key = KeyBy::request(|head, key| {
         assert_ne!(head.path(), "/boom");
         key.push("all");
     });
-    for styles in [&[][..], &[Style::Ietf]] {
+    for styles in [&[][..], &[HeaderStyle::Ietf]] {
         let layer = one(Rule::new("first", of(2)))
             .rule(Rule::new("second", of(2)).key(key.clone()))
             .headers(styles.iter().copied())
@@ -171,7 +171,7 @@ async fn a_closure_that_panics_takes_nothing_along_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_service_that_panics_was_served_and_stays_charged() {
+async fn a_request_whose_service_panics_stays_charged() {
     let broken = service_fn(|request: Request<String>| async move {
         assert!(request.uri().path().is_empty(), "broken");
         Ok::<_, Infallible>(Response::new(String::new()))
@@ -187,7 +187,7 @@ async fn a_service_that_panics_was_served_and_stays_charged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_tasks_are_admitted_exactly_what_the_limits_hold() {
+async fn concurrent_tasks_are_admitted_exactly_the_limit() {
     let layer = one(Rule::new("small", of(700)).key(by_peer()))
         .rule(Rule::new("large", of(1_000)))
         .clock(ManualClock::new())

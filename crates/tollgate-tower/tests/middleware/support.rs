@@ -176,9 +176,9 @@ pub(crate) fn axum_peer() -> KeyBy {
 
 /// A real client.
 #[derive(Clone)]
-pub(crate) struct Http(Client<HttpConnector, Empty<Bytes>>, SocketAddr);
+pub(crate) struct HttpClient(Client<HttpConnector, Empty<Bytes>>, SocketAddr);
 
-impl Http {
+impl HttpClient {
     pub(crate) fn to(address: SocketAddr) -> Self {
         Self(Client::builder(TokioExecutor::new()).build_http(), address)
     }

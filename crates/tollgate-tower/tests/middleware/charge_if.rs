@@ -36,7 +36,7 @@ async fn only_failed_logins_are_charged() {
 }
 
 #[tokio::test]
-async fn no_number_of_attempts_at_once_exceeds_the_limit() {
+async fn concurrent_attempts_do_not_exceed_the_limit() {
     let layer = failed_logins();
     let inner = service_fn(|_: Request<String>| async {
         tokio::task::yield_now().await;
@@ -52,7 +52,7 @@ async fn no_number_of_attempts_at_once_exceeds_the_limit() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged() {
+async fn an_error_is_refunded_and_a_disconnect_is_charged() {
     let layer = failed_logins();
     let broken = service_fn(|_: Request<String>| async { Err::<Response<String>, _>("broken") });
     for _ in 0..5 {
@@ -70,7 +70,7 @@ async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged(
 }
 
 #[tokio::test]
-async fn a_service_that_never_becomes_ready_answers_nothing_and_its_request_is_given_back() {
+async fn a_request_is_refunded_if_the_service_never_is_ready() {
     #[derive(Clone)]
     struct Closed;
     impl Service<Request<String>> for Closed {
@@ -93,7 +93,7 @@ async fn a_service_that_never_becomes_ready_answers_nothing_and_its_request_is_g
 }
 
 #[tokio::test]
-async fn without_headers_too_what_is_not_charged_is_given_back() {
+async fn charge_if_refunds_without_headers_too() {
     let by_response = Rule::new("logins", of(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
     let layer = one(Rule::new("all", of(9))).rule(by_response).headers([]).build().unwrap();
     for expected in [200, 200, 200] {

@@ -1,9 +1,9 @@
-//! Limits that change while they serve, without losing what keys owe.
+//! LimitSet that change while they serve, without losing what keys owe.
 
 use std::time::Duration;
 
 use tollgate::{BuildError, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, ChangeError, OnError, RateLimitLayer, Reply, Rule};
+use tollgate_tower::{Backend, BackendReply, OnBackendError, RateLimitLayer, ReconfigureError, Rule};
 
 use crate::support::{by_header, header, of, one, request, send, status, statuses};
 
@@ -12,7 +12,7 @@ fn bucket(burst: u64) -> TokenBucket {
 }
 
 #[tokio::test]
-async fn a_new_limit_counts_at_once_and_forgives_nobody() {
+async fn a_new_limit_applies_at_once_and_keeps_debt() {
     let clock = ManualClock::new();
     let layer = one(Rule::new("api", of(3)).key(by_header("k"))).clock(clock.clone()).build().unwrap();
     let serving = layer.clone();
@@ -37,7 +37,7 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
 }
 
 #[tokio::test]
-async fn what_a_key_has_left_after_a_change_is_inherits_to_say() {
+async fn inherit_decides_what_a_key_has_left() {
     for (inherit, left) in [(Inherit::AsIs, 6), (Inherit::Additive, 16), (Inherit::Reset, 20)] {
         let rule = Rule::new("api", of(10)).cost(|head| if head.path() == "/" { 4 } else { 0 });
         let layer = one(rule).clock(ManualClock::new()).build().unwrap();
@@ -53,7 +53,7 @@ async fn what_a_key_has_left_after_a_change_is_inherits_to_say() {
 }
 
 #[tokio::test]
-async fn a_tier_and_a_key_change_by_themselves() {
+async fn a_tier_and_a_key_change_separately() {
     let rule = Rule::new("api", of(1)).key(by_header("k")).tier(|head| head.path() == "/gold", of(1));
     let layer = one(rule.for_key("partner", of(1))).build().unwrap();
     layer.reconfigure_tier("api", 1, of(2), Inherit::Additive).unwrap();
@@ -66,7 +66,7 @@ async fn a_tier_and_a_key_change_by_themselves() {
 }
 
 #[tokio::test]
-async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
+async fn several_limits_change_together_and_keep_debt() {
     let clock = ManualClock::new();
     let quotas = |burst, window| [Quota::from(bucket(burst)), FixedWindow::new(Rate::per_day(window)).into()];
     let rule = Rule::new("api", quotas(3, 9)).key(by_header("k"));
@@ -92,11 +92,11 @@ async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
 }
 
 #[test]
-fn what_cannot_change_is_said_by_name_and_stays() {
+fn a_change_that_is_impossible_is_an_error() {
     struct Nobody;
     impl Backend for Nobody {
         type Error = std::convert::Infallible;
-        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Self::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Self::Error> {
             std::future::pending().await
         }
     }
@@ -104,13 +104,13 @@ fn what_cannot_change_is_said_by_name_and_stays() {
     let layer: RateLimitLayer = one(Rule::new("one", of(1)))
         .rule(Rule::new("several", several))
         .rule(Rule::new("meter", [LeakyBucket::meter(Rate::per_second(1))]))
-        .rule(Rule::remote("there", Nobody, OnError::Refuse))
+        .rule(Rule::backend("there", Nobody, OnBackendError::Refuse))
         .build()
         .unwrap();
     let change = |rule: &str, quota: Quota| layer.reconfigure(rule, [quota], Inherit::AsIs).unwrap_err();
     let rule = |name: &str| name.to_owned();
-    assert_eq!(change("none", bucket(1).into()), ChangeError::NoRule { rule: rule("none") });
-    let limits = |name: &str| ChangeError::Limit {
+    assert_eq!(change("none", bucket(1).into()), ReconfigureError::UnknownRule { rule: rule("none") });
+    let limits = |name: &str| ReconfigureError::Limit {
         rule: rule(name),
         error: BuildError::CannotInherit { field: "limits" },
     };
@@ -118,21 +118,24 @@ fn what_cannot_change_is_said_by_name_and_stays() {
     assert_eq!(layer.reconfigure("one", [bucket(1); 2], Inherit::AsIs), Err(limits("one")));
     let swapped = layer.reconfigure("several", [several[1], several[0]], Inherit::AsIs);
     let error = BuildError::CannotInherit { field: "algorithm" };
-    assert_eq!(swapped, Err(ChangeError::Limit { rule: rule("several"), error }));
-    assert_eq!(change("there", bucket(1).into()), ChangeError::Remote { rule: rule("there") });
-    assert!(matches!(change("one", bucket(0).into()), ChangeError::Limit { .. }));
-    assert!(matches!(change("one", FixedWindow::new(Rate::per_hour(1)).into()), ChangeError::Limit { .. }));
+    assert_eq!(swapped, Err(ReconfigureError::Limit { rule: rule("several"), error }));
+    assert_eq!(change("there", bucket(1).into()), ReconfigureError::Backend { rule: rule("there") });
+    assert!(matches!(change("one", bucket(0).into()), ReconfigureError::Limit { .. }));
+    assert!(matches!(
+        change("one", FixedWindow::new(Rate::per_hour(1)).into()),
+        ReconfigureError::Limit { .. }
+    ));
     let queue = LeakyBucket::queue(Rate::per_second(1)).into();
     let error = BuildError::CannotInherit { field: "mode" };
-    assert_eq!(change("meter", queue), ChangeError::Limit { rule: rule("meter"), error });
+    assert_eq!(change("meter", queue), ReconfigureError::Limit { rule: rule("meter"), error });
     let tier = layer.reconfigure_tier("one", 1, of(1), Inherit::AsIs);
-    assert_eq!(tier, Err(ChangeError::NoTier { rule: rule("one"), tier: 1 }));
+    assert_eq!(tier, Err(ReconfigureError::UnknownTier { rule: rule("one"), tier: 1 }));
     let key = layer.reconfigure_key("one", "k", of(1), Inherit::AsIs);
-    assert_eq!(key, Err(ChangeError::NoKey { rule: rule("one") }));
+    assert_eq!(key, Err(ReconfigureError::UnknownKey { rule: rule("one") }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_go_on_while_limits_change_and_are_admitted_no_more_than_the_largest() {
+async fn requests_during_changes_never_exceed_the_largest_limit() {
     let layer = one(Rule::new("api", of(100))).clock(ManualClock::new()).build().unwrap();
     let serving = layer.clone();
     let requests = tokio::spawn(async move {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tollgate_tower::{Missing, RateLimitLayer, Rule, Told};
+use tollgate_tower::{MissingKey, RateLimitLayer, Rule, RuleOutcome};
 
 use crate::support::{by_header, by_peer, of, one, status};
 #[cfg(feature = "tracing")]
@@ -18,7 +18,7 @@ type Tally = Arc<Mutex<BTreeMap<(String, &'static str, bool), u64>>>;
 fn rules() -> tollgate_tower::Builder {
     one(Rule::new("enforced", of(2)).key(by_peer()).cost(|head| if head.path() == "/vast" { 9 } else { 1 }))
         .rule(Rule::new("trial", of(1)).key(by_peer()).shadow())
-        .rule(Rule::new("keyed", of(9)).key(by_header("k")).missing(Missing::Refuse))
+        .rule(Rule::new("keyed", of(9)).key(by_header("k")).missing_key(MissingKey::Refuse))
 }
 
 async fn some_traffic(layer: &RateLimitLayer) {
@@ -33,7 +33,7 @@ fn expected() -> BTreeMap<(String, &'static str, bool), u64> {
     [
         ("enforced", "allowed", false, 3),
         ("enforced", "limited", false, 1),
-        ("enforced", "never", false, 1),
+        ("enforced", "cost_above_limit", false, 1),
         ("trial", "allowed", true, 2),
         ("trial", "limited", true, 1),
         ("keyed", "allowed", false, 2),
@@ -49,14 +49,14 @@ async fn on_decision_is_called_once_for_each_rule_that_decides() {
     let tally = Tally::default();
     let told = Arc::clone(&tally);
     let layer = rules()
-        .on_decision(move |event| {
-            let key = (event.rule().to_owned(), event.told().as_str(), event.is_shadow());
+        .on_decision(move |decision| {
+            let key = (decision.rule().to_owned(), decision.outcome().as_str(), decision.is_shadow());
             *told.lock().unwrap().entry(key).or_default() += 1;
             assert_eq!(
-                event.cost(),
-                if event.told() == Told::Never {
+                decision.cost(),
+                if decision.outcome() == RuleOutcome::CostAboveLimit {
                     9
-                } else if event.told() == Told::NoKey {
+                } else if decision.outcome() == RuleOutcome::NoKey {
                     0
                 } else {
                     1
@@ -86,7 +86,7 @@ async fn on_limited_is_called_once_for_each_refused_request() {
     some_traffic(&layer).await;
     let seen: Vec<_> =
         seen.lock().unwrap().iter().map(|(rule, reason, path)| format!("{rule} {reason:?} {path}")).collect();
-    assert_eq!(seen, ["enforced Limited /", "enforced Never /vast", "keyed NoKey /"]);
+    assert_eq!(seen, ["enforced Limited /", "enforced CostAboveLimit /vast", "keyed NoKey /"]);
 }
 
 #[cfg(feature = "metrics")]
@@ -121,7 +121,7 @@ mod counted {
             assert_eq!(key.name(), "tollgate_requests_total");
             let label = |name| key.labels().find(|label| label.key() == name).unwrap().value().to_owned();
             assert_eq!(key.labels().count(), 3, "no label of keys");
-            let outcomes = ["allowed", "limited", "never", "no_key", "failed"];
+            let outcomes = ["allowed", "limited", "cost_above_limit", "no_key", "backend_failed"];
             let outcome = outcomes.into_iter().find(|outcome| *outcome == label("outcome")).unwrap();
             let shadow = label("mode") == "shadow";
             assert!(shadow || label("mode") == "enforced");
@@ -138,7 +138,7 @@ mod counted {
     }
 
     #[test]
-    fn counters_are_by_rule_mode_and_outcome_and_registered_once() {
+    fn counters_have_rule_mode_and_outcome_and_are_registered_once() {
         let counts = Counts::default();
         let layer = rules().build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -148,7 +148,7 @@ mod counted {
         });
         assert_eq!(*counts.1.lock().unwrap(), 15, "five for each rule, however much traffic");
         let tally = counts.0.lock().unwrap();
-        assert_eq!(tally[&("enforced".to_owned(), "never", false)], 2);
+        assert_eq!(tally[&("enforced".to_owned(), "cost_above_limit", false)], 2);
         assert_eq!(tally[&("keyed".to_owned(), "no_key", false)], 2);
         assert_eq!(
             tally[&("trial".to_owned(), "limited", true)],
@@ -205,7 +205,7 @@ mod events {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
+fn refusals_are_logged_and_a_missing_key_is_logged_once() {
     let layer = one(Rule::new("api", of(1)).key(by_header("k"))).build().unwrap();
     let lines = events::of(async {
         for _ in 0..3 {
@@ -224,7 +224,7 @@ fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn a_proxy_that_nobody_trusts_is_told_of_once() {
+fn an_untrusted_proxy_is_logged_once() {
     let told = |by: ClientAddress, header: &'static str| {
         let layer = one(Rule::new("api", of(9)).key(KeyBy::client(by))).build().unwrap();
         let lines = events::of(async {

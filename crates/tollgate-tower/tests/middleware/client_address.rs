@@ -25,7 +25,7 @@ async fn same(layer: &RateLimitLayer, one: &[(&str, &str)], other: &[(&str, &str
 }
 
 #[tokio::test]
-async fn a_header_from_nobody_we_trust_says_nothing() {
+async fn headers_from_untrusted_peers_are_ignored() {
     for client in [
         layer(peer()),
         x_forwarded_for(),
@@ -44,7 +44,7 @@ async fn a_header_from_nobody_we_trust_says_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_connection_no_header_is_believed() {
+async fn headers_are_ignored_if_the_peer_is_unknown() {
     let layer = x_forwarded_for();
     let headers = |client| [("x-forwarded-for", client)];
     assert!(same(&layer, &headers("192.0.2.1"), &headers("192.0.2.2")).await, "both are of nobody known");
@@ -106,7 +106,7 @@ async fn spoofed_elements_of_forwarded_make_no_new_client() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_ends_the_walk_at_the_last_proxy() {
+async fn an_unreadable_entry_ends_the_walk_at_the_last_proxy() {
     let layer = x_forwarded_for();
     let proxy = |list| [("peer", "10.0.0.2"), ("x-forwarded-for", list)];
     // All behind this proxy whose address nobody knows share the proxy's own bucket, whatever they write.
@@ -126,14 +126,14 @@ async fn what_cannot_be_read_ends_the_walk_at_the_last_proxy() {
 }
 
 #[tokio::test]
-async fn where_all_are_trusted_the_farthest_is_the_client() {
+async fn if_all_entries_are_trusted_the_leftmost_is_the_client() {
     let layer = x_forwarded_for();
     let headers = [("peer", "10.0.0.2"), ("x-forwarded-for", "10.1.1.1, 10.0.0.3")];
     assert!(same(&layer, &headers, &[("peer", "10.1.1.1")]).await);
 }
 
 #[tokio::test]
-async fn one_named_header_counts_from_trusted_proxies_only() {
+async fn a_named_header_is_read_from_trusted_proxies_only() {
     let layer = layer(peer().header(HeaderName::from_static("cf-connecting-ip"), ["10.0.0.2"]).unwrap());
     let client = [("peer", "10.0.0.2"), ("cf-connecting-ip", "2001:db8::1")];
     let again =
@@ -144,21 +144,21 @@ async fn one_named_header_counts_from_trusted_proxies_only() {
 }
 
 #[tokio::test]
-async fn mapped_addresses_are_the_ipv4_client_on_either_side() {
+async fn ipv4_mapped_addresses_are_ipv4_clients() {
     let layer = x_forwarded_for();
     let mapped = [("peer", "::ffff:10.0.0.2"), ("x-forwarded-for", "::ffff:203.0.113.9")];
     assert!(same(&layer, &mapped, &[("peer", "203.0.113.9")]).await);
 }
 
 #[tokio::test]
-async fn an_ipv6_client_cannot_call_itself_a_private_proxy() {
+async fn a_nat64_address_cannot_pass_for_a_private_proxy() {
     let layer = x_forwarded_for();
     let spoof = |client| [("peer", "64:ff9b::10.0.0.2"), ("x-forwarded-for", client)];
     assert!(same(&layer, &spoof("6.6.6.6"), &spoof("7.7.7.7")).await);
 }
 
 #[tokio::test]
-async fn ipv6_clients_are_grouped_by_their_first_64_bits_unless_told() {
+async fn ipv6_clients_are_grouped_by_64_bits_by_default() {
     let layer = layer(peer());
     assert!(same(&layer, &[("peer", "2001:db8:1:200::1")], &[("peer", "2001:db8:1:200:ffff::2")]).await);
     assert_eq!(
@@ -169,7 +169,7 @@ async fn ipv6_clients_are_grouped_by_their_first_64_bits_unless_told() {
 }
 
 #[tokio::test]
-async fn ipv6_clients_are_grouped_by_the_prefix_that_was_chosen() {
+async fn ipv6_clients_are_grouped_by_the_chosen_prefix() {
     let wide = layer(peer().ipv6_prefix(48).unwrap());
     assert!(same(&wide, &[("peer", "2001:db8:1:1::1")], &[("peer", "2001:db8:1:ffff::1")]).await);
     let narrow = layer(peer().ipv6_prefix(128).unwrap());

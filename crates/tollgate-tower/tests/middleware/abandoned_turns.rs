@@ -1,4 +1,4 @@
-//! Places in a queue that are left, in tokio's paused time: the next who comes has them.
+//! TurnIndex in a queue that are left, in tokio's paused time: the next who comes has them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::support::{TokioClock, TokioTimer, by_peer, header, of, one, request, 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
-use tollgate_tower::{Head, RateLimitLayer, Rule};
+use tollgate_tower::{RateLimitLayer, RequestHead, Rule};
 
 /// A queue of one a second.
 fn queue(capacity: u64) -> Quota {
@@ -15,7 +15,7 @@ fn queue(capacity: u64) -> Quota {
 }
 
 fn layer(capacity: u64) -> RateLimitLayer {
-    let cost = |head: Head<'_>| {
+    let cost = |head: RequestHead<'_>| {
         head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
     };
     let rule = Rule::new("paced", [queue(capacity)]).key(by_peer()).cost(cost);
@@ -50,7 +50,7 @@ async fn leave(waits: JoinHandle<(u16, f64)>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_in_the_middle_of_the_queue_goes_to_the_next_who_comes() {
+async fn the_next_request_gets_an_abandoned_turn() {
     let layer = layer(4);
     let mut line = line(&layer, 4).await;
     leave(line.remove(1)).await;
@@ -65,7 +65,7 @@ async fn a_place_in_the_middle_of_the_queue_goes_to_the_next_who_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_was_taken_and_left_again_is_free_again() {
+async fn a_turn_can_be_abandoned_again() {
     let layer = layer(3);
     let mut line = line(&layer, 3).await;
     leave(line.remove(1)).await;
@@ -78,7 +78,7 @@ async fn a_place_that_was_taken_and_left_again_is_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_was_left_is_nobodys_once_its_time_has_passed() {
+async fn an_abandoned_turn_expires_at_its_departure() {
     let layer = layer(3);
     let mut line = line(&layer, 3).await;
     leave(line.remove(1)).await;
@@ -87,7 +87,7 @@ async fn a_place_that_was_left_is_nobodys_once_its_time_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_was_left_is_for_its_own_key_and_for_what_has_room_in_it() {
+async fn an_abandoned_turn_serves_its_key_and_fitting_costs() {
     let layer = layer(9);
     let mut line = line(&layer, 1).await;
     line.extend([come(&layer, A, "2"), come(&layer, A, "1"), come(&layer, B, "1"), come(&layer, B, "1")]);
@@ -104,7 +104,7 @@ async fn a_place_that_was_left_is_for_its_own_key_and_for_what_has_room_in_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_costs_nothing_takes_no_place_and_waits_for_none() {
+async fn cost_0_neither_waits_nor_takes_a_turn() {
     let layer = layer(4);
     let mut line = line(&layer, 3).await;
     leave(line.remove(1)).await;
@@ -113,7 +113,7 @@ async fn what_costs_nothing_takes_no_place_and_waits_for_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_a_place_that_was_left_is_told_what_the_queue_holds() {
+async fn an_abandoned_turn_reports_the_state_of_the_queue() {
     // As long as before, whoever has the place: full, or with room for one more.
     for (capacity, told) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
         let layer = layer(capacity);
@@ -125,7 +125,7 @@ async fn who_takes_a_place_that_was_left_is_told_what_the_queue_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_is_not_taken_past_the_other_limits_of_its_rule() {
+async fn an_abandoned_turn_does_not_bypass_the_rules_other_limits() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(5);
     let rule = Rule::new("paced", [queue(5), hour.into()]).key(by_peer());
     let layer = one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
@@ -137,7 +137,7 @@ async fn a_place_is_not_taken_past_the_other_limits_of_its_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_of_before_a_change_of_the_limit_are_nobodys() {
+async fn a_changed_limit_forgets_abandoned_turns() {
     let layer = layer(4);
     let mut line = line(&layer, 4).await;
     leave(line.remove(1)).await;
@@ -150,7 +150,7 @@ async fn places_of_before_a_change_of_the_limit_are_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_and_leaves_departures_stay_a_second_apart() {
+async fn departures_stay_a_second_apart_whatever_clients_do() {
     let mut overtaken = 0;
     for seed in 0..20 {
         let (layer, mut random) = (layer(6), Random(seed));
@@ -198,7 +198,7 @@ impl Random {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_leave_a_queue_give_their_places_back_in_whatever_order_they_leave() {
+async fn all_turns_are_given_back_in_any_order() {
     for newest_first in [true, false] {
         let layer = layer(20);
         assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 0.0));
@@ -220,7 +220,7 @@ async fn all_who_leave_a_queue_give_their_places_back_in_whatever_order_they_lea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_cannot_block_the_queue_of_all_by_leaving() {
+async fn a_client_that_leaves_cannot_block_a_shared_queue() {
     for own_first in [true, false] {
         let own = Rule::new("own", of(5)).key(by_peer());
         let all = Rule::new("all", [queue(50)]);

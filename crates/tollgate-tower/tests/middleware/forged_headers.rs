@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::{HeaderValue, Request};
 use proptest::prelude::*;
-use tollgate_tower::{ClientAddress, Head};
+use tollgate_tower::{ClientAddress, RequestHead};
 
 use crate::support::peer;
 
@@ -27,7 +27,7 @@ fn client(address: &ClientAddress, header: &str, from: &str, lines: &[Vec<u8>]) 
     for line in lines {
         request = request.header(header, HeaderValue::from_bytes(line).unwrap());
     }
-    address.of(Head::of(&request.body(()).unwrap()))
+    address.of(RequestHead::of(&request.body(()).unwrap()))
 }
 
 fn both() -> [(ClientAddress, &'static str); 2] {
@@ -40,7 +40,7 @@ fn both() -> [(ClientAddress, &'static str); 2] {
 
 proptest! {
     #[test]
-    fn whatever_a_client_writes_its_proxy_tells_who_it_is(lines in prop::collection::vec(junk(), 0..4), joined: bool) {
+    fn a_trusted_proxys_entry_wins_over_any_forged_header(lines in prop::collection::vec(junk(), 0..4), joined: bool) {
         for (address, header) in both() {
             let appended: &[u8] = if header == "forwarded" { b"for=203.0.113.9;proto=https, for=\"[fd00::5]:80\"" } else { b"203.0.113.9:4711, fd00::5" };
             let mut lines = lines.clone();
@@ -54,14 +54,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_stranger_writes_its_connection_tells_who_it_is(lines in prop::collection::vec(junk(), 0..4)) {
+    fn an_untrusted_peer_is_the_client_with_any_header(lines in prop::collection::vec(junk(), 0..4)) {
         for (address, header) in both() {
             prop_assert_eq!(client(&address, header, "203.0.113.9", &lines), Some(IpAddr::from([203, 0, 113, 9])));
         }
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_hides_all_that_stands_left_of_it(line in junk()) {
+    fn an_unreadable_entry_hides_the_entries_left_of_it(line in junk()) {
         for (address, header) in both() {
             let mut line = line.clone();
             line.extend(b", garbage!, ");

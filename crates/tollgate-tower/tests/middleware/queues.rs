@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Echo, TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
-use tollgate_tower::{Head, RateLimit, RateLimitLayer, Rule, Style};
+use tollgate_tower::{HeaderStyle, RateLimit, RateLimitLayer, RequestHead, Rule};
 use tower::{Layer, Service, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
@@ -39,7 +39,7 @@ async fn at_once(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_at_once_at_two_a_second_leave_half_a_second_apart() {
+async fn a_queue_spaces_departures_evenly() {
     let answers = at_once(&layer(Rule::new("paced", [queue(2, 5)])), 5).await;
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200; 5]);
     for (place, (_, when)) in answers.iter().enumerate() {
@@ -50,7 +50,7 @@ async fn five_at_once_at_two_a_second_leave_half_a_second_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finds_the_queue_full_is_refused_at_once_and_told_when_there_is_room() {
+async fn a_full_queue_refuses_at_once() {
     let layer = layer(Rule::new("paced", [queue(1, 2)]));
     let answers = at_once(&layer, 3).await;
     assert_eq!(answers[2], (429, 0));
@@ -59,7 +59,7 @@ async fn what_finds_the_queue_full_is_refused_at_once_and_told_when_there_is_roo
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_max_wait() {
+async fn no_request_waits_longer_than_max_wait() {
     let layer = layer(Rule::new("paced", [queue(10, 100)]).max_wait(Duration::from_millis(250)));
     let answers = at_once(&layer, 6).await;
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 200, 429, 429, 429]);
@@ -72,7 +72,7 @@ async fn nobody_waits_longer_than_max_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_wait_too_long_is_told_how_much_too_long() {
+async fn retry_after_for_max_wait_is_the_excess() {
     for max_wait in [0, 2] {
         let rule = Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(max_wait));
         let layer = layer(rule);
@@ -89,7 +89,7 @@ async fn what_would_wait_too_long_is_told_how_much_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_wait_too_long_is_told_by_which_limit() {
+async fn a_refusal_for_max_wait_names_the_queue() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(7);
     let layer = layer(Rule::new("paced", [hour.into(), queue(1, 100)]).max_wait(Duration::ZERO));
     assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
@@ -107,7 +107,7 @@ impl Timer for Hasty {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_woken_early_sleeps_again() {
+async fn a_request_that_is_woken_early_sleeps_again() {
     let rule = Rule::new("paced", [queue(1, 5)]).key(by_peer());
     let layer = one(rule).clock(TokioClock::new()).timer(Hasty).build().unwrap();
     let answers = at_once(&layer, 2).await;
@@ -115,7 +115,7 @@ async fn whoever_is_woken_early_sleeps_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_disconnects_gives_its_place_back() {
+async fn a_client_that_disconnects_gives_its_turn_back() {
     let layer = layer(Rule::new("paced", [queue(1, 2), TokenBucket::new(Rate::per_hour(3)).into()]));
     let client = [("peer", "192.0.2.1")];
     assert_eq!(status(&layer, "/", &client).await, 200);
@@ -133,11 +133,11 @@ async fn a_client_that_disconnects_gives_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_request_gives_back_what_other_rules_took_when_its_client_goes() {
+async fn a_disconnect_while_waiting_refunds_the_other_rules() {
     let total = || Rule::new("total", of(2)).key(by_peer());
     let paced = || Rule::new("paced", [queue(1, 5)]).key(by_peer());
     for is_last in [true, false] {
-        for styles in [&[][..], &[Style::Ietf]] {
+        for styles in [&[][..], &[HeaderStyle::Ietf]] {
             let (first, last) = if is_last { (total(), paced()) } else { (paced(), total()) };
             let layer = one(first).rule(last).headers(styles.iter().copied());
             let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
@@ -152,13 +152,13 @@ async fn a_waiting_request_gives_back_what_other_rules_took_when_its_client_goes
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_only_reports_makes_nobody_wait() {
+async fn a_shadow_queue_delays_no_request() {
     let layer = layer(Rule::new("paced", [queue(1, 2)]).shadow());
     assert_eq!(at_once(&layer, 5).await, [(200, 0); 5]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_burst_of_twenty() {
+async fn a_steady_stream_passes_at_the_rate_after_a_burst() {
     let layer = layer(Rule::new("api", [TokenBucket::new(Rate::per_second(10)).burst(20)]));
     let mut passed = Vec::new();
     for number in 0..40 {
@@ -173,7 +173,7 @@ async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_bur
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_holds_no_permit_of_the_inner_service() {
+async fn a_waiting_request_holds_no_permit_of_the_inner_service() {
     let layer = layer(Rule::new("paced", [queue(1, 5)]));
     let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
     let serve = |peer: &'static str| layer.layer(inner.clone()).oneshot(request("/", &[("peer", peer)]));
@@ -187,7 +187,7 @@ async fn whoever_waits_holds_no_permit_of_the_inner_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked() {
+async fn a_waiting_request_can_get_the_only_permit() {
     for rule in [Rule::new("paced", [queue(1, 5)]), Rule::new("remembered", of(5)).charge_if(|_, _| true)] {
         // Kept from request to request, as a connection or `tower::buffer` keeps it.
         let mut service = layer(rule).layer(tower::limit::ConcurrencyLimit::new(Echo, 1));
@@ -200,7 +200,7 @@ async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_refused_keeps_no_permit_of_the_inner_service() {
+async fn a_refused_request_keeps_no_permit_of_the_inner_service() {
     let layer = layer(Rule::new("once", of(1)));
     let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
     let serve = async |service: &mut RateLimit<_, _>, peer| {
@@ -261,7 +261,7 @@ fn meddled() -> (RateLimitLayer, Meddling) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
+async fn max_wait_holds_if_another_request_comes_in_between() {
     for reading in 1..=4 {
         let (layer, clock) = meddled();
         let client = [("peer", "192.0.2.1")];
@@ -282,7 +282,7 @@ async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
+async fn a_request_waits_if_another_comes_in_between() {
     for reading in 1..=3 {
         let (layer, clock) = meddled();
         clock.0.readings_left.store(reading, Relaxed);
@@ -295,7 +295,7 @@ async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
 /// The same in all headers.
 fn told(rule: Rule) -> RateLimitLayer {
     one(rule)
-        .headers([Style::Ietf, Style::XRateLimit])
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .clock(TokioClock::new())
         .timer(TokioTimer)
         .build()
@@ -303,7 +303,7 @@ fn told(rule: Rule) -> RateLimitLayer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_be_too_long_is_told_the_same_in_every_header() {
+async fn a_refusal_for_max_wait_is_consistent_in_all_headers() {
     let layer = told(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(2)));
     for _ in 0..3 {
         let layer = layer.clone();
@@ -317,7 +317,7 @@ async fn a_wait_that_would_be_too_long_is_told_the_same_in_every_header() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_be_too_long_shows_the_queue_alone() {
+async fn a_refusal_for_max_wait_shows_the_queue_alone() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(7).into();
     let layer = told(Rule::new("paced", [hour, queue(1, 100)]).max_wait(Duration::ZERO));
     assert_eq!(status(&layer, "/", &[]).await, 200);
@@ -326,8 +326,8 @@ async fn a_wait_that_would_be_too_long_shows_the_queue_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_after_of_a_full_queue_minds_max_wait() {
-    let cost = |head: Head<'_>| if head.path() == "/vast" { 10 } else { 1 };
+async fn retry_after_of_a_full_queue_respects_max_wait() {
+    let cost = |head: RequestHead<'_>| if head.path() == "/vast" { 10 } else { 1 };
     let layer = told(Rule::new("paced", [queue(1, 10)]).max_wait(Duration::from_secs(2)).cost(cost));
     assert_eq!(status(&layer, "/vast", &[]).await, 200);
     let response = send(&layer, request("/", &[])).await;
@@ -335,8 +335,8 @@ async fn retry_after_of_a_full_queue_minds_max_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_queues_the_longer_one_refuses_and_says_for_how_long() {
-    let cost = |head: Head<'_>| head.path().len() as u64;
+async fn the_longer_of_two_queues_decides_retry_after() {
+    let cost = |head: RequestHead<'_>| head.path().len() as u64;
     let slow = LeakyBucket::queue(Rate::new(10, Duration::from_secs(10))).capacity(10).into();
     let rule = Rule::new("paced", [queue(10, 100), slow]).max_wait(Duration::from_secs(2)).cost(cost);
     let layer = told(rule);
@@ -354,7 +354,7 @@ async fn of_two_queues_the_longer_one_refuses_and_says_for_how_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_in_the_queues_of_two_rules_departs_by_the_later() {
+async fn a_request_in_two_queues_departs_at_the_later_time() {
     let rules = || [Rule::new("slow", [queue(1, 5)]), Rule::new("fast", [queue(2, 5)])];
     for reversed in [false, true] {
         let mut rules = rules();
