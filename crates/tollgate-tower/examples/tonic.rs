@@ -1,4 +1,4 @@
-//! A gRPC server whose clients are limited, and a client that runs into the limit.
+//! A gRPC server with a rate limit, and a client that exceeds it.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --example tonic

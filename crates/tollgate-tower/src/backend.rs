@@ -12,9 +12,9 @@ use crate::headers::LimitState;
 
 /// Decides requests outside of this process.
 ///
-/// A refusal is a [`BackendReply`]; an error means that the backend could not decide. The layer never
-/// mistakes one for the other: [`OnBackendError`] says what happens at an error, which is reported as
-/// [`RuleOutcome::BackendFailed`](crate::RuleOutcome::BackendFailed).
+/// A refusal is a [`BackendReply`]; an error means that the backend could not decide. The layer
+/// never mistakes one for the other: [`OnBackendError`] says what happens at an error, which is
+/// reported as [`RuleOutcome::BackendFailed`](crate::RuleOutcome::BackendFailed).
 ///
 /// The layer sets no timeout. A backend that may hang must time out by itself.
 ///
@@ -34,7 +34,8 @@ use crate::headers::LimitState;
 ///     type Error = Infallible;
 ///
 ///     async fn decide(&self, _key: &[u8], _cost: u64) -> Result<BackendReply, Infallible> {
-///         Ok(BackendReply { outcome: Outcome::Allowed, limit: 1, remaining: 1, wait: Duration::ZERO })
+///         let outcome = Outcome::Allowed;
+///         Ok(BackendReply { outcome, limit: 1, remaining: 1, wait: Duration::ZERO })
 ///     }
 /// }
 ///
@@ -47,8 +48,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Decides a request of this cost and charges it if it is admitted.
     ///
     /// `key` is written by the rule's [`KeyBy`](crate::KeyBy): it may contain any bytes that the
-    /// client sent, and has any length. It is empty if the request has no key and the rule lets such
-    /// requests share a limit.
+    /// client sent, and has any length. It is empty if the request has no key and the rule lets
+    /// such requests share a limit.
     ///
     /// The future is dropped if the client disconnects.
     fn decide(&self, key: &[u8], cost: u64)
@@ -82,13 +83,13 @@ pub enum OnBackendError {
     Allow,
     /// The request is refused with 503 and without `Retry-After`: the client did nothing wrong.
     Refuse,
-    /// These limits decide, in this process. For example, each of 3 nodes admits 50 requests a second
-    /// while the backend with the shared limit of 150 is down.
+    /// These limits decide, in this process. For example, each of 3 nodes admits 50 requests a
+    /// second while the backend with the shared limit of 150 is down.
     LimitLocally(Vec<Quota>),
 }
 
-/// A backend with its handling of errors. `L` is the type of the local limits: quotas at first, then
-/// a limit set.
+/// A backend with its handling of errors. `L` is the type of the local limits: quotas at first,
+/// then a limit set.
 pub(crate) struct BackendDecider<L> {
     backend: Arc<dyn DynBackend>,
     pub(crate) fallback: Fallback<L>,

@@ -16,7 +16,8 @@ use crate::rule::{MAX_NAME_LEN, MAX_RULES};
 /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(0))]).key(KeyBy::everyone());
 /// let error = RateLimitLayer::builder().rule(rule).build().unwrap_err();
 /// assert!(matches!(error, BuildError::Limit { ref rule, .. } if rule == "api"));
-/// assert!(error.to_string().starts_with("rule \"api\": rate.count is 0, but must be between 1 and "));
+/// let message = error.to_string();
+/// assert!(message.starts_with("rule \"api\": rate.count is 0, but must be between 1 and "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,8 +41,8 @@ pub enum BuildError {
         given: String,
     },
     /// Two rules have the same name, or a rule has the name of another rule's limit. Headers and
-    /// metrics could not tell them apart. The limits of a rule with several limits are named by rule
-    /// and period: `api/s`, `api/h`.
+    /// metrics could not tell them apart. The limits of a rule with several limits are named by
+    /// rule and period: `api/s`, `api/h`.
     DuplicateName {
         /// The name.
         name: String,
@@ -52,7 +53,8 @@ pub enum BuildError {
         /// The rule.
         rule: String,
     },
-    /// A rule that is decided by a backend has a setting that only works with limits in this process.
+    /// A rule that is decided by a backend has a setting that only works with limits in this
+    /// process.
     BackendSetting {
         /// The rule.
         rule: String,

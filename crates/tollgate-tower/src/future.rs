@@ -13,7 +13,8 @@ use crate::headers::LimitHeaders;
 use crate::{RequestHead, Respond};
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a refusal.
+    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a
+    /// refusal.
     ///
     /// When it is dropped while the request waits in a queue, it gives the request's turn back.
     #[must_use = "a future does nothing until it is polled"]
@@ -101,7 +102,8 @@ where
                     let response = response.take().expect("a future is not polled after it is done");
                     return Poll::Ready(Ok(response));
                 }
-                // There is nothing to add. Returning the poll unchanged avoids a copy of the response.
+                // There is nothing to add. Returning the poll unchanged avoids a copy of the
+                // response.
                 StateProjection::Serving { future } if this.held.is_none() && this.headers.is_empty() => {
                     return future.poll(context);
                 }

@@ -21,15 +21,16 @@ use crate::{
 /// A layer, its clones and all services made by them share one state. `R` is the
 /// [responder](crate::Respond) that answers refused requests.
 ///
-/// **Cost.** The layer decides an admitted request without an allocation or a lock. A request gets a
-/// boxed future if it waits in a queue, if a backend decides it, or if its response decides whether
-/// it is charged (see [`Rule::charge_if`]). Header values are written into a reused, thread-local
-/// buffer.
+/// **Cost.** The layer decides an admitted request without an allocation or a lock. A request gets
+/// a boxed future if it waits in a queue, if a backend decides it, or if its response decides
+/// whether it is charged (see [`Rule::charge_if`]). Header values are written into a reused,
+/// thread-local buffer.
 ///
 /// **Changes at run time.** [`reconfigure`](Self::reconfigure) changes the limits of a rule; keys
 /// keep their debt. The set of rules is fixed when the layer is built. The closures `skip`, `when`,
-/// `tier` and `cost` run for every request, so a flag or a plan that they read takes effect at once.
-/// A key has separate state in each tier: when it changes its tier, it starts with a fresh limit.
+/// `tier` and `cost` run for every request, so a flag or a plan that they read takes effect at
+/// once. A key has separate state in each tier: when it changes its tier, it starts with a fresh
+/// limit.
 ///
 /// # Examples
 ///
@@ -61,8 +62,8 @@ impl RateLimitLayer {
     /// `RateLimit` and `RateLimit-Policy`.
     ///
     /// `peer` reads the connection's address from an extension of the request: see
-    /// [`ClientAddress::connection`]. Requests without that extension share one limit. For all other
-    /// settings, such as clients behind proxies, use [`builder`](Self::builder).
+    /// [`ClientAddress::connection`]. Requests without that extension share one limit. For all
+    /// other settings, such as clients behind proxies, use [`builder`](Self::builder).
     ///
     /// # Errors
     ///
@@ -75,7 +76,8 @@ impl RateLimitLayer {
         Self::builder().rule(Rule::new("default", [limit]).key(client)).build()
     }
 
-    /// Starts a builder without rules, with JSON responses and the headers of [`HeaderStyle::Ietf`].
+    /// Starts a builder without rules, with JSON responses and the headers of
+    /// [`HeaderStyle::Ietf`].
     pub fn builder() -> Builder {
         let clock: fn() -> SharedClock = || Arc::new(TscClock::new());
         Builder {
@@ -142,8 +144,9 @@ impl<R> Builder<R> {
         self
     }
 
-    /// Makes the responses to refused requests: [`HttpResponder::problem`], [`HttpResponder::text`],
-    /// [`GrpcResponder`](crate::GrpcResponder), or a closure that receives the [`Refusal`].
+    /// Makes the responses to refused requests: [`HttpResponder::problem`],
+    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
+    /// the [`Refusal`].
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
         let Self { rules, styles, hooks, clock, sleep, .. } = self;
         Builder { rules, styles, hooks, clock, sleep, responder }
@@ -163,7 +166,8 @@ impl<R> Builder<R> {
         self
     }
 
-    /// Calls `hook` with the rule's name and the error each time a [`Backend`](crate::Backend) fails.
+    /// Calls `hook` with the rule's name and the error each time a [`Backend`](crate::Backend)
+    /// fails.
     pub fn on_backend_error(
         mut self,
         hook: impl Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync + 'static,
@@ -178,8 +182,8 @@ impl<R> Builder<R> {
         self
     }
 
-    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no runtime.
-    /// The timer of a runtime is cheaper.
+    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
+    /// runtime. The timer of a runtime is cheaper.
     ///
     /// # Examples
     ///

@@ -66,17 +66,17 @@ impl Error for ReconfigureError {
 
 impl<R> RateLimitLayer<R> {
     /// Changes the limits of a rule at run time, for this layer, its clones and all their services.
-    /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the same
-    /// order. `inherit` says what happens to the debt of each key.
+    /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the
+    /// same order. `inherit` says what happens to the debt of each key.
     ///
     /// **Guarantee.** As for [`tollgate::MultiLimiter::reconfigure`], all limits of the rule change
     /// at the same instant: every request is decided either by all of the old limits or by all of
-    /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and its
-    /// name in headers, even if the period changes.
+    /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and
+    /// its name in headers, even if the period changes.
     ///
     /// **Cost.** Each change keeps a few hundred bytes per limit until the layer is dropped. After
-    /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however many
-    /// changes follow. No request waits for a change.
+    /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however
+    /// many changes follow. No request waits for a change.
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl<R> RateLimitLayer<R> {
     }
 
     /// Changes the limits of one [tier](crate::Rule::tier) of a rule, as
-    /// [`reconfigure`](Self::reconfigure) does. Tiers are numbered from 1, in the order in which they
-    /// were given.
+    /// [`reconfigure`](Self::reconfigure) does. Tiers are numbered from 1, in the order in which
+    /// they were given.
     ///
     /// # Errors
     ///

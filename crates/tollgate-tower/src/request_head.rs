@@ -12,7 +12,8 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 /// use http::Request;
 /// use tollgate_tower::RequestHead;
 ///
-/// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1").body(()).unwrap();
+/// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1");
+/// let request = request.body(()).unwrap();
 /// let head = RequestHead::of(&request);
 /// assert_eq!((head.path(), head.header("x-api-key")), ("/search", Some(&b"k1"[..])));
 /// ```

@@ -14,8 +14,8 @@ use crate::{RequestHead, Respond};
 /// A service whose requests are limited, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
 /// Its response, body and error types are those of the inner service, which must be `Clone`. A
-/// request that is admitted at once clones nothing. A queued or a refused request replaces the inner
-/// service by a clone, so that neither keeps a permit that the ready inner service holds.
+/// request that is admitted at once clones nothing. A queued or a refused request replaces the
+/// inner service by a clone, so that neither keeps a permit that the ready inner service holds.
 pub struct RateLimit<S, R> {
     inner: S,
     state: Arc<LayerState>,

@@ -7,8 +7,8 @@ use crate::{RequestHead, RuleOutcome};
 /// The counters and the warning of one rule.
 ///
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
-/// for each rule and outcome. The series are registered at the rule's first decision, so the recorder
-/// must be installed before.
+/// for each rule and outcome. The series are registered at the rule's first decision, so the
+/// recorder must be installed before.
 pub(crate) struct RuleTelemetry {
     #[cfg(feature = "metrics")]
     labels: (Box<str>, &'static str),
@@ -50,7 +50,8 @@ impl RuleTelemetry {
         }
     }
 
-    /// Warns at the first request without a key: often the server does not attach the peer's address.
+    /// Warns at the first request without a key: often the server does not attach the peer's
+    /// address.
     #[cfg_attr(not(feature = "tracing"), expect(clippy::unused_self))]
     pub(crate) fn warn_missing_key(&self) {
         #[cfg(feature = "tracing")]

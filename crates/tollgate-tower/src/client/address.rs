@@ -13,8 +13,8 @@ const LAST_32_BITS: u128 = u32::MAX as u128;
 /// The prefix of IPv4-mapped IPv6 addresses (RFC 4291): the last 32 bits hold the IPv4 address.
 const MAPPED: u128 = 0xffff << 32;
 
-/// A client's address in canonical form: an IPv6 address that stands for an IPv4 address is that IPv4
-/// address. IPv4 addresses are stored IPv4-mapped.
+/// A client's address in canonical form: an IPv6 address that stands for an IPv4 address is that
+/// IPv4 address. IPv4 addresses are stored IPv4-mapped.
 // One integer, because it is written and read in whole words. Reading words back from single octets
 // would stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Address {
         Self(MAPPED | u128::from(bits))
     }
 
-    /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer prefixes.
-    /// The lengths differ, so an IPv4 key never equals an IPv6 key.
+    /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer
+    /// prefixes. The lengths differ, so an IPv4 key never equals an IPv6 key.
     #[inline(always)]
     pub(crate) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
@@ -61,9 +61,9 @@ impl Address {
     }
 }
 
-/// Returns whether a NAT64 translator may have written this IPv4 address. A translator writes neither
-/// private addresses nor the shared addresses of carriers and clouds (RFC 6052, section 3.1; RFC 6598).
-/// A client may forge such an address to pass for a trusted proxy.
+/// Returns whether a NAT64 translator may have written this IPv4 address. A translator writes
+/// neither private addresses nor the shared addresses of carriers and clouds (RFC 6052, section
+/// 3.1; RFC 6598). A client may forge such an address to pass for a trusted proxy.
 fn is_translated(bits: u32) -> bool {
     let v4 = Ipv4Addr::from_bits(bits);
     let is_shared = matches!(v4.octets(), [100, 64..=127, ..]);

@@ -1,9 +1,10 @@
-//! Lists of addresses to which proxies append, read from the right: `X-Forwarded-For` and `Forwarded`
-//! (RFC 7239).
+//! Lists of addresses to which proxies append, read from the right: `X-Forwarded-For` and
+//! `Forwarded` (RFC 7239).
 //!
-//! The nearest proxy wrote the rightmost entry; a client may have written entries to the left of it.
-//! Parsing from the left is unsafe: a quote that a client leaves open would swallow the entries that
-//! proxies appended. From the right, the entries of proxies are complete, whatever precedes them.
+//! The nearest proxy wrote the rightmost entry; a client may have written entries to the left of
+//! it. Parsing from the left is unsafe: a quote that a client leaves open would swallow the entries
+//! that proxies appended. From the right, the entries of proxies are complete, whatever precedes
+//! them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,8 +17,8 @@ pub(super) enum Syntax {
     Forwarded,
 }
 
-/// Returns the entries of a line from right to left. `None` stands for an entry that is not an address:
-/// unknown, obfuscated, empty or malformed.
+/// Returns the entries of a line from right to left. `None` stands for an entry that is not an
+/// address: unknown, obfuscated, empty or malformed.
 pub(super) fn rightmost_first(line: &[u8], syntax: Syntax) -> impl Iterator<Item = Option<IpAddr>> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -52,8 +53,8 @@ fn element(text: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let (mut quoted, mut escaped) = (false, false);
     let parameters = text.split(|&byte| {
-        // An escaped quote does not end a string. Otherwise a client's `host` could contain its own `for`
-        // and hide the proxy's.
+        // An escaped quote does not end a string. Otherwise a client's `host` could contain its own
+        // `for` and hide the proxy's.
         let is_text = escaped;
         escaped = quoted && byte == b'\\' && !is_text;
         quoted ^= byte == b'"' && !is_text;
@@ -71,8 +72,8 @@ fn element(text: &[u8]) -> Option<IpAddr> {
     node(unquoted(found?)?)
 }
 
-/// Returns the text of a token or a quoted string. `None` for a string with escapes: no address needs
-/// them.
+/// Returns the text of a token or a quoted string. `None` for a string with escapes: no address
+/// needs them.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value {
         [b'"', inner @ .., b'"'] => (!inner.contains(&b'"') && !inner.contains(&b'\\')).then_some(inner),
@@ -81,7 +82,8 @@ fn unquoted(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// `[2001:db8::1]`, `[2001:db8::1]:80`.
 fn node(text: &[u8]) -> Option<IpAddr> {
     // Longer than any of these.
     const MAX_LEN: usize = 64;

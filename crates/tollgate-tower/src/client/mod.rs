@@ -8,10 +8,10 @@
 //!                     not read     the client      trusted  <---  trusted
 //! ```
 //!
-//! Each proxy appends the address of its caller, so an entry is only as trustworthy as the proxy that
-//! wrote it. The walk starts at the connection and goes from right to left while the current address is
-//! a trusted proxy. An entry that cannot be read ends the walk: the client is then the last known
-//! address.
+//! Each proxy appends the address of its caller, so an entry is only as trustworthy as the proxy
+//! that wrote it. The walk starts at the connection and goes from right to left while the current
+//! address is a trusted proxy. An entry that cannot be read ends the walk: the client is then the
+//! last known address.
 
 mod address;
 mod chain;
@@ -32,12 +32,13 @@ use crate::{BuildError, KeyBuf, RequestHead};
 /// Finds the address of the connection in the extensions of a request.
 type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 
-/// How the client's address is found: from the connection, or from a header that trusted proxies write.
+/// How the client's address is found: from the connection, or from a header that trusted proxies
+/// write.
 ///
-/// IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) and addresses with the NAT64 prefix `64:ff9b::/96`
-/// count as the IPv4 address that they contain. The exception is a private IPv4 address under the NAT64
-/// prefix, because NAT64 does not translate it. The key of an IPv6 address is its first 64 bits: see
-/// [`ipv6_prefix`](Self::ipv6_prefix).
+/// IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) and addresses with the NAT64 prefix
+/// `64:ff9b::/96` count as the IPv4 address that they contain. The exception is a private IPv4
+/// address under the NAT64 prefix, because NAT64 does not translate it. The key of an IPv6 address
+/// is its first 64 bits: see [`ipv6_prefix`](Self::ipv6_prefix).
 ///
 /// If several methods name a header, only the last one is read. Name the header that your proxies
 /// write: they may pass on any other header as the client wrote it.
@@ -46,9 +47,13 @@ type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 ///
 /// | server | closure |
 /// |---|---|
-/// | axum | `\|info: &ConnectInfo<SocketAddr>\| Some(info.0.ip())`, served `into_make_service_with_connect_info::<SocketAddr>()` |
+/// | axum | `\|info: &ConnectInfo<SocketAddr>\| Some(info.0.ip())` |
 /// | tonic | `\|info: &TcpConnectInfo\| Some(info.remote_addr()?.ip())` |
-/// | hyper | `\|peer: &SocketAddr\| Some(peer.ip())`, attached to each request as an extension |
+/// | hyper | `\|peer: &SocketAddr\| Some(peer.ip())` |
+///
+/// axum attaches the extension if it is served with
+/// `into_make_service_with_connect_info::<SocketAddr>()`, tonic always, and with hyper your code
+/// attaches it.
 ///
 /// # Examples
 ///
@@ -57,10 +62,11 @@ type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 /// use http::Request;
 /// use tollgate_tower::{ClientAddress, RequestHead};
 ///
-/// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip())).x_forwarded_for(["10.0.0.0/8"])?;
+/// let connection = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+/// let client = connection.x_forwarded_for(["10.0.0.0/8"])?;
 ///
-/// // From a trusted proxy: the rightmost entry that is not a trusted proxy. The walk does not reach
-/// // the entry that the client wrote.
+/// // From a trusted proxy: the rightmost entry that is not a trusted proxy. The walk does not
+/// // reach the entry that the client wrote.
 /// let request = Request::builder()
 ///     .header("x-forwarded-for", "6.6.6.6, 203.0.113.9, 10.0.0.7")
 ///     .extension("10.0.0.2:4711".parse::<SocketAddr>().unwrap());
@@ -94,13 +100,14 @@ struct Proxies {
 impl ClientAddress {
     /// Uses the address of the connection, which `peer` reads from an extension of the request.
     ///
-    /// A request without that extension, or for which `peer` returns `None`, has no address. Headers are
-    /// ignored then, and the rule's [`MissingKey`](crate::MissingKey) says what happens. For a Unix
-    /// socket that only your own proxy can open, return a trusted address, such as 127.0.0.1.
+    /// A request without that extension, or for which `peer` returns `None`, has no address.
+    /// Headers are ignored then, and the rule's [`MissingKey`](crate::MissingKey) says what
+    /// happens. For a Unix socket that only your own proxy can open, return a trusted address, such
+    /// as 127.0.0.1.
     ///
-    /// All clients behind a proxy that is not trusted have the proxy's address and share one limit. With
-    /// the feature `tracing`, the layer logs a warning at the first request with `X-Forwarded-For` or
-    /// `Forwarded` if no header is read.
+    /// All clients behind a proxy that is not trusted have the proxy's address and share one limit.
+    /// With the feature `tracing`, the layer logs a warning at the first request with
+    /// `X-Forwarded-For` or `Forwarded` if no header is read.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
@@ -116,7 +123,8 @@ impl ClientAddress {
     /// Reads `X-Forwarded-For` if the connection comes from one of these networks: `10.0.0.0/8`,
     /// `fd00::/8`, or a single address.
     ///
-    /// Trust only addresses of your own proxies: a client with a trusted address can claim any other.
+    /// Trust only addresses of your own proxies: a client with a trusted address can claim any
+    /// other.
     ///
     /// # Errors
     ///
@@ -137,8 +145,9 @@ impl ClientAddress {
         self.behind(http::header::FORWARDED, Syntax::Forwarded, trusted)
     }
 
-    /// Reads a header such as `cf-connecting-ip`, `x-real-ip` or `fly-client-ip` if the connection comes
-    /// from one of these networks. The header may contain a list, which is read like `X-Forwarded-For`.
+    /// Reads a header such as `cf-connecting-ip`, `x-real-ip` or `fly-client-ip` if the connection
+    /// comes from one of these networks. The header may contain a list, which is read like
+    /// `X-Forwarded-For`.
     ///
     /// # Errors
     ///
@@ -164,7 +173,8 @@ impl ClientAddress {
     }
 
     /// Sets how many leading bits of an IPv6 address make the key, 1 to 128. The default is 64, the
-    /// smallest network that a provider usually assigns to a customer. Many customers get a /56 or a /48.
+    /// smallest network that a provider usually assigns to a customer. Many customers get a /56 or
+    /// a /48.
     ///
     /// # Errors
     ///
@@ -177,16 +187,18 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Returns the client's address in canonical form, not cut to a prefix. `None` if the address of the
-    /// connection is unknown.
+    /// Returns the client's address in canonical form, not cut to a prefix. `None` if the address
+    /// of the connection is unknown.
     ///
-    /// **Cost.** No allocation. It reads one entry of the header for each trusted proxy, and one more.
+    /// **Cost.** No allocation. It reads one entry of the header for each trusted proxy, and one
+    /// more.
     #[must_use]
     pub fn of(&self, head: RequestHead<'_>) -> Option<IpAddr> {
         self.find(&head).map(IpAddr::from)
     }
 
-    // `always`, here and in the callers: each is a few instructions, and a call would add half as many.
+    // `always`, here and in the callers: each is a few instructions, and a call would add half as
+    // many.
     #[inline(always)]
     fn find(&self, head: &RequestHead<'_>) -> Option<Address> {
         let peer = (self.peer)(head.extensions());

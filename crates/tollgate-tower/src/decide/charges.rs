@@ -6,8 +6,8 @@ use crate::backend::BackendReply;
 use crate::headers::{HeaderStyles, LimitHeaders, join};
 use crate::rule::{LimitSet, MAX_RULES, QueueTurn, Ruled};
 
-/// The charges of one request. Dropping them refunds them, the last first, unless they are settled: the
-/// request was refused, or its client disconnected.
+/// The charges of one request. Dropping them refunds them, the last first, unless they are settled:
+/// the request was refused, or its client disconnected.
 pub(super) struct Charges<'l> {
     /// One for each rule that admitted the request, in the order of the rules.
     made: SmallVec<[Charge<'l>; MAX_RULES]>,

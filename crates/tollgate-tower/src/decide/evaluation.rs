@@ -15,8 +15,8 @@ use crate::{RefusalReason, RuleOutcome};
 
 /// A request that is checked against the rules, one after the other.
 ///
-/// Each method that decides a rule returns whether the request is still admitted. A shadow rule always
-/// admits.
+/// Each method that decides a rule returns whether the request is still admitted. A shadow rule
+/// always admits.
 pub(super) struct Evaluation<'l, 'v> {
     state: &'l LayerState,
     /// The charges so far. Dropping them refunds them, unless they are settled.
@@ -29,8 +29,8 @@ pub(super) struct Evaluation<'l, 'v> {
 /// The result of an evaluation. It does not borrow from the limits.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of them
-    /// is used. A rule whose backend failed may have two reports.
+    /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of
+    /// them is used. A rule whose backend failed may have two reports.
     pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
     pub(crate) headers: LimitHeaders,
     /// `None` if the request is admitted.
@@ -215,8 +215,8 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         self.apply_refusal(refusal, policy, |items| limits.add_items(&decision, items))
     }
 
-    /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has passed.
-    /// The headers show nothing remaining, even if the queue has room.
+    /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has
+    /// passed. The headers show nothing remaining, even if the queue has room.
     fn refuse_long_wait(
         &mut self,
         rule: usize,

@@ -4,9 +4,9 @@
 //! limiter: an async block is the one type of safe Rust that may borrow from itself.
 //!
 //! ```text
-//!                 desk: Deciding ------------> Decided ------------> Taken ----------> Answered
-//!  the future     asks, sleeps   puts the verdict     waits for the answer     gives back, ends
-//!  the request    polls it                      takes the verdict, is served   says what to give back
+//!          desk: Deciding ----------> Decided ----------> Taken ----------> Answered
+//!  future        asks, sleeps   puts the verdict   waits for the response   refunds, ends
+//!  request       polls the future          takes the verdict, is served   says what to refund
 //! ```
 
 use std::future::poll_fn;
@@ -22,7 +22,8 @@ use crate::backend::Fallback;
 use crate::rule::{CheckRequest, CompiledRule, Decider, RuleMatch};
 use crate::{KeyBuf, RequestHead};
 
-/// A request that is being decided, and then its charges. Dropping it before the verdict refunds them.
+/// A request that is being decided, and then its charges. Dropping it before the verdict refunds
+/// them.
 pub(crate) struct Held {
     work: Pin<Box<dyn Future<Output = ()> + Send>>,
     desk: Arc<Desk>,
@@ -97,7 +98,8 @@ impl Held {
         }
     }
 
-    /// Gives back the charges of the rules whose `charge_if` is false for the response; `None` is an error.
+    /// Gives back the charges of the rules whose `charge_if` is false for the response; `None` is
+    /// an error.
     pub(crate) fn answered(mut self, response: Option<(StatusCode, &HeaderMap)>) {
         let keeps = |charge_if: &crate::rule::ChargeIf| {
             response.is_some_and(|(status, headers)| charge_if(status, headers))

@@ -33,8 +33,8 @@ pub(crate) struct LayerState {
 }
 
 impl LayerState {
-    /// Decides a request at once and reports the decision; or returns the request as [`Held`], if it
-    /// has to wait for a queue or a backend, or if its response decides whether it is charged.
+    /// Decides a request at once and reports the decision; or returns the request as [`Held`], if
+    /// it has to wait for a queue or a backend, or if its response decides whether it is charged.
     // The verdict is written in place: moving a value right after it was written would stall.
     #[inline]
     pub(crate) fn decide(self: &Arc<Self>, head: &RequestHead<'_>, verdict: &mut Verdict) -> Option<Held> {

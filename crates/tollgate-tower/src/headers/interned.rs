@@ -1,5 +1,5 @@
-//! Constant header values, which a response gets without a copy and without a reference counter that
-//! all cores share.
+//! Constant header values, which a response gets without a copy and without a reference counter
+//! that all cores share.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

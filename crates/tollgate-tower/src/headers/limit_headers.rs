@@ -27,7 +27,8 @@ pub(crate) const MAX_SF_INTEGER: u64 = 999_999_999_999_999;
 pub(crate) struct LimitState {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// The time until all of the limit is available; for a refused request, until it would be admitted.
+    /// The time until all of the limit is available; for a refused request, until it would be
+    /// admitted.
     pub(crate) reset: Duration,
 }
 
@@ -71,8 +72,8 @@ impl HeaderItems<'_> {
 }
 
 impl LimitHeaders {
-    /// Makes the headers of the limits that `add_items` adds. `policy` returns their `RateLimit-Policy`
-    /// and runs only if the styles need it.
+    /// Makes the headers of the limits that `add_items` adds. `policy` returns their
+    /// `RateLimit-Policy` and runs only if the styles need it.
     pub(crate) fn new(
         styles: HeaderStyles,
         policy: impl FnOnce() -> Option<HeaderValue>,
@@ -88,8 +89,8 @@ impl LimitHeaders {
         Self { styles, representative, ratelimit, policy }
     }
 
-    /// Replaces the limit that the styles show that have room for one. In a refusal it is the limit of
-    /// `Retry-After`, which may not be the tightest.
+    /// Replaces the limit that the styles show that have room for one. In a refusal it is the limit
+    /// of `Retry-After`, which may not be the tightest.
     pub(crate) fn with_representative(self, representative: Option<LimitState>) -> Self {
         Self { representative, ..self }
     }

@@ -2,15 +2,15 @@
 
 /// A style of rate limit headers. A layer may use any combination of them, or none.
 ///
-/// With any style or none, a refusal has `Retry-After` if the request would be admitted later. A header
-/// that the inner service has set stays, and the headers that belong to it are not added, because they
-/// would describe another limit.
+/// With any style or none, a refusal has `Retry-After` if the request would be admitted later. A
+/// header that the inner service has set stays, and the headers that belong to it are not added,
+/// because they would describe another limit.
 ///
 /// Times are in whole seconds, rounded up. *Limit* is the most that can be admitted at once (burst,
 /// capacity, or the window's limit), *remaining* is how much of it is left, and *reset* is the time
 /// until all of it is available again. For a refused request, *reset* is the time until it would be
-/// admitted. A style that has room for one limit shows the tightest; for a refused request, it shows
-/// the limit with the longest wait.
+/// admitted. A style that has room for one limit shows the tightest; for a refused request, it
+/// shows the limit with the longest wait.
 ///
 /// # Examples
 ///
@@ -29,18 +29,19 @@
 #[non_exhaustive]
 pub enum HeaderStyle {
     /// `RateLimit: "api";r=19;t=1` and `RateLimit-Policy: "api";q=20;w=2`: the structured fields of
-    /// draft-ietf-httpapi-ratelimit-headers (-08 and later; still a draft), one item for each limit.
-    /// `q` is the limit and `w` the time in which all of it comes back: `q / w` is the long-term rate.
-    /// A refusal has items for the limits that refuse.
+    /// draft-ietf-httpapi-ratelimit-headers (-08 and later; still a draft), one item for each
+    /// limit. `q` is the limit and `w` the time in which all of it comes back: `q / w` is the
+    /// long-term rate. A refusal has items for the limits that refuse.
     Ietf,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining`, and `X-RateLimit-Reset` in seconds from now.
     XRateLimit,
-    /// As [`XRateLimit`](Self::XRateLimit), with `X-RateLimit-Reset` in Unix time. With both styles,
-    /// `X-RateLimit-Reset` is in seconds from now.
+    /// As [`XRateLimit`](Self::XRateLimit), with `X-RateLimit-Reset` in Unix time. With both
+    /// styles, `X-RateLimit-Reset` is in seconds from now.
     XRateLimitEpoch,
     /// `X-RateLimit-Retry-After` on refusals, in seconds from now.
     XRateLimitRetryAfter,
-    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, of the draft's revisions up to -06.
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, of the draft's revisions up
+    /// to -06.
     RateLimitTrio,
 }
 

@@ -1,8 +1,9 @@
 //! Header values without an allocation for each.
 //!
-//! A `HeaderValue` is a slice of shared bytes. Each thread writes its values into two buffers. When one
-//! is full, the thread reuses the other from its beginning, if all values in it have been dropped. If
-//! not, because a response about a hundred values old is still alive, it allocates a new buffer.
+//! A `HeaderValue` is a slice of shared bytes. Each thread writes its values into two buffers. When
+//! one is full, the thread reuses the other from its beginning, if all values in it have been
+//! dropped. If not, because a response about a hundred values old is still alive, it allocates a
+//! new buffer.
 
 use std::cell::RefCell;
 
@@ -39,14 +40,14 @@ impl ValueBuffers {
     }
 }
 
-/// Returns whether the buffer has room without an allocation: at its end, or at its beginning if all
-/// values in it have been dropped.
+/// Returns whether the buffer has room without an allocation: at its end, or at its beginning if
+/// all values in it have been dropped.
 fn has_room(buffer: &mut BytesMut) -> bool {
     buffer.capacity() >= VALUE_SIZE || buffer.try_reclaim(BUFFER_SIZE)
 }
 
-/// Returns the header value that `write` writes. `None` if it writes nothing or an illegal value, or if
-/// the thread is ending.
+/// Returns the header value that `write` writes. `None` if it writes nothing or an illegal value,
+/// or if the thread is ending.
 pub(super) fn write_value(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderValue> {
     BUFFERS
         .try_with(|buffers| {

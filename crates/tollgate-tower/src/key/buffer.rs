@@ -7,8 +7,8 @@ const INLINE: usize = 128;
 
 /// A buffer for the bytes of a key.
 ///
-/// **Cost.** Up to 128 bytes are stored inline. A longer key allocates. It is not truncated, so long keys
-/// with the same beginning stay distinct.
+/// **Cost.** Up to 128 bytes are stored inline. A longer key allocates. It is not truncated, so
+/// long keys with the same beginning stay distinct.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ impl KeyBuf {
         self.long.clear();
     }
 
-    /// Appends the length of the bytes that `write` writes, then the bytes. The length keeps them apart
-    /// from the bytes that follow. Returns whether `write` wrote any.
+    /// Appends the length of the bytes that `write` writes, then the bytes. The length keeps them
+    /// apart from the bytes that follow. Returns whether `write` wrote any.
     pub(crate) fn push_part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
         let mut part = Self::new();
         write(&mut part);

@@ -19,16 +19,16 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 /// A request without a key (no such header, an empty header, no address) is handled by the rule's
 /// [`MissingKey`](crate::MissingKey).
 ///
-/// Clients choose their keys, so the engine hashes keys with a secret: a client cannot search for a key
-/// that shares another key's limit. Keys of up to 7 bytes never share a limit; among `n` longer keys, two
-/// share one by chance with probability `n^2 / 2^65`.
+/// Clients choose their keys, so the engine hashes keys with a secret: a client cannot search for a
+/// key that shares another key's limit. Keys of up to 7 bytes never share a limit; among `n` longer
+/// keys, two share one by chance with probability `n^2 / 2^65`.
 ///
 /// | constructor | key |
 /// |---|---|
 /// | [`KeyBy::client`] | the client's address, also behind proxies |
 /// | [`KeyBy::header`], [`KeyBy::cookie`] | an API key, a session |
 /// | [`KeyBy::method`], [`KeyBy::path`] | the method, the path |
-/// | [`KeyBy::extension`] | a value that another layer attached: axum's `MatchedPath`, a user, a tenant |
+/// | [`KeyBy::extension`] | an extension of the request: axum's `MatchedPath`, a user, a tenant |
 /// | [`KeyBy::request`] | any bytes that a closure writes |
 /// | [`KeyBy::everyone`] | the same key for all requests |
 /// | [`and`](Self::and) | two keys combined |
@@ -39,7 +39,8 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 /// use http::HeaderName;
 /// use tollgate_tower::KeyBy;
 ///
-/// let by_key_and_method = KeyBy::header(HeaderName::from_static("x-api-key")).and(KeyBy::method());
+/// let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
+/// let api_key_and_method = api_key.and(KeyBy::method());
 /// ```
 #[derive(Clone)]
 pub struct KeyBy(Arc<WriteKey>);
@@ -51,8 +52,8 @@ impl KeyBy {
         Self(Arc::new(move |head, key| address.write(head, key)))
     }
 
-    /// The first value of a header, byte for byte. Clients can send any value, so limit requests with an
-    /// *unknown* value too.
+    /// The first value of a header, byte for byte. Clients can send any value, so limit requests
+    /// with an *unknown* value too.
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
         Self::request(move |head, key| key.push(head.header(&name).unwrap_or_default()))
@@ -61,8 +62,8 @@ impl KeyBy {
     /// The value of the first cookie of this name, as it was sent.
     ///
     /// A client can send two cookies of the same name. If the application reads the last one, as
-    /// `axum-extra`'s `CookieJar` does, the client can evade its limit by a different first cookie in
-    /// each request. Then use the session that the application found as the key, by
+    /// `axum-extra`'s `CookieJar` does, the client can evade its limit by a different first cookie
+    /// in each request. Then use the session that the application found as the key, by
     /// [`extension`](Self::extension).
     #[must_use]
     pub fn cookie(name: impl Into<String>) -> Self {
@@ -76,15 +77,15 @@ impl KeyBy {
         Self::request(|head, key| key.push(head.method().as_str()))
     }
 
-    /// The path as the client wrote it; `CONNECT` has none. `/a` and `/%61` are different keys: where that
-    /// matters, use the matched route, by [`extension`](Self::extension).
+    /// The path as the client wrote it; `CONNECT` has none. `/a` and `/%61` are different keys:
+    /// where that matters, use the matched route, by [`extension`](Self::extension).
     #[must_use]
     pub fn path() -> Self {
         Self::request(|head, key| key.push(head.path()))
     }
 
-    /// The bytes that `write` writes for an extension of the request. If it writes none, the request has
-    /// no key.
+    /// The bytes that `write` writes for an extension of the request. If it writes none, the
+    /// request has no key.
     ///
     /// # Examples
     ///
@@ -131,8 +132,8 @@ impl KeyBy {
         Self::request(|_, key| key.push(b"*"))
     }
 
-    /// This key combined with another one: two requests share a limit if both parts are equal. If a part
-    /// is missing, the request has no key.
+    /// This key combined with another one: two requests share a limit if both parts are equal. If a
+    /// part is missing, the request has no key.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(Arc::new(move |head, key| {

@@ -10,15 +10,17 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Responds as a gRPC server: HTTP 200, no body, and the status in the headers ("trailers-only"). The
-/// body type must be `Default`, as tonic's is.
+/// Responds as a gRPC server: HTTP 200, no body, and the status in the headers ("trailers-only").
+/// The body type must be `Default`, as tonic's is.
 ///
 /// | reason | status | metadata |
 /// |---|---|---|
-/// | the limit is spent for now | 8 `RESOURCE_EXHAUSTED` | `retry-after` in seconds, `grpc-retry-pushback-ms` |
-/// | the cost is above the limit | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1`, which forbids retries |
+/// | the limit is spent for now | 8 `RESOURCE_EXHAUSTED` | `retry-after`, `grpc-retry-pushback-ms` |
+/// | the cost is above the limit | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1` |
 /// | the request has no key | 16 `UNAUTHENTICATED` | `grpc-retry-pushback-ms: -1` |
 /// | the backend failed | 14 `UNAVAILABLE` | |
+///
+/// A pushback of -1 forbids clients to retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GrpcResponder;
 

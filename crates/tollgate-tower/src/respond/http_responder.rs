@@ -9,12 +9,18 @@ use super::{Refusal, RefusalReason, Respond};
 ///
 /// The body repeats nothing of the request, and the names of rules need no escaping.
 ///
-/// | reason | status | body |
-/// |---|---|---|
-/// | the limit is spent for now | 429 and `Retry-After` | `{"error":"Too Many Requests","rule":"api","limit":10,"remaining":0,"retry_after":3}` |
-/// | the cost is above the limit | 400 | `{"error":"Cost Above Limit","rule":"api","limit":10,"cost":11}` |
-/// | the request has no key | 400 | `{"error":"No Key To Limit By","rule":"api"}` |
-/// | the backend failed | 503 | `{"error":"Rate Limiter Unavailable","rule":"api"}` |
+/// | reason | status | `error` | further fields of the JSON |
+/// |---|---|---|---|
+/// | the limit is spent for now | 429 | `Too Many Requests` | `limit`, `remaining`, `retry_after` |
+/// | the cost is above the limit | 400 | `Cost Above Limit` | `limit`, `cost` |
+/// | the request has no key | 400 | `No Key To Limit By` | |
+/// | the backend failed | 503 | `Rate Limiter Unavailable` | |
+///
+/// For example:
+///
+/// ```json
+/// {"error":"Too Many Requests","rule":"api","limit":10,"remaining":0,"retry_after":3}
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpResponder(BodyFormat);
 
@@ -33,8 +39,8 @@ impl HttpResponder {
         Self(BodyFormat::Json)
     }
 
-    /// Responds with `application/problem+json` (RFC 9457). If a limit is spent, the problem has the
-    /// type `quota-exceeded` and the `violated-policies` of the IETF's rate limit draft.
+    /// Responds with `application/problem+json` (RFC 9457). If a limit is spent, the problem has
+    /// the type `quota-exceeded` and the `violated-policies` of the IETF's rate limit draft.
     #[must_use]
     pub const fn problem() -> Self {
         Self(BodyFormat::Problem)

@@ -12,11 +12,12 @@ pub use refusal::{Refusal, RefusalReason};
 
 /// Makes the response to a refused request. `B` is the body type of the inner service.
 ///
-/// [`HttpResponder`] serves bodies that are `From<String>` (axum's `Body`, `Full<Bytes>`, `String`),
-/// [`GrpcResponder`] serves bodies that are `Default` (tonic's), and a closure serves any body.
+/// [`HttpResponder`] serves bodies that are `From<String>` (axum's `Body`, `Full<Bytes>`,
+/// `String`), [`GrpcResponder`] serves bodies that are `Default` (tonic's), and a closure serves
+/// any body.
 ///
-/// The layer adds the headers that the response lacks: `Retry-After`, `Cache-Control: no-store`, and
-/// those of the chosen [`HeaderStyle`](crate::HeaderStyle)s.
+/// The layer adds the headers that the response lacks: `Retry-After`, `Cache-Control: no-store`,
+/// and those of the chosen [`HeaderStyle`](crate::HeaderStyle)s.
 ///
 /// # Examples
 ///
@@ -33,7 +34,8 @@ pub use refusal::{Refusal, RefusalReason};
 ///
 /// let layer = RateLimitLayer::builder()
 ///     .rule(Rule::new("all", [TokenBucket::new(Rate::per_second(10))]))
-///     .responder(respond as fn(&Refusal<'_>) -> Response<String>) // gives the layer a type with a name
+///     // The cast gives the layer a type with a name.
+///     .responder(respond as fn(&Refusal<'_>) -> Response<String>)
 ///     .build()?;
 /// # Ok::<(), tollgate_tower::BuildError>(())
 /// ```

@@ -13,7 +13,8 @@ use crate::{RequestHead, RuleOutcome};
 pub struct Refusal<'r> {
     pub(crate) head: RequestHead<'r>,
     pub(crate) rule: &'r str,
-    /// The names of all limits in the limit set that refuses; empty if no limit of this process does.
+    /// The names of all limits in the limit set that refuses; empty if no limit of this process
+    /// does.
     pub(crate) names: &'r [Box<str>],
     pub(crate) record: &'r RefusalRecord,
 }
@@ -42,8 +43,8 @@ impl RefusalReason {
         }
     }
 
-    /// Returns the usual HTTP status: 429 for a spent limit, 503 for a failed backend, and 400 for the
-    /// other reasons.
+    /// Returns the usual HTTP status: 429 for a spent limit, 503 for a failed backend, and 400 for
+    /// the other reasons.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -79,16 +80,16 @@ impl<'r> Refusal<'r> {
         self.rule
     }
 
-    /// Returns the name, in headers, of the limit with the longest wait. It is the rule's name if the
-    /// rule has one limit.
+    /// Returns the name, in headers, of the limit with the longest wait. It is the rule's name if
+    /// the rule has one limit.
     #[must_use]
     pub fn limit_name(&self) -> &'r str {
         let slowest = self.record.limits.and_then(|limits| self.names.get(limits.slowest));
         slowest.map_or(self.rule, |name| name)
     }
 
-    /// Returns the names, in headers, of all limits of the rule that refuse, in the order in which they
-    /// were given. It is the rule's name if the rule has one limit.
+    /// Returns the names, in headers, of all limits of the rule that refuse, in the order in which
+    /// they were given. It is the rule's name if the rule has one limit.
     pub fn limit_names(&self) -> impl Iterator<Item = &'r str> + use<'r> {
         let mask = self.record.limits.map_or(0, |limits| limits.mask);
         let refuses = move |(number, _): &(usize, _)| mask & (1 << number) != 0;
@@ -103,8 +104,8 @@ impl<'r> Refusal<'r> {
         self.record.reason
     }
 
-    /// Returns the exact time until the rule would admit the request, if no other request of the key
-    /// comes. `None` if a later retry would be refused too.
+    /// Returns the exact time until the rule would admit the request, if no other request of the
+    /// key comes. `None` if a later retry would be refused too.
     ///
     /// Rules after this one were not checked and may refuse the retry. All limits of one rule were
     /// checked, so limits of the same key belong in one rule.
@@ -113,8 +114,8 @@ impl<'r> Refusal<'r> {
         self.record.retry_after
     }
 
-    /// Returns [`retry_after`](Self::retry_after) in whole seconds for `Retry-After`: rounded up, so
-    /// that a client that waits them is not early, and at least 1.
+    /// Returns [`retry_after`](Self::retry_after) in whole seconds for `Retry-After`: rounded up,
+    /// so that a client that waits them is not early, and at least 1.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
         self.record.retry_after_seconds()

@@ -6,9 +6,9 @@
 //!                          ^ B left: the next request departs at 2 s, C and D as promised
 //! ```
 //!
-//! The last turn of a queue goes back to the engine, which shortens the queue. An earlier turn cannot
-//! go back, because the requests behind it keep the departures that they were promised. Its departure
-//! is kept here instead, for the next request with the same key.
+//! The last turn of a queue goes back to the engine, which shortens the queue. An earlier turn
+//! cannot go back, because the requests behind it keep the departures that they were promised. Its
+//! departure is kept here instead, for the next request with the same key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,8 +22,8 @@ const MAX_TURNS: usize = 65_536;
 /// The most bytes of keys kept with the turns: a client chooses the length of its key.
 const MAX_KEY_BYTES: usize = 16 << 20;
 
-/// The most turns of one key that a search examines. It bounds the time that a client can cost others
-/// by abandoning many small turns.
+/// The most turns of one key that a search examines. It bounds the time that a client can cost
+/// others by abandoning many small turns.
 const MAX_EXAMINED: usize = 64;
 
 /// The turn of a request in the queue of its key.
@@ -56,8 +56,8 @@ struct Turns {
 }
 
 impl AbandonedTurns {
-    /// Returns how often the limits were changed. A change may forget the debt of a key, and with it
-    /// the turns that were charged before.
+    /// Returns how often the limits were changed. A change may forget the debt of a key, and with
+    /// it the turns that were charged before.
     pub(crate) fn change_count(&self) -> u64 {
         self.change_count.load(Ordering::Acquire)
     }
@@ -86,8 +86,8 @@ impl AbandonedTurns {
         })
     }
 
-    /// Keeps a turn that the engine still counts, unless its departure has passed or the limits have
-    /// changed since.
+    /// Keeps a turn that the engine still counts, unless its departure has passed or the limits
+    /// have changed since.
     pub(crate) fn offer(&self, turn: QueueTurn, now: Timestamp) {
         let QueueTurn { key, departure, units, change_count } = turn;
         self.with_turns(now, |turns| {
@@ -109,7 +109,8 @@ impl AbandonedTurns {
     /// Runs `change`, which changes the limits. If it succeeds, all turns are forgotten. Changes
     /// exclude one another.
     pub(crate) fn change_limits<E>(&self, change: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        // Locked during the change, so that no turn of the old limits is claimed under the new ones.
+        // Locked during the change, so that no turn of the old limits is claimed under the new
+        // ones.
         let mut turns = self.lock();
         change()?;
         *turns = Turns::default();

@@ -31,8 +31,8 @@ pub(crate) struct CompiledRule {
 
 /// Where a rule's requests are decided.
 pub(crate) enum Decider {
-    /// In this process: by the rule's own limits, those of its tiers, or those of single keys, in this
-    /// order.
+    /// In this process: by the rule's own limits, those of its tiers, or those of single keys, in
+    /// this order.
     Local(Box<[LimitSet]>),
     Backend(Box<BackendDecider<LimitSet>>),
 }

@@ -87,8 +87,8 @@ impl LimitSet {
     /// Refunds a decision. If the engine cannot take the request's turn back, the turn is kept for
     /// the next request.
     pub(crate) fn give_back(&self, decision: Ruled<'_>, turn: Option<QueueTurn>) {
-        // With several limits, the others refund the request, and a request that claims the turn would
-        // not be charged by them.
+        // With several limits, the others refund the request, and a request that claims the turn
+        // would not be charged by them.
         let turn = turn.filter(|_| matches!(decision, Ruled::One(_)));
         let refunded = self.engine.refund(decision);
         if let Some(turn) = turn

@@ -46,11 +46,11 @@ pub enum MissingKey {
 /// One to eight limits, charged all or nothing, and the requests to which they apply.
 ///
 /// A layer checks its rules in the order in which they were added. Every rule that applies to a
-/// request must admit it; when one refuses, the layer refunds the rules before it. A refund is subject
-/// to the algorithm: a window takes it back until it ends, a sliding log takes back its newest entry
-/// only, and a queue takes back its last turn, while an earlier turn goes to the next request. A
-/// backend takes nothing back, so rules with a backend are checked last. Until the refund, other
-/// requests see the charge.
+/// request must admit it; when one refuses, the layer refunds the rules before it. A refund is
+/// subject to the algorithm: a window takes it back until it ends, a sliding log takes back its
+/// newest entry only, and a queue takes back its last turn, while an earlier turn goes to the next
+/// request. A backend takes nothing back, so rules with a backend are checked last. Until the
+/// refund, other requests see the charge.
 ///
 /// The closures read a request and must not change anything: they may run up to three times for a
 /// request that has to wait. Settings are validated when the layer is built.
@@ -67,15 +67,16 @@ pub enum MissingKey {
 /// struct Paid;
 ///
 /// let api_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
-/// let quotas: [Quota; 2] =
-///     [TokenBucket::new(Rate::per_second(10)).into(), FixedWindow::new(Rate::per_hour(1_000)).into()];
+/// let bucket = |per_second| TokenBucket::new(Rate::per_second(per_second));
+/// let quotas: [Quota; 2] = [bucket(10).into(), FixedWindow::new(Rate::per_hour(1_000)).into()];
 /// let layer = RateLimitLayer::builder()
-///     // 10 a second and 1,000 an hour, all or nothing; 100 a second for paying clients; a partner's own.
+///     // 10 a second and 1,000 an hour, all or nothing; other limits for paying clients and for a
+///     // partner.
 ///     .rule(
 ///         Rule::new("api", quotas)
 ///             .key(api_key())
-///             .tier(|head| head.extension::<Paid>().is_some(), [TokenBucket::new(Rate::per_second(100))])
-///             .for_key("partner-7", [TokenBucket::new(Rate::per_second(5_000))])
+///             .tier(|head| head.extension::<Paid>().is_some(), [bucket(100)])
+///             .for_key("partner-7", [bucket(5_000)])
 ///             .skip(|head| head.path() == "/health"),
 ///     )
 ///     // 20 writes a minute: each costs 5 of 100.
@@ -112,15 +113,15 @@ impl Rule {
     /// Makes a rule with one to eight limits of any algorithms on each key, charged all or nothing.
     /// All requests share one key until [`key`](Self::key) is set.
     ///
-    /// The name appears in headers, bodies and metrics: up to 64 ASCII letters, digits, `-`, `_`, `.`,
-    /// `:` and `/`. Several limits are named by rule and period: `api/s`, `api/h`.
+    /// The name appears in headers, bodies and metrics: up to 64 ASCII letters, digits, `-`, `_`,
+    /// `.`, `:` and `/`. Several limits are named by rule and period: `api/s`, `api/h`.
     ///
     /// A [`LeakyBucket::queue`](tollgate::LeakyBucket::queue) *shapes* traffic: a request that it
-    /// admits waits for its departure, and a request that finds it full is refused at once. A client
-    /// that disconnects while it waits gives its turn back: the last turn shortens the queue, and an
-    /// earlier one goes to the next request, so that the requests behind keep the departures that they
-    /// were promised. If the rule has several limits, only the last turn is given back: make the queue
-    /// a rule of its own. See [`max_wait`](Self::max_wait).
+    /// admits waits for its departure, and a request that finds it full is refused at once. A
+    /// client that disconnects while it waits gives its turn back: the last turn shortens the
+    /// queue, and an earlier one goes to the next request, so that the requests behind keep the
+    /// departures that they were promised. If the rule has several limits, only the last turn is
+    /// given back: make the queue a rule of its own. See [`max_wait`](Self::max_wait).
     pub fn new(name: impl Into<String>, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Self {
         Self {
             name: name.into(),
@@ -165,15 +166,16 @@ impl Rule {
         self
     }
 
-    /// Does not apply the rule to requests for which `skip` is true, such as health checks or internal
-    /// addresses (see [`ClientAddress::of`](crate::ClientAddress::of)).
+    /// Does not apply the rule to requests for which `skip` is true, such as health checks or
+    /// internal addresses (see [`ClientAddress::of`](crate::ClientAddress::of)).
     pub fn skip(mut self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.skip = Some(Box::new(skip));
         self
     }
 
-    /// Adds a tier: other limits for the requests for which `when` is true. The first tier that matches
-    /// decides; if none does, the rule's own limits decide. A key has separate state in each tier.
+    /// Adds a tier: other limits for the requests for which `when` is true. The first tier that
+    /// matches decides; if none does, the rule's own limits decide. A key has separate state in
+    /// each tier.
     pub fn tier(
         mut self,
         when: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static,
@@ -187,8 +189,8 @@ impl Rule {
     /// header's value, a path, or the result of
     /// [`ClientAddress::key_of`](crate::ClientAddress::key_of). It may be given once for each key.
     ///
-    /// **Cost.** A limiter of about 10 KiB for each key, which suits some hundreds of keys. For more,
-    /// use a [`tier`](Self::tier).
+    /// **Cost.** A limiter of about 10 KiB for each key, which suits some hundreds of keys. For
+    /// more, use a [`tier`](Self::tier).
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,
@@ -198,8 +200,8 @@ impl Rule {
         self
     }
 
-    /// Sets the cost of a request; by default, 1. A request of cost 0 is admitted and changes nothing.
-    /// A cost above a limit is [refused for good](crate::RefusalReason::CostAboveLimit).
+    /// Sets the cost of a request; by default, 1. A request of cost 0 is admitted and changes
+    /// nothing. A cost above a limit is [refused for good](crate::RefusalReason::CostAboveLimit).
     pub fn cost(mut self, cost: impl Fn(RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Box::new(cost));
         self
@@ -207,13 +209,14 @@ impl Rule {
 
     /// Charges only requests whose response matches, such as failed logins.
     ///
-    /// Every request is charged before it is served, so concurrent requests cannot exceed the limit.
-    /// The charge is given back if `charges` is false for the response, or if the inner service
-    /// returns an error. The charge stays if the client disconnects before the response, and if the
-    /// limits [change](crate::RateLimitLayer::reconfigure) before the response and the new limits
-    /// charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the newest of a
-    /// key's concurrent requests only: use a bucket or a window. `charges` does not see trailers, so
-    /// not most gRPC statuses. The headers of a response count the charge even if it is given back.
+    /// Every request is charged before it is served, so concurrent requests cannot exceed the
+    /// limit. The charge is given back if `charges` is false for the response, or if the inner
+    /// service returns an error. The charge stays if the client disconnects before the response,
+    /// and if the limits [change](crate::RateLimitLayer::reconfigure) before the response and the
+    /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
+    /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see
+    /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
+    /// is given back.
     ///
     /// **Cost.** Five allocations a request, for the boxed future that holds the charge until the
     /// response.
@@ -237,8 +240,9 @@ impl Rule {
         self
     }
 
-    /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests, delay
-    /// them in a queue, or appear in headers. A request still waits for its [backend](Self::backend).
+    /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests,
+    /// delay them in a queue, or appear in headers. A request still waits for its
+    /// [backend](Self::backend).
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self
@@ -258,8 +262,8 @@ impl Rule {
         self
     }
 
-    /// Sets what happens to a new key when the table is full: see [`WhenFull`]. By default, new keys
-    /// then share an allowance.
+    /// Sets what happens to a new key when the table is full: see [`WhenFull`]. By default, new
+    /// keys then share an allowance.
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self

@@ -14,8 +14,8 @@ type Chunk = OnceLock<Box<[OnceLock<Policies>]>>;
 
 /// Every version of the policies since the layer was built.
 ///
-/// A reader borrows the current version without a lock, which is why old versions stay. The number of
-/// loads does not depend on the number of versions.
+/// A reader borrows the current version without a lock, which is why old versions stay. The number
+/// of loads does not depend on the number of versions.
 pub(crate) struct PolicyHistory {
     first: Policies,
     later: Box<[Chunk]>,
@@ -59,8 +59,8 @@ impl PolicyHistory {
         self.later.get(chunk as usize)?.get_or_init(empty).get(version - (1 << chunk))
     }
 
-    /// Makes `items` current. Callers must exclude one another: of two concurrent changes, one would
-    /// be lost.
+    /// Makes `items` current. Callers must exclude one another: of two concurrent changes, one
+    /// would be lost.
     pub(crate) fn change(&self, items: Vec<String>) {
         let version = self.current.load(Ordering::Relaxed) + 1;
         if let Some(slot) = self.later_version(version) {

@@ -1,9 +1,11 @@
-//! TurnIndex in a queue that are left, in tokio's paused time: the next who comes has them.
+//! Turns in a queue that clients abandon, on tokio's paused clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
+use crate::support::{
+    TokioClock, TokioTimer, by_peer, header, hourly_bucket, layer_with, request, send, status,
+};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
@@ -19,11 +21,11 @@ fn layer(capacity: u64) -> RateLimitLayer {
         head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
     };
     let rule = Rule::new("paced", [queue(capacity)]).key(by_peer()).cost(cost);
-    one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+    layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
 }
 
-/// Comes now: the status, and after how many seconds it was answered.
-fn come(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
+/// Sends a request. Returns its status and the seconds until the response.
+fn arrive(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
     let (layer, begun) = (layer.clone(), Instant::now());
     tokio::spawn(async move {
         let status = status(&layer, "/", &[("peer", peer), ("cost", cost)]).await;
@@ -34,17 +36,17 @@ fn come(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinH
 const A: &str = "192.0.2.1";
 const B: &str = "192.0.2.2";
 
-/// So many of this key that come one after the other, each having stood in line before the next comes.
-async fn line(layer: &RateLimitLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
-    let mut line = Vec::new();
+/// Sends `count` requests of key `A`, each after the one before it has its turn.
+async fn queue_up(layer: &RateLimitLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
+    let mut waiting = Vec::new();
     for _ in 0..count {
-        line.push(come(layer, A, "1"));
+        waiting.push(arrive(layer, A, "1"));
         tokio::task::yield_now().await;
     }
-    line
+    waiting
 }
 
-async fn leave(waits: JoinHandle<(u16, f64)>) {
+async fn disconnect(waits: JoinHandle<(u16, f64)>) {
     waits.abort();
     assert!(waits.await.unwrap_err().is_cancelled(), "it was still waiting");
 }
@@ -52,75 +54,80 @@ async fn leave(waits: JoinHandle<(u16, f64)>) {
 #[tokio::test(start_paused = true)]
 async fn the_next_request_gets_an_abandoned_turn() {
     let layer = layer(4);
-    let mut line = line(&layer, 4).await;
-    leave(line.remove(1)).await;
-    let (next, after) = (come(&layer, A, "1"), come(&layer, A, "1"));
-    assert_eq!(next.await.unwrap(), (200, 1.0), "the place that was left");
-    assert_eq!(after.await.unwrap(), (429, 0.0), "as full as before");
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
+    let (next, after) = (arrive(&layer, A, "1"), arrive(&layer, A, "1"));
+    assert_eq!(next.await.unwrap(), (200, 1.0), "the abandoned turn");
+    assert_eq!(after.await.unwrap(), (429, 0.0), "the queue is still full");
     let mut promised = Vec::new();
-    for waits in line {
+    for waits in waiting {
         promised.push(waits.await.unwrap());
     }
-    assert_eq!(promised, [(200, 0.0), (200, 2.0), (200, 3.0)], "those behind depart when they were told");
+    assert_eq!(promised, [(200, 0.0), (200, 2.0), (200, 3.0)], "the others keep their departures");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_can_be_abandoned_again() {
     let layer = layer(3);
-    let mut line = line(&layer, 3).await;
-    leave(line.remove(1)).await;
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
     for _ in 0..5 {
-        let waits = come(&layer, A, "1");
+        let waits = arrive(&layer, A, "1");
         tokio::task::yield_now().await;
-        leave(waits).await;
+        disconnect(waits).await;
     }
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_expires_at_its_departure() {
     let layer = layer(3);
-    let mut line = line(&layer, 3).await;
-    leave(line.remove(1)).await;
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
     sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.5), "the engine's next");
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.5), "the engine's next departure");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_serves_its_key_and_fitting_costs() {
     let layer = layer(9);
-    let mut line = line(&layer, 1).await;
-    line.extend([come(&layer, A, "2"), come(&layer, A, "1"), come(&layer, B, "1"), come(&layer, B, "1")]);
+    let mut waiting = queue_up(&layer, 1).await;
+    waiting.extend([
+        arrive(&layer, A, "2"),
+        arrive(&layer, A, "1"),
+        arrive(&layer, B, "1"),
+        arrive(&layer, B, "1"),
+    ]);
     tokio::task::yield_now().await;
-    // It departs after one second, and the one behind it two later.
-    leave(line.remove(1)).await;
-    let comes = [come(&layer, B, "1"), come(&layer, A, "3"), come(&layer, A, "2")];
+    // It would depart after one second, and the request behind it two seconds later.
+    disconnect(waiting.remove(1)).await;
+    let arrivals = [arrive(&layer, B, "1"), arrive(&layer, A, "3"), arrive(&layer, A, "2")];
     let mut answers = Vec::new();
-    for waits in comes {
+    for waits in arrivals {
         answers.push(waits.await.unwrap());
     }
-    // Another key's queue; behind everybody; where there was room.
+    // The queue of the other key; the end of the queue; the abandoned turn.
     assert_eq!(answers, [(200, 2.0), (200, 4.0), (200, 1.0)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cost_0_neither_waits_nor_takes_a_turn() {
     let layer = layer(4);
-    let mut line = line(&layer, 3).await;
-    leave(line.remove(1)).await;
-    assert_eq!(come(&layer, A, "0").await.unwrap(), (200, 0.0));
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0), "the place is still free");
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
+    assert_eq!(arrive(&layer, A, "0").await.unwrap(), (200, 0.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0), "the turn is still free");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_reports_the_state_of_the_queue() {
-    // As long as before, whoever has the place: full, or with room for one more.
-    for (capacity, told) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
+    // The queue is as long as before: full, or with room for one more.
+    for (capacity, expected) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
         let layer = layer(capacity);
-        let mut line = line(&layer, 3).await;
-        leave(line.remove(1)).await;
+        let mut waiting = queue_up(&layer, 3).await;
+        disconnect(waiting.remove(1)).await;
         let response = send(&layer, request("/", &[("peer", A)])).await;
-        assert_eq!(header(&response, "ratelimit"), Some(told), "of {capacity}");
+        assert_eq!(header(&response, "ratelimit"), Some(expected), "of {capacity}");
     }
 }
 
@@ -128,25 +135,25 @@ async fn an_abandoned_turn_reports_the_state_of_the_queue() {
 async fn an_abandoned_turn_does_not_bypass_the_rules_other_limits() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(5);
     let rule = Rule::new("paced", [queue(5), hour.into()]).key(by_peer());
-    let layer = one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
-    let mut line = line(&layer, 4).await;
-    leave(line.remove(1)).await;
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 4.0), "the last place");
-    assert_eq!(come(&layer, A, "1").await.unwrap().0, 200, "the token of the one who left");
-    assert_eq!(come(&layer, A, "1").await.unwrap().0, 429, "five of an hour");
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 4.0), "the end of the queue");
+    assert_eq!(arrive(&layer, A, "1").await.unwrap().0, 200, "the token of the request that left");
+    assert_eq!(arrive(&layer, A, "1").await.unwrap().0, 429, "the five tokens are spent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_limit_forgets_abandoned_turns() {
     let layer = layer(4);
-    let mut line = line(&layer, 4).await;
-    leave(line.remove(1)).await;
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
     layer.reconfigure("paced", [queue(4)], Inherit::Reset).unwrap();
-    leave(line.remove(1)).await;
-    // Nobody owes anything now: the first goes at once, the next after a second.
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 0.0));
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
-    assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 1.0));
+    disconnect(waiting.remove(1)).await;
+    // All debt was reset: the first request departs at once, the next after a second.
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 0.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,10 +191,10 @@ async fn departures_stay_a_second_apart_whatever_clients_do() {
         }
         assert!(served.len() > 20, "{served:?}");
     }
-    assert!(overtaken > 20, "places were left and taken: {overtaken}");
+    assert!(overtaken > 20, "no turns were abandoned and claimed: {overtaken}");
 }
 
-/// The generator of Knuth's MMIX, by its upper bits.
+/// Knuth's MMIX generator; the upper bits of its state.
 struct Random(u64);
 
 impl Random {
@@ -201,17 +208,17 @@ impl Random {
 async fn all_turns_are_given_back_in_any_order() {
     for newest_first in [true, false] {
         let layer = layer(20);
-        assert_eq!(come(&layer, A, "1").await.unwrap(), (200, 0.0));
-        let mut line = line(&layer, 10).await;
+        assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 0.0));
+        let mut waiting = queue_up(&layer, 10).await;
         if newest_first {
-            line.reverse();
+            waiting.reverse();
         }
-        for waits in line {
-            leave(waits).await;
+        for waits in waiting {
+            disconnect(waits).await;
         }
         for place in 1..=10 {
             assert_eq!(
-                come(&layer, A, "1").await.unwrap(),
+                arrive(&layer, A, "1").await.unwrap(),
                 (200, 1.0),
                 "place {place}, newest first: {newest_first}"
             );
@@ -222,16 +229,16 @@ async fn all_turns_are_given_back_in_any_order() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_cannot_block_a_shared_queue() {
     for own_first in [true, false] {
-        let own = Rule::new("own", of(5)).key(by_peer());
+        let own = Rule::new("own", hourly_bucket(5)).key(by_peer());
         let all = Rule::new("all", [queue(50)]);
         let (first, last) = if own_first { (own, all) } else { (all, own) };
-        let layer = one(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
-        assert_eq!(come(&layer, B, "1").await.unwrap(), (200, 0.0));
+        let layer = layer_with(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        assert_eq!(arrive(&layer, B, "1").await.unwrap(), (200, 0.0));
         for _ in 0..20 {
-            for waits in line(&layer, 5).await {
-                leave(waits).await;
+            for waits in queue_up(&layer, 5).await {
+                disconnect(waits).await;
             }
         }
-        assert_eq!(come(&layer, B, "1").await.unwrap(), (200, 1.0));
+        assert_eq!(arrive(&layer, B, "1").await.unwrap(), (200, 1.0));
     }
 }

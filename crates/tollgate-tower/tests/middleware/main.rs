@@ -1,4 +1,4 @@
-//! The layer as a web developer uses it, in one binary so that it links once.
+//! Tests of the layer through its public API, in one binary so that it links once.
 
 mod abandoned_turns;
 mod allocations;

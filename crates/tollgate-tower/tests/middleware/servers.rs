@@ -1,4 +1,4 @@
-//! axum's routers, plain hyper and tower's builder; exactness under many tasks.
+//! The layer in axum, hyper and tower, and its exactness under concurrent tasks.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,14 +22,17 @@ use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{
-    Echo, HttpClient, Strict, TokioClock, TokioTimer, axum_peer, by_peer, of, one, request, serve, statuses,
+    Echo, HttpClient, ReadinessChecked, TokioClock, TokioTimer, by_axum_peer, by_peer, hourly_bucket,
+    layer_with, request, serve, statuses,
 };
 
 #[tokio::test]
 async fn axum_requests_are_limited_by_the_matched_route() {
     let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
     let layer =
-        one(Rule::new("route", of(2)).key(KeyBy::method().and(route).and(axum_peer()))).build().unwrap();
+        layer_with(Rule::new("route", hourly_bucket(2)).key(KeyBy::method().and(route).and(by_axum_peer())))
+            .build()
+            .unwrap();
     let app = Router::new()
         .route("/users/{id}", get(|| async { "user" }).post(|| async { "made" }))
         .route("/posts/{id}", get(|| async { "post" }))
@@ -38,7 +41,7 @@ async fn axum_requests_are_limited_by_the_matched_route() {
     let http = HttpClient::to(serve(app).await);
     assert_eq!(http.status("/users/1", &[]).await, 200);
     assert_eq!(http.status("/users/2", &[]).await, 200);
-    assert_eq!(http.status("/users/3", &[]).await, 429, "one route, whoever the user is");
+    assert_eq!(http.status("/users/3", &[]).await, 429, "the same route with another user");
     assert_eq!(http.status("/users/3", &[("method", "POST")]).await, 200);
     assert_eq!(http.status("/posts/1", &[]).await, 200);
     for _ in 0..4 {
@@ -67,9 +70,10 @@ async fn a_closed_connection_gives_its_turn_back() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let asked = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&asked);
-    let rule =
-        Rule::new("paced", [queue]).key(axum_peer()).when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
-    let layer = one(rule).build().unwrap();
+    let rule = Rule::new("paced", [queue])
+        .key(by_axum_peer())
+        .when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
+    let layer = layer_with(rule).build().unwrap();
     let address = serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await;
     let http = HttpClient::to(address);
     assert_eq!(http.status("/", &[]).await, 200);
@@ -81,22 +85,23 @@ async fn a_closed_connection_gives_its_turn_back() {
     while asked.load(Relaxed) == before {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(http.status("/", &[]).await, 429, "it stands in the queue, which is full");
+    assert_eq!(http.status("/", &[]).await, 429, "the waiting request fills the queue");
     drop(waits);
-    // The server notices, and the next is served when the one that left would have been.
+    // The server notices the disconnect. The next request departs when the closed one would have.
     while http.status("/", &[]).await != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "its place is free");
+        assert!(begun.elapsed() < Duration::from_secs(5), "the turn is never given back");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(begun.elapsed() < Duration::from_millis(1_500), "not one departure later: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "a departure later: {:?}", begun.elapsed());
 }
 
-/// A service of hyper's own bodies, whose layer has a type that can be written down.
+/// A limited service has a type that can be written down.
 type Limited<S> = RateLimit<S, tollgate_tower::HttpResponder>;
 
 #[tokio::test]
 async fn a_hyper_server_is_limited_by_the_attached_address() {
-    let layer: RateLimitLayer = one(Rule::new("api", of(1)).key(by_peer())).build().unwrap();
+    let layer: RateLimitLayer =
+        layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -125,7 +130,7 @@ async fn a_hyper_server_is_limited_by_the_attached_address() {
 
 #[tokio::test]
 async fn a_tower_stack_keeps_its_types() {
-    let layer = one(Rule::new("api", of(1))).build().unwrap();
+    let layer = layer_with(Rule::new("api", hourly_bucket(1))).build().unwrap();
     let stack: Limited<Echo> = ServiceBuilder::new().layer(layer).service(Echo);
     let response: Response<String> = stack.clone().oneshot(request("/", &[])).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -136,12 +141,16 @@ async fn a_tower_stack_keeps_its_types() {
 async fn the_ready_service_is_the_one_that_is_called() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     for (rule, expected) in [
-        (Rule::new("at-once", of(3)), [200, 200, 200, 429]),
+        (Rule::new("at-once", hourly_bucket(3)), [200, 200, 200, 429]),
         (Rule::new("waits", [queue]), [200, 200, 200, 200]),
-        (Rule::new("remembered", of(3)).charge_if(|_, _| true), [200, 200, 200, 429]),
+        (Rule::new("remembered", hourly_bucket(3)).charge_if(|_, _| true), [200, 200, 200, 429]),
     ] {
-        let mut service =
-            one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap().layer(Strict::default());
+        let mut service = layer_with(rule)
+            .clock(TokioClock::new())
+            .timer(TokioTimer)
+            .build()
+            .unwrap()
+            .layer(ReadinessChecked::default());
         for expected in expected {
             let response = service.ready().await.unwrap().call(request("/", &[])).await.unwrap();
             assert_eq!(response.status(), expected);
@@ -156,8 +165,8 @@ async fn a_closure_that_panics_charges_nothing() {
         key.push("all");
     });
     for styles in [&[][..], &[HeaderStyle::Ietf]] {
-        let layer = one(Rule::new("first", of(2)))
-            .rule(Rule::new("second", of(2)).key(key.clone()))
+        let layer = layer_with(Rule::new("first", hourly_bucket(2)))
+            .rule(Rule::new("second", hourly_bucket(2)).key(key.clone()))
             .headers(styles.iter().copied())
             .build()
             .unwrap();
@@ -176,8 +185,10 @@ async fn a_request_whose_service_panics_stays_charged() {
         assert!(request.uri().path().is_empty(), "broken");
         Ok::<_, Infallible>(Response::new(String::new()))
     });
-    for rule in [Rule::new("api", of(2)), Rule::new("api", of(2)).charge_if(|_, _| false)] {
-        let layer = one(rule).build().unwrap();
+    for rule in
+        [Rule::new("api", hourly_bucket(2)), Rule::new("api", hourly_bucket(2)).charge_if(|_, _| false)]
+    {
+        let layer = layer_with(rule).build().unwrap();
         for _ in 0..2 {
             let service = layer.layer(broken);
             assert!(tokio::spawn(service.oneshot(request("/", &[]))).await.unwrap_err().is_panic());
@@ -188,8 +199,8 @@ async fn a_request_whose_service_panics_stays_charged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_tasks_are_admitted_exactly_the_limit() {
-    let layer = one(Rule::new("small", of(700)).key(by_peer()))
-        .rule(Rule::new("large", of(1_000)))
+    let layer = layer_with(Rule::new("small", hourly_bucket(700)).key(by_peer()))
+        .rule(Rule::new("large", hourly_bucket(1_000)))
         .clock(ManualClock::new())
         .build()
         .unwrap();
@@ -216,7 +227,7 @@ async fn concurrent_tasks_are_admitted_exactly_the_limit() {
         admitted[client] += count;
     }
     assert!(admitted.iter().all(|&count| count <= 700), "{admitted:?}");
-    // One that is refused by `large` holds a token of `small` for a moment, in which another may be refused by `small`:
-    // never more than the limit, and all of it once they have all ended.
+    // A request that `large` refuses holds a token of `small` until its refund. Meanwhile `small` may
+    // refuse another request. After the refunds, the admissions are exactly the limit.
     assert_eq!(admitted.iter().sum::<usize>(), 1_000, "{admitted:?}");
 }
