@@ -15,7 +15,7 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 ///
 /// | reason | status | metadata |
 /// |---|---|---|
-/// | the limit is spent for now | 8 `RESOURCE_EXHAUSTED` | `retry-after`, `grpc-retry-pushback-ms` |
+/// | the limit is spent | 8 `RESOURCE_EXHAUSTED` | `retry-after`, `grpc-retry-pushback-ms` |
 /// | the cost is above the limit | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1` |
 /// | the request has no key | 16 `UNAUTHENTICATED` | `grpc-retry-pushback-ms: -1` |
 /// | the backend failed | 14 `UNAVAILABLE` | |

@@ -227,7 +227,7 @@ async fn concurrent_tasks_are_admitted_exactly_the_limit() {
         admitted[client] += count;
     }
     assert!(admitted.iter().all(|&count| count <= 700), "{admitted:?}");
-    // A request that `large` refuses holds a token of `small` until its refund. Meanwhile `small` may
-    // refuse another request. After the refunds, the admissions are exactly the limit.
+    // A request that `large` refuses holds a token of `small` until its refund. Meanwhile `small`
+    // may refuse another request. After the refunds, the admissions are exactly the limit.
     assert_eq!(admitted.iter().sum::<usize>(), 1_000, "{admitted:?}");
 }
