@@ -15,7 +15,6 @@ run! {
     fn a_word_that_a_charge_published_has_its_name();
     fn a_claimed_word_knows_what_its_last_owner_left();
     fn a_word_that_was_given_up_is_nobodys();
-    fn a_cleared_word_is_nobodys();
     fn an_arrived_word_has_its_name();
     fn a_charge_knows_whose_word_it_was();
     fn a_charge_of_several_limits_knows_whose_word_it_was();
@@ -33,12 +32,7 @@ run! {
     fn a_header_knows_the_slots_that_it_commits();
     fn an_open_sibling_has_what_moved_there();
     fn a_split_bucket_knows_that_its_keys_have_arrived();
-    fn a_course_knows_that_the_other_half_is_clear();
-    fn whoever_was_under_way_is_done();
-    fn whoever_was_not_under_way_finds_the_new_course();
     fn a_sealed_version_knows_the_next();
-    fn whoever_finds_a_key_settled_finds_where();
-    fn a_word_that_does_not_count_is_not_vacated();
     fn a_head_has_its_times();
     fn a_head_that_was_reset_has_no_times();
     fn a_time_of_a_later_lap_says_that_the_head_moved();

@@ -23,10 +23,8 @@ use crate::time::{Shift, Timestamp, div_ceil};
 ///
 /// **Memory.** A ring of `limit` words a key beside the slot, so `8 * limit` bytes for every slot of the table, which
 /// [`memory`](crate::Builder::memory) computes and `memory_budget` bounds. The system commits a page of it when a slot there
-/// is first used. Rings stay where they are: so this table neither grows nor [shrinks](crate::Limiter::shrink), since a
-/// page holds the rings of several keys, and none of them could be charged while it is returned. After a spike,
-/// [save](crate::Limiter::save) the limiter and [restore](crate::Builder::restore) a new one: that has what is still owed,
-/// and memory for it alone. Or take [sub-windows](crate::SlidingWindow::subwindows), which keep to the limit in any window,
+/// is first used. Rings stay where they are: so this table does not grow. After a spike, [save](crate::Limiter::save) the limiter and
+/// [restore](crate::Builder::restore) a new one: that has what is still owed, and memory for it alone. Or take [sub-windows](crate::SlidingWindow::subwindows), which keep to the limit in any window,
 /// too, in one word a key where the limit fits it.
 ///
 /// **Cost.** One compare-exchange for the admission and one for each unit of cost to write its time; reading `remaining`

@@ -145,8 +145,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         self
     }
 
-    /// The bytes that the table of [`build`](Self::build) can come to take, whatever the budget. A table that grows reserves
-    /// twice that of address space, half of it to [shrink](Limiter::shrink) into.
+    /// The bytes that the table of [`build`](Self::build) can come to take, whatever the budget.
     ///
     /// # Errors
     ///

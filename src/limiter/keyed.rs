@@ -29,10 +29,9 @@ use crate::time::Timestamp;
 /// one compare-exchange when nobody interferes, retried when another thread charged the same key meanwhile. (It has the
 /// four lines of the key's bucket fetched, in case the key is in another one.) A refusal of a key that the table knows
 /// writes nothing. A key's first check takes three compare-exchanges and a second look at the
-/// clock; while the table grows or is [swept](Self::sweep), some first move the up to fifteen keys of a bucket. No check
-/// takes a lock, allocates or frees, or enters the operating system (but to have more of the table's memory committed as
-/// it grows, 64 KiB at a time). None waits for another thread, with one exception: while a full table is swept, two that move
-/// the same key into a bucket with one slot left.
+/// clock; while the table grows, some first move the up to fifteen keys of a bucket. No check takes a lock, allocates or
+/// frees, enters the operating system (but to have more of the table's memory committed as it grows, 64 KiB at a time), or
+/// waits for another thread.
 ///
 /// # Examples
 ///
@@ -256,7 +255,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     }
 
     /// How many bytes of the table are in use by now: it [grows](Builder::max_keys) with the keys that owe something, up to
-    /// what [`Builder::memory`] says.
+    /// what [`Builder::memory`] says. It does not fall: after a spike, [save](Self::save) the limiter and
+    /// [restore](Builder::restore) a new one, which has what is still owed and memory for that alone.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.table.bytes()

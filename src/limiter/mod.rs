@@ -14,7 +14,6 @@ mod resets;
 mod restore;
 mod save;
 mod several;
-mod shrink;
 mod space;
 mod versions;
 mod wait;

@@ -26,9 +26,8 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         at: Moment,
     ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
-        let _pin = self.table.pin(ask.name);
         loop {
-            let (view, header) = self.in_sight(ask.rule, ask.name, at);
+            let (view, header) = self.holding(ask.name);
             let mut best = Best::default();
             match view.scan(ask.name, header, |slot| best.weigh(ask.rule, slot)) {
                 Found::Mine(index, word) if view.bucket.slot(index).is_still(word) => {
@@ -61,9 +60,8 @@ impl<'a> View<'a> {
     /// Forgives the key what it owes. `false` when the bucket does not hold it.
     pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
         let at = rule.moment(now);
-        let _pin = self.table.pin(name);
         loop {
-            let (view, header) = self.at_home(rule, name, || at);
+            let (view, header) = self.belonging(name);
             match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
@@ -89,10 +87,9 @@ impl<'a> View<'a> {
         taken: Taken,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        let _pin = self.table.pin(name);
         let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
         loop {
-            let (view, header) = self.at_home(rule, name, || rule.moment(refunding.now()));
+            let (view, header) = self.belonging(name);
             match view.scan(name, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let less = |payload| refunding.less(rule, payload);

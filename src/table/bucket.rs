@@ -116,11 +116,6 @@ impl Bucket {
         })
     }
 
-    /// Makes it an untouched bucket, when nobody else uses it.
-    pub(super) fn clear(&self) {
-        self.places.iter().for_each(Slot::clear);
-    }
-
     /// The overflow word: the payload of what the keys without a slot owe together.
     pub(super) fn overflow(&self) -> &AtomicU64 {
         self.places[0].overflow()
@@ -137,11 +132,11 @@ impl Bucket {
     }
 
     pub(super) fn header(&self) -> Header {
-        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B4, B5, W3
+        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B4, B5
     }
 
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
-        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5, W3
+        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5
     }
 }
 
@@ -237,13 +232,12 @@ impl<'a> View<'a> {
     ) -> (Ruling<'a>, Timestamp) {
         let ask = Ask { rule, name, cost };
         let events = self.table.events(name);
-        let _pin = self.table.pin(name);
         let (mut handovers, mut shares) = (0, 0);
         let mut view = self;
         loop {
             // A charge of it is only good if neither it nor the header has moved since.
             let overflow = view.bucket.shared();
-            let (home, header) = view.at_home(rule, name, || rule.moment(now));
+            let (home, header) = view.belonging(name);
             if home.number() != view.number() {
                 view = home;
                 continue;
@@ -397,7 +391,7 @@ impl<'a> View<'a> {
 
     /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
     /// it then enters. `None` when the bucket changed.
-    pub(super) fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
+    fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
         let (owed, parting) = (self.bucket.shared(), header.sharing());
         // A later quota's word would not show what is added under this one.
         let parts = !rule.is_later(owed)

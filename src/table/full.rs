@@ -97,11 +97,6 @@ impl Best {
     pub(super) fn recycles(self) -> bool {
         self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.name))
     }
-
-    /// The first slot that owes nothing to anybody.
-    pub(super) fn vacant(self) -> Option<Rest> {
-        self.vacant
-    }
 }
 
 impl WhenFull {

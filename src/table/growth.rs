@@ -60,37 +60,38 @@ impl Table {
         self.in_use().trailing_zeros()
     }
 
+    /// The bucket of the key with this name, as far as the hint goes.
+    #[inline]
+    pub(crate) fn view(&self, name: u64) -> View<'_> {
+        self.at((name & self.mask.load(TallyOrdering::Relaxed)) as usize)
+    }
+
+    /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        (0..).take_while(|&number| number < self.end()).map(|number| self.at(number))
+    }
+
     /// The level of a bucket with this header; `None` before it is open.
     pub(super) fn level_of(&self, number: usize, header: Header) -> Option<u32> {
         match header.level() {
-            0 => (self.within(number) < self.roots).then(|| self.roots.trailing_zeros()),
+            0 => (number < self.roots).then(|| self.roots.trailing_zeros()),
             level => Some(level),
         }
     }
 
     /// The bucket of this number.
+    #[inline]
     pub(super) fn at(&self, number: usize) -> View<'_> {
         View { bucket: &self.buckets[number], table: self }
     }
 
-    /// A bucket's number within its half.
-    pub(super) fn within(&self, number: usize) -> usize {
-        number & (self.span - 1)
-    }
-
-    /// Which half a bucket is in.
-    pub(super) fn half_of(&self, number: usize) -> usize {
-        number / self.span
-    }
-
-    /// Before which number all buckets in use of this half are, and its first.
-    pub(super) fn reach(&self, half: usize) -> std::ops::Range<usize> {
-        let end = self.roots.max(self.furthest[half].load(TallyOrdering::Relaxed) as usize);
-        half * self.span..half * self.span + end
+    /// Before which number all buckets in use are.
+    pub(super) fn end(&self) -> usize {
+        self.roots.max(self.furthest.load(TallyOrdering::Relaxed) as usize)
     }
 }
 
-/// The number of the bucket that has the keys of this name at this level, within its half.
+/// The number of the bucket that has the keys of this name at this level.
 fn number_at(level: u32, name: u64) -> usize {
     (name & ((1 << level) - 1)) as usize
 }
@@ -102,20 +103,10 @@ impl<'a> View<'a> {
         offset / size_of::<Bucket>()
     }
 
-    /// The number within the bucket's half.
-    fn within(self) -> usize {
-        self.table.within(self.number())
-    }
-
-    /// The bucket of this number in the same half.
-    fn fellow(self, within: usize) -> Self {
-        self.table.at(self.number() - self.within() + within)
-    }
-
     /// The bucket from which this one is split off.
     fn parent(self) -> Self {
-        let number = self.within();
-        self.fellow(number & !(1 << number.ilog2()))
+        let number = self.number();
+        self.table.at(number & !(1 << number.ilog2()))
     }
 
     /// Whether the bucket has been opened.
@@ -133,7 +124,7 @@ impl<'a> View<'a> {
     pub(super) fn has_lost(self, name: u64, header: Header) -> bool {
         self.table
             .level_of(self.number(), header)
-            .is_some_and(|level| number_at(level, self.whole(name)) != self.within())
+            .is_some_and(|level| number_at(level, self.whole(name)) != self.number())
     }
 
     /// A name with the bits that are known from the bucket.
@@ -141,26 +132,21 @@ impl<'a> View<'a> {
         name & !KNOWN | self.number() as u64 & KNOWN
     }
 
-    /// The bucket of this half to which the key belongs, and its header with nothing on the move: for whoever is about to
-    /// write. `None` when the half is being left.
-    pub(super) fn belonging(self, name: u64) -> Option<(Self, Header)> {
+    /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write.
+    pub(super) fn belonging(self, name: u64) -> (Self, Header) {
         let (mut view, name) = (self, self.whole(name));
         loop {
             let header = view.bucket.header();
-            if header.is_leaving() || header.is_gone() {
-                return None;
-            }
             match self.table.level_of(view.number(), header) {
-                None if !view.open() => return None,
-                None => {}
+                None => view.open(),
                 Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == view.within() => return Some((view, header)),
-                Some(level) => view = self.fellow(number_at(level, name)),
+                Some(level) if number_at(level, name) == view.number() => return (view, header),
+                Some(level) => view = self.table.at(number_at(level, name)),
             }
         }
     }
 
-    /// The bucket of this half where the key's slot is, if it has one, and its header. Writes nothing, unless the bucket is
+    /// The bucket where the key's slot is, if it has one, and its header. Writes nothing, unless the bucket is
     /// being split.
     pub(super) fn holding(self, name: u64) -> (Self, Header) {
         let (mut view, name) = (self, self.whole(name));
@@ -169,29 +155,25 @@ impl<'a> View<'a> {
             match self.table.level_of(view.number(), header) {
                 None => view = view.parent(),
                 Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == view.within() => return (view, header),
+                Some(level) if number_at(level, name) == view.number() => return (view, header),
                 // Not open, when it is not: its keys are still where it splits off.
-                Some(level) => view = self.fellow(number_at(level, name)),
+                Some(level) => view = self.table.at(number_at(level, name)),
             }
         }
     }
 
-    /// Takes a step towards opening this bucket: splits the nearest that is open of those it stems from. `false` when the half
-    /// is being left.
-    fn open(self) -> bool {
+    /// Takes a step towards opening this bucket: splits the nearest that is open of those it stems from.
+    fn open(self) {
         let mut child = self;
         loop {
             let view = child.parent();
             let header = view.bucket.header();
-            if header.is_leaving() || header.is_gone() {
-                return false;
-            }
             if let Some(level) = self.table.level_of(view.number(), header) {
                 // Beyond that level the child has opened meanwhile.
-                if level <= child.within().ilog2() {
+                if level <= child.number().ilog2() {
                     view.split(level, header);
                 }
-                return true;
+                return;
             }
             child = view;
         }
@@ -201,10 +183,9 @@ impl<'a> View<'a> {
     /// it `is_crowded`.
     pub(super) fn make_room(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
         let Some(level) = self.splits(header) else { return false };
-        let (mask, base) = (&self.table.mask, &self.table.base);
+        let mask = &self.table.mask;
         let seen = mask.load(TallyOrdering::Relaxed);
-        let is_hinted = base.load(TallyOrdering::Relaxed) as usize == self.number() - self.within();
-        if level >= seen.count_ones() && is_hinted && is_crowded() {
+        if level >= seen.count_ones() && is_crowded() {
             let (wider, order) = (seen << 1 | 1, TallyOrdering::Relaxed);
             let _ = mask.compare_exchange(seen, wider, order, order);
         }
@@ -219,20 +200,20 @@ impl<'a> View<'a> {
             number_at(level, self.whole(other)) != number_at(level, self.whole(name))
         };
         let would_part = |level| (1..PLACES).any(|place| parts(level, self.bucket.slot(place).name()));
-        (level + 1..=self.table.span.ilog2()).any(would_part)
+        (level + 1..=self.table.buckets().ilog2()).any(would_part)
     }
 
     /// At which level the bucket may be split; `None` when there is no memory for a sibling.
     fn splits(self, header: Header) -> Option<u32> {
-        self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.span)
+        self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.buckets())
     }
 
     /// Whether the table is about as full as it should be: by what the bucket's neighbours hold, as if all had reached
     /// the table's level.
     pub(super) fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
         let (mut slots, mut owing) = (0, 0);
-        for number in (0..NEIGHBOURS).map(|nth| self.within() ^ nth) {
-            let neighbour = self.fellow(number % self.table.in_use());
+        for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
+            let neighbour = self.table.at(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
                 slots += SLOTS << self.table.level().saturating_sub(level);
                 owing += neighbour.live(rule, at);
@@ -248,12 +229,11 @@ impl<'a> View<'a> {
             return;
         }
         // First, so that whoever misses a key here goes as far as it went.
-        let furthest = &self.table.furthest[self.table.half_of(self.number())];
-        furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
+        self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
         #[cfg(not(loom))]
         self.table.buckets.commit(self.number() | 1 << level);
         let sibling = self.table.at(self.number() | 1 << level).bucket;
-        let leaves = |name| number_at(level + 1, self.whole(name)) == self.within() | 1 << level;
+        let leaves = |name| number_at(level + 1, self.whole(name)) == self.number() | 1 << level;
         let is_over = || self.bucket.header() != splitting;
 
         // Nobody charges the overflow word of a bucket that can still be split: what it owes came with a saved limiter.

@@ -6,7 +6,7 @@
 //! that the allocator clears, and so commits, at once.
 #![allow(unsafe_code)]
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
@@ -27,7 +27,7 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {}
 // SAFETY: a bucket is made of atomic integers only.
 unsafe impl Zeroable for crate::table::bucket::Bucket {}
 
-/// The largest page of memory that any system uses unasked: memory is committed ahead, and released, by whole ones.
+/// The largest page of memory that any system uses unasked: memory is committed ahead by whole ones.
 const LARGEST_PAGE: usize = 1 << 16;
 
 /// A slice of zeroes in pages of its own.
@@ -90,32 +90,6 @@ impl<T: Zeroable> Zeroed<T> {
         #[cfg(not(all(target_os = "linux", not(miri))))]
         let _ = offset;
     }
-
-    /// Returns the memory of these values to the operating system: they are zero from here on. `false`, and nothing has
-    /// happened, where that is not to be had: on other systems than Linux, and for less than whole pages of any size.
-    pub(crate) fn release(&self, values: Range<usize>) -> bool {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        {
-            use memmap2::UncheckedAdvice::DontNeed;
-            let (offset, len) = (values.start * size_of::<T>(), values.len() * size_of::<T>());
-            let is_whole = offset.is_multiple_of(LARGEST_PAGE) && len.is_multiple_of(LARGEST_PAGE);
-            let Some(pages) = self.pages.as_ref().filter(|_| is_whole && values.end <= self.len) else {
-                return false;
-            };
-            for page in offset / LARGEST_PAGE..(offset + len) / LARGEST_PAGE {
-                self.ahead[page / u64::BITS as usize].fetch_and(!(1 << (page % u64::BITS as usize)), Relaxed);
-            }
-            // SAFETY: the range is within the map, which is anonymous and private, so its pages read as zero afterwards: a
-            // valid `T`. Whoever reads one at this moment reads it as it was or as zero, as after a store by another
-            // thread: a `T` is shared with other threads, and so made of atomics.
-            unsafe { pages.unchecked_advise_range(DontNeed, offset, len) }.is_ok()
-        }
-        #[cfg(not(all(target_os = "linux", not(miri))))]
-        {
-            let _ = values;
-            false
-        }
-    }
 }
 
 impl<T: Zeroable> Deref for Zeroed<T> {
@@ -158,20 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn released_memory_is_zero_and_its_neighbours_stay() {
-        let words = Zeroed::<crate::sync::AtomicU64>::new(4 << 16).unwrap();
-        words.iter().for_each(|word| word.store(7, Ordering::Relaxed));
-        let released = words.release(1 << 16..2 << 16);
-        assert_eq!(released, cfg!(target_os = "linux"));
-        let is_zero = |at: usize| words[at].load(Ordering::Relaxed) == 0;
-        assert!((0..4 << 16).all(|at| is_zero(at) == (released && at >> 16 == 1)));
-        assert!(!words.release(0..8), "less than a page");
-        assert!(!words.release(0..5 << 16), "more than there is");
-        assert!(!is_zero(0));
-    }
-
-    #[test]
-    fn memory_is_committed_once_until_it_is_released_and_stays_zero() {
+    fn memory_is_committed_once_and_stays_zero() {
         let words = Zeroed::<crate::sync::AtomicU64>::new(65 << 13).unwrap();
         let is_ahead = |page: usize| words.ahead[page / 64].load(Relaxed) >> (page % 64) & 1 == 1;
         words.commit((3 << 13) + 1);
@@ -180,8 +141,6 @@ mod tests {
         assert!(words[3 << 13..4 << 13].iter().all(|word| word.swap(7, Relaxed) == 0));
         words.commit(3 << 13);
         assert_eq!(words[3 << 13].load(Relaxed), 7);
-        assert_eq!(words.release(3 << 13..4 << 13), !is_ahead(3));
-        assert!(is_ahead(64));
         // There is no such value, and nothing happens.
         words.commit(1 << 30);
     }

@@ -20,17 +20,15 @@ pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;
 mod stats;
-mod sweep;
 mod word;
 
 use crate::algorithm::{Moment, Rule};
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
-use crate::sync::{AtomicU64, Tally, TallyOrdering};
-use bucket::{Bucket, SLOTS, View};
+use crate::sync::{AtomicU64, Tally};
+use bucket::{Bucket, SLOTS};
 use name::KNOWN;
 use refunds::Refunds;
-use sweep::Way;
 
 pub(crate) use look::{Glance, Look};
 #[cfg(not(loom))]
@@ -72,13 +70,8 @@ pub(crate) struct Table {
     mask: Tally,
     /// How many buckets have been in use from the first.
     roots: usize,
-    /// Where the half begins in which keys belong. A hint as well.
-    base: Tally,
-    /// Before which number, in each half, all buckets are that were split off.
-    furthest: [Tally; 2],
-    /// Buckets a half.
-    span: usize,
-    way: Way,
+    /// Before which number all buckets are that were split off.
+    furthest: Tally,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -118,11 +111,6 @@ impl Size {
         self.buckets.saturating_mul(size_of::<Bucket>().saturating_add(rings))
     }
 
-    /// How many times the address space is reserved: a table that grows has a second half to shrink into.
-    fn halves(self) -> usize {
-        if self.roots < self.buckets { 2 } else { 1 }
-    }
-
     /// Slots in the table.
     pub(crate) fn slots(self) -> usize {
         self.buckets * SLOTS
@@ -134,30 +122,18 @@ impl Table {
         let entries = size.slots().saturating_mul(size.ring_len);
         Ok(Self {
             #[cfg(not(loom))]
-            buckets: Zeroed::new(size.buckets * size.halves())?,
+            buckets: Zeroed::new(size.buckets)?,
             #[cfg(loom)]
-            buckets: (0..size.buckets * size.halves()).map(|_| Bucket::new()).collect(),
+            buckets: (0..size.buckets).map(|_| Bucket::new()).collect(),
             mask: Tally::new(size.roots as u64 - 1),
             roots: size.roots,
-            base: Tally::new(0),
-            furthest: [Tally::new(0), Tally::new(0)],
-            span: size.buckets,
-            way: Way::new(),
+            furthest: Tally::new(0),
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
             refunds: Refunds::new(MARKS)?,
             shards: std::array::from_fn(|_| Events::new()),
         })
-    }
-
-    /// The bucket of the key with this name.
-    #[inline]
-    pub(crate) fn view(&self, name: u64) -> View<'_> {
-        let (mask, base) = (&self.mask, &self.base);
-        let number = name & mask.load(TallyOrdering::Relaxed) | base.load(TallyOrdering::Relaxed);
-        let bucket = &self.buckets[number as usize];
-        View { bucket, table: self }
     }
 
     /// The ring of a bucket's slot.
@@ -180,18 +156,6 @@ impl Table {
     /// The ring of the slot at this place of the key's bucket; none for place 0.
     pub(crate) fn ring_at(&self, name: u64, place: usize) -> Ring<'_> {
         if place == 0 { Ring::NONE } else { self.ring(self.view(name).bucket, place - 1) }
-    }
-
-    /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
-    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        let (from, to) = self.halves();
-        from.into_iter().chain([to]).flat_map(|half| self.views_of(half))
-    }
-
-    /// Those of one half.
-    fn views_of(&self, half: usize) -> impl Iterator<Item = View<'_>> {
-        let first = self.reach(half).start;
-        (first..).take_while(move |number| self.reach(half).contains(number)).map(|number| self.at(number))
     }
 
     /// The counters that this name's bucket shares.
@@ -222,7 +186,7 @@ impl Table {
 
     /// How many buckets there may be.
     pub(crate) fn buckets(&self) -> usize {
-        self.span
+        self.buckets.len()
     }
 
     /// All counts.

@@ -51,11 +51,6 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         Self { refunds, name, taken, clock, marked: false }
     }
 
-    /// The time.
-    pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
-    }
-
     /// What comes back to a word that is held with this `payload`.
     ///
     /// The clock is read here, when the word can no longer be charged unseen: what was refilled by a charge's time

@@ -31,11 +31,7 @@ impl Table {
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut times = Vec::new();
-        // Nothing is cleared meanwhile, so keys can only have moved on once.
-        let _pin = self.pin(0);
-        let (_, begun) = self.halves();
-        let rest = std::iter::once_with(|| self.halves().1).filter(|&half| half != begun);
-        for view in self.views().chain(rest.flat_map(|half| self.views_of(half))) {
+        for view in self.views() {
             for place in 1..PLACES {
                 let (word, name) = view.bucket.slot(place).debt(rule, view.ring::<R>(place), at, &mut times);
                 let payload = word.payload();
@@ -45,7 +41,7 @@ impl Table {
                 }
                 // Of nobody's slots, one that still owes owes it to the overflow word as well.
                 let header = view.bucket.header();
-                let is_on_its_way = is_moved(name) && !view.has_lost(name, header) && !header.is_gone();
+                let is_on_its_way = is_moved(name) && !view.has_lost(name, header);
                 let is_here = is_key(name) || is_on_its_way;
                 if is_here && !rule.expired(payload, at) {
                     each(Debt::Key { name: view.whole(name), payload, times: &times })?;
@@ -63,7 +59,7 @@ impl Table {
     pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
         match debt {
             Debt::Key { name, payload, times } => loop {
-                let (view, header) = self.view(name).at_home(rule, name, || at);
+                let (view, header) = self.view(name).belonging(name);
                 let entered = view.admit(rule, kept(name), payload, times);
                 if entered || !view.make_room(header, || view.is_crowded(rule, at)) {
                     let shares = !entered && rule.half(at).is_some();
@@ -75,10 +71,10 @@ impl Table {
             },
             Debt::Shared { ending, payload } => {
                 // Buckets that are not open yet will have it from those they split off.
-                let end = self.reach(0).end;
+                let end = self.end();
                 let common = (1 << ending.ilog2()).min(end);
                 let first = ending as usize % common;
-                self.at(first).at_home(rule, first as u64, || at).0.owe(payload);
+                self.at(first).belonging(first as u64).0.owe(payload);
                 let others = (first..end).step_by(common).skip(1).map(|number| self.at(number));
                 others.filter(|view| view.is_open()).for_each(|view| view.owe(payload));
                 true

@@ -19,14 +19,13 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `release`, `clear` | `load`, a charge, `refund` | the slot's name; that the header had committed; a refund's mark |
+//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's name; that the header had committed; a refund's mark |
 //! | S2 | `rename`, `abandon`'s name | `name` | that the word had been claimed: an old owner's charge must fail |
 //! | S3 | a charge, when the rule keeps a ring; `settle` and `refund`, which forgive one | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that somebody has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
 //! | S6 | `part`'s name; its word, by `turn` | `name`; `load` | that the header says so; that the key moves: see `growth` |
 //! | S7 | `receive`'s name | `name` | the word that arrived |
-//! | S8 | `settled` | `load` | where the key has settled: see `sweep` |
 //!
 //! All of these are compare-exchanges but a few, and go on with what others released through the same word before. So one
 //! that has nothing of its own to say releases nothing (`refund`'s hold; the word that `receive` holds until it has its name),
@@ -102,13 +101,6 @@ impl Slot {
         Self { name: AtomicU64::new(name), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
-    /// Makes it a slot that nobody has had, when nobody can charge it any more. The name first: whoever still comes this
-    /// way and reads the word must not take it for the key's.
-    pub(crate) fn clear(&self) {
-        self.name.store(UNTOUCHED, Relaxed);
-        self.word.store(Word::ZERO.bits(), Release); // S1
-    }
-
     /// In a bucket's place 0, the name is its header.
     #[inline]
     pub(crate) fn header(&self) -> &AtomicU64 {
@@ -124,7 +116,7 @@ impl Slot {
     /// Reads the word. Read it before the name: a name that is newer than the word is the one that counts.
     #[inline]
     pub(crate) fn load(&self) -> Word {
-        Word::from_bits(self.word.load(Acquire)) // S1, S3, S4, S5, S6, S8
+        Word::from_bits(self.word.load(Acquire)) // S1, S3, S4, S5, S6
     }
 
     /// Reads the name.
@@ -245,7 +237,7 @@ impl Slot {
         let charged = seen.charged(payload);
         match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed) {
             // S1, S3, S4, S5
-            Ok(_) if self.was_of(ask.name, seen) => Attempt::Ruled(Ruling { allowed, payload, ring }),
+            Ok(_) if self.was_of(ask.name) => Attempt::Ruled(Ruling { allowed, payload, ring }),
             // The slot has had another owner since, whose word came to be the same. That one paid.
             Ok(_) => Attempt::Lost,
             Err(_) => Attempt::Changed,
@@ -259,16 +251,14 @@ impl Slot {
         let charged = seen.charged(payload);
         // Under another name it was a later owner's word, which had come to be the same: that one paid.
         self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3, S4
-            && self.was_of(name, seen)
+            && self.was_of(name)
     }
 
     /// Whether the word `seen`, which was just changed, was the key's: also when the key has begun to move, since what was
-    /// changed before its word [parted](Self::part) moves with it, and no change is possible after. Also when the slot
-    /// has been cleared since: words at rest that nobody has had are zero.
+    /// changed before its word [parted](Self::part) moves with it, and no change is possible after.
     #[inline]
-    fn was_of(&self, name: u64, seen: Word) -> bool {
-        let owner = self.name();
-        is_same_key(owner, name) || owner == UNTOUCHED && seen != Word::ZERO
+    fn was_of(&self, name: u64) -> bool {
+        is_same_key(self.name(), name)
     }
 
     /// The word as it is now, if it is at rest and the slot still has this name.
@@ -304,7 +294,7 @@ impl Slot {
         if !seen.is_frozen() {
             self.word.compare_exchange(seen.bits(), held.bits(), Acquire, Relaxed).ok()?; // S1, S4
         }
-        let mine = self.was_of(name, seen);
+        let mine = self.was_of(name);
         let nothing = Refund { payload: seen.payload(), units: 0 };
         let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
         let lowered = seen.charged(refund.payload);
@@ -373,12 +363,6 @@ impl Slot {
     pub(crate) fn release(&self, held: Word) {
         let released = held.published();
         let _ = self.word.compare_exchange(held.bits(), released.bits(), Release, Relaxed); // S1
-    }
-
-    /// moved -> settled: says that the key whose word has `parted` has its slot elsewhere. What follows is seen by whoever
-    /// finds the word changed.
-    pub(crate) fn settled(&self, parted: Word) {
-        let _ = self.word.compare_exchange(parted.bits(), parted.held().bits(), Release, Relaxed); // S8
     }
 
     /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.

@@ -11,7 +11,6 @@ use crate::limiter::several::{Limit, Limits, MOST, MultiDecision, MultiLimiter, 
 use crate::limiter::space::Space;
 use crate::limiter::versions::Versions;
 use crate::observe::Observer;
-use crate::sync::Tally;
 use crate::table::WhenFull;
 use crate::time::nanos;
 
@@ -162,7 +161,6 @@ impl<K: Key + ?Sized, C: Clock> MultiBuilder<K, C> {
             observer: self.observer,
             max_keys: self.space.max_keys,
             unix_at_zero,
-            swept: Tally::new(0),
             key: PhantomData,
         })
     }

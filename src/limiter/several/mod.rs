@@ -42,7 +42,6 @@ use crate::key::{Key, KeyHasher};
 use crate::limiter::versions::Versions;
 use crate::limiter::{Compiled, kept};
 use crate::observe::Observer;
-use crate::sync::{Tally, TallyOrdering};
 use crate::table::bucket::View;
 use crate::table::slot::Ask;
 use crate::table::{Glance, Look, Stats, Table};
@@ -106,8 +105,6 @@ pub struct MultiLimiter<K: ?Sized, C = TscClock> {
     observer: Observer<OnMultiDecision>,
     max_keys: usize,
     unix_at_zero: u64,
-    /// Whose table is swept next. A hint: two who sweep at once may go round one table twice.
-    swept: Tally,
     key: PhantomData<fn(&K)>,
 }
 
@@ -295,41 +292,6 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// Returns the memory that a spike of keys took, of all limits' tables: see
-    /// [`Limiter::shrink`](crate::Limiter::shrink).
-    pub fn shrink(&self) -> usize {
-        let before = self.memory();
-        let version = self.versions.current();
-        for (Limit { table, .. }, Compiled { rule, .. }) in self.limits.iter().zip(version.all()) {
-            table.shrink(rule, || rule.moment(self.clock.now()));
-        }
-        before.saturating_sub(self.memory())
-    }
-
-    /// [Shrinks](Self::shrink) by about `buckets` buckets at a time, one limit's table after the other: `true` when the last
-    /// of them has been gone through. See [`Limiter::sweep`](crate::Limiter::sweep).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
-    ///
-    /// let rates = [Rate::per_second(1), Rate::per_hour(100)];
-    /// let limiter = MultiLimiter::<u64>::builder(rates.map(TokenBucket::new)).build()?;
-    /// assert!(limiter.check(&7).is_allowed());
-    /// while !limiter.sweep(64) { /* serve */ }
-    /// assert!(!limiter.check(&7).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn sweep(&self, buckets: usize) -> bool {
-        let place = self.swept.load(TallyOrdering::Relaxed) as usize;
-        let rule = self.versions.current().rule(place);
-        let has_ended = self.limits[place].table.sweep(rule, buckets, || rule.moment(self.clock.now()));
-        let next = (place + usize::from(has_ended)) % self.limits.len();
-        self.swept.store(next as u64, TallyOrdering::Relaxed);
-        has_ended && next == 0
     }
 
     /// How many bytes of all the tables are in use by now: see [`Limiter::memory`](crate::Limiter::memory).

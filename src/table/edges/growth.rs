@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::sweep::{entered, table};
 use super::{X, bounded};
 use crate::sync::spawn;
-use crate::table::Table;
 use crate::table::bucket::{View, home};
 use crate::table::word::Word;
+use crate::table::{Size, Table, WhenFull};
 
 /// A key of X's bucket that moves when that is split.
 const MOVER: u64 = X | 1 << 2;
@@ -19,8 +18,9 @@ const SIBLING: usize = 7;
 /// Splits the bucket of a key that moves, with an overflow word that came with a saved limiter, while `judge` looks.
 fn while_a_bucket_is_split(judge: fn(&Table)) {
     bounded(3, move || {
-        let (table, _) = table();
-        entered(&table, MOVER, 5);
+        let size = Size::for_keys(6, 0).expect("six keys are few");
+        let table = Table::new(size, WhenFull::Deny).expect("there is memory");
+        table.at(BUCKET).bucket.slot(home(MOVER)).enter(MOVER, 5);
         assert!(table.at(BUCKET).bucket.change_shared(0, 7));
         let part = Arc::new(table);
         let other = part.clone();

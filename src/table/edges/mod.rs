@@ -7,7 +7,6 @@
 
 mod growth;
 mod log;
-mod sweep;
 
 use std::sync::Arc;
 
@@ -15,14 +14,13 @@ use crate::algorithm::{InFlightRule, Refund, Rule, Term};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
-use crate::table::name::{UNTOUCHED, VACANT, is_moved};
+use crate::table::name::{VACANT, is_moved};
 use crate::table::slot::{Ask, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 pub use growth::*;
 pub use log::*;
-pub use sweep::*;
 
 /// The name of a key, of a second and of a third.
 const X: u64 = 0x13;
@@ -170,18 +168,6 @@ pub fn a_word_that_was_given_up_is_nobodys() {
         |(slot, _)| {
             let (word, name) = slot.read();
             assert!(word.is_frozen() || word.payload() == 0 || name == VACANT);
-        },
-    );
-}
-
-/// S1: a cleared word is no key's.
-pub fn a_cleared_word_is_nobodys() {
-    carries(
-        || owing(5),
-        |(slot, _)| slot.clear(),
-        |(slot, _)| {
-            let (word, name) = slot.read();
-            assert!(word != Word::ZERO || name == UNTOUCHED);
         },
     );
 }
