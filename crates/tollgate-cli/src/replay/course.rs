@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::answer::Answer;
 use super::decisions::Decisions;
-use super::gate::{Gate, NoPlace, Place, Verdict};
+use super::gate::{Charge, Gate, Place};
 use super::held::Held;
 use super::limit::Limit;
 use super::outcome::Counts;
@@ -27,7 +27,7 @@ pub(super) struct Course<'g> {
     /// The sources, for messages.
     names: &'g [String],
     /// What was admitted, if the record comes from a trace: whether it will be refunded, only its end would tell.
-    admissions: Held<Verdict<'g>>,
+    admissions: Held<Charge>,
     reservations: Held<Place<'g>>,
 }
 
@@ -59,7 +59,7 @@ impl<'g> Course<'g> {
         let allowed = match &mut self.decisions {
             None => gate.admit(record.key, record.cost, t_ns),
             Some(decisions) => {
-                let answer = gate.check(record.key, record.cost, t_ns).answer();
+                let answer = Answer::from(&gate.check(record.key, record.cost, t_ns));
                 decisions.write(record, t_ns, &answer)?;
                 answer.allowed
             }
@@ -86,18 +86,18 @@ impl<'g> Course<'g> {
         let &Record { key, cost, id, .. } = record;
         match record.op {
             Op::Check => {
-                let verdict = gate.check(key, cost, t_ns);
-                let allowed = verdict.is_allowed();
-                self.write(record, t_ns, || verdict.answer())?;
+                let decision = gate.check(key, cost, t_ns);
+                let allowed = decision.is_allowed();
+                self.write(record, t_ns, || (&decision).into())?;
                 if allowed {
-                    self.admissions.put(key, id, verdict);
+                    self.admissions.put(key, id, decision.receipt());
                 }
                 self.counts.add(key, t_ns, allowed);
             }
-            Op::Peek => self.write(record, t_ns, || gate.peek(key, cost, t_ns).answer())?,
+            Op::Peek => self.write(record, t_ns, || (&gate.peek(key, cost, t_ns)).into())?,
             Op::Reserve => {
                 let place = gate.reserve(key, cost, record.max_wait_ns, t_ns);
-                let place = place.map_err(|why| self.no_place(record, why))?;
+                let place = place.map_err(|_| self.no_turns(record))?;
                 self.write(record, t_ns, || {
                     place.as_ref().map_or_else(Answer::clone, |place| place.decision().into())
                 })?;
@@ -108,9 +108,7 @@ impl<'g> Course<'g> {
             }
             Op::Refund => {
                 let taken = self.admissions.take(key, id);
-                let units = taken.map(|verdict| gate.refund(verdict, cost, t_ns)).transpose();
-                let units = units.map_err(|why| self.no_place(record, why))?;
-                self.counts.give_back(units);
+                self.counts.give_back(taken.map(|charge| gate.refund(charge, cost, t_ns)));
             }
             Op::Cancel => {
                 let taken = self.reservations.take(key, id);
@@ -135,25 +133,15 @@ impl<'g> Course<'g> {
         self.decisions.as_mut().map_or(Ok(()), |decisions| decisions.write(record, t_ns, &answer()))
     }
 
-    /// Says which line asks for what its limits do not have, and what to use instead.
-    fn no_place(&self, record: &Record<'_>, why: NoPlace) -> Failure {
+    /// Says which line asks for a turn where there are none, and what to use instead.
+    fn no_turns(&self, record: &Record<'_>) -> Failure {
         let name = self.names.get(record.file).map_or("", String::as_str);
         let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
         let limits = limits.join(" and ");
-        let problem = match why {
-            NoPlace::Windows => format!(
-                "`reserve`: {limits} counts in windows, which cannot tell when a turn will be. Give a \
-                 token-bucket or a leaky-bucket, or use `check` in the trace"
-            ),
-            NoPlace::Several => format!(
-                "`reserve` is for one --limit, not for {limits} together. Replay one of them at a time, or \
-                 use `check` in the trace"
-            ),
-            NoPlace::LimitDecision => format!(
-                "`refund` of a part is for one --limit, not for {limits} together. Replay one of them at a \
-                 time, or leave out the refund's cost to give back all"
-            ),
-        };
-        Failure::Usage(format!("{name}:{}: {problem}", record.line))
+        Failure::Usage(format!(
+            "{name}:{}: `reserve`: {limits} cannot tell when a turn will be: windows cannot, nor can a queue beside \
+             other limits. Give a token-bucket or a leaky-bucket, or use `check` in the trace",
+            record.line
+        ))
     }
 }

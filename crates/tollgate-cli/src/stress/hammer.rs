@@ -140,7 +140,7 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, Failure> {
     let (elapsed, end) = (start.elapsed(), limiter.now());
     let limiter_elapsed = Duration::from_nanos(end.as_nanos() - zero.as_nanos());
     let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before));
-    let footprint = Footprint { table: limiter.memory() as u64, most, grown, threads: plan.threads };
+    let footprint = Footprint { table: limiter.usage().memory_in_use as u64, most, grown, threads: plan.threads };
 
     let mut all = Worker::new(plan.keys);
     workers.into_iter().for_each(|worker| all.add(&worker));
@@ -288,7 +288,7 @@ fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, ready: &Barri
         }
         Way::Leases(permits) => {
             let lease = |key| limiter.prepare(&key).lease().permits(permits);
-            let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
+            let mut leases: Vec<Lease<'_, _, _>> = (0..u64::from(plan.keys)).map(lease).collect();
             ready.wait();
             worker.keep_calling(plan, 1, |admitted| {
                 let key = draw() as usize;

@@ -61,7 +61,7 @@ impl Reference {
 
     /// Forgets the key.
     pub(crate) fn reset(&mut self, key: &str) {
-        self.model.prepare(key).reset();
+        self.model.reset(key);
     }
 }
 

@@ -7,7 +7,7 @@ use tollgate::{
 };
 
 use super::SharedClock;
-use crate::headers::Numbers;
+use crate::headers::LimitState;
 
 #[expect(clippy::large_enum_variant, reason = "a layer has a few, and a check would follow one more pointer")]
 pub(crate) enum Engine {
@@ -45,7 +45,7 @@ macro_rules! each {
 }
 
 impl Engine {
-    /// `max_keys`: as many as the engine's default, unless told.
+    /// `max_keys`: the engine's default if `None`.
     pub(crate) fn new(
         quotas: &[Quota],
         max_keys: Option<usize>,
@@ -73,14 +73,14 @@ impl Engine {
     }
 
     /// What [`check`](Self::check) would decide.
-    pub(crate) fn look(&self, key: &[u8], cost: u64) -> Ruled<'_> {
+    pub(crate) fn peek(&self, key: &[u8], cost: u64) -> Ruled<'_> {
         match self {
             Self::One(limiter) => Ruled::One(limiter.at(limiter.now()).peek_n(key, cost)),
             Self::Several(limiter) => Ruled::Several(limiter.at(limiter.now()).peek_n(key, cost)),
         }
     }
 
-    /// How many units came back.
+    /// Returns how many units came back.
     pub(crate) fn refund(&self, ruled: Ruled<'_>) -> u64 {
         match (self, ruled) {
             (Self::One(limiter), Ruled::One(decision)) => limiter.refund(decision),
@@ -94,7 +94,7 @@ impl Engine {
         each!(self, limiter => limiter.now())
     }
 
-    /// Puts other quotas in force, as many as there are.
+    /// Makes other quotas current, as many as there are.
     pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
         match (self, quotas) {
             (Self::One(limiter), [quota]) => limiter.reconfigure(*quota, inherit),
@@ -123,8 +123,7 @@ impl Ruled<'_> {
         each!(self, decision => decision.retry_after())
     }
 
-    /// How long until nobody is left in the queue of the limit with this number: what a newcomer would wait in it, had it
-    /// room for any number.
+    /// Returns the time until the queue of the limit with this number is empty.
     pub(crate) fn queue_time(&self, number: usize) -> Duration {
         match self {
             Self::One(decision) => decision.reset_after(),
@@ -134,7 +133,7 @@ impl Ruled<'_> {
         }
     }
 
-    /// The number of the limit that refuses for longest.
+    /// Returns the number of the refusing limit with the longest wait.
     pub(crate) fn refused_by(&self) -> Option<usize> {
         match self {
             Self::One(decision) => (!decision.is_allowed()).then_some(0),
@@ -142,15 +141,15 @@ impl Ruled<'_> {
         }
     }
 
-    /// A bit for each limit that refuses, by its number.
+    /// Returns a mask with a bit for each limit that refuses, by its number.
     pub(crate) fn refusing(&self) -> u64 {
         let mut bits = 0;
         self.each(|number, refuses, _| bits |= u64::from(refuses) << number);
         bits
     }
 
-    /// The numbers of one of the limits.
-    pub(crate) fn numbers(&self, number: usize) -> Option<Numbers> {
+    /// Returns the state of one of the limits.
+    pub(crate) fn limit_state(&self, number: usize) -> Option<LimitState> {
         let mut found = None;
         self.each(|part, _, numbers| {
             if part == number {
@@ -160,13 +159,13 @@ impl Ruled<'_> {
         found
     }
 
-    /// Of each limit its number, whether it refuses, and its numbers.
+    /// Calls `part` with each limit's number, whether it refuses, and its state.
     #[inline]
-    pub(crate) fn each(&self, mut part: impl FnMut(usize, bool, Numbers)) {
+    pub(crate) fn each(&self, mut part: impl FnMut(usize, bool, LimitState)) {
         macro_rules! numbers {
             ($of:expr) => {{
                 let reset = $of.retry_after().unwrap_or_else(|| $of.reset_after());
-                Numbers { limit: $of.limit(), remaining: $of.remaining(), reset }
+                LimitState { limit: $of.limit(), remaining: $of.remaining(), reset }
             }};
         }
         match self {

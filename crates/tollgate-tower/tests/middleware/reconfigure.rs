@@ -1,31 +1,34 @@
-//! Limits that change while they serve, without losing what keys owe.
+//! Changes of limits while the layer serves.
 
 use std::time::Duration;
 
 use tollgate::{BuildError, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, ChangeError, OnError, RateLimitLayer, Reply, Rule};
+use tollgate_tower::{Backend, BackendReply, OnBackendError, RateLimitLayer, ReconfigureError, Rule};
 
-use crate::support::{by_header, header, of, one, request, send, status, statuses};
+use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
 fn bucket(burst: u64) -> TokenBucket {
-    of(burst)[0]
+    hourly_bucket(burst)[0]
 }
 
 #[tokio::test]
-async fn a_new_limit_counts_at_once_and_forgives_nobody() {
+async fn a_new_limit_applies_at_once_and_keeps_debt() {
     let clock = ManualClock::new();
-    let layer = one(Rule::new("api", of(3)).key(by_header("k"))).clock(clock.clone()).build().unwrap();
+    let layer = layer_with(Rule::new("api", hourly_bucket(3)).key(by_header("k")))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
     let serving = layer.clone();
     assert_eq!(statuses(&serving, 4, &[("k", "a")]).await, [200, 200, 200, 429]);
-    layer.reconfigure("api", of(5), Inherit::Additive).unwrap();
+    layer.reconfigure("api", hourly_bucket(5), Inherit::Additive).unwrap();
     let response = send(&serving, request("/", &[("k", "a")])).await;
     assert_eq!(
         (response.status().as_u16(), header(&response, "ratelimit-policy")),
         (200, Some("\"api\";q=5;w=18000"))
     );
-    assert_eq!(statuses(&serving, 2, &[("k", "a")]).await, [200, 429], "the three that it owes count");
+    assert_eq!(statuses(&serving, 2, &[("k", "a")]).await, [200, 429], "the debt of three counts");
     assert_eq!(statuses(&serving, 6, &[("k", "b")]).await, [200, 200, 200, 200, 200, 429]);
-    layer.reconfigure("api", of(2), Inherit::AsIs).unwrap();
+    layer.reconfigure("api", hourly_bucket(2), Inherit::AsIs).unwrap();
     assert_eq!(statuses(&serving, 1, &[("k", "a")]).await, [429]);
     assert_eq!(statuses(&serving, 3, &[("k", "c")]).await, [200, 200, 429]);
     clock.advance(Duration::from_secs(3_600));
@@ -37,12 +40,12 @@ async fn a_new_limit_counts_at_once_and_forgives_nobody() {
 }
 
 #[tokio::test]
-async fn what_a_key_has_left_after_a_change_is_inherits_to_say() {
+async fn inherit_decides_what_a_key_has_left() {
     for (inherit, left) in [(Inherit::AsIs, 6), (Inherit::Additive, 16), (Inherit::Reset, 20)] {
-        let rule = Rule::new("api", of(10)).cost(|head| if head.path() == "/" { 4 } else { 0 });
-        let layer = one(rule).clock(ManualClock::new()).build().unwrap();
+        let rule = Rule::new("api", hourly_bucket(10)).cost(|head| if head.path() == "/" { 4 } else { 0 });
+        let layer = layer_with(rule).clock(ManualClock::new()).build().unwrap();
         assert_eq!(status(&layer, "/", &[]).await, 200);
-        layer.reconfigure("api", of(20), inherit).unwrap();
+        layer.reconfigure("api", hourly_bucket(20), inherit).unwrap();
         let response = send(&layer, request("/free", &[])).await;
         assert!(
             header(&response, "ratelimit").unwrap().starts_with(&format!("\"api\";r={left};")),
@@ -53,11 +56,13 @@ async fn what_a_key_has_left_after_a_change_is_inherits_to_say() {
 }
 
 #[tokio::test]
-async fn a_tier_and_a_key_change_by_themselves() {
-    let rule = Rule::new("api", of(1)).key(by_header("k")).tier(|head| head.path() == "/gold", of(1));
-    let layer = one(rule.for_key("partner", of(1))).build().unwrap();
-    layer.reconfigure_tier("api", 1, of(2), Inherit::Additive).unwrap();
-    layer.reconfigure_key("api", "partner", of(3), Inherit::Additive).unwrap();
+async fn a_tier_and_a_key_change_separately() {
+    let rule = Rule::new("api", hourly_bucket(1))
+        .key(by_header("k"))
+        .tier(|head| head.path() == "/gold", hourly_bucket(1));
+    let layer = layer_with(rule.for_key("partner", hourly_bucket(1))).build().unwrap();
+    layer.reconfigure_tier("api", 1, hourly_bucket(2), Inherit::Additive).unwrap();
+    layer.reconfigure_key("api", "partner", hourly_bucket(3), Inherit::Additive).unwrap();
     assert_eq!(statuses(&layer, 2, &[("k", "a")]).await, [200, 429]);
     for expected in [200, 200, 429] {
         assert_eq!(status(&layer, "/gold", &[("k", "a")]).await, expected);
@@ -66,14 +71,14 @@ async fn a_tier_and_a_key_change_by_themselves() {
 }
 
 #[tokio::test]
-async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
+async fn several_limits_change_together_and_keep_debt() {
     let clock = ManualClock::new();
     let quotas = |burst, window| [Quota::from(bucket(burst)), FixedWindow::new(Rate::per_day(window)).into()];
     let rule = Rule::new("api", quotas(3, 9)).key(by_header("k"));
-    let layer = one(rule.for_key("partner", quotas(1, 2))).clock(clock.clone()).build().unwrap();
+    let layer = layer_with(rule.for_key("partner", quotas(1, 2))).clock(clock.clone()).build().unwrap();
     assert_eq!(statuses(&layer, 4, &[("k", "a")]).await, [200, 200, 200, 429]);
     layer.reconfigure("api", quotas(5, 4), Inherit::Additive).unwrap();
-    // Two are left of the bucket, and one of the window.
+    // The bucket has two left, the window one.
     let response = send(&layer, request("/", &[("k", "a")])).await;
     assert_eq!(
         (response.status().as_u16(), header(&response, "ratelimit-policy")),
@@ -83,7 +88,7 @@ async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
     assert_eq!(
         (response.status().as_u16(), header(&response, "ratelimit-policy")),
         (429, Some("\"api/d\";q=4;w=86400")),
-        "by the window alone"
+        "only the window refuses"
     );
     clock.advance(Duration::from_secs(86_400));
     assert_eq!(statuses(&layer, 5, &[("k", "a")]).await, [200, 200, 200, 200, 429]);
@@ -92,25 +97,25 @@ async fn several_limits_of_a_rule_change_together_and_forgive_nobody() {
 }
 
 #[test]
-fn what_cannot_change_is_said_by_name_and_stays() {
-    struct Nobody;
-    impl Backend for Nobody {
+fn a_change_that_is_impossible_is_an_error() {
+    struct Hangs;
+    impl Backend for Hangs {
         type Error = std::convert::Infallible;
-        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Self::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Self::Error> {
             std::future::pending().await
         }
     }
     let several = [Quota::from(bucket(1)), FixedWindow::new(Rate::per_hour(1)).into()];
-    let layer: RateLimitLayer = one(Rule::new("one", of(1)))
+    let layer: RateLimitLayer = layer_with(Rule::new("one", hourly_bucket(1)))
         .rule(Rule::new("several", several))
         .rule(Rule::new("meter", [LeakyBucket::meter(Rate::per_second(1))]))
-        .rule(Rule::remote("there", Nobody, OnError::Refuse))
+        .rule(Rule::backend("there", Hangs, OnBackendError::Refuse))
         .build()
         .unwrap();
     let change = |rule: &str, quota: Quota| layer.reconfigure(rule, [quota], Inherit::AsIs).unwrap_err();
     let rule = |name: &str| name.to_owned();
-    assert_eq!(change("none", bucket(1).into()), ChangeError::NoRule { rule: rule("none") });
-    let limits = |name: &str| ChangeError::Limit {
+    assert_eq!(change("none", bucket(1).into()), ReconfigureError::UnknownRule { rule: rule("none") });
+    let limits = |name: &str| ReconfigureError::Limit {
         rule: rule(name),
         error: BuildError::CannotInherit { field: "limits" },
     };
@@ -118,22 +123,25 @@ fn what_cannot_change_is_said_by_name_and_stays() {
     assert_eq!(layer.reconfigure("one", [bucket(1); 2], Inherit::AsIs), Err(limits("one")));
     let swapped = layer.reconfigure("several", [several[1], several[0]], Inherit::AsIs);
     let error = BuildError::CannotInherit { field: "algorithm" };
-    assert_eq!(swapped, Err(ChangeError::Limit { rule: rule("several"), error }));
-    assert_eq!(change("there", bucket(1).into()), ChangeError::Remote { rule: rule("there") });
-    assert!(matches!(change("one", bucket(0).into()), ChangeError::Limit { .. }));
-    assert!(matches!(change("one", FixedWindow::new(Rate::per_hour(1)).into()), ChangeError::Limit { .. }));
+    assert_eq!(swapped, Err(ReconfigureError::Limit { rule: rule("several"), error }));
+    assert_eq!(change("there", bucket(1).into()), ReconfigureError::Backend { rule: rule("there") });
+    assert!(matches!(change("one", bucket(0).into()), ReconfigureError::Limit { .. }));
+    assert!(matches!(
+        change("one", FixedWindow::new(Rate::per_hour(1)).into()),
+        ReconfigureError::Limit { .. }
+    ));
     let queue = LeakyBucket::queue(Rate::per_second(1)).into();
     let error = BuildError::CannotInherit { field: "mode" };
-    assert_eq!(change("meter", queue), ChangeError::Limit { rule: rule("meter"), error });
-    let tier = layer.reconfigure_tier("one", 1, of(1), Inherit::AsIs);
-    assert_eq!(tier, Err(ChangeError::NoTier { rule: rule("one"), tier: 1 }));
-    let key = layer.reconfigure_key("one", "k", of(1), Inherit::AsIs);
-    assert_eq!(key, Err(ChangeError::NoKey { rule: rule("one") }));
+    assert_eq!(change("meter", queue), ReconfigureError::Limit { rule: rule("meter"), error });
+    let tier = layer.reconfigure_tier("one", 1, hourly_bucket(1), Inherit::AsIs);
+    assert_eq!(tier, Err(ReconfigureError::UnknownTier { rule: rule("one"), tier: 1 }));
+    let key = layer.reconfigure_key("one", "k", hourly_bucket(1), Inherit::AsIs);
+    assert_eq!(key, Err(ReconfigureError::UnknownKey { rule: rule("one") }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_go_on_while_limits_change_and_are_admitted_no_more_than_the_largest() {
-    let layer = one(Rule::new("api", of(100))).clock(ManualClock::new()).build().unwrap();
+async fn requests_during_changes_never_exceed_the_largest_limit() {
+    let layer = layer_with(Rule::new("api", hourly_bucket(100))).clock(ManualClock::new()).build().unwrap();
     let serving = layer.clone();
     let requests = tokio::spawn(async move {
         let mut admitted = 0;
@@ -144,7 +152,7 @@ async fn requests_go_on_while_limits_change_and_are_admitted_no_more_than_the_la
         admitted
     });
     for burst in (100..=200).chain((150..200).rev()) {
-        layer.reconfigure("api", of(burst), Inherit::Additive).unwrap();
+        layer.reconfigure("api", hourly_bucket(burst), Inherit::Additive).unwrap();
         tokio::task::yield_now().await;
     }
     let admitted = requests.await.unwrap();

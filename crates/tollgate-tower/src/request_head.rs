@@ -1,31 +1,32 @@
-//! What a request says before its body.
+//! The head of a request.
 
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 
-/// The part of a request that keys, rules, costs and hooks are made of: everything but the body.
+/// A request without its body. Keys, rules, costs and hooks read it.
 ///
-/// Borrowed and `Copy`: four references.
+/// It is `Copy`: four references.
 ///
 /// # Examples
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::Head;
+/// use tollgate_tower::RequestHead;
 ///
-/// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1").body(()).unwrap();
-/// let head = Head::of(&request);
+/// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1");
+/// let request = request.body(()).unwrap();
+/// let head = RequestHead::of(&request);
 /// assert_eq!((head.path(), head.header("x-api-key")), ("/search", Some(&b"k1"[..])));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'r> {
+pub struct RequestHead<'r> {
     method: &'r Method,
     uri: &'r Uri,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
 }
 
-impl<'r> Head<'r> {
-    /// The head of a request.
+impl<'r> RequestHead<'r> {
+    /// Borrows the head of a request.
     #[must_use]
     pub fn of<B>(request: &'r Request<B>) -> Self {
         Self {
@@ -36,43 +37,44 @@ impl<'r> Head<'r> {
         }
     }
 
-    /// The method.
+    /// Returns the method.
     #[must_use]
     pub fn method(self) -> &'r Method {
         self.method
     }
 
-    /// The target, as the client wrote it.
+    /// Returns the request target as the client wrote it.
     #[must_use]
     pub fn uri(self) -> &'r Uri {
         self.uri
     }
 
-    /// The path, as the client wrote it: neither decoded nor normalised, without the query.
+    /// Returns the path without the query, as the client wrote it: neither decoded nor normalised.
     #[must_use]
     pub fn path(self) -> &'r str {
         self.uri.path()
     }
 
-    /// All headers.
+    /// Returns all headers.
     #[must_use]
     pub fn headers(self) -> &'r HeaderMap {
         self.headers
     }
 
-    /// The first value of this header. `None` when there is none, or it is empty.
+    /// Returns the first value of a header. `None` if the header is missing or that value is empty.
     #[must_use]
     pub fn header(self, name: impl http::header::AsHeaderName) -> Option<&'r [u8]> {
         self.headers.get(name).map(http::HeaderValue::as_bytes).filter(|value| !value.is_empty())
     }
 
-    /// What the server or another middleware has attached: axum's `MatchedPath`, a session, a tenant.
+    /// Returns an extension that the server or another middleware attached: axum's `MatchedPath`, a
+    /// session, a tenant.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(self) -> Option<&'r T> {
         self.extensions.get()
     }
 
-    /// Everything that was attached.
+    /// Returns all extensions.
     #[must_use]
     pub fn extensions(self) -> &'r Extensions {
         self.extensions

@@ -1,4 +1,4 @@
-//! Requests that wait for their turn, in tokio's paused time: nothing really sleeps.
+//! Requests that wait in a queue, on tokio's paused clock.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -6,10 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::support::{Echo, TokioClock, TokioTimer, by_peer, header, of, one, request, send, status};
+use crate::support::{
+    Echo, TokioClock, TokioTimer, by_peer, header, hourly_bucket, layer_with, request, send, status,
+};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
-use tollgate_tower::{Head, RateLimit, RateLimitLayer, Rule, Style};
+use tollgate_tower::{HeaderStyle, RateLimit, RateLimitLayer, RequestHead, Rule};
 use tower::{Layer, Service, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
@@ -17,11 +19,11 @@ fn queue(per_second: u64, capacity: u64) -> Quota {
 }
 
 fn layer(rule: Rule) -> RateLimitLayer {
-    one(rule.key(by_peer())).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+    layer_with(rule.key(by_peer())).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
 }
 
-/// So many at once: the status of each, and after how many milliseconds it came.
-async fn at_once(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
+/// Sends requests concurrently. Returns each status and the milliseconds until the response.
+async fn send_concurrently(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -39,8 +41,8 @@ async fn at_once(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_at_once_at_two_a_second_leave_half_a_second_apart() {
-    let answers = at_once(&layer(Rule::new("paced", [queue(2, 5)])), 5).await;
+async fn a_queue_spaces_departures_evenly() {
+    let answers = send_concurrently(&layer(Rule::new("paced", [queue(2, 5)])), 5).await;
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200; 5]);
     for (place, (_, when)) in answers.iter().enumerate() {
         let ideal = 500 * place as u128;
@@ -50,29 +52,29 @@ async fn five_at_once_at_two_a_second_leave_half_a_second_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finds_the_queue_full_is_refused_at_once_and_told_when_there_is_room() {
+async fn a_full_queue_refuses_send_concurrently() {
     let layer = layer(Rule::new("paced", [queue(1, 2)]));
-    let answers = at_once(&layer, 3).await;
+    let answers = send_concurrently(&layer, 3).await;
     assert_eq!(answers[2], (429, 0));
     assert_eq!((answers[0], answers[1].0), ((200, 0), 200));
     assert!((1_000..1_003).contains(&answers[1].1), "{answers:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_max_wait() {
+async fn no_request_waits_longer_than_max_wait() {
     let layer = layer(Rule::new("paced", [queue(10, 100)]).max_wait(Duration::from_millis(250)));
-    let answers = at_once(&layer, 6).await;
+    let answers = send_concurrently(&layer, 6).await;
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 200, 200, 429, 429, 429]);
     assert!(answers.iter().all(|(_, when)| *when <= 252), "{answers:?}");
 
-    // Whoever is refused took no place: the next departure is the next there is.
+    // The refused requests took no turn.
     let begun = Instant::now();
     assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
     assert!(begun.elapsed() <= Duration::from_millis(102), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_wait_too_long_is_told_how_much_too_long() {
+async fn retry_after_for_max_wait_is_the_excess() {
     for max_wait in [0, 2] {
         let rule = Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(max_wait));
         let layer = layer(rule);
@@ -89,7 +91,7 @@ async fn what_would_wait_too_long_is_told_how_much_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_wait_too_long_is_told_by_which_limit() {
+async fn a_refusal_for_max_wait_names_the_queue() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(7);
     let layer = layer(Rule::new("paced", [hour.into(), queue(1, 100)]).max_wait(Duration::ZERO));
     assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
@@ -97,68 +99,68 @@ async fn what_would_wait_too_long_is_told_by_which_limit() {
     assert!(response.body().contains(r#""rule":"paced/s","limit":100,"#), "{}", response.body());
 }
 
-/// Wakes everybody at half time.
-struct Hasty;
+/// A timer that wakes after half of the duration.
+struct EarlyTimer;
 
-impl Timer for Hasty {
+impl Timer for EarlyTimer {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
         tokio::time::sleep(duration / 2)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_woken_early_sleeps_again() {
+async fn a_request_that_is_woken_early_sleeps_again() {
     let rule = Rule::new("paced", [queue(1, 5)]).key(by_peer());
-    let layer = one(rule).clock(TokioClock::new()).timer(Hasty).build().unwrap();
-    let answers = at_once(&layer, 2).await;
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(EarlyTimer).build().unwrap();
+    let answers = send_concurrently(&layer, 2).await;
     assert!(answers[1].1 >= 1_000, "{answers:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_disconnects_gives_its_place_back() {
+async fn a_client_that_disconnects_gives_its_turn_back() {
     let layer = layer(Rule::new("paced", [queue(1, 2), TokenBucket::new(Rate::per_hour(3)).into()]));
     let client = [("peer", "192.0.2.1")];
     assert_eq!(status(&layer, "/", &client).await, 200);
     for _ in 0..5 {
         let waits = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
-        assert!(waits.is_err(), "its turn is in a second");
+        assert!(waits.is_err(), "its departure is in a second");
     }
-    // Neither the queue's place nor the tokens of the hour were lost on them.
+    // The requests that disconnected took neither turns nor tokens.
     let begun = Instant::now();
     assert_eq!(status(&layer, "/", &client).await, 200);
     assert!(begun.elapsed() <= Duration::from_millis(1_002), "{:?}", begun.elapsed());
     assert_eq!(status(&layer, "/", &client).await, 200);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(status(&layer, "/", &client).await, 429, "three an hour");
+    assert_eq!(status(&layer, "/", &client).await, 429, "the tokens of the hour are spent");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_request_gives_back_what_other_rules_took_when_its_client_goes() {
-    let total = || Rule::new("total", of(2)).key(by_peer());
+async fn a_disconnect_while_waiting_refunds_the_other_rules() {
+    let total = || Rule::new("total", hourly_bucket(2)).key(by_peer());
     let paced = || Rule::new("paced", [queue(1, 5)]).key(by_peer());
     for is_last in [true, false] {
-        for styles in [&[][..], &[Style::Ietf]] {
+        for styles in [&[][..], &[HeaderStyle::Ietf]] {
             let (first, last) = if is_last { (total(), paced()) } else { (paced(), total()) };
-            let layer = one(first).rule(last).headers(styles.iter().copied());
+            let layer = layer_with(first).rule(last).headers(styles.iter().copied());
             let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
             let client = [("peer", "192.0.2.1")];
             assert_eq!(status(&layer, "/", &client).await, 200);
             let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
             assert!(gone.is_err());
-            assert_eq!(status(&layer, "/", &client).await, 200, "the second of two");
+            assert_eq!(status(&layer, "/", &client).await, 200, "the second token");
             assert_eq!(status(&layer, "/", &client).await, 429);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_only_reports_makes_nobody_wait() {
+async fn a_shadow_queue_delays_no_request() {
     let layer = layer(Rule::new("paced", [queue(1, 2)]).shadow());
-    assert_eq!(at_once(&layer, 5).await, [(200, 0); 5]);
+    assert_eq!(send_concurrently(&layer, 5).await, [(200, 0); 5]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_burst_of_twenty() {
+async fn a_steady_stream_passes_at_the_rate_after_a_burst() {
     let layer = layer(Rule::new("api", [TokenBucket::new(Rate::per_second(10)).burst(20)]));
     let mut passed = Vec::new();
     for number in 0..40 {
@@ -167,13 +169,13 @@ async fn forty_requests_twenty_milliseconds_apart_against_ten_a_second_and_a_bur
         }
         tokio::time::advance(Duration::from_millis(20)).await;
     }
-    // 20 at hand, and one more each 100 ms: by the 25th request five have come back.
+    // The burst of 20 and 4 tokens that come back meanwhile; then one token each 100 ms.
     let expected: Vec<_> = (0..24).chain([25, 30, 35]).collect();
     assert_eq!(passed, expected, "the first burst, then every fifth");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_holds_no_permit_of_the_inner_service() {
+async fn a_waiting_request_holds_no_permit_of_the_inner_service() {
     let layer = layer(Rule::new("paced", [queue(1, 5)]));
     let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
     let serve = |peer: &'static str| layer.layer(inner.clone()).oneshot(request("/", &[("peer", peer)]));
@@ -187,9 +189,11 @@ async fn whoever_waits_holds_no_permit_of_the_inner_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked() {
-    for rule in [Rule::new("paced", [queue(1, 5)]), Rule::new("remembered", of(5)).charge_if(|_, _| true)] {
-        // Kept from request to request, as a connection or `tower::buffer` keeps it.
+async fn a_waiting_request_can_get_the_only_permit() {
+    for rule in
+        [Rule::new("paced", [queue(1, 5)]), Rule::new("remembered", hourly_bucket(5)).charge_if(|_, _| true)]
+    {
+        // The service serves several requests, as in a connection or in `tower::buffer`.
         let mut service = layer(rule).layer(tower::limit::ConcurrencyLimit::new(Echo, 1));
         for _ in 0..3 {
             let answer = service.ready().await.unwrap().call(request("/", &[("peer", "192.0.2.1")]));
@@ -200,15 +204,15 @@ async fn whoever_waits_is_not_kept_from_the_permit_by_the_service_that_was_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_refused_keeps_no_permit_of_the_inner_service() {
-    let layer = layer(Rule::new("once", of(1)));
+async fn a_refused_request_keeps_no_permit_of_the_inner_service() {
+    let layer = layer(Rule::new("once", hourly_bucket(1)));
     let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
     let serve = async |service: &mut RateLimit<_, _>, peer| {
         let answer = async { service.ready().await.unwrap().call(request("/", &[("peer", peer)])).await };
         let answer = tokio::time::timeout(Duration::from_secs(1), answer).await;
         answer.expect("the permit is free").unwrap().status().as_u16()
     };
-    // Both are kept, and go on when another has been refused.
+    // Both services stay in use after a refusal.
     let (mut one, mut other) = (layer.layer(inner.clone()), layer.layer(inner));
     assert_eq!(serve(&mut one, "192.0.2.1").await, 200);
     assert_eq!(serve(&mut one, "192.0.2.1").await, 429);
@@ -216,17 +220,17 @@ async fn whoever_is_refused_keeps_no_permit_of_the_inner_service() {
     assert_eq!(serve(&mut one, "192.0.2.3").await, 200);
 }
 
-/// Shows tokio's time; when it is read for the n-th time from now, somebody else's request comes in between.
+/// Tokio's time. The reading that brings `readings_left` to 0 also sends another request.
 #[derive(Clone)]
-struct Meddling(Arc<Meddler>);
+struct InterferingClock(Arc<Interference>);
 
-struct Meddler {
+struct Interference {
     clock: TokioClock,
     readings_left: AtomicUsize,
     layer: OnceLock<RateLimitLayer>,
 }
 
-impl Clock for Meddling {
+impl Clock for InterferingClock {
     fn now(&self) -> Timestamp {
         let now = self.0.clock.now();
         if self.0.readings_left.fetch_sub(1, Relaxed) == 1 {
@@ -247,32 +251,32 @@ fn another(layer: &RateLimitLayer) -> Other {
     Box::pin(async move { status(&layer, "/", &[("peer", "192.0.2.1")]).await })
 }
 
-/// A queue of one a second in which somebody else comes in between at the n-th reading of the clock, once it is set.
-fn meddled() -> (RateLimitLayer, Meddling) {
-    let clock = Meddling(Arc::new(Meddler {
+/// A queue of one a second with a clock that can send another request in between.
+fn layer_with_interference() -> (RateLimitLayer, InterferingClock) {
+    let clock = InterferingClock(Arc::new(Interference {
         clock: TokioClock::new(),
         readings_left: AtomicUsize::new(usize::MAX),
         layer: OnceLock::new(),
     }));
     let rule = Rule::new("paced", [queue(1, 10)]).key(by_peer()).max_wait(Duration::from_secs(1));
-    let layer = one(rule).clock(clock.clone()).timer(TokioTimer).build().unwrap();
+    let layer = layer_with(rule).clock(clock.clone()).timer(TokioTimer).build().unwrap();
     clock.0.layer.set(layer.clone()).unwrap();
     (layer, clock)
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
+async fn max_wait_holds_if_another_request_comes_in_between() {
     for reading in 1..=4 {
-        let (layer, clock) = meddled();
+        let (layer, clock) = layer_with_interference();
         let client = [("peer", "192.0.2.1")];
         assert_eq!(status(&layer, "/", &client).await, 200);
         clock.0.readings_left.store(reading, Relaxed);
         let begun = Instant::now();
         let answer = status(&layer, "/", &client).await;
-        // Until it is charged the other takes its turn, and the next would be in two seconds.
+        // Before the charge the other request takes the turn; the next would depart in two seconds.
         let expected = if reading <= 3 { (429, 0) } else { (200, 1) };
         assert_eq!((answer, begun.elapsed().as_secs()), expected, "at reading {reading}");
-        // Whoever was refused left no gap behind the other.
+        // The refused request left no gap behind the other.
         if answer == 429 {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(status(&layer, "/", &client).await, 200, "at reading {reading}");
@@ -282,9 +286,9 @@ async fn nobody_waits_longer_than_max_wait_though_another_came_in_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
+async fn a_request_waits_if_another_comes_in_between() {
     for reading in 1..=3 {
-        let (layer, clock) = meddled();
+        let (layer, clock) = layer_with_interference();
         clock.0.readings_left.store(reading, Relaxed);
         let begun = Instant::now();
         assert_eq!(status(&layer, "/", &[("peer", "192.0.2.1")]).await, 200);
@@ -292,10 +296,10 @@ async fn whoever_would_go_at_once_waits_when_another_came_in_between() {
     }
 }
 
-/// The same in all headers.
-fn told(rule: Rule) -> RateLimitLayer {
-    one(rule)
-        .headers([Style::Ietf, Style::XRateLimit])
+/// A layer with two styles of headers.
+fn layer_with_headers(rule: Rule) -> RateLimitLayer {
+    layer_with(rule)
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .clock(TokioClock::new())
         .timer(TokioTimer)
         .build()
@@ -303,8 +307,8 @@ fn told(rule: Rule) -> RateLimitLayer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_be_too_long_is_told_the_same_in_every_header() {
-    let layer = told(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(2)));
+async fn a_refusal_for_max_wait_is_consistent_in_all_headers() {
+    let layer = layer_with_headers(Rule::new("paced", [queue(1, 100)]).max_wait(Duration::from_secs(2)));
     for _ in 0..3 {
         let layer = layer.clone();
         tokio::spawn(async move { status(&layer, "/", &[]).await });
@@ -317,31 +321,32 @@ async fn a_wait_that_would_be_too_long_is_told_the_same_in_every_header() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_be_too_long_shows_the_queue_alone() {
+async fn a_refusal_for_max_wait_shows_the_queue_alone() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(7).into();
-    let layer = told(Rule::new("paced", [hour, queue(1, 100)]).max_wait(Duration::ZERO));
+    let layer = layer_with_headers(Rule::new("paced", [hour, queue(1, 100)]).max_wait(Duration::ZERO));
     assert_eq!(status(&layer, "/", &[]).await, 200);
     let response = send(&layer, request("/", &[])).await;
     assert!(!header(&response, "ratelimit").unwrap().contains("paced/h"), "{:?}", response.headers());
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_after_of_a_full_queue_minds_max_wait() {
-    let cost = |head: Head<'_>| if head.path() == "/vast" { 10 } else { 1 };
-    let layer = told(Rule::new("paced", [queue(1, 10)]).max_wait(Duration::from_secs(2)).cost(cost));
+async fn retry_after_of_a_full_queue_respects_max_wait() {
+    let cost = |head: RequestHead<'_>| if head.path() == "/vast" { 10 } else { 1 };
+    let layer =
+        layer_with_headers(Rule::new("paced", [queue(1, 10)]).max_wait(Duration::from_secs(2)).cost(cost));
     assert_eq!(status(&layer, "/vast", &[]).await, 200);
     let response = send(&layer, request("/", &[])).await;
     assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("8")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_queues_the_longer_one_refuses_and_says_for_how_long() {
-    let cost = |head: Head<'_>| head.path().len() as u64;
+async fn the_longer_of_two_queues_decides_retry_after() {
+    let cost = |head: RequestHead<'_>| head.path().len() as u64;
     let slow = LeakyBucket::queue(Rate::new(10, Duration::from_secs(10))).capacity(10).into();
     let rule = Rule::new("paced", [queue(10, 100), slow]).max_wait(Duration::from_secs(2)).cost(cost);
-    let layer = told(rule);
+    let layer = layer_with_headers(rule);
     assert_eq!(status(&layer, "/12345678", &[]).await, 200);
-    // There is room for one, but nine to wait for; for two there is not.
+    // The queue has room for a cost of 1, with a wait of 9 s, and no room for a cost of 2.
     for path in ["/", "/2"] {
         let response = send(&layer, request(path, &[])).await;
         assert_eq!(
@@ -354,7 +359,7 @@ async fn of_two_queues_the_longer_one_refuses_and_says_for_how_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_in_the_queues_of_two_rules_departs_by_the_later() {
+async fn a_request_in_two_queues_departs_at_the_later_time() {
     let rules = || [Rule::new("slow", [queue(1, 5)]), Rule::new("fast", [queue(2, 5)])];
     for reversed in [false, true] {
         let mut rules = rules();
@@ -362,7 +367,7 @@ async fn who_stands_in_the_queues_of_two_rules_departs_by_the_later() {
             rules.reverse();
         }
         let [first, last] = rules;
-        let layer = one(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        let layer = layer_with(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
         let begun = Instant::now();
         assert_eq!(status(&layer, "/", &[]).await, 200);
         assert_eq!(status(&layer, "/", &[]).await, 200);

@@ -1,8 +1,11 @@
-//! gRPC: a tonic server with its own client, over a real socket.
+//! A tonic server and its client on a real socket.
 
 use http::{HeaderValue, Request};
 use tollgate::{ManualClock, Rate, TokenBucket};
-use tollgate_tower::{Backend, ClientAddress, Grpc, KeyBy, Missing, OnError, RateLimitLayer, Reply, Rule};
+use tollgate_tower::{
+    Backend, BackendReply, ClientAddress, GrpcResponder, KeyBy, MissingKey, OnBackendError, RateLimitLayer,
+    Rule,
+};
 use tonic::Code;
 use tonic::transport::Channel;
 use tonic::transport::server::TcpConnectInfo;
@@ -10,10 +13,10 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{by_header, of, one};
+use crate::support::{by_header, hourly_bucket, layer_with};
 
-/// A client of a tonic server behind this layer.
-async fn served(layer: RateLimitLayer<Grpc>) -> HealthClient<Channel> {
+/// Starts a tonic server behind the layer and returns a client of it.
+async fn serve(layer: RateLimitLayer<GrpcResponder>) -> HealthClient<Channel> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_, health) = tonic_health::server::health_reporter();
@@ -30,16 +33,17 @@ fn by_connection() -> KeyBy {
 }
 
 #[tokio::test]
-async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
+async fn a_tonic_client_gets_resource_exhausted_and_retry_pushback() {
     let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(2)]).key(by_connection());
     let clock = ManualClock::new();
-    let mut client = served(one(rule).clock(clock.clone()).answer(Grpc).build().unwrap()).await;
+    let mut client =
+        serve(layer_with(rule).clock(clock.clone()).responder(GrpcResponder).build().unwrap()).await;
     for left in ["1", "0"] {
         let response = client.check(HealthCheckRequest::default()).await.unwrap();
         let said = response.metadata().get("ratelimit").unwrap().to_str().unwrap();
         assert!(said.starts_with(&format!("\"rpc\";r={left};")), "{said}");
     }
-    // A nanosecond less than half a second, which is rounded up.
+    // The wait is now a nanosecond less than half a second.
     clock.advance(std::time::Duration::from_nanos(1));
     let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
@@ -49,9 +53,12 @@ async fn a_tonic_client_is_told_resource_exhausted_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn many_requests_at_once_on_one_connection_are_admitted_exactly_the_limit() {
-    let layer = one(Rule::new("rpc", of(7)).key(by_connection())).answer(Grpc).build().unwrap();
-    let client = served(layer).await;
+async fn concurrent_requests_on_a_connection_are_admitted_exactly_the_limit() {
+    let layer = layer_with(Rule::new("rpc", hourly_bucket(7)).key(by_connection()))
+        .responder(GrpcResponder)
+        .build()
+        .unwrap();
+    let client = serve(layer).await;
     let call = |mut client: HealthClient<Channel>| async move {
         client.check(HealthCheckRequest::default()).await.map_or_else(|status| status.code(), |_| Code::Ok)
     };
@@ -67,10 +74,11 @@ async fn many_requests_at_once_on_one_connection_are_admitted_exactly_the_limit(
 }
 
 #[tokio::test]
-async fn a_wait_that_is_longer_than_clients_can_read_is_told_as_the_longest_they_can() {
+async fn retry_pushback_is_at_most_what_clients_can_read() {
     let rule = Rule::new("rpc", [TokenBucket::new(Rate::per_day(1)).burst(40)]).key(by_connection());
     let rule = rule.cost(|_| 40);
-    let mut client = served(one(rule).clock(ManualClock::new()).answer(Grpc).build().unwrap()).await;
+    let mut client =
+        serve(layer_with(rule).clock(ManualClock::new()).responder(GrpcResponder).build().unwrap()).await;
     client.check(HealthCheckRequest::default()).await.unwrap();
     let status = client.check(HealthCheckRequest::default()).await.unwrap_err();
     assert_eq!(status.metadata().get("retry-after").unwrap(), "3456000");
@@ -78,11 +86,11 @@ async fn a_wait_that_is_longer_than_clients_can_read_is_told_as_the_longest_they
 }
 
 #[tokio::test]
-async fn every_reason_has_a_status_of_its_own() {
+async fn every_refusal_reason_has_its_own_grpc_status() {
     struct Broken;
     impl Backend for Broken {
         type Error = std::fmt::Error;
-        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, std::fmt::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, std::fmt::Error> {
             Err(std::fmt::Error)
         }
     }
@@ -90,7 +98,7 @@ async fn every_reason_has_a_status_of_its_own() {
         let inner = service_fn(|_: Request<()>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
         });
-        let layer = one(rule).answer(Grpc).build().unwrap();
+        let layer = layer_with(rule).responder(GrpcResponder).build().unwrap();
         let response = layer.layer(inner).oneshot(Request::new(())).await.unwrap();
         assert_eq!(
             (response.status().as_u16(), response.headers()["content-type"].as_bytes()),
@@ -99,11 +107,11 @@ async fn every_reason_has_a_status_of_its_own() {
         (response.headers()["grpc-status"].clone(), response.headers().get("grpc-retry-pushback-ms").cloned())
     }
     assert_eq!(
-        answer(Rule::new("a", of(1)).cost(|_| 2)).await,
+        answer(Rule::new("a", hourly_bucket(1)).cost(|_| 2)).await,
         ("3".parse().unwrap(), Some("-1".parse().unwrap()))
     );
-    let keyed = Rule::new("a", of(1)).key(by_header("k")).missing(Missing::Refuse);
+    let keyed = Rule::new("a", hourly_bucket(1)).key(by_header("k")).missing_key(MissingKey::Refuse);
     assert_eq!(answer(keyed).await, ("16".parse().unwrap(), Some("-1".parse().unwrap())));
-    let broken = Rule::remote("a", Broken, OnError::Refuse);
+    let broken = Rule::backend("a", Broken, OnBackendError::Refuse);
     assert_eq!(answer(broken).await, ("14".parse().unwrap(), None));
 }

@@ -1,15 +1,16 @@
-//! Header parsers meet what nobody thought of: they never panic, and never pick an entry that a stranger wrote.
+//! Random header lines: the parsers never panic, and never return an address that an untrusted
+//! client wrote.
 
 use std::net::IpAddr;
 
 use http::{HeaderValue, Request};
 use proptest::prelude::*;
-use tollgate_tower::{ClientAddress, Head};
+use tollgate_tower::{ClientAddress, RequestHead};
 
-use crate::support::peer;
+use crate::support::peer_address;
 
-/// Pieces of which headers are made, and bytes of any kind.
-fn junk() -> impl Strategy<Value = Vec<u8>> {
+/// Random sequences of header fragments and single bytes.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
             "for=", "For=", "by=", "host=", "\"", "\\", "\\\"", ",", ";", "=", " ", "\t", "[", "]", ":", "_x", "unknown",
@@ -20,32 +21,32 @@ fn junk() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// The client as the layer sees it, of a connection and the lines of a header.
+/// The client address of a request with these header lines on a connection from `from`.
 fn client(address: &ClientAddress, header: &str, from: &str, lines: &[Vec<u8>]) -> Option<IpAddr> {
     let peer = std::net::SocketAddr::new(from.parse().unwrap(), 1);
     let mut request = Request::builder().extension(peer);
     for line in lines {
         request = request.header(header, HeaderValue::from_bytes(line).unwrap());
     }
-    address.of(Head::of(&request.body(()).unwrap()))
+    address.of(RequestHead::of(&request.body(()).unwrap()))
 }
 
 fn both() -> [(ClientAddress, &'static str); 2] {
     let trusted = ["10.0.0.0/8", "fd00::/8"];
     [
-        (peer().x_forwarded_for(trusted).unwrap(), "x-forwarded-for"),
-        (peer().forwarded(trusted).unwrap(), "forwarded"),
+        (peer_address().x_forwarded_for(trusted).unwrap(), "x-forwarded-for"),
+        (peer_address().forwarded(trusted).unwrap(), "forwarded"),
     ]
 }
 
 proptest! {
     #[test]
-    fn whatever_a_client_writes_its_proxy_tells_who_it_is(lines in prop::collection::vec(junk(), 0..4), joined: bool) {
+    fn a_trusted_proxys_entry_wins_over_any_forged_header(lines in prop::collection::vec(any_line(), 0..4), joined: bool) {
         for (address, header) in both() {
             let appended: &[u8] = if header == "forwarded" { b"for=203.0.113.9;proto=https, for=\"[fd00::5]:80\"" } else { b"203.0.113.9:4711, fd00::5" };
             let mut lines = lines.clone();
             match lines.last_mut() {
-                // A proxy appends to the last line, or adds one.
+                // A proxy appends to the last line, or adds a line.
                 Some(last) if joined => { last.extend(b", "); last.extend(appended) }
                 _ => lines.push(appended.to_vec()),
             }
@@ -54,14 +55,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_stranger_writes_its_connection_tells_who_it_is(lines in prop::collection::vec(junk(), 0..4)) {
+    fn an_untrusted_peer_is_the_client_with_any_header(lines in prop::collection::vec(any_line(), 0..4)) {
         for (address, header) in both() {
             prop_assert_eq!(client(&address, header, "203.0.113.9", &lines), Some(IpAddr::from([203, 0, 113, 9])));
         }
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_hides_all_that_stands_left_of_it(line in junk()) {
+    fn an_unreadable_entry_hides_the_entries_left_of_it(line in any_line()) {
         for (address, header) in both() {
             let mut line = line.clone();
             line.extend(b", garbage!, ");

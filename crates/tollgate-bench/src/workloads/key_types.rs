@@ -1,12 +1,12 @@
-//! What do a million keys cost that are not numbers: strings and addresses?
+//! The cost of a check with a million keys that are strings or addresses.
 
-use crate::contest::{Asks, Contest};
+use crate::contest::{Contest, TurnKeys};
 use crate::keys;
-use crate::limit::{Answer, MANY};
+use crate::limit::{Expected, MANY};
 use crate::peers::{AnyKey, Task, keyed, throttlecrab};
 use crate::workloads::{Effort, Workload};
 
-/// Keys, and checks a pass.
+/// The keys, and twice the checks in a pass.
 const MILLION: usize = 1_000_000;
 
 pub(crate) fn workloads() -> Vec<Workload> {
@@ -21,13 +21,15 @@ pub(crate) fn workloads() -> Vec<Workload> {
     ]
 }
 
-fn uniform<K: AnyKey>(effort: Effort, name: impl Fn(u64) -> K) -> Contest<K> {
+fn uniform<K: AnyKey>(effort: Effort, key: impl Fn(u64) -> K) -> Contest<K> {
     let keys = effort.keys(MILLION);
     Contest {
-        known: (0..keys as u64).map(&name).collect(),
-        asks: Asks::Same(keys::uniform(keys, effort.asks(MILLION / 2)).into_iter().map(&name).collect()),
+        warm_up: (0..keys as u64).map(&key).collect(),
+        turn_keys: TurnKeys::Same(
+            keys::uniform(keys, effort.checks(MILLION / 2)).into_iter().map(&key).collect(),
+        ),
         turns: 1,
-        answer: Answer::Allow,
+        expected: Expected::Allowed,
         contestants: keyed(Task::new(MANY, keys)),
     }
 }

@@ -1,4 +1,4 @@
-//! What a client reads: bodies of refusals, and the headers of every response.
+//! The bodies of refusals, and the headers of all responses.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,25 +6,26 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Http, KeyBy, Missing, RateLimitLayer, Respond, Rule, Style};
+use tollgate_tower::{HeaderStyle, HttpResponder, KeyBy, MissingKey, RateLimitLayer, Respond, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{by_header, by_peer, header, of, one, request, send, status};
+use crate::support::{by_header, by_peer, header, hourly_bucket, layer_with, request, send, status};
 
-/// The answer to the second of two requests, of a limit of one token in 2.5 seconds.
-async fn second<A: Respond<String> + Clone>(layer: &RateLimitLayer<A>) -> Response<String> {
+/// Sends two requests and returns the response to the second.
+async fn second_response<A: Respond<String> + Clone>(layer: &RateLimitLayer<A>) -> Response<String> {
     assert_eq!(status(layer, "/", &[]).await, 200);
     send(layer, request("/", &[])).await
 }
 
+/// One token, which comes back in 2.5 seconds.
 fn slow() -> Rule {
     Rule::new("api", [TokenBucket::new(Rate::new(2, Duration::from_secs(5))).burst(1)])
 }
 
 #[tokio::test]
-async fn json_by_default() {
-    let layer = one(slow()).clock(ManualClock::new()).build().unwrap();
-    let response = second(&layer).await;
+async fn refusals_are_json_by_default() {
+    let layer = layer_with(slow()).clock(ManualClock::new()).build().unwrap();
+    let response = second_response(&layer).await;
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(header(&response, "content-type"), Some("application/json"));
     assert_eq!(header(&response, "cache-control"), Some("no-store"));
@@ -37,8 +38,9 @@ async fn json_by_default() {
 
 #[tokio::test]
 async fn problem_details() {
-    let layer = one(slow()).clock(ManualClock::new()).answer(Http::problem()).build().unwrap();
-    let response = second(&layer).await;
+    let layer =
+        layer_with(slow()).clock(ManualClock::new()).responder(HttpResponder::problem()).build().unwrap();
+    let response = second_response(&layer).await;
     assert_eq!(header(&response, "content-type"), Some("application/problem+json"));
     let body: Value = serde_json::from_str(response.body()).unwrap();
     let expected = json!({
@@ -52,18 +54,22 @@ async fn problem_details() {
 }
 
 #[tokio::test]
-async fn problem_details_name_every_limit_that_refuses_and_no_other() {
+async fn problem_details_name_exactly_the_limits_that_refuse() {
     let quotas = [Rate::per_second(1), Rate::per_hour(2), Rate::per_hour(1)].map(TokenBucket::new);
     let rule = Rule::new("api", quotas).key(KeyBy::everyone());
-    let layer = RateLimitLayer::builder().rule(rule).clock(ManualClock::new()).answer(Http::problem());
-    let body: Value = serde_json::from_str(second(&layer.build().unwrap()).await.body()).unwrap();
+    let layer =
+        RateLimitLayer::builder().rule(rule).clock(ManualClock::new()).responder(HttpResponder::problem());
+    let body: Value = serde_json::from_str(second_response(&layer.build().unwrap()).await.body()).unwrap();
     assert_eq!(body["violated-policies"], json!(["api/s", "api/h-3"]));
     assert_eq!(body["detail"], "the limit api/h-3 is spent, retry after 3600 s");
 }
 
 #[tokio::test]
-async fn problem_details_of_what_is_no_spent_quota_are_those_of_the_status() {
-    let layer = one(Rule::new("api", of(3)).cost(|_| 4)).answer(Http::problem()).build().unwrap();
+async fn other_problem_details_have_the_title_of_the_status() {
+    let layer = layer_with(Rule::new("api", hourly_bucket(3)).cost(|_| 4))
+        .responder(HttpResponder::problem())
+        .build()
+        .unwrap();
     let response = send(&layer, request("/", &[])).await;
     let body: Value = serde_json::from_str(response.body()).unwrap();
     let expected = json!({
@@ -77,23 +83,24 @@ async fn problem_details_of_what_is_no_spent_quota_are_those_of_the_status() {
 
 #[tokio::test]
 async fn plain_text() {
-    let layer = one(slow()).clock(ManualClock::new()).answer(Http::text()).build().unwrap();
-    let response = second(&layer).await;
+    let layer =
+        layer_with(slow()).clock(ManualClock::new()).responder(HttpResponder::text()).build().unwrap();
+    let response = second_response(&layer).await;
     assert_eq!(header(&response, "content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(response.body(), "Too Many Requests: the limit api is spent, retry after 3 s\n");
 }
 
 #[tokio::test]
-async fn a_closure_builds_the_answer_and_the_layer_adds_what_is_missing() {
-    let layer = one(slow())
+async fn the_layer_adds_headers_that_a_closures_response_lacks() {
+    let layer = layer_with(slow())
         .clock(ManualClock::new())
-        .answer(|refusal: &tollgate_tower::Refusal<'_>| {
+        .responder(|refusal: &tollgate_tower::Refusal<'_>| {
             assert_eq!((refusal.rule(), refusal.retry_after()), ("api", Some(Duration::from_millis(2_500))));
             Response::builder().status(503).header("retry-after", "99").body("mine".to_owned()).unwrap()
         })
         .build()
         .unwrap();
-    let response = second(&layer).await;
+    let response = second_response(&layer).await;
     assert_eq!((response.status().as_u16(), &**response.body()), (503, "mine"));
     assert_eq!(response.headers().get_all("retry-after").iter().collect::<Vec<_>>(), ["99"]);
     assert_eq!(header(&response, "cache-control"), Some("no-store"));
@@ -101,36 +108,45 @@ async fn a_closure_builds_the_answer_and_the_layer_adds_what_is_missing() {
 }
 
 #[tokio::test]
-async fn what_no_wait_will_help_has_no_retry_after() {
-    for (answer, kind) in [(Http::json(), "error"), (Http::problem(), "detail")] {
-        let layer = one(Rule::new("api", of(3)).cost(|_| 4)).answer(answer).build().unwrap();
+async fn a_refusal_for_good_has_no_retry_after() {
+    for (answer, kind) in [(HttpResponder::json(), "error"), (HttpResponder::problem(), "detail")] {
+        let layer =
+            layer_with(Rule::new("api", hourly_bucket(3)).cost(|_| 4)).responder(answer).build().unwrap();
         let response = send(&layer, request("/", &[])).await;
         assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (400, None));
         let body: Value = serde_json::from_str(response.body()).unwrap();
         let text = body[kind].as_str().unwrap();
         assert!(["Cost Above Limit", "the cost is 4, but api admits at most 3"].contains(&text), "{text}");
     }
-    let layer = one(Rule::new("api", of(3)).key(by_header("k")).missing(Missing::Refuse)).build().unwrap();
+    let layer =
+        layer_with(Rule::new("api", hourly_bucket(3)).key(by_header("k")).missing_key(MissingKey::Refuse))
+            .build()
+            .unwrap();
     let response = send(&layer, request("/", &[])).await;
     assert_eq!(response.body(), r#"{"error":"No Key To Limit By","rule":"api"}"#);
     assert_eq!(header(&response, "retry-after"), None);
 }
 
 #[tokio::test]
-async fn retry_after_is_at_least_a_second_and_true() {
+async fn retry_after_is_at_least_a_second_and_exact() {
     let clock = ManualClock::new();
     let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(5)).burst(1)]);
-    let layer = one(rule).clock(clock.clone()).build().unwrap();
-    let response = second(&layer).await;
-    assert_eq!(header(&response, "retry-after"), Some("1"), "200 ms are no 0 seconds");
+    let layer = layer_with(rule).clock(clock.clone()).build().unwrap();
+    let response = second_response(&layer).await;
+    assert_eq!(header(&response, "retry-after"), Some("1"), "200 ms are rounded up");
     clock.advance(Duration::from_secs(1));
     assert_eq!(status(&layer, "/", &[]).await, 200);
 }
 
 #[tokio::test]
-async fn every_style_on_every_response() {
-    let all = [Style::Ietf, Style::XRateLimit, Style::XRateLimitRetryAfter, Style::RateLimitTrio];
-    let layer = one(Rule::new("api", [TokenBucket::new(Rate::per_second(1)).burst(10)]).cost(|_| 9))
+async fn every_response_has_the_headers_of_all_styles() {
+    let all = [
+        HeaderStyle::Ietf,
+        HeaderStyle::XRateLimit,
+        HeaderStyle::XRateLimitRetryAfter,
+        HeaderStyle::RateLimitTrio,
+    ];
+    let layer = layer_with(Rule::new("api", [TokenBucket::new(Rate::per_second(1)).burst(10)]).cost(|_| 9))
         .headers(all)
         .clock(ManualClock::new())
         .build()
@@ -166,8 +182,8 @@ async fn every_style_on_every_response() {
 }
 
 #[tokio::test]
-async fn no_style_no_headers_but_retry_after() {
-    let layer = one(slow()).headers([]).clock(ManualClock::new()).build().unwrap();
+async fn without_styles_only_retry_after_is_sent() {
+    let layer = layer_with(slow()).headers([]).clock(ManualClock::new()).build().unwrap();
     let response = send(&layer, request("/", &[])).await;
     assert!(response.headers().is_empty(), "{:?}", response.headers());
     let response = send(&layer, request("/", &[])).await;
@@ -177,24 +193,24 @@ async fn no_style_no_headers_but_retry_after() {
 }
 
 #[tokio::test]
-async fn retry_after_is_never_earlier_than_what_ratelimit_says() {
-    // The limit that refuses has tokens in a second; the other one is full again in hours only.
-    let rules = one(Rule::new("fast", [TokenBucket::new(Rate::per_second(1)).burst(1)]))
-        .rule(Rule::new("slow", of(100)));
+async fn retry_after_equals_the_reset_of_ratelimit() {
+    // The limit that refuses has a token in a second; the other limit is full again after hours.
+    let rules = layer_with(Rule::new("fast", [TokenBucket::new(Rate::per_second(1)).burst(1)]))
+        .rule(Rule::new("slow", hourly_bucket(100)));
     let layer = rules.clock(ManualClock::new()).build().unwrap();
-    let response = second(&layer).await;
+    let response = second_response(&layer).await;
     assert_eq!(header(&response, "retry-after"), Some("1"));
     assert_eq!(header(&response, "ratelimit"), Some("\"fast\";r=0;t=1"));
 }
 
 #[tokio::test]
-async fn of_several_limits_that_refuse_every_header_tells_the_one_with_the_longest_wait() {
-    // The second's is the tighter one, and the hour's the one to wait for.
+async fn headers_show_the_refusing_limit_with_the_longest_wait() {
+    // The limit per second has less remaining; the limit per hour has the longer wait.
     let quotas =
         [TokenBucket::new(Rate::per_second(1)).burst(3).into(), FixedWindow::new(Rate::per_hour(4)).into()];
     let rule = Rule::new("api", quotas as [Quota; 2]).cost(|head| if head.path() == "/" { 3 } else { 2 });
-    let styles = [Style::XRateLimit, Style::RateLimitTrio];
-    let layer = one(rule).headers(styles).clock(ManualClock::new()).build().unwrap();
+    let styles = [HeaderStyle::XRateLimit, HeaderStyle::RateLimitTrio];
+    let layer = layer_with(rule).headers(styles).clock(ManualClock::new()).build().unwrap();
     assert_eq!(status(&layer, "/", &[]).await, 200);
     let response = send(&layer, request("/again", &[])).await;
     assert_eq!(
@@ -209,14 +225,17 @@ async fn of_several_limits_that_refuse_every_header_tells_the_one_with_the_longe
 }
 
 #[tokio::test]
-async fn what_the_inner_service_says_is_not_doubled() {
+async fn headers_of_the_inner_service_are_not_doubled() {
     let inner = service_fn(|_: Request<String>| async {
         let response =
             Response::builder().header("ratelimit", "\"inner\";r=1").header("x-ratelimit-limit", "1");
         Ok::<_, Infallible>(response.body(String::new()).unwrap())
     });
-    let layer =
-        one(slow()).headers([Style::Ietf, Style::XRateLimit]).clock(ManualClock::new()).build().unwrap();
+    let layer = layer_with(slow())
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
     let response = layer.layer(inner).oneshot(request("/", &[])).await.unwrap();
     assert_eq!(response.headers().get_all("ratelimit").iter().collect::<Vec<_>>(), ["\"inner\";r=1"]);
     assert_eq!(response.headers().get_all("x-ratelimit-limit").iter().collect::<Vec<_>>(), ["1"]);
@@ -225,9 +244,10 @@ async fn what_the_inner_service_says_is_not_doubled() {
 }
 
 #[tokio::test]
-async fn a_full_queue_says_when_it_has_room() {
+async fn a_full_queue_has_retry_after() {
     let queue = LeakyBucket::queue(Rate::new(1, Duration::from_secs(10))).capacity(1);
-    let layer = one(Rule::new("paced", [queue]).key(by_peer())).clock(ManualClock::new()).build().unwrap();
+    let layer =
+        layer_with(Rule::new("paced", [queue]).key(by_peer())).clock(ManualClock::new()).build().unwrap();
     let client = [("peer", "192.0.2.1")];
     assert_eq!(status(&layer, "/", &client).await, 200);
     let response = send(&layer, request("/", &client)).await;

@@ -1,4 +1,4 @@
-//! Charging only what is answered in a certain way.
+//! Rules with `charge_if`, which charge only some responses.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -8,12 +8,13 @@ use http::{Request, Response, StatusCode};
 use tollgate_tower::{RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{by_header, by_peer, header, of, one, request, send, status};
+use crate::support::{by_header, by_peer, header, hourly_bucket, layer_with, request, send, status};
 
 fn failed_logins() -> RateLimitLayer {
-    let logins =
-        Rule::new("logins", of(3)).key(by_peer()).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
-    one(logins).rule(Rule::new("all", of(100)).key(by_header("k"))).build().unwrap()
+    let logins = Rule::new("logins", hourly_bucket(3))
+        .key(by_peer())
+        .charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    layer_with(logins).rule(Rule::new("all", hourly_bucket(100)).key(by_header("k"))).build().unwrap()
 }
 
 const FAILS: [(&str, &str); 2] = [("peer", "192.0.2.1"), ("x-want", "401")];
@@ -29,14 +30,17 @@ async fn only_failed_logins_are_charged() {
         assert_eq!(status(&layer, "/login", &FAILS).await, 401);
     }
     assert_eq!(status(&layer, "/login", &FAILS).await, 429);
-    assert_eq!(status(&layer, "/login", &WORKS).await, 429, "and whoever guessed right comes too late");
+    assert_eq!(status(&layer, "/login", &WORKS).await, 429, "a successful login is refused too");
     let others = send(&layer, request("/", &[("peer", "192.0.2.2"), ("x-want", "200")])).await;
-    let said = header(&others, "ratelimit").unwrap();
-    assert!(said.contains("\"all\";r=86"), "13 before it and itself; the refused gave theirs back: {said}");
+    let ratelimit = header(&others, "ratelimit").unwrap();
+    assert!(
+        ratelimit.contains("\"all\";r=86"),
+        "13 requests before it and itself, without the refused ones: {ratelimit}"
+    );
 }
 
 #[tokio::test]
-async fn no_number_of_attempts_at_once_exceeds_the_limit() {
+async fn concurrent_attempts_do_not_exceed_the_limit() {
     let layer = failed_logins();
     let inner = service_fn(|_: Request<String>| async {
         tokio::task::yield_now().await;
@@ -52,7 +56,7 @@ async fn no_number_of_attempts_at_once_exceeds_the_limit() {
 }
 
 #[tokio::test]
-async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged() {
+async fn an_error_is_refunded_and_a_disconnect_is_charged() {
     let layer = failed_logins();
     let broken = service_fn(|_: Request<String>| async { Err::<Response<String>, _>("broken") });
     for _ in 0..5 {
@@ -70,7 +74,7 @@ async fn an_error_is_not_such_a_response_and_a_client_that_leaves_stays_charged(
 }
 
 #[tokio::test]
-async fn a_service_that_never_becomes_ready_answers_nothing_and_its_request_is_given_back() {
+async fn a_request_is_refunded_if_the_service_never_is_ready() {
     #[derive(Clone)]
     struct Closed;
     impl Service<Request<String>> for Closed {
@@ -86,16 +90,17 @@ async fn a_service_that_never_becomes_ready_answers_nothing_and_its_request_is_g
     }
     let layer = failed_logins();
     for _ in 0..5 {
-        // As a server calls that asked another clone whether it is ready.
+        // Called like a server that polled another clone for readiness.
         assert_eq!(layer.layer(Closed).call(request("/login", &FAILS)).await.unwrap_err(), "closed");
     }
     assert_eq!(status(&layer, "/login", &FAILS).await, 401);
 }
 
 #[tokio::test]
-async fn without_headers_too_what_is_not_charged_is_given_back() {
-    let by_response = Rule::new("logins", of(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
-    let layer = one(Rule::new("all", of(9))).rule(by_response).headers([]).build().unwrap();
+async fn charge_if_refunds_without_headers_too() {
+    let by_response =
+        Rule::new("logins", hourly_bucket(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    let layer = layer_with(Rule::new("all", hourly_bucket(9))).rule(by_response).headers([]).build().unwrap();
     for expected in [200, 200, 200] {
         assert_eq!(status(&layer, "/login", &WORKS).await, expected);
     }

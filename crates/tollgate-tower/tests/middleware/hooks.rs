@@ -1,24 +1,28 @@
-//! What hooks, counters and events are told: once a decision, by rule, never by key.
+//! Hooks, counters and events: once for each decision, by rule, never by key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tollgate_tower::{Missing, RateLimitLayer, Rule, Told};
+use tollgate_tower::{MissingKey, RateLimitLayer, Rule, RuleOutcome};
 
-use crate::support::{by_header, by_peer, of, one, status};
+use crate::support::{by_header, by_peer, hourly_bucket, layer_with, status};
 #[cfg(feature = "tracing")]
 use {
-    crate::support::peer,
+    crate::support::peer_address,
     tollgate_tower::{ClientAddress, KeyBy},
 };
 
-/// What was told, and how often.
+/// How often each rule had each outcome, as a shadow rule or not.
 type Tally = Arc<Mutex<BTreeMap<(String, &'static str, bool), u64>>>;
 
 fn rules() -> tollgate_tower::Builder {
-    one(Rule::new("enforced", of(2)).key(by_peer()).cost(|head| if head.path() == "/vast" { 9 } else { 1 }))
-        .rule(Rule::new("trial", of(1)).key(by_peer()).shadow())
-        .rule(Rule::new("keyed", of(9)).key(by_header("k")).missing(Missing::Refuse))
+    layer_with(
+        Rule::new("enforced", hourly_bucket(2))
+            .key(by_peer())
+            .cost(|head| if head.path() == "/vast" { 9 } else { 1 }),
+    )
+    .rule(Rule::new("trial", hourly_bucket(1)).key(by_peer()).shadow())
+    .rule(Rule::new("keyed", hourly_bucket(9)).key(by_header("k")).missing_key(MissingKey::Refuse))
 }
 
 async fn some_traffic(layer: &RateLimitLayer) {
@@ -33,30 +37,30 @@ fn expected() -> BTreeMap<(String, &'static str, bool), u64> {
     [
         ("enforced", "allowed", false, 3),
         ("enforced", "limited", false, 1),
-        ("enforced", "never", false, 1),
+        ("enforced", "cost_above_limit", false, 1),
         ("trial", "allowed", true, 2),
         ("trial", "limited", true, 1),
         ("keyed", "allowed", false, 2),
         ("keyed", "no_key", false, 1),
     ]
     .into_iter()
-    .map(|(rule, told, shadow, count)| ((rule.to_owned(), told, shadow), count))
+    .map(|(rule, outcome, shadow, count)| ((rule.to_owned(), outcome, shadow), count))
     .collect()
 }
 
 #[tokio::test]
 async fn on_decision_is_called_once_for_each_rule_that_decides() {
     let tally = Tally::default();
-    let told = Arc::clone(&tally);
+    let counts = Arc::clone(&tally);
     let layer = rules()
-        .on_decision(move |event| {
-            let key = (event.rule().to_owned(), event.told().as_str(), event.is_shadow());
-            *told.lock().unwrap().entry(key).or_default() += 1;
+        .on_decision(move |decision| {
+            let key = (decision.rule().to_owned(), decision.outcome().as_str(), decision.is_shadow());
+            *counts.lock().unwrap().entry(key).or_default() += 1;
             assert_eq!(
-                event.cost(),
-                if event.told() == Told::Never {
+                decision.cost(),
+                if decision.outcome() == RuleOutcome::CostAboveLimit {
                     9
-                } else if event.told() == Told::NoKey {
+                } else if decision.outcome() == RuleOutcome::NoKey {
                     0
                 } else {
                     1
@@ -86,7 +90,7 @@ async fn on_limited_is_called_once_for_each_refused_request() {
     some_traffic(&layer).await;
     let seen: Vec<_> =
         seen.lock().unwrap().iter().map(|(rule, reason, path)| format!("{rule} {reason:?} {path}")).collect();
-    assert_eq!(seen, ["enforced Limited /", "enforced Never /vast", "keyed NoKey /"]);
+    assert_eq!(seen, ["enforced Limited /", "enforced CostAboveLimit /vast", "keyed NoKey /"]);
 }
 
 #[cfg(feature = "metrics")]
@@ -97,7 +101,7 @@ mod counted {
 
     use super::*;
 
-    /// Counts into a tally, and how often a counter was asked for.
+    /// Counts into a tally, and counts registrations.
     #[derive(Default)]
     struct Counts(Tally, Mutex<usize>);
 
@@ -120,8 +124,8 @@ mod counted {
             *self.1.lock().unwrap() += 1;
             assert_eq!(key.name(), "tollgate_requests_total");
             let label = |name| key.labels().find(|label| label.key() == name).unwrap().value().to_owned();
-            assert_eq!(key.labels().count(), 3, "no label of keys");
-            let outcomes = ["allowed", "limited", "never", "no_key", "failed"];
+            assert_eq!(key.labels().count(), 3, "no label for the key");
+            let outcomes = ["allowed", "limited", "cost_above_limit", "no_key", "backend_failed"];
             let outcome = outcomes.into_iter().find(|outcome| *outcome == label("outcome")).unwrap();
             let shadow = label("mode") == "shadow";
             assert!(shadow || label("mode") == "enforced");
@@ -138,7 +142,7 @@ mod counted {
     }
 
     #[test]
-    fn counters_are_by_rule_mode_and_outcome_and_registered_once() {
+    fn counters_have_rule_mode_and_outcome_and_are_registered_once() {
         let counts = Counts::default();
         let layer = rules().build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -146,15 +150,11 @@ mod counted {
             runtime.block_on(some_traffic(&layer));
             runtime.block_on(some_traffic(&layer));
         });
-        assert_eq!(*counts.1.lock().unwrap(), 15, "five for each rule, however much traffic");
+        assert_eq!(*counts.1.lock().unwrap(), 15, "five for each rule, once");
         let tally = counts.0.lock().unwrap();
-        assert_eq!(tally[&("enforced".to_owned(), "never", false)], 2);
+        assert_eq!(tally[&("enforced".to_owned(), "cost_above_limit", false)], 2);
         assert_eq!(tally[&("keyed".to_owned(), "no_key", false)], 2);
-        assert_eq!(
-            tally[&("trial".to_owned(), "limited", true)],
-            1,
-            "what `keyed` refused cost the trial nothing"
-        );
+        assert_eq!(tally[&("trial".to_owned(), "limited", true)], 1, "a refusal by `keyed` refunds `trial`");
     }
 }
 
@@ -194,8 +194,8 @@ mod events {
         fn exit(&self, _: &Id) {}
     }
 
-    /// What was said while this ran, a line an event.
-    pub(super) fn of(run: impl Future<Output = ()>) -> Vec<String> {
+    /// Returns the events during `run`, one line each.
+    pub(super) fn during(run: impl Future<Output = ()>) -> Vec<String> {
         let lines = Arc::new(Lines(Mutex::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));
@@ -205,9 +205,9 @@ mod events {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
-    let layer = one(Rule::new("api", of(1)).key(by_header("k"))).build().unwrap();
-    let lines = events::of(async {
+fn refusals_are_logged_and_a_missing_key_is_logged_once() {
+    let layer = layer_with(Rule::new("api", hourly_bucket(1)).key(by_header("k"))).build().unwrap();
+    let lines = events::during(async {
         for _ in 0..3 {
             status(&layer, "/a", &[]).await;
         }
@@ -224,10 +224,10 @@ fn events_tell_of_what_was_not_admitted_and_once_of_what_has_no_key() {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn a_proxy_that_nobody_trusts_is_told_of_once() {
-    let told = |by: ClientAddress, header: &'static str| {
-        let layer = one(Rule::new("api", of(9)).key(KeyBy::client(by))).build().unwrap();
-        let lines = events::of(async {
+fn an_untrusted_proxy_is_logged_once() {
+    let warnings = |by: ClientAddress, header: &'static str| {
+        let layer = layer_with(Rule::new("api", hourly_bucket(9)).key(KeyBy::client(by))).build().unwrap();
+        let lines = events::during(async {
             status(&layer, "/", &[("peer", "10.0.0.1")]).await;
             for _ in 0..2 {
                 status(&layer, "/", &[("peer", "10.0.0.1"), (header, "192.0.2.1")]).await;
@@ -236,8 +236,12 @@ fn a_proxy_that_nobody_trusts_is_told_of_once() {
         lines.iter().filter(|line| line.starts_with("WARN") && line.contains("behind a proxy")).count()
     };
     assert_eq!(
-        [told(peer(), "x-forwarded-for"), told(peer(), "forwarded"), told(peer(), "x-other")],
+        [
+            warnings(peer_address(), "x-forwarded-for"),
+            warnings(peer_address(), "forwarded"),
+            warnings(peer_address(), "x-other")
+        ],
         [1, 1, 0]
     );
-    assert_eq!(told(peer().x_forwarded_for(["10.0.0.1"]).unwrap(), "x-forwarded-for"), 0);
+    assert_eq!(warnings(peer_address().x_forwarded_for(["10.0.0.1"]).unwrap(), "x-forwarded-for"), 0);
 }

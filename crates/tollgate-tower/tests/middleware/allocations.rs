@@ -1,23 +1,24 @@
-//! What an admitted request allocates: nothing.
+//! The allocations of admitted requests.
 
 use std::task::{Context, Poll, Waker};
 
 use http::{HeaderMap, Response};
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, TokenBucket};
-use tollgate_tower::{KeyBy, RateLimitLayer, Rule, Style};
+use tollgate_tower::{HeaderStyle, KeyBy, RateLimitLayer, Rule};
 use tower::{Layer, Service};
 
-use crate::support::{Echo, by_header, by_peer, one, peer, request};
+use crate::support::{Echo, by_header, by_peer, layer_with, peer_address, request};
 
-const ALL: [Style; 5] = [
-    Style::Ietf,
-    Style::XRateLimit,
-    Style::XRateLimitEpoch,
-    Style::XRateLimitRetryAfter,
-    Style::RateLimitTrio,
+const ALL: [HeaderStyle; 5] = [
+    HeaderStyle::Ietf,
+    HeaderStyle::XRateLimit,
+    HeaderStyle::XRateLimitEpoch,
+    HeaderStyle::XRateLimitRetryAfter,
+    HeaderStyle::RateLimitTrio,
 ];
 
-/// Allocations of a thousand requests through the layer when its buffers are warm, whose inner service allocates nothing but room for the headers.
+/// Returns the allocations of a thousand requests, after a warm-up, without those of the inner
+/// service.
 fn allocations(layer: &RateLimitLayer) -> u64 {
     let requests: Vec<_> = (0..1_500_u16)
         .map(|number| {
@@ -42,14 +43,14 @@ fn allocations(layer: &RateLimitLayer) -> u64 {
     };
     let mut requests = requests.into_iter();
     requests.by_ref().take(500).for_each(&mut serve);
-    // What the inner service allocates is counted, and taken off.
+    // The inner service allocates room for the headers.
     let bare = allocation_counter::measure(|| (0..1_000).for_each(|_| drop(roomy()))).count_total;
     allocation_counter::measure(|| requests.for_each(&mut serve)).count_total - bare
 }
 
 fn roomy() -> Response<String> {
     let mut response = Response::new(String::new());
-    // As the headers of any real response have it.
+    // Room for headers, as in real responses.
     *response.headers_mut() = HeaderMap::with_capacity(16);
     response
 }
@@ -73,16 +74,16 @@ impl Service<http::Request<String>> for Roomy {
 }
 
 #[test]
-fn an_admitted_request_allocates_nothing_whatever_the_headers() {
+fn an_admitted_request_allocates_nothing_with_any_headers() {
     let quotas = || {
         [
             Quota::from(TokenBucket::new(Rate::per_second(1_000_000))),
             FixedWindow::new(Rate::per_day(1_000_000)).into(),
         ]
     };
-    for styles in [&[][..], &[Style::Ietf], &ALL] {
-        let proxied = KeyBy::client(peer().x_forwarded_for(["192.0.0.0/16"]).unwrap());
-        let layer = one(Rule::new("api", quotas()).key(by_peer()))
+    for styles in [&[][..], &[HeaderStyle::Ietf], &ALL] {
+        let proxied = KeyBy::client(peer_address().x_forwarded_for(["192.0.0.0/16"]).unwrap());
+        let layer = layer_with(Rule::new("api", quotas()).key(by_peer()))
             .rule(
                 Rule::new("keyed", quotas())
                     .key(by_header("api-key").and(KeyBy::method()))
@@ -99,15 +100,15 @@ fn an_admitted_request_allocates_nothing_whatever_the_headers() {
 }
 
 #[test]
-fn a_queue_that_lets_a_request_go_at_once_allocates_nothing() {
+fn an_empty_queue_allocates_nothing() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(5);
-    let layer = one(Rule::new("paced", [queue]).key(by_peer())).build().unwrap();
+    let layer = layer_with(Rule::new("paced", [queue]).key(by_peer())).build().unwrap();
     assert_eq!(allocations(&layer), 0);
 }
 
 #[test]
-fn a_request_whose_charge_is_remembered_allocates_five_times() {
+fn charge_if_allocates_five_times() {
     let rule = Rule::new("logins", [TokenBucket::new(Rate::per_second(1_000_000))]).key(by_peer());
-    let layer = one(rule.charge_if(|status, _| status.is_client_error())).build().unwrap();
+    let layer = layer_with(rule.charge_if(|status, _| status.is_client_error())).build().unwrap();
     assert_eq!(allocations(&layer), 5_000);
 }

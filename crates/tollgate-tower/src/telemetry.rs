@@ -1,24 +1,27 @@
-//! Counters by rule and events, behind features. Labels are rules and outcomes: never keys, whose number has no bound.
+//! Counters and log events, behind the features `metrics` and `tracing`.
+//!
+//! Labels are rules, modes and outcomes, never keys: clients can send any number of keys.
 
-use crate::{Head, Told};
+use crate::{RequestHead, RuleOutcome};
 
-/// What is counted of one rule.
+/// The counters and the warning of one rule.
 ///
-/// With the feature `metrics`, `tollgate_requests_total{rule, mode, outcome}`: as many series as rules times five. They
-/// are registered when the rule first decides, so the recorder must be installed by then.
-pub(crate) struct Meter {
+/// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
+/// for each rule and outcome. The series are registered at the rule's first decision, so the
+/// recorder must be installed before.
+pub(crate) struct RuleTelemetry {
     #[cfg(feature = "metrics")]
     labels: (Box<str>, &'static str),
     #[cfg(feature = "metrics")]
-    counters: std::sync::OnceLock<[metrics::Counter; Told::ALL.len()]>,
+    counters: std::sync::OnceLock<[metrics::Counter; RuleOutcome::ALL.len()]>,
     #[cfg(feature = "tracing")]
-    keyless: std::sync::Once,
+    missing_key_warned: std::sync::Once,
     #[cfg(feature = "tracing")]
     rule: Box<str>,
 }
 
-impl Meter {
-    #[allow(unused_variables, reason = "each feature needs another one")]
+impl RuleTelemetry {
+    #[allow(unused_variables, reason = "each feature needs other arguments")]
     pub(crate) fn new(rule: &str, shadow: bool) -> Self {
         Self {
             #[cfg(feature = "metrics")]
@@ -26,32 +29,33 @@ impl Meter {
             #[cfg(feature = "metrics")]
             counters: std::sync::OnceLock::new(),
             #[cfg(feature = "tracing")]
-            keyless: std::sync::Once::new(),
+            missing_key_warned: std::sync::Once::new(),
             #[cfg(feature = "tracing")]
             rule: rule.into(),
         }
     }
 
     #[cfg_attr(not(feature = "metrics"), expect(unused_variables, clippy::unused_self))]
-    pub(crate) fn count(&self, told: Told) {
+    pub(crate) fn count(&self, outcome: RuleOutcome) {
         #[cfg(feature = "metrics")]
         {
             let (rule, mode) = &self.labels;
-            let register = |told: Told| {
+            let register = |outcome: RuleOutcome| {
                 metrics::counter!(
                     "tollgate_requests_total",
-                    "rule" => rule.to_string(), "mode" => *mode, "outcome" => told.as_str()
+                    "rule" => rule.to_string(), "mode" => *mode, "outcome" => outcome.as_str()
                 )
             };
-            self.counters.get_or_init(|| Told::ALL.map(register))[told as usize].increment(1);
+            self.counters.get_or_init(|| RuleOutcome::ALL.map(register))[outcome as usize].increment(1);
         }
     }
 
-    /// Says once that requests come without a key: often a server that does not attach the connection's address.
+    /// Warns at the first request without a key: often the server does not attach the peer's
+    /// address.
     #[cfg_attr(not(feature = "tracing"), expect(clippy::unused_self))]
-    pub(crate) fn keyless(&self) {
+    pub(crate) fn warn_missing_key(&self) {
         #[cfg(feature = "tracing")]
-        self.keyless.call_once(|| {
+        self.missing_key_warned.call_once(|| {
             tracing::warn!(
                 rule = &*self.rule,
                 "a request has no key: does the server attach what the key is made of?"
@@ -60,22 +64,22 @@ impl Meter {
     }
 }
 
-/// Says once that a proxy names its clients and nobody listens.
+/// Warns at the first request in which a proxy names its client in a header that is not read.
 #[derive(Clone, Default)]
-pub(crate) struct Unread {
+pub(crate) struct UnreadHeaderWarning {
     #[cfg(feature = "tracing")]
-    said: std::sync::Arc<std::sync::OnceLock<()>>,
+    warned: std::sync::Arc<std::sync::OnceLock<()>>,
 }
 
-impl Unread {
+impl UnreadHeaderWarning {
     #[inline]
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, clippy::unused_self))]
-    pub(crate) fn look(&self, head: &Head<'_>) {
+    pub(crate) fn check(&self, head: &RequestHead<'_>) {
         #[cfg(feature = "tracing")]
-        if self.said.get().is_none()
+        if self.warned.get().is_none()
             && (head.headers().contains_key("x-forwarded-for") || head.headers().contains_key("forwarded"))
         {
-            self.said.get_or_init(|| {
+            self.warned.get_or_init(|| {
                 tracing::warn!(
                     "a request names its client in a header that is not read: behind a proxy all clients share its \
                      address, unless ClientAddress::x_forwarded_for or forwarded trusts it"
