@@ -31,28 +31,28 @@ pub use algorithm::{
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
-pub use decision::{Decision, Outcome};
-pub use error::BuildError;
-pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use core::{
     Answer, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation, ReserveError,
     Several, Usage,
 };
 #[doc(hidden)]
 pub use core::{One, OneWord};
+pub use decision::{Decision, Outcome};
+pub use error::BuildError;
+pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter, Limiter,
-    MultiLimiter, Prepared, Time, View,
+    AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
+    Limiter, MultiLimiter, Prepared, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;
 pub use receipt::Receipt;
 pub use saved::RestoreError;
+#[doc(hidden)]
+pub use table::Table;
 #[cfg(loom)]
 #[doc(hidden)]
 pub use table::edges;
-#[doc(hidden)]
-pub use table::Table;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;
 #[cfg(not(loom))]

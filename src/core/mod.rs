@@ -338,7 +338,9 @@ impl Manner {
     pub(crate) fn rule<R: Numbers>(self, rule: &R) -> Option<Cow<'_, R>> {
         match self {
             // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
-            Self::Patient(Patient { cost, max_wait, now }) => rule.patient(now, max_wait, cost.min(rule.limit())),
+            Self::Patient(Patient { cost, max_wait, now }) => {
+                rule.patient(now, max_wait, cost.min(rule.limit()))
+            }
             Self::Ahead => rule.ahead(),
         }
         .map(Cow::Owned)

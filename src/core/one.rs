@@ -206,10 +206,10 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
         let state = self.versions.state();
         let compiled = self.versions.renewed(tier);
         if cost > 0 && cost <= compiled.rule.limit() {
-            let (ruling, now) = self.places.check(Ask { rule: &compiled.rule, name: fingerprint, cost }, time);
+            let (ruling, now) =
+                self.places.check(Ask { rule: &compiled.rule, name: fingerprint, cost }, time);
             if ruling.allowed || self.versions.after(compiled, now).is_none() {
-                let decision =
-                    Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
+                let decision = Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
                 return if self.observer.is_some() { self.observer.tell(decision) } else { decision };
             }
         }

@@ -33,8 +33,8 @@ use std::sync::{OnceLock, PoisonError};
 use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule, Term};
 use crate::bits::Field;
 use crate::clock::Clock;
-use crate::error::BuildError;
 use crate::decision::Shown;
+use crate::error::BuildError;
 use crate::sync::{AtomicU64, Mutex, Ordering, Tally, TallyOrdering};
 use crate::time::{Shift, Timestamp};
 use Ordering::{Acquire, Relaxed, Release};
@@ -315,7 +315,8 @@ impl<A: Algorithm> Versions<A> {
             if number > NUMBER.max() {
                 return Err(BuildError::ChangedTooOften);
             }
-            self.put(number, Version::new(rules, self.limiter, number, since)).ok_or(BuildError::ChangedTooOften)?;
+            self.put(number, Version::new(rules, self.limiter, number, since))
+                .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
             if term.is_none_or(|term| term.reach().seal(until, number)) {
                 self.announce(number);

@@ -5,10 +5,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::algorithm::{InFlightRule, Rule};
+use crate::core::{Space, Usage};
 use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
-use crate::core::{Space, Usage};
 use crate::table::slot::{Ask, Slot};
 use crate::table::{Stats, Table, WhenFull, kept};
 use crate::time::Timestamp;

@@ -1,14 +1,14 @@
 //! The limiters, as users hold them: faces of [`core`](crate::core), and one for what is in flight.
 
-mod keyed;
-mod multi;
+mod batch;
+mod builder;
 mod global;
 mod in_flight;
 mod in_force;
-mod builder;
-mod view;
+mod keyed;
+mod multi;
 mod prepared;
-mod batch;
+mod view;
 
 pub use batch::Batch;
 pub use builder::Builder;

@@ -1,7 +1,7 @@
 //! Several limits for each of many keys, all or nothing.
 
-use std::fmt;
 use std::borrow::Borrow;
+use std::fmt;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 

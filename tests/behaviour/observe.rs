@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Limits, Limiter, ManualClock, MultiLimiter,
+    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Limiter, Limits, ManualClock, MultiLimiter,
     Outcome, Quota, Rate, ReserveError, TokenBucket,
 };
 

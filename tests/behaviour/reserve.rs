@@ -84,7 +84,10 @@ fn beyond_the_longest_wait_nothing_is_charged() {
     let (limiter, _) = limiter(quota);
     assert!(limiter.check_n(&1, 9).is_allowed());
     let nanos = Duration::from_nanos;
-    assert_eq!(limiter.prepare(&1).reserve(5, nanos(39)).unwrap_err(), ReserveError::TooLong { wait: nanos(40) });
+    assert_eq!(
+        limiter.prepare(&1).reserve(5, nanos(39)).unwrap_err(),
+        ReserveError::TooLong { wait: nanos(40) }
+    );
     assert!(limiter.peek(&1).is_allowed());
     assert_eq!(limiter.prepare(&1).reserve(5, nanos(40)).unwrap().delay(), nanos(40));
 }
@@ -96,7 +99,11 @@ fn reservations_depart_in_order_and_spaced_by_the_rate() {
     for turn in 0..20 {
         assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(turn));
     }
-    assert_eq!(limiter.prepare(&2).reserve(1, LONG).unwrap().departure(), tick(0), "another key's line is its own");
+    assert_eq!(
+        limiter.prepare(&2).reserve(1, LONG).unwrap().departure(),
+        tick(0),
+        "another key's line is its own"
+    );
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn every_algorithm_decides_as_the_model_does() {
             for (number, t_ns, Record { key, cost, op, .. }) in decided(&records) {
                 let answer = match *op {
                     "reset" => {
-                        reference.prepare(key).reset();
+                        reference.reset(key);
                         continue;
                     }
                     "peek" => reference.peek(key, t_ns, *cost),
@@ -171,7 +171,7 @@ fn what_is_given_back_is_what_the_model_gives_back() {
                     found_nothing += u64::from(back.is_none());
                 }
                 "reset" => {
-                    reference.prepare(key).reset();
+                    reference.reset(key);
                     admitted.retain(|(whose, _)| *whose != key);
                     reserved.retain(|(whose, _)| *whose != key);
                 }
@@ -204,7 +204,7 @@ fn several_limits_decide_as_their_models_do_together() {
         let mut lines = run.lines().into_iter();
         for (number, t_ns, Record { key, cost, op, .. }) in decided(&records) {
             if *op == "reset" {
-                models.iter_mut().for_each(|(_, model)| model.prepare(key).reset());
+                models.iter_mut().for_each(|(_, model)| model.reset(key));
                 continue;
             }
             let admits: Vec<bool> =

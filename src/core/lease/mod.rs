@@ -261,12 +261,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
 
     /// Acquires permits for the request and others to come, or lets the limiter decide it alone.
     #[inline(never)]
-    fn ask(
-        &mut self,
-        cost: u64,
-        now: Timestamp,
-        later: impl Fn() -> Timestamp,
-    ) -> Leased<L::Decision<'l>> {
+    fn ask(&mut self, cost: u64, now: Timestamp, later: impl Fn() -> Timestamp) -> Leased<L::Decision<'l>> {
         let (core, asked, later) = (self.core, self.asked, &later);
         // The time is `now`, which was read for this; a key that is new has it read again.
         let first = Cell::new(Some(now));

@@ -37,11 +37,7 @@ impl<C: Clock> Core<Several, C> {
     /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `version`. So the
     /// quotas of one version decide: of the current one, or of one before it if they charged the request.
     #[inline]
-    pub(super) fn charge(
-        &self,
-        request: Request,
-        time: impl Fn() -> Timestamp,
-    ) -> MultiDecision<'_> {
+    pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let state = self.versions.state();
         let now = time();
         // The short way first: where it says nothing, nothing was written.

@@ -115,7 +115,10 @@ impl Tables {
 }
 
 /// The rules by which a verb decides: the version's own, or what it makes of them.
-#[expect(clippy::large_enum_variant, reason = "it lies on the stack of a slow path, and nothing is allocated there")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies on the stack of a slow path, and nothing is allocated there"
+)]
 enum By {
     Current,
     InManner([Option<AnyRule>; MOST]),
@@ -267,7 +270,8 @@ impl<C: Clock> Core<Several, C> {
         fingerprint: u64,
         Patient { cost, max_wait, now }: Patient,
     ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
-        let (request, manner) = (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
+        let (request, manner) =
+            (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();

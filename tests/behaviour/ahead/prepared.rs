@@ -129,8 +129,9 @@ fn a_prepared_key_has_its_own_tier() {
 fn a_prepared_key_is_copied_and_shared_by_threads() {
     let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_hour(1_000))).build().unwrap();
     let key = limiter.prepare(&7);
-    let admit =
-        |key: Prepared<'_, tollgate::Keyed<TokenBucket>, tollgate::TscClock>| (0..1_000).filter(|_| key.check().is_allowed()).count();
+    let admit = |key: Prepared<'_, tollgate::Keyed<TokenBucket>, tollgate::TscClock>| {
+        (0..1_000).filter(|_| key.check().is_allowed()).count()
+    };
     let admitted = std::thread::scope(|scope| {
         let threads = [scope.spawn(move || admit(key)), scope.spawn(move || admit(key))];
         threads.map(|thread| thread.join().unwrap()).iter().sum::<usize>()

@@ -206,7 +206,8 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
             }
         });
         let work = move || {
-            let (mut lease, mut times) = (limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
+            let (mut lease, mut times) =
+                (limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
             while times.len() < 400 {
                 // The time is the caller's, so what is noted is when the request was decided.
                 let now = limiter.now();

@@ -23,7 +23,8 @@ fn unspent_permits_come_back_on_drop_exactly() {
 fn two_leases_give_back_in_either_order() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut first, mut second) = (limiter.prepare(&1).lease().permits(30), limiter.prepare(&1).lease().permits(30));
+        let (mut first, mut second) =
+            (limiter.prepare(&1).lease().permits(30), limiter.prepare(&1).lease().permits(30));
         assert!(first.check().is_allowed() && second.check().is_allowed());
         drop(first);
         drop(second);
@@ -80,7 +81,8 @@ fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
 fn no_permit_is_spent_or_given_back_after_a_reset() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut spending, mut dropped) = (limiter.prepare(&1).lease().permits(20), limiter.prepare(&1).lease().permits(20));
+        let (mut spending, mut dropped) =
+            (limiter.prepare(&1).lease().permits(20), limiter.prepare(&1).lease().permits(20));
         assert!(spending.check().is_allowed() && dropped.check().is_allowed());
         assert!(limiter.prepare(&1).reset());
         assert!(limiter.check_n(&1, 60).is_allowed());

@@ -196,5 +196,8 @@ fn a_reservation_whose_clock_panics_keeps_its_place_and_no_other() {
     assert_eq!(first.delay(), Duration::from_secs(720), "nobody stands before it");
     // Cancelling reads the clock to see whether it has departed: it keeps its place when it cannot.
     assert!(interrupted(1, || first.cancel()));
-    assert_eq!(limiter.prepare(&1).reserve(1, wait).expect("it may wait").delay(), Duration::from_secs(1_440));
+    assert_eq!(
+        limiter.prepare(&1).reserve(1, wait).expect("it may wait").delay(),
+        Duration::from_secs(1_440)
+    );
 }

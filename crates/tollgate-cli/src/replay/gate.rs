@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError, Several, Timestamp,
+    BuildError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError, Several,
+    Timestamp,
 };
 
 use super::answer::{Answer, nanos};
@@ -89,17 +90,11 @@ impl Gate {
             _ => None,
         };
         // Nothing was charged: the numbers are those of the key without the request.
-        let (before, refused) = (Answer::from(&self.peek(key, 0, t_ns)), Answer::from(&self.peek(key, cost, t_ns)));
+        let (before, refused) =
+            (Answer::from(&self.peek(key, 0, t_ns)), Answer::from(&self.peek(key, cost, t_ns)));
         let refused_by = if refused.refused_by.is_empty() { vec![0] } else { refused.refused_by };
         let never = wait.is_none();
-        Ok(Err(Answer {
-            allowed: false,
-            retry_after_ns: wait,
-            never,
-            delay_ns: 0,
-            refused_by,
-            ..before
-        }))
+        Ok(Err(Answer { allowed: false, retry_after_ns: wait, never, delay_ns: 0, refused_by, ..before }))
     }
 
     /// Gives back what a check took, `units` of it at the most: how many came back.
@@ -132,9 +127,8 @@ impl Gate {
     /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
         let keys = self.limiter.usage().max_keys;
-        let overflow = |(number, limit): (usize, &Limit)| {
-            Overflow::of(limit, keys, self.limiter.stats_of(number)?)
-        };
+        let overflow =
+            |(number, limit): (usize, &Limit)| Overflow::of(limit, keys, self.limiter.stats_of(number)?);
         self.limits.iter().enumerate().filter_map(overflow).collect()
     }
 

@@ -140,7 +140,8 @@ pub(super) fn hammer(plan: &Plan) -> Result<Hammered, Failure> {
     let (elapsed, end) = (start.elapsed(), limiter.now());
     let limiter_elapsed = Duration::from_nanos(end.as_nanos() - zero.as_nanos());
     let grown = before.zip(resident()).map(|(before, after)| after.saturating_sub(before));
-    let footprint = Footprint { table: limiter.usage().memory_in_use as u64, most, grown, threads: plan.threads };
+    let footprint =
+        Footprint { table: limiter.usage().memory_in_use as u64, most, grown, threads: plan.threads };
 
     let mut all = Worker::new(plan.keys);
     workers.into_iter().for_each(|worker| all.add(&worker));
