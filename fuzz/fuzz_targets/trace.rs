@@ -125,7 +125,7 @@ impl Contest {
                 self.gives_back(back, outcome)
             }
             Op::Reset => {
-                self.reference.reset(key);
+                self.reference.prepare(key).reset();
                 self.admitted.retain(|it| it.key != request.key);
                 self.reserved.retain(|it| it.key != request.key);
                 Some(())

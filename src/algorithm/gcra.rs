@@ -285,6 +285,10 @@ impl Rule for Gcra {
         (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
     }
 
+    fn less(&self, charged: u64, units: u64) -> u64 {
+        charged.saturating_sub(units * self.price)
+    }
+
     fn reorders(&self, payload: u64, taken: Taken) -> bool {
         !self.queue && payload != taken.charged
     }

@@ -36,6 +36,8 @@ mod tests;
 mod token_bucket;
 mod windows;
 
+use std::fmt;
+
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
@@ -95,7 +97,7 @@ pub struct Resolution {
 /// [`SlidingWindow`], [`SlidingLog`], or [`Quota`] for any of them chosen at run time.
 ///
 /// Sealed: the table relies on what its rules promise.
-pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
+pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
     type Rule: Numbers;
@@ -246,6 +248,12 @@ pub trait Rule: Clone + Send + Sync + 'static {
     /// So the last `cost` units of a larger request can be given back, too: a request of `n` leaves the same payload as
     /// one of `n - cost` and then one of `cost` at the same moment, and the second is given back.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+
+    /// The payload that a charge would have left, had its request been `units` smaller: what a later refund of the rest
+    /// is judged by. For rules that look at the window of a charge only, `charged` itself.
+    fn less(&self, charged: u64, _units: u64) -> u64 {
+        charged
+    }
 
     /// Whether giving back `taken` from `payload` needs to know the order, and loses it for the requests before.
     fn reorders(&self, _payload: u64, _taken: Taken) -> bool {

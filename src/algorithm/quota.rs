@@ -239,6 +239,11 @@ impl AnyRule {
         matches!(self, Self::Gcra(_) | Self::Fixed(_))
     }
 
+    /// Whether what is admitted waits for a departure of its own.
+    pub(crate) fn is_queue(&self) -> bool {
+        matches!(self, Self::Gcra(rule) if rule.queue)
+    }
+
     /// How finely the rule counts.
     pub(crate) fn resolution(&self) -> Resolution {
         let (grains, ceiling, granule) = match self {
@@ -316,6 +321,10 @@ impl Rule for AnyRule {
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
         for_rule!(self, rule => rule.refund(payload, taken, at, order))
+    }
+
+    fn less(&self, charged: u64, units: u64) -> u64 {
+        for_rule!(self, rule => rule.less(charged, units))
     }
 
     fn reorders(&self, payload: u64, taken: Taken) -> bool {

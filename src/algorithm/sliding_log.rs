@@ -262,8 +262,12 @@ impl Rule for LogRule {
         if payload != taken.charged || left {
             return None;
         }
-        let head = self.wrapped(self.head.get(payload) + 2 * self.ring - taken.cost);
-        Some(Refund { payload: self.head.set(payload, head), units: taken.cost })
+        Some(Refund { payload: self.less(payload, taken.cost), units: taken.cost })
+    }
+
+    fn less(&self, charged: u64, units: u64) -> u64 {
+        let head = self.wrapped(self.head.get(charged) + 2 * self.ring - units);
+        self.head.set(charged, head)
     }
 
     fn ahead(&self) -> Option<Self> {

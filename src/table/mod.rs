@@ -63,7 +63,7 @@ const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     buckets: Zeroed<Bucket>,
     /// Of a bucket's number in a name: one less than how many buckets are in use. A hint: with any value that it has had,
     /// a key is found. So it is not loom's, which would explore every order of reading it.

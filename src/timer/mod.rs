@@ -24,7 +24,7 @@ pub use thread::ThreadTimer;
 ///     }
 /// }
 ///
-/// limiter.reserve_n("alice", 3, Duration::from_secs(1))?.ready(Tokio).await;
+/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(Tokio).await;
 /// ```
 pub trait Timer {
     /// Completes after `duration`, or a little later. If it completes early, the waiting future asks

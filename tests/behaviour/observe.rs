@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Lender, Limiter, ManualClock, MultiLimiter,
+    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Limiter, Limits, ManualClock, MultiLimiter,
     Outcome, Quota, Rate, ReserveError, TokenBucket,
 };
 
@@ -114,9 +114,9 @@ fn every_way_to_ask_is_told_and_looking_is_not() {
     let _ = limiter.prepare(&1).check();
     limiter.check_many([1, 1]).for_each(drop);
     let _ = limiter.tier(0).unwrap().check(&2);
-    let _ = limiter.reserve(&2, Duration::MAX);
-    let _ = limiter.reserve_n(&2, 3, Duration::from_secs(1));
-    let _ = limiter.reserve_n(&2, 4, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(1, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(3, Duration::from_secs(1));
+    let _ = limiter.prepare(&2).reserve(4, Duration::MAX);
     let _ = limiter.peek(&1);
     let _ = limiter.prepare(&1).peek();
     let expected = [
@@ -145,19 +145,19 @@ fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
         .unwrap();
     let _ = limiter.check();
     let _ = limiter.check_n(0);
-    assert!(limiter.wait().is_ok());
-    let _ = limiter.check_n_at(4, limiter.now());
-    let taken = limiter.reserve(Duration::ZERO).unwrap();
-    let _ = limiter.check_at(limiter.now());
-    let _ = limiter.reserve_n(2, Duration::from_secs(1));
-    let _ = limiter.reserve_n(4, Duration::MAX);
-    assert!(limiter.wait_timeout(Duration::from_secs(1)).is_err());
-    let refused = std::pin::pin!(limiter.ready_within(Duration::from_secs(1)));
+    assert!(limiter.prepare().wait(1, Duration::MAX).is_ok());
+    let _ = limiter.at(limiter.now()).check_n(4);
+    let taken = limiter.prepare().reserve(1, Duration::ZERO).unwrap();
+    let _ = limiter.at(limiter.now()).check();
+    let _ = limiter.prepare().reserve(2, Duration::from_secs(1));
+    let _ = limiter.prepare().reserve(4, Duration::MAX);
+    assert!(limiter.prepare().wait(1, Duration::from_secs(1)).is_err());
+    let refused = std::pin::pin!(limiter.prepare().ready(1, Duration::from_secs(1)));
     assert!(matches!(refused.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_))));
     let _ = limiter.peek();
-    let _ = limiter.peek_n_at(2, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(2);
     let _ = taken.cancel();
-    limiter.reset();
+    limiter.prepare().reset();
     let expected = [
         (Allowed, 1),
         (Allowed, 0),
@@ -185,13 +185,13 @@ fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
         .unwrap();
     let taken = limiter.check(&1);
     let _ = limiter.check_n(&1, 0);
-    let _ = limiter.check_at(&1, limiter.now());
-    let _ = limiter.check_n_at(&1, 2, limiter.now());
+    let _ = limiter.at(limiter.now()).check(&1);
+    let _ = limiter.at(limiter.now()).check_n(&1, 2);
     let _ = limiter.check_n(&1, 4);
     let _ = limiter.peek(&1);
-    let _ = limiter.peek_n_at(&1, 4, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(&1, 4);
     let _ = limiter.refund(taken);
-    limiter.reset(&1);
+    limiter.prepare(&1).reset();
     assert_eq!(*told.lock().unwrap(), [(Allowed, 1), (Allowed, 0), (Allowed, 1), (Denied, 2), (Never, 4)]);
 }
 
@@ -205,8 +205,8 @@ fn asking_for_a_turn_where_there_are_none_is_no_decision() {
     let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
     for cost in [0, 1, 4] {
         let answers = [
-            keyed.reserve_n(&1, cost, Duration::MAX).map(drop),
-            global.reserve_n(cost, Duration::MAX).map(drop),
+            keyed.prepare(&1).reserve(cost, Duration::MAX).map(drop),
+            global.prepare().reserve(cost, Duration::MAX).map(drop),
         ];
         assert_eq!(answers, [Err(ReserveError::NoTurns); 2], "{cost}");
     }
@@ -258,7 +258,7 @@ fn counters_count_what_many_threads_decide() {
 }
 
 /// Twenty requests of a lease that takes eight at once of ten that there are.
-fn lent<L: Lender>(mut lease: Lease<'_, L>, told: &Told) {
+fn lent<L: Limits>(mut lease: Lease<'_, L, ManualClock>, told: &Told) {
     assert_eq!((0..20).filter(|_| lease.check().is_allowed()).count(), 10);
     let told = told.lock().unwrap();
     let taken: u64 = told.iter().filter(|(outcome, _)| *outcome == Allowed).map(|(_, cost)| cost).sum();
@@ -278,7 +278,7 @@ fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease(&1).permits(8), &told);
+    lent(limiter.prepare(&1).lease().permits(8), &told);
     let told = Told::default();
     let tell = told.clone();
     let limiter = GlobalLimiter::builder(quota)
@@ -286,5 +286,5 @@ fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease().permits(8), &told);
+    lent(limiter.prepare().lease().permits(8), &told);
 }

@@ -42,5 +42,5 @@ fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, ManualClock>, ManualClock) 
 
 /// What the key could be admitted now.
 fn left<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }

@@ -14,7 +14,7 @@ fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, Manual
 }
 
 fn left(limiter: &Limiter<u64, Quota, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -209,7 +209,7 @@ fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
         while limiter.stats().evicted_with_debt == 0 {
             others.push(limiter.check_n(&(1 + others.len() as u64), 4));
         }
-        lost_its_slot += u64::from(limiter.peek_n_at(&0, 0, limiter.now()).remaining() != 8);
+        lost_its_slot += u64::from(limiter.at(limiter.now()).peek_n(&0, 0).remaining() != 8);
         for decision in others {
             limiter.refund(decision);
         }

@@ -43,8 +43,10 @@ const LADDER: &[&[&str]] = &[
         "table::saved",
         "table::memory",
     ],
+    &["receipt"],
     &["decision", "timer"],
     &["observe"],
+    &["core"],
     &["limiter"],
     &["lib"],
 ];

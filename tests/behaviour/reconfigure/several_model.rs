@@ -69,7 +69,7 @@ proptest! {
                     model.reconfigure(*number, limit.model(*kind), told(*inherit), now);
                 }
                 Op::Peek(key, cost) => {
-                    let seen = limiter.peek_n_at(KEYS[*key], *cost, limiter.now());
+                    let seen = limiter.at(limiter.now()).peek_n(KEYS[*key], *cost);
                     let parts = model.limits().iter().map(|limit| limit.peek(KEYS[*key], now, *cost));
                     let allowed = parts.clone().all(|answer| answer.allowed);
                     prop_assert_eq!(seen.is_allowed(), allowed, "{:?} at {}", op, now);

@@ -126,7 +126,7 @@ fn long_and_trusted_keys_keep_their_names() {
         assert_eq!(before.save(&mut file).unwrap(), 200);
         let after = builder().restore(&file[..]).unwrap();
         for (key, taken) in keys.iter().zip(1..) {
-            assert_eq!(after.peek_n_at(key, 0, after.now()).remaining(), 9 - taken % 10, "{key}");
+            assert_eq!(after.at(after.now()).peek_n(key, 0).remaining(), 9 - taken % 10, "{key}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn callers_times_that_run_ahead_of_the_clock_mint_nothing() {
         let admitted: u64 = std::thread::scope(|scope| {
             let ask = |hand: u64| {
                 let at = Timestamp::from_nanos(1 + hand * 4_000_000_000);
-                (0..40).filter(|_| limiter.check_n_at(&1, 1 + hand, at).is_allowed()).count() as u64
+                (0..40).filter(|_| limiter.at(at).check_n(&1, 1 + hand).is_allowed()).count() as u64
                     * (1 + hand)
             };
             let threads: Vec<_> = (0..HANDS).map(|hand| scope.spawn(move || ask(hand))).collect();

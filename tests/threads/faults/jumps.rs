@@ -55,8 +55,8 @@ fn jumps(quota: Quota) {
     }
     // It goes on: an hour later than anybody has read, everything has come back.
     let (later, key) = (latest + HOUR * 2, 0);
-    assert!(limiter.check_n_at(&key, 5, later).is_allowed(), "{quota}");
-    assert!(!limiter.check_at(&key, later).is_allowed(), "{quota}");
+    assert!(limiter.at(later).check_n(&key, 5).is_allowed(), "{quota}");
+    assert!(!limiter.at(later).check(&key).is_allowed(), "{quota}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ const MEDDLINGS: &[Meddling] = &[
 
 /// Other keys of the bucket; of a log's no more than there is room for.
 fn strangers(limiter: &Subject, count: u64) {
-    let room = if limiter.capacity() == RINGED { 12 } else { count };
+    let room = if limiter.usage().max_keys == RINGED { 12 } else { count };
     (100..100 + count.min(room)).for_each(|key| drop(limiter.check(&Placed(key))));
 }
 
@@ -176,7 +176,7 @@ fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
         hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
         let same = limiter.clone();
         let meddle = move || {
-            assert!(others.clone().all(|other| same.reset(&Placed(other))));
+            assert!(others.clone().all(|other| same.prepare(&Placed(other)).reset()));
             assert!(same.check(&KEY).is_allowed());
         };
         let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
@@ -223,7 +223,7 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         stalled.recv().expect("the thread stalls in its insertion");
         for round in 0..3 {
             (0..5_000).for_each(|key| drop(limiter.check(&key)));
-            assert_eq!(limiter.len(), 5_000, "round {round}");
+            assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
         }
         resume.send(()).expect("the thread waits");
         assert_eq!(
@@ -233,5 +233,5 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         );
     });
     assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
-    assert_eq!(limiter.len(), 5_000);
+    assert_eq!(limiter.usage().live_keys, 5_000);
 }

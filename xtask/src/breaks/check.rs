@@ -135,7 +135,7 @@ mod tests {
         assert!(written("tests/behaviour/main.rs: refund::a_refund_never_fills_above_capacity").is_ok());
         assert!(written("tests/behaviour/main.rs: refund::a_refund_that_nobody_wrote").is_err());
         let middleware = "crates/tollgate-tower/tests/middleware/main.rs";
-        assert!(written(&format!("{middleware}: published::of_cost_five_capacity_ten_admits_two")).is_ok());
+        assert!(written(&format!("{middleware}: published::a_burst_of_ten_admits_two_of_cost_five")).is_ok());
         assert!(written(&format!("{middleware}: published::nobody_wrote_this")).is_err());
         assert!(written("tests/no_such_file.rs: a").is_err());
     }

@@ -107,7 +107,7 @@ fn compare_key(
             }
         }
         let has_room = count.saturating_add(request.cost) <= limit;
-        let allowed = estimator.check_n_at(request.cost, request.at).is_allowed();
+        let allowed = estimator.at(request.at).check_n(request.cost).is_allowed();
         found.requests += 1;
         found.refused += u64::from(!allowed);
         found.wrongly_refused += u64::from(!allowed && has_room);
@@ -233,7 +233,7 @@ mod tests {
         for step in 0..5_000_u64 {
             t += step * 7_919 % 17 * 1_000_000_007 / 3;
             let estimated = estimate.at(t);
-            let decision = estimator.check_at(Timestamp::from_nanos(t));
+            let decision = estimator.at(Timestamp::from_nanos(t)).check();
             assert_eq!(decision.is_allowed(), estimated + 1.0 <= limit as f64 + 1e-9, "at {t}");
             estimate.current += u64::from(decision.is_allowed());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, LimitDecision, MultiDecision};
+use tollgate::{LimitDecision, MultiDecision};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,22 +28,6 @@ pub(crate) struct Answer {
 /// A duration in nanoseconds, at most 584 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl From<&Decision<'_>> for Answer {
-    fn from(decision: &Decision<'_>) -> Self {
-        let allowed = decision.is_allowed();
-        Self {
-            allowed,
-            limit: decision.limit(),
-            remaining: decision.remaining(),
-            retry_after_ns: decision.retry_after().map(nanos),
-            reset_after_ns: nanos(decision.reset_after()),
-            delay_ns: nanos(decision.delay()),
-            never: decision.is_never(),
-            refused_by: if allowed { Vec::new() } else { vec![0] },
-        }
-    }
 }
 
 impl From<&MultiDecision<'_>> for Answer {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{BuildError, Builder, Limiter, Quota, TscClock};
+use tollgate::{BuildError, Builder, MultiLimiter, Quota, Several, TscClock};
 
 use crate::spec::Spec;
 
@@ -33,21 +33,15 @@ impl Limit {
         let limit = |max_keys: usize| Self { spec, max_keys, is_below_default: max_keys < DEFAULT_MAX_KEYS };
         if let Some(asked) = max_keys {
             let asked = Self { is_below_default: false, ..limit(asked) };
-            asked.builder().memory()?;
+            builder(&[asked.clone()]).memory()?;
             return Ok(asked);
         }
         let mut max_keys = DEFAULT_MAX_KEYS;
-        while max_keys > 1 && limit(max_keys).builder().memory()? > MEMORY_BUDGET / limits {
+        while max_keys > 1 && builder(&[limit(max_keys)]).memory()? > MEMORY_BUDGET / limits {
             max_keys /= 2;
         }
-        limit(max_keys).builder().memory()?;
+        builder(&[limit(max_keys)]).memory()?;
         Ok(limit(max_keys))
-    }
-
-    /// The builder of its limiter.
-    pub(crate) fn builder(&self) -> Builder<[u8], Quota, TscClock> {
-        // `new` checked the memory, or the user asked for it.
-        Limiter::<[u8], Quota>::builder(self.quota()).max_keys(self.max_keys).memory_budget(usize::MAX)
     }
 
     pub(crate) fn quota(&self) -> Quota {
@@ -58,6 +52,13 @@ impl Limit {
     pub(crate) fn max_keys(&self) -> usize {
         self.max_keys
     }
+}
+
+/// The builder of the limiter of all of them. Their tables are of one size: of the one that has least room.
+pub(crate) fn builder(limits: &[Limit]) -> Builder<[u8], Several, TscClock> {
+    let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
+    // The memory was judged limit by limit, or asked for.
+    MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 
 impl fmt::Display for Limit {

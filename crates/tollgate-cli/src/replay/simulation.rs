@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::answer::Answer;
 use super::decisions::Decisions;
-use super::gate::{Gate, NoPlace, Place, Verdict};
+use super::gate::{Charge, Gate, Place};
 use super::limit::Limit;
 use super::outcome::Counts;
 use super::outstanding::Outstanding;
@@ -28,7 +28,7 @@ pub(super) struct Simulation<'g> {
     /// The names of the sources, for messages.
     source_names: &'g [String],
     /// Admissions of a trace, any of which a later record may refund.
-    admissions: Outstanding<Verdict<'g>>,
+    admissions: Outstanding<Charge>,
     reservations: Outstanding<Place<'g>>,
 }
 
@@ -61,7 +61,7 @@ impl<'g> Simulation<'g> {
         let allowed = match &mut self.decisions {
             None => gate.admit(record.key, record.cost, t_ns),
             Some(decisions) => {
-                let answer = gate.check(record.key, record.cost, t_ns).answer();
+                let answer = Answer::from(&gate.check(record.key, record.cost, t_ns));
                 decisions.write(record, t_ns, &answer)?;
                 answer.allowed
             }
@@ -88,19 +88,19 @@ impl<'g> Simulation<'g> {
         let &Record { key, cost, id, .. } = record;
         match record.op {
             Op::Check => {
-                let verdict = gate.check(key, cost, t_ns);
-                let allowed = verdict.is_allowed();
-                self.write(record, t_ns, || verdict.answer())?;
+                let decision = gate.check(key, cost, t_ns);
+                let allowed = decision.is_allowed();
+                self.write(record, t_ns, || (&decision).into())?;
                 // What took nothing has nothing to give back, and must not stand before what did.
                 if allowed && cost > 0 {
-                    self.admissions.insert(key, id, verdict);
+                    self.admissions.insert(key, id, decision.receipt());
                 }
                 self.counts.add(key, t_ns, allowed);
             }
-            Op::Peek => self.write(record, t_ns, || gate.peek(key, cost, t_ns).answer())?,
+            Op::Peek => self.write(record, t_ns, || (&gate.peek(key, cost, t_ns)).into())?,
             Op::Reserve => {
                 let reservation = gate.reserve(key, cost, record.max_wait_ns, t_ns);
-                let reservation = reservation.map_err(|why| self.unsupported(record, why))?;
+                let reservation = reservation.map_err(|_| self.no_turns(record))?;
                 self.write(record, t_ns, || {
                     reservation.as_ref().map_or_else(Answer::clone, |reserved| reserved.decision().into())
                 })?;
@@ -113,9 +113,7 @@ impl<'g> Simulation<'g> {
             }
             Op::Refund => {
                 let admission = self.admissions.take(key, id);
-                let units = admission.map(|verdict| gate.refund(verdict, cost, t_ns)).transpose();
-                let units = units.map_err(|why| self.unsupported(record, why))?;
-                self.counts.give_back(units);
+                self.counts.give_back(admission.map(|charge| gate.refund(charge, cost, t_ns)));
             }
             Op::Cancel => {
                 let reservation = self.reservations.take(key, id);
@@ -140,25 +138,16 @@ impl<'g> Simulation<'g> {
         self.decisions.as_mut().map_or(Ok(()), |decisions| decisions.write(record, t_ns, &answer()))
     }
 
-    /// Names the line whose operation the limits lack, and what to use instead.
-    fn unsupported(&self, record: &Record<'_>, why: NoPlace) -> Failure {
+    /// Names the line that asks for a turn where there are none, and what to use instead.
+    fn no_turns(&self, record: &Record<'_>) -> Failure {
         let name = self.source_names.get(record.file).map_or("", String::as_str);
         let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
         let limits = limits.join(" and ");
-        let problem = match why {
-            NoPlace::Windows => format!(
-                "`reserve`: {limits} counts in windows, which do not know when a turn comes. Give a \
-                 token-bucket or a leaky-bucket, or use `check` in the trace"
-            ),
-            NoPlace::Several => format!(
-                "`reserve` is for one --limit, not for {limits} together. Replay one of them at a time, or \
-                 use `check` in the trace"
-            ),
-            NoPlace::LimitDecision => format!(
-                "`refund` of a part is for one --limit, not for {limits} together. Replay one of them at a \
-                 time, or leave out the refund's cost to give back all"
-            ),
-        };
-        Failure::Usage(format!("{name}:{}: {problem}", record.line))
+        Failure::Usage(format!(
+            "{name}:{}: `reserve`: {limits} do not know when a turn comes: windows do not, nor does a \
+             queue beside other limits. Give a token-bucket or a leaky-bucket, or use `check` in the \
+             trace",
+            record.line
+        ))
     }
 }

@@ -56,7 +56,12 @@ pub(super) fn hammer(plan: &Plan) -> Result<Measurements, Failure> {
         limiter_elapsed,
         span: TimeSpan { from, to: from + elapsed.max(limiter_elapsed).as_nanos() as u64 },
         stats: limiter.stats(),
-        footprint: Footprint { table: limiter.memory() as u64, announced, grown, threads: plan.threads },
+        footprint: Footprint {
+            table: limiter.usage().memory_in_use as u64,
+            announced,
+            grown,
+            threads: plan.threads,
+        },
     })
 }
 

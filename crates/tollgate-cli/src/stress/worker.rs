@@ -204,8 +204,8 @@ pub(super) fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, re
             (totals.strangers, totals.strangers_admitted) = (strangers, strangers_admitted);
         }
         Mode::Leases(permits) => {
-            let lease = |key| limiter.lease(&key).permits(permits);
-            let mut leases: Vec<Lease<'_, _>> = (0..u64::from(plan.keys)).map(lease).collect();
+            let lease = |key| limiter.prepare(&key).lease().permits(permits);
+            let mut leases: Vec<Lease<'_, _, _>> = (0..u64::from(plan.keys)).map(lease).collect();
             ready.wait();
             totals.keep_calling(plan, 1, |admitted| {
                 let key = next_key() as usize;

@@ -61,10 +61,8 @@ impl Trial {
     /// When the engine does not accept the limit.
     pub(super) fn refused(self, limit: u64, requests: &[Request]) -> Result<u64, BuildError> {
         let limiter = self.limiter(limit)?;
-        Ok(requests
-            .iter()
-            .map(|request| u64::from(!limiter.check_n_at(request.cost, request.at).is_allowed()))
-            .sum())
+        let refused = |request: &Request| !limiter.at(request.at).check_n(request.cost).is_allowed();
+        Ok(requests.iter().map(|request| u64::from(refused(request))).sum())
     }
 
     /// Whether `limit` admits all these requests. `false` for a limit that the engine does not
@@ -72,7 +70,7 @@ impl Trial {
     pub(super) fn admits_all(self, limit: u64, requests: &[Request]) -> bool {
         let limiter = self.limiter(limit);
         limiter.is_ok_and(|limiter| {
-            requests.iter().all(|request| limiter.check_n_at(request.cost, request.at).is_allowed())
+            requests.iter().all(|request| limiter.at(request.at).check_n(request.cost).is_allowed())
         })
     }
 
