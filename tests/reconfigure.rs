@@ -6,6 +6,8 @@
 mod buckets;
 #[path = "reconfigure/exact.rs"]
 mod exact;
+#[path = "reconfigure/forgotten.rs"]
+mod forgotten;
 #[path = "reconfigure/model.rs"]
 mod model;
 #[path = "reconfigure/several.rs"]

@@ -261,7 +261,9 @@ impl<'a> View<'a> {
             if now < before {
                 events.clock_stepped_back();
             }
-            let at = rule.moment(now);
+            // The other keys' debts are judged by this version of the quota, so at no time after its end.
+            let judged = rule.before_its_end(now);
+            let at = rule.moment(judged);
             let place = best.place(self.table.when_full, ask, at);
             if !matches!(place, Place::Vacant(..)) && view.make_room(header, || view.is_crowded(rule, at)) {
                 continue;
@@ -296,7 +298,11 @@ impl<'a> View<'a> {
                 }
             };
             if let Some(ruling) = ruling {
-                return (ruling, now);
+                // A refusal by a version that has ended is no answer: at this time the caller finds that it has.
+                return (
+                    ruling,
+                    if ruling.allowed || judged == now { now } else { Timestamp::from_nanos(u64::MAX) },
+                );
             }
         }
     }

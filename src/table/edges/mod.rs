@@ -380,7 +380,7 @@ pub fn a_header_knows_the_slots_that_it_commits() {
 pub fn a_sealed_version_knows_the_next() {
     carries(
         || Term::new(0, 1),
-        |term| assert!(term.reach().seal(0, 7)),
+        |term| assert!(term.reach().seal(0, 7, 0)),
         |term| assert!(term.reach().next().is_none_or(|next| next == 7)),
     );
 }
