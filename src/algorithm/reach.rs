@@ -14,7 +14,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | E1 | `seal` | `next`, `end` | the number of the next version, and that it is in its place; when it began |
+//! | E1 | `seal` | `is_sealed` | the number of the next version, and that it is in its place; when it began |
 //!
 //! All else is Relaxed. That somebody *had* raised the reach to what it or a copy says, before the seal, is a fact about
 //! values and not about who has seen what; and who reads a payload beyond the reach that it knows has it, by an edge of the
@@ -75,16 +75,18 @@ impl Reach {
         self.word.compare_exchange(UNTIL.of(until), sealed, Release, Relaxed).is_ok() // E1
     }
 
+    fn is_sealed(&self) -> bool {
+        SEALED.get(self.word.load(Acquire)) == 1 // E1
+    }
+
     /// The number of the version that follows, once this one is sealed.
     pub(crate) fn next(&self) -> Option<u64> {
-        let sealed = SEALED.get(self.word.load(Acquire)) == 1; // E1
-        sealed.then(|| self.next.load(Relaxed))
+        self.is_sealed().then(|| self.next.load(Relaxed))
     }
 
     /// When the version that follows began, once this one is sealed.
-    fn end(&self) -> Option<u64> {
-        let sealed = SEALED.get(self.word.load(Acquire)) == 1; // E1
-        sealed.then(|| self.end.load(Relaxed))
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.is_sealed().then(|| self.end.load(Relaxed))
     }
 }
 
