@@ -35,6 +35,7 @@ const LADDER: &[&[&str]] = &[
     &[
         "table",
         "table::account",
+        "table::peek",
         "table::bucket",
         "table::growth",
         "table::header",
@@ -46,6 +47,7 @@ const LADDER: &[&[&str]] = &[
     &["decision", "timer"],
     &["observe"],
     &["limiter"],
+    &["writes"],
     &["lib"],
 ];
 

@@ -17,7 +17,7 @@ use crate::limiter::versions::Versions;
 use crate::observe::{Observer, OnDecision};
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
-use crate::table::account::foresee;
+use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::{Zeroed, zeroed_words};

@@ -237,7 +237,13 @@ impl<'a> View<'a> {
         loop {
             // A charge of it is only good if neither it nor the header has moved since.
             let overflow = view.bucket.shared();
-            let (home, header) = view.belonging(name);
+            let Some((home, header)) = view.belonging_now(name) else {
+                if let Some(refusal) = view.refused(ask, now) {
+                    return (refusal, now);
+                }
+                view.belonging(name);
+                continue;
+            };
             if home.number() != view.number() {
                 view = home;
                 continue;
@@ -309,13 +315,28 @@ impl<'a> View<'a> {
 
     /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`.
     #[inline]
-    pub(super) fn scan(self, name: u64, header: Header, mut other: impl FnMut(Rest)) -> Found {
+    pub(super) fn scan(self, name: u64, header: Header, other: impl FnMut(Rest)) -> Found {
+        let straightened = |place, word| {
+            self.straighten(place, word, header);
+            false
+        };
+        self.scan_by(name, header, straightened, other)
+    }
+
+    /// The same where `counts_anyway` says whether a word at rest that does not count is its key's all the same.
+    #[inline]
+    pub(super) fn scan_by(
+        self,
+        name: u64,
+        header: Header,
+        counts_anyway: impl Fn(usize, Word) -> bool,
+        mut other: impl FnMut(Rest),
+    ) -> Found {
         for place in probes(name) {
             let slot = self.bucket.slot(place);
             let (word, owner) = slot.read();
             let is_at_rest = !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header));
-            if is_at_rest && !header.commits(place, word) {
-                self.straighten(place, word, header);
+            if is_at_rest && !header.commits(place, word) && !counts_anyway(place, word) {
                 return Found::Moved;
             } else if owner != name {
                 if is_at_rest {
