@@ -133,10 +133,9 @@ impl<'a> View<'a> {
         self.table.level_of(self.number(), self.bucket.header()).is_some()
     }
 
-    /// Whether the bucket's members have moved since this header was read: a key that was not found may have been on its
-    /// way.
+    /// Whether the bucket has changed since this header was read: a key that was not found may have been on its way.
     pub(super) fn has_changed_since(self, header: Header) -> bool {
-        !self.bucket.header().has_the_members_of(header)
+        self.bucket.header() != header
     }
 
     /// Whether the key of this name had its slot here and has moved to a bucket that was split off.

@@ -12,6 +12,7 @@ mod full;
 mod growth;
 mod header;
 mod hold;
+mod insert;
 mod look;
 #[cfg(not(loom))]
 mod memory;

@@ -5,10 +5,11 @@
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
-use crate::table::bucket::{Found, View, probes, shared_debt};
+use crate::table::bucket::{Found, View, probes};
 use crate::table::full::{Best, Place, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
+use crate::table::insert::shared_debt;
 use crate::table::name::{OWED, VACANT, is_same_key};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::word::Word;
