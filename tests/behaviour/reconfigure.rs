@@ -2,6 +2,7 @@
 
 mod buckets;
 mod exact;
+mod forgotten;
 mod model;
 mod several;
 mod several_model;

@@ -205,6 +205,32 @@ fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
     }
 }
 
+/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by that quota, and so at
+/// no later time than that of the change: what a key owed then, it owes by the new quota.
+#[test]
+fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
+    let fast = || TokenBucket::new(Rate::per_second(1_000)).burst(1_000);
+    let slow = || TokenBucket::new(Rate::per_hour(1)).burst(1_000);
+    let (limiter, clock) = limiter(fast().into(), 1);
+    clock.advance(Duration::from_secs(10));
+    // Fifteen keys fill the bucket; the first owes the least, and by the old quota not for long.
+    let keys: Vec<Placed> = (0..15).map(|nth| Placed(200 + nth)).collect();
+    for (key, cost) in keys.iter().zip([300].into_iter().chain([1_000; 14])) {
+        assert!(limiter.check_n(key, cost).is_allowed());
+    }
+    let (same, later) = (limiter.clone(), clock.clone());
+    let meddle = move || {
+        same.reconfigure(slow().into(), Inherit::AsIs).unwrap();
+        later.advance(Duration::from_millis(500));
+    };
+    // It stalls at its second reading, after the first has found nothing, and goes on half a second after the change.
+    let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
+    assert!(stalled && limiter.prepare(&keys[1]).reset(), "a slot is vacant");
+
+    let left = limiter.at(limiter.now()).peek_n(&keys[0], 0).remaining();
+    assert!(left <= 700, "the first key owed 300 at the change, and has {left} of 1,000");
+}
+
 /// A thread that never comes back stops no other thread.
 #[test]
 fn a_thread_that_stalls_for_long_stops_nobody() {
