@@ -41,7 +41,7 @@ fn taken(builder: Builder<u64, TokenBucket, ManualClock>, keys: u64) -> usize {
 }
 
 #[test]
-fn memory_is_what_the_documentation_says() {
+fn memory_matches_the_documentation() {
     // The code and the test's own memory first.
     let _ = taken(builder(), 10);
     let before = resident();

@@ -57,7 +57,7 @@ fn a_quota_is_written_as_ever_and_reads_back() {
 }
 
 #[test]
-fn what_is_usual_may_be_left_out() {
+fn default_settings_may_be_omitted() {
     let rate = json!({ "count": 60, "period": { "secs": 60, "nanos": 0 } });
     let quota: Quota = from_value(json!({ "sliding-log": { "rate": rate } })).unwrap();
     assert_eq!(quota, SlidingLog::new(Rate::per_minute(60)).into());

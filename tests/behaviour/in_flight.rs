@@ -215,7 +215,7 @@ fn recycled_slots_never_mix_two_keys_up() {
 }
 
 #[test]
-fn another_limit_decides_what_is_acquired_after_it() {
+fn a_changed_limit_applies_to_later_acquisitions() {
     let limiter = limiter(3);
     let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(&1).unwrap()).collect();
     limiter.reconfigure(5).unwrap();
@@ -234,7 +234,7 @@ fn another_limit_decides_what_is_acquired_after_it() {
 }
 
 #[test]
-fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
+fn a_limit_out_of_range_is_an_error() {
     let limiter = limiter(2);
     let largest = (1 << 20) - 1;
     for limit in [0, largest + 1, u64::MAX] {
@@ -307,7 +307,7 @@ proptest! {
 /// Threads acquire and give back while the limit goes up and down. Once a key has come down to a lower limit it never
 /// holds more, whatever a thread had begun under the higher one.
 #[test]
-fn a_key_that_came_down_to_a_lower_limit_stays_there() {
+fn a_key_stays_at_a_lower_limit() {
     let (limiter, held, over) = (limiter(8), AtomicU64::new(0), AtomicBool::new(false));
     let work = |seed: u64| {
         let mut random = seed;

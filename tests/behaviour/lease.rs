@@ -39,7 +39,7 @@ fn counting_all(limit: u64) -> Vec<Quota> {
 }
 
 #[test]
-fn a_queues_lease_checks_one_by_one_and_says_each_delay() {
+fn a_lease_of_a_queue_returns_each_delay() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)));
     let mut lease = limiter.lease(&1).permits(5);
     let delays = [0, 100, 200].map(Duration::from_millis);
@@ -64,7 +64,7 @@ fn costs_of_nothing_and_of_too_much_change_nothing() {
 }
 
 #[test]
-fn a_cost_above_what_is_held_takes_the_rest() {
+fn a_cost_above_the_held_permits_acquires_the_rest() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
         let mut lease = limiter.lease(&1).permits(10);

@@ -60,7 +60,7 @@ fn an_observer_is_called_exactly_once_a_decision() {
 
 /// A request is decided again when the quota changes under it, and told when it has been decided.
 #[test]
-fn an_observer_is_told_once_of_what_a_change_has_decided_anew() {
+fn a_decision_repeated_after_a_change_is_observed_once() {
     let quota = |hours| TokenBucket::new(Rate::per_hour(50_000 + hours));
     let (counters, [first, second, third]) = counters();
     let keyed = Limiter::<u64>::builder(quota(0)).on_decision(move |decision| first.count(decision));
@@ -135,7 +135,7 @@ fn every_way_to_ask_is_told_and_looking_is_not() {
 }
 
 #[test]
-fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
+fn all_verbs_of_a_global_limiter_but_peek_are_observed() {
     let told = Told::default();
     let tell = told.clone();
     let limiter = GlobalLimiter::builder(THREE)
@@ -174,7 +174,7 @@ fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
 }
 
 #[test]
-fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
+fn all_verbs_of_several_limits_but_peek_are_observed() {
     let told = Told::default();
     let tell = told.clone();
     let quotas = [Quota::from(THREE), FixedWindow::new(Rate::per_day(5)).into()];
@@ -197,7 +197,7 @@ fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
 
 /// There is nothing to decide: the caller asked the wrong limiter.
 #[test]
-fn asking_for_a_turn_where_there_are_none_is_no_decision() {
+fn a_reservation_from_a_window_is_not_observed() {
     let (counters, [first, second, _]) = counters();
     let window = FixedWindow::new(Rate::per_hour(3));
     let keyed = Limiter::<u64, _>::builder(window).on_decision(move |decision| first.count(decision));
@@ -214,7 +214,7 @@ fn asking_for_a_turn_where_there_are_none_is_no_decision() {
 }
 
 #[test]
-fn an_observer_sees_what_the_caller_is_told() {
+fn an_observer_sees_the_decision_of_the_caller() {
     for (quota, larger) in
         crate::quotas::every(Rate::per_hour(3)).into_iter().zip(crate::quotas::every(Rate::per_hour(5)))
     {
@@ -242,7 +242,7 @@ fn an_observer_sees_what_the_caller_is_told() {
 }
 
 #[test]
-fn counters_count_what_many_threads_decide() {
+fn counters_count_the_decisions_of_all_threads() {
     let (counters, [counted, ..]) = counters();
     let limiter =
         Limiter::<u64>::builder(THREE).on_decision(move |decision| counted.count(decision)).build().unwrap();
@@ -269,7 +269,7 @@ fn lent<L: Lender>(mut lease: Lease<'_, L>, told: &Told) {
 }
 
 #[test]
-fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
+fn a_leases_acquisitions_are_observed_not_its_checks() {
     let quota = TokenBucket::new(Rate::per_hour(10));
     let told = Told::default();
     let tell = told.clone();

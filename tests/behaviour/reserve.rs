@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Go's TestCancelMulti.
 #[test]
-fn what_later_reservations_rest_on_is_not_given_back() {
+fn a_cancelled_turn_before_later_ones_is_not_refunded() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
     let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
     assert_eq!(reserve(4).departure(), tick(0));
@@ -44,7 +44,7 @@ fn what_later_reservations_rest_on_is_not_given_back() {
 
 /// x/time/rate gives the second cancellation one back, and then four depart at 5 where three may.
 #[test]
-fn cancellations_out_of_order_let_nobody_depart_together() {
+fn cancellations_out_of_order_keep_departures_apart() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(3));
     let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
     assert!(limiter.check(&1).is_allowed());
@@ -168,7 +168,7 @@ fn a_meter_reserves_like_a_bucket() {
 }
 
 #[test]
-fn a_queue_reserves_up_to_its_capacity_and_the_longest_wait() {
+fn reservations_respect_capacity_and_max_wait() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(3));
     assert_eq!(limiter.reserve(&1, Duration::ZERO).unwrap().departure(), tick(0));
     let too_long = ReserveError::TooLong { wait: tenths(1) };

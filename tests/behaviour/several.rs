@@ -67,7 +67,7 @@ fn a_refusal_carries_the_longest_wait_and_its_limit() {
 }
 
 #[test]
-fn a_cost_above_one_limit_is_never_admitted_and_changes_nothing() {
+fn a_cost_above_one_limit_changes_nothing() {
     let (limiter, _) =
         several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
     let never = limiter.check_n(&1, 4);
@@ -87,7 +87,7 @@ fn cost_zero_is_admitted_and_changes_nothing() {
 }
 
 #[test]
-fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
+fn only_a_refusing_limit_with_count_all_counts() {
     let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
     let (limiter, _) =
         several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
@@ -153,7 +153,7 @@ fn a_reset_forgives_every_limit() {
 }
 
 #[test]
-fn a_key_that_owes_to_several_limits_counts_once() {
+fn a_key_in_debt_to_several_limits_counts_once() {
     let (limiter, clock) = several([Rate::per_second(5), Rate::per_hour(5)].map(TokenBucket::new));
     for key in 0..50 {
         assert!(limiter.check(&key).is_allowed());
@@ -214,7 +214,7 @@ fn a_full_bucket_refuses_for_all_limits() {
 }
 
 #[test]
-fn the_stats_of_the_limits_add_up_to_those_of_all() {
+fn the_stats_are_the_sum_over_the_limits() {
     let (limiter, clock) =
         several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
     assert!(limiter.check(&1).is_allowed());

@@ -124,7 +124,7 @@ fn a_global_limiter_is_waited_for_alike() {
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
+fn a_wait_that_is_too_long_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -136,7 +136,7 @@ fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
 }
 
 #[test]
-fn a_cost_above_the_limit_fails_at_once_and_never_stands_in_line() {
+fn waiting_with_a_cost_above_the_limit_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         let limit = limiter.peek(&1).limit();
@@ -200,7 +200,7 @@ fn a_future_that_was_never_polled_returns_its_place() {
 
 /// Its charge was forgiven; what is owed since is others'.
 #[test]
-fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
+fn a_wait_dropped_after_a_reset_refunds_nothing() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         let departure = || limiter.reserve(&1, Duration::MAX).unwrap().departure();
@@ -244,7 +244,7 @@ fn who_stands_behind_a_dropped_future_keeps_its_departure() {
 
 /// With threads: they stand in line in the order of their charges, and so they leave.
 #[test]
-fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
+fn waiting_threads_depart_one_by_one_in_order() {
     const WAITERS: usize = 64;
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
@@ -337,7 +337,7 @@ fn the_thread_timer_wakes_the_earlier_of_two_first() {
 }
 
 #[test]
-fn a_sleeper_that_is_dropped_wakes_nobody() {
+fn a_dropped_sleep_wakes_no_task() {
     struct CountPolicy(AtomicUsize);
     impl Wake for CountPolicy {
         fn wake(self: Arc<Self>) {
@@ -365,7 +365,7 @@ fn is_done(what: impl FnOnce() + Send + 'static) -> bool {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_nobody_else_asleep() {
+fn a_waker_that_panics_leaves_no_other_task_asleep() {
     struct Panics(AtomicUsize);
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {

@@ -87,17 +87,17 @@ fn a_sliding_log_decides_as_the_model_does() {
 }
 
 #[test]
-fn a_token_bucket_gives_back_and_books_as_the_model_does() {
+fn a_token_bucket_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::TokenBucket));
 }
 
 #[test]
-fn a_leaky_meter_gives_back_and_books_as_the_model_does() {
+fn a_leaky_meter_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::Meter));
 }
 
 #[test]
-fn a_leaky_queue_gives_back_and_books_as_the_model_does() {
+fn a_leaky_queue_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::Queue));
 }
 
@@ -122,7 +122,7 @@ fn a_sliding_log_gives_back_as_the_model_does() {
 }
 
 #[test]
-fn most_of_what_is_drawn_is_accepted() {
+fn most_generated_limits_are_valid() {
     for sort in SORTS {
         let mut runner = TestRunner::deterministic();
         let strategy = draw::case(sort);
@@ -136,7 +136,7 @@ fn most_of_what_is_drawn_is_accepted() {
 }
 
 #[test]
-fn some_of_what_is_drawn_is_coarse() {
+fn some_generated_limits_are_coarse() {
     let mut runner = TestRunner::deterministic();
     let mut coarse = |sort, is_coarse: fn(&script::Script) -> bool| {
         let strategy = draw::case(sort);
@@ -149,7 +149,7 @@ fn some_of_what_is_drawn_is_coarse() {
 
 /// What is given back matters in many scripts, and is compared exactly in most of them.
 #[test]
-fn most_of_what_is_given_back_is_compared_exactly() {
+fn most_refunds_are_compared_exactly() {
     for sort in SORTS {
         let mut runner = TestRunner::deterministic();
         let strategy = draw::with_all_verbs(sort);

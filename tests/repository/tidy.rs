@@ -265,7 +265,7 @@ fn atomics_come_through_one_door() {
 }
 
 #[test]
-fn what_the_compiler_must_trust_is_fenced() {
+fn unsafe_code_is_confined() {
     every_file(keeps_unsafe_fenced);
 }
 
@@ -284,7 +284,7 @@ fn the_repository_stands_alone() {
     every_file(stands_alone);
 }
 
-mod the_rules_bite {
+mod each_rule {
     use super::*;
 
     /// The lines that the rule finds in a file of this text.
@@ -294,7 +294,7 @@ mod the_rules_bite {
     }
 
     #[test]
-    fn on_an_import_from_above() {
+    fn an_import_from_a_higher_rung_is_an_error() {
         let rule = imports_only_downwards;
         let upward = "//! Doc.\nuse crate::bits::Field;\nuse crate::limiter::Limiter;\n";
         assert_eq!(found(rule, "src/ring.rs", upward), [3]);
@@ -309,13 +309,13 @@ mod the_rules_bite {
     }
 
     #[test]
-    fn on_a_file_too_long() {
+    fn a_long_file_is_an_error() {
         assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE + 1)), [LONGEST_FILE + 1]);
         assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE)), []);
     }
 
     #[test]
-    fn on_an_atomic_from_elsewhere() {
+    fn an_atomic_from_elsewhere_is_an_error() {
         let rule = takes_atomics_from_sync;
         let bad = "use std::sync::Arc;\nuse std::sync::atomic::AtomicU64;\nuse core::sync::atomic;\nloom::model(f);\n";
         assert_eq!(found(rule, "src/clock/mod.rs", bad), [2, 3, 4]);
@@ -323,7 +323,7 @@ mod the_rules_bite {
     }
 
     #[test]
-    fn on_code_that_asks_for_trust() {
+    fn unsafe_code_elsewhere_is_an_error() {
         let bad = concat!("// un", "safe { a comment }\n#![deny(un", "safe_code)]\nun", "safe { f() }\n");
         assert_eq!(found(keeps_unsafe_fenced, "src/key/mod.rs", bad), [3]);
         let allowed = concat!("#![allow(un", "safe_code, reason = \"speed\")]\nun", "safe fn f() {}\n");
@@ -332,13 +332,13 @@ mod the_rules_bite {
     }
 
     #[test]
-    fn on_a_file_that_does_not_say_what_it_is() {
+    fn a_file_without_module_documentation_is_an_error() {
         assert_eq!(found(begins_with_its_idea, "src/a.rs", "use std::fmt;\n"), [1]);
         assert_eq!(found(begins_with_its_idea, "src/a.rs", "//! An idea.\n"), []);
     }
 
     #[test]
-    fn on_what_is_left_for_later() {
+    fn a_to_do_comment_is_an_error() {
         let bad = concat!(
             "todo",
             "!();\nun",
@@ -350,7 +350,7 @@ mod the_rules_bite {
     }
 
     #[test]
-    fn on_a_path_that_leaves_the_repository() {
+    fn a_path_out_of_the_repository_is_an_error() {
         let bad = concat!("fine\nopen(\"..", "/shared/data\")\n");
         assert_eq!(found(stands_alone, "README.md", bad), [2]);
     }

@@ -36,7 +36,7 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
 }
 
 #[test]
-fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
+fn memory_follows_the_keys_in_debt() {
     let clock = ManualClock::new();
     let limiter = Limiter::<Nth>::builder(TokenBucket::new(Rate::per_second(1)))
         .max_keys(1_000_000)
@@ -52,7 +52,7 @@ fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
 }
 
 #[test]
-fn a_key_owes_the_same_before_and_after_it_moves() {
+fn a_key_keeps_its_debt_when_it_migrates() {
     for quota in movable() {
         let (limiter, clock) = limiter(quota);
         clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
@@ -81,7 +81,7 @@ fn a_key_owes_the_same_before_and_after_it_moves() {
 }
 
 #[test]
-fn looking_at_a_key_that_has_not_moved_yet_says_what_a_check_would() {
+fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (mut early, mut later) = (Vec::new(), 0);
     while limiter.memory() < 2 * 64 * 256 {
@@ -118,7 +118,7 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
 /// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
 /// and never a unit more.
 #[test]
-fn threads_that_grow_a_table_admit_no_key_more_than_its_limit() {
+fn threads_that_grow_a_table_exceed_no_limit() {
     const KEYS: usize = 15_000;
     for quota in movable() {
         let (limiter, _) = limiter(quota);
@@ -151,7 +151,7 @@ fn refunds_of_keys_on_the_move_mint_nothing() {
 }
 
 #[test]
-fn a_limiter_saved_while_it_grows_forgets_nobody() {
+fn a_save_during_growth_keeps_all_debt() {
     let quota: Quota = TokenBucket::new(Rate::per_hour(LIMIT)).into();
     let (limiter, _) = limiter(quota);
     let known = AtomicU64::new(0);

@@ -48,14 +48,14 @@ fn look(limits: &[Limit], play: Play) -> (usize, usize) {
 
 /// Nothing is refunded here, so all is judged to its end.
 #[test]
-fn histories_under_a_clock_that_steps_back_have_an_order_that_the_model_agrees_with() {
+fn histories_with_a_clock_that_steps_back_are_linearizable() {
     let (histories, whole) = look(LIMITS, Play { keys: 2, calls: 4, goes_back: true, strangers: false });
     assert!(histories >= 200, "{histories} are few");
     assert_eq!(whole, histories);
 }
 
 #[test]
-fn histories_with_refunds_have_an_order_that_the_model_agrees_with() {
+fn histories_with_refunds_are_linearizable() {
     let (histories, whole) = look(LIMITS, Play { keys: 2, calls: 4, goes_back: false, strangers: false });
     assert!(histories >= 200, "{histories} are few");
     assert!(whole * 20 >= histories * 19, "only {whole} of {histories} were judged to their end");
@@ -63,14 +63,14 @@ fn histories_with_refunds_have_an_order_that_the_model_agrees_with() {
 
 /// All begin with the same key, which nobody has seen: each looks for it, finds nothing, and inserts it.
 #[test]
-fn keys_that_threads_insert_together_have_an_order_that_the_model_agrees_with() {
+fn histories_of_concurrent_insertions_are_linearizable() {
     let (histories, _) = look(LIMITS, Play { keys: 1, calls: 2, goes_back: true, strangers: false });
     assert!(histories >= 200, "{histories} are few");
 }
 
 /// Strangers fill the keys' bucket, which is split under them. The clock goes ahead only: who owes nothing is forgotten.
 #[test]
-fn keys_that_move_have_an_order_that_the_model_agrees_with() {
+fn histories_of_migrating_keys_are_linearizable() {
     let movable: Vec<Limit> = LIMITS.iter().copied().filter(|limit| !limit.is_log()).collect();
     let (histories, _) = look(&movable, Play { keys: 2, calls: 4, goes_back: false, strangers: true });
     assert!(histories >= 100, "{histories} are few");

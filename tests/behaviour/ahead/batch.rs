@@ -68,7 +68,7 @@ fn dropping_the_batch_leaves_the_rest_unchecked() {
 }
 
 #[test]
-fn a_batch_that_nobody_takes_changes_nothing() {
+fn a_batch_that_is_not_iterated_changes_nothing() {
     let limiter = one_a_second();
     drop(limiter.check_many(&[1, 2, 3]));
     assert!(limiter.is_empty());

@@ -135,7 +135,7 @@ const TTL: u64 = 1_000_000;
 
 /// A thousand a millisecond would hide what a ttl adds; ten a millisecond do not.
 #[test]
-fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() {
+fn leases_exceed_a_bucket_by_the_ttl_at_most() {
     let (burst, nanos_a_token, rate) = (20, 100_000, Rate::per_second(10_000));
     let buckets: [Quota; 2] =
         [TokenBucket::new(rate).burst(burst).into(), LeakyBucket::meter(rate).capacity(burst).into()];
@@ -158,7 +158,7 @@ fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() 
 
 /// Any interval shorter than a period touches two half-open ones when the ttl is added.
 #[test]
-fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
+fn leases_exceed_a_log_by_the_ttl_at_most() {
     let rate = Rate::new(20, Duration::from_millis(2));
     for quota in [Quota::from(SlidingLog::new(rate)), SlidingWindow::new(rate).subwindows(2).into()] {
         for seed in 0..10 {
@@ -172,7 +172,7 @@ fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
 }
 
 #[test]
-fn a_window_spends_what_the_windows_within_the_ttl_are_charged() {
+fn leases_of_a_window_spend_charges_within_the_ttl() {
     let rate = Rate::new(20, Duration::from_millis(2));
     for quota in [Quota::from(FixedWindow::new(rate)), SlidingWindow::new(rate).into()] {
         for seed in 0..10 {

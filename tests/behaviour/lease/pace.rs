@@ -93,7 +93,7 @@ fn a_lease_takes_an_eighth_of_the_limit_in_force() {
 }
 
 #[test]
-fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
+fn an_empty_lease_refuses_only_what_a_check_refuses() {
     for permits in [None, Some(1), Some(7), Some(100), Some(1_000)] {
         for quota in every(100) {
             let (limiter, _) = limiter(quota);
@@ -108,7 +108,7 @@ fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
 
 /// Held permits are too few, and with them there is no room: they come back, and the request is decided alone.
 #[test]
-fn a_refusal_says_what_a_check_would() {
+fn a_refusal_of_a_lease_equals_that_of_a_check() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
         let mut lease = limiter.lease(&1).permits(10);

@@ -51,7 +51,7 @@ fn a_permit_lapses_after_its_ttl() {
 }
 
 #[test]
-fn a_release_says_what_came_back() {
+fn a_release_returns_the_refunded_units() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1_000)));
     let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1));
     assert_eq!(lease.release(), 0);
@@ -64,7 +64,7 @@ fn a_release_says_what_came_back() {
 
 /// What was given back meanwhile would make a debt that has drained look owed.
 #[test]
-fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
+fn a_refund_of_an_earlier_request_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
     let first = limiter.check_n(&1, 99);
     let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1_000));
@@ -101,7 +101,7 @@ fn no_permit_is_spent_or_given_back_after_a_reset() {
 }
 
 #[test]
-fn a_lease_is_its_keys_own_after_others_took_its_slot() {
+fn a_lease_survives_the_eviction_of_its_key() {
     for quota in every(100) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, _>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
@@ -127,7 +127,7 @@ fn a_take_that_finds_no_room_is_not_counted() {
 }
 
 #[test]
-fn a_request_that_is_refused_in_the_end_counts_as_itself() {
+fn a_lease_counts_refusals_like_checks() {
     let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
     let (limiter, clock) = limiter(quota);
     let mut lease = limiter.lease(&1).permits(4);
@@ -139,7 +139,7 @@ fn a_request_that_is_refused_in_the_end_counts_as_itself() {
 }
 
 #[test]
-fn a_clock_that_steps_back_ends_a_take_and_mints_nothing() {
+fn a_clock_that_steps_back_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(100)));
     clock.advance(Duration::from_secs(10));
     let mut lease = limiter.lease(&1).permits(50);

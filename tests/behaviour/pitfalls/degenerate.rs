@@ -42,7 +42,7 @@ fn half_a_day_of_idling_overflows_nothing() {
 
 /// governor panics.
 #[test]
-fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
+fn a_huge_burst_is_exact_or_an_error() {
     for burst in [u64::from(u32::MAX), u64::MAX] {
         let builder = GlobalLimiter::builder(TokenBucket::new(Rate::per_day(1)).burst(burst));
         match builder.clock(ManualClock::new()).build() {
@@ -56,7 +56,7 @@ fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
 }
 
 #[test]
-fn a_period_of_73_years_is_the_longest_and_the_error_names_it() {
+fn a_period_has_at_most_73_years() {
     const LONGEST: u64 = 2_305_843_009_213_693_951;
     let rate = |nanos| Rate::new(1, Duration::from_nanos(nanos));
     let build = |quota: Quota| GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
@@ -103,7 +103,7 @@ fn a_tiny_rate_waits_for_long_but_never_for_nothing() {
 
 /// Seen in folly: 5000 of 5000.
 #[test]
-fn a_clock_that_shows_unix_time_grants_no_more_than_the_burst_at_once() {
+fn a_clock_in_unix_time_admits_one_burst_at_first() {
     for rate in [1_000_000, 10_000_000] {
         for at in [0, UPTIME - 1, 1_700_000_000 * SECOND] {
             let limit = One::new(bucket(rate, 1_000));
@@ -134,7 +134,7 @@ fn a_count_near_its_end_does_not_wrap() {
 
 /// Seen in Guava #6475: unlimited in production; rate-net RN-COR-04.
 #[test]
-fn what_means_nothing_is_refused_by_name() {
+fn meaningless_settings_are_errors() {
     let never = Rate::new(1, Duration::ZERO);
     assert!(names(&refusal(TokenBucket::new(never)), "rate.period", 0));
     assert!(names(&refusal(FixedWindow::new(never)), "rate.period", 0));

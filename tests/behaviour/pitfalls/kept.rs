@@ -69,7 +69,7 @@ fn a_wait_of_many_years_is_answered() {
 
 /// A peek at a refusal that would count read the clock instead of the newest entry.
 #[test]
-fn a_late_peek_at_a_log_sees_the_time_of_its_newest_entry() {
+fn a_late_peek_sees_the_newest_entry_of_a_log() {
     let limit = One::new(SlidingLog::new(per(1, SECOND)).count(CountPolicy::All));
     assert!(limit.check(1));
     assert_eq!(limit.wait(0, 1), Some(SECOND + 1));
@@ -77,7 +77,7 @@ fn a_late_peek_at_a_log_sees_the_time_of_its_newest_entry() {
 
 /// A recycled slot's ring held entries of its last owner against its new one.
 #[test]
-fn a_recycled_slot_of_a_log_holds_nothing_against_its_new_owner() {
+fn a_recycled_slot_of_a_log_starts_empty() {
     let clock = ManualClock::new();
     // Two buckets; about eight of sixty keys owe something at a time, so they fit even if they meet in one.
     let builder = Limiter::<u64, SlidingLog>::builder(SlidingLog::new(per(4, SECOND))).max_keys(1);

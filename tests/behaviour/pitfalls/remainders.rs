@@ -15,7 +15,7 @@ fn polled(rate: Rate, every: u64, end: u64) -> u64 {
 
 /// Seen in ratelimit 2.0: 5.
 #[test]
-fn one_an_hour_is_ten_in_ten_hours_however_often_one_asks() {
+fn one_an_hour_is_ten_in_ten_hours() {
     assert_eq!(polled(per(1, HOUR), 7_190_000, 10 * HOUR), 10);
     assert_eq!(polled(per(1, HOUR), 36_000_000, 10 * HOUR), 10);
 }

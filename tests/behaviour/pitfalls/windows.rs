@@ -31,7 +31,7 @@ fn an_entry_leaves_a_log_exactly_one_window_later() {
 }
 
 #[test]
-fn a_window_skipped_leaves_nothing_and_one_passed_leaves_its_count() {
+fn only_the_previous_window_counts_in_the_current_one() {
     let limit = One::new(SlidingWindow::new(per(10, SECOND)));
     assert!(limit.check_n(0, 10));
     assert_eq!(limit.drain(2 * SECOND), 10);
@@ -43,7 +43,7 @@ fn a_window_skipped_leaves_nothing_and_one_passed_leaves_its_count() {
 
 /// The issue: 84 * 3/4 + 36 = 99
 #[test]
-fn the_estimate_weighs_the_last_window_by_what_it_still_covers() {
+fn the_estimate_weighs_the_previous_window_by_its_overlap() {
     let limit = One::new(SlidingWindow::new(per(100, HOUR)));
     assert!(limit.check_n(30 * MINUTE, 84));
     let quarter = HOUR + 15 * MINUTE;
@@ -55,7 +55,7 @@ fn the_estimate_weighs_the_last_window_by_what_it_still_covers() {
 
 /// The issue: 11.75 is too much, 9.5 is not. (Four in the current minute at a quarter of it: one of them refused.)
 #[test]
-fn the_fifth_of_a_minute_passes_at_half_of_it_and_not_at_a_quarter() {
+fn the_fifth_request_passes_at_half_of_the_minute() {
     let limit = One::new(SlidingWindow::new(per(10, MINUTE)).count(CountPolicy::All));
     assert!(limit.check_n(0, 9));
     let quarter = MINUTE + 15 * SECOND;

@@ -45,7 +45,7 @@ fn every(limit: u64) -> [Quota; 7] {
 }
 
 #[test]
-fn each_limit_inherits_what_the_change_says() {
+fn each_limit_inherits_as_the_change_says() {
     for (inherit, expected) in
         [(AsIs, [6, 16]), (Proportional, [12, 24]), (Additive, [16, 26]), (Reset, [20, 30])]
     {
@@ -60,7 +60,7 @@ fn each_limit_inherits_what_the_change_says() {
 }
 
 #[test]
-fn one_limit_changes_and_every_other_keeps_what_is_owed() {
+fn a_change_of_one_limit_keeps_the_others_debt() {
     for number in 0..7 {
         let (limiter, _) = several(every(10));
         assert!(limiter.check_n(&7, 4).is_allowed());
@@ -92,7 +92,7 @@ fn one_limit_is_forgiven_and_no_other() {
 }
 
 #[test]
-fn a_cost_that_was_never_possible_becomes_so_and_the_other_way_round() {
+fn a_change_can_make_a_cost_possible_or_impossible() {
     let (limiter, _) = several([bucket(1, 5), bucket(1, 9)]);
     assert!(limiter.check_n(&7, 6).is_never());
     limiter.reconfigure([bucket(1, 7), bucket(1, 9)], Additive).unwrap();
@@ -144,7 +144,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
 }
 
 #[test]
-fn a_decision_keeps_the_numbers_of_the_quotas_that_took_it() {
+fn a_decision_keeps_the_numbers_of_its_quotas() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
     let decision = limiter.check_n(&7, 4);
     limiter.reconfigure([bucket(1, 100), bucket(1, 200)], Reset).unwrap();
@@ -247,7 +247,7 @@ impl Clock for Hooked {
 
 /// Whichever limit is asked for more time first, the change has ended it for all.
 #[test]
-fn a_check_that_the_change_overtakes_is_decided_by_the_old_quotas_alone() {
+fn a_check_during_a_change_uses_one_version_only() {
     for known in [false, true] {
         let quotas = |rate, bursts: [u64; 2]| bursts.map(|burst| TokenBucket::new(rate).burst(burst));
         let clock = Arc::new(Hooked { time: ManualClock::new(), hook: Mutex::new(None) });

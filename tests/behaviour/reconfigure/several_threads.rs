@@ -44,7 +44,7 @@ fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64
 }
 
 #[test]
-fn threads_see_all_quotas_of_one_version_and_are_admitted_what_the_least_allows() {
+fn threads_see_the_quotas_of_one_version_only() {
     let quotas = |count, first, second| {
         [Quota::from(bucket(count, first)), FixedWindow::new(Rate::per_hour(second)).into()]
     };
@@ -64,7 +64,7 @@ fn threads_see_all_quotas_of_one_version_and_are_admitted_what_the_least_allows(
 
 /// There is room for all by either quotas: nobody is refused for a change, by any limit, while time moves.
 #[test]
-fn nobody_is_refused_for_a_change() {
+fn a_change_refuses_no_request() {
     // More in a step of the clock than three threads ask for.
     const PLENTY: [[u64; 2]; 2] = [[1 << 20, 1 << 21], [1 << 21, 1 << 22]];
     let quotas = |[one, two]: [u64; 2]| [bucket(3_000_000, one), bucket(1_000_003, two)];

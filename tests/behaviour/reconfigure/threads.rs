@@ -48,7 +48,7 @@ fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u
 const CHANGES: u64 = 1_000;
 
 #[test]
-fn what_threads_are_admitted_is_what_the_sequence_of_quotas_allows() {
+fn threads_are_admitted_as_the_sequence_of_quotas_allows() {
     // The clock stands still, and what is available stays: the least burst, however often it changes.
     let quotas = [bucket(1_000, 100), bucket(7, 5_000)];
     let (admitted, limits) = contested(quotas, Inherit::AsIs, CHANGES);
@@ -63,7 +63,7 @@ fn what_threads_are_admitted_is_what_the_sequence_of_quotas_allows() {
 }
 
 #[test]
-fn what_windows_admit_to_threads_is_what_the_sequence_of_limits_allows() {
+fn windows_admit_threads_as_the_sequence_of_limits_allows() {
     let quotas = [FixedWindow::new(per(100, SECOND)), FixedWindow::new(per(5_000, 60 * SECOND))];
     let (admitted, _) = contested(quotas, Inherit::AsIs, CHANGES);
     assert!(admitted <= 100, "{admitted}");

@@ -15,7 +15,7 @@ use super::{SECOND, at, bucket, global, keyed, left, per};
 const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
 
 #[test]
-fn keys_prepared_before_a_change_are_checked_by_the_new_quota() {
+fn a_prepared_key_is_checked_by_the_new_quota() {
     let clock = ManualClock::new();
     let builder = Limiter::<u64>::builder(bucket(10, 10)).tier(bucket(20, 20)).clock(clock);
     let limiter = builder.build().unwrap();
@@ -104,7 +104,7 @@ fn restarted<A: tollgate::Algorithm>(
 }
 
 #[test]
-fn a_limiter_that_was_reconfigured_is_restored_with_the_quota_in_force() {
+fn a_reconfigured_limiter_is_restored_with_the_current_quota() {
     for inherit in ALL {
         for (old, new) in [((10, 10), (1, 40)), ((3, 100), (7, 50)), ((14_500, 60), (1, 100))] {
             let (limiter, clock) = keyed(bucket(old.0, old.1));

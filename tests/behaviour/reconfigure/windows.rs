@@ -108,7 +108,7 @@ fn retry_after_is_exact_after_a_window_changes() {
 }
 
 #[test]
-fn a_window_takes_a_time_before_the_change_for_that_of_the_change() {
+fn a_windows_time_before_a_change_is_the_change() {
     let (limiter, clock) = keyed(fixed(10, 1_000));
     clock.set(at(5_500));
     assert!(limiter.check_n(&7, 10).is_allowed());

@@ -95,7 +95,7 @@ impl Read for &mut Endless<'_> {
 }
 
 #[test]
-fn a_length_is_believed_only_as_far_as_the_bytes_go() {
+fn a_length_beyond_the_file_is_an_error() {
     let file = file();
     let mut endless = Endless { begins: &file[..12], asked: 0 };
     assert!(matches!(restore(&mut endless), Err(RestoreError::Corrupt)));
@@ -163,7 +163,7 @@ fn no_bytes_panic_even_when_their_checksums_are_right() {
 }
 
 #[test]
-fn what_follows_a_saved_limiter_is_left_to_be_read() {
+fn restore_reads_no_bytes_after_the_limiter() {
     let one = GlobalLimiter::builder(quota()).clock(clock(BEGUN, SECOND)).build().unwrap();
     assert!(one.check_n(3).is_allowed());
     let mut two = file();

@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rate_in_grains_is_restored_to_within_a_grain_and_forgives_nothing(
+    fn a_rate_in_grains_is_restored_within_a_grain(
         cost in 1..=300_u64, away in span(), shown in span(), later in span(),
     ) {
         let quota = TokenBucket::new(Rate::new(14_500, Duration::from_secs(60))).burst(300);

@@ -87,7 +87,7 @@ impl Clock for Corrected {
 }
 
 #[test]
-fn a_clock_that_was_corrected_before_the_save_is_not_believed_twice() {
+fn a_clock_correction_before_the_save_counts_once() {
     // The machine starts in 1970, and learns what year it is after 50 seconds.
     let wrong = || Corrected { at: 50 * SECOND, unix_at_zero: 3 * SECOND, unix: BEGUN };
     for quota in quotas() {

@@ -67,7 +67,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
 }
 
 #[test]
-fn what_was_admitted_before_the_save_is_in_it() {
+fn a_save_contains_every_earlier_admission() {
     let rate = Rate::per_day(5_000);
     forgets_nothing(TokenBucket::new(rate).into(), 10_000);
     forgets_nothing(SlidingWindow::new(rate).into(), 10_000);
@@ -75,7 +75,7 @@ fn what_was_admitted_before_the_save_is_in_it() {
 }
 
 #[test]
-fn keys_that_lose_their_slots_during_the_save_are_in_it() {
+fn a_save_contains_keys_evicted_meanwhile() {
     // Two buckets for forty keys: slots are handed over and shared all the time.
     for _ in 0..20 {
         forgets_nothing(TokenBucket::new(Rate::per_day(5_000)).into(), 8);

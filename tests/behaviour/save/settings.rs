@@ -132,7 +132,7 @@ fn long_and_trusted_keys_keep_their_names() {
 }
 
 #[test]
-fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
+fn a_restore_into_another_size_keeps_all_debt() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         for key in 0..300 {
@@ -150,7 +150,7 @@ fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
 }
 
 #[test]
-fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
+fn too_many_keys_for_a_smaller_table_are_an_error() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
@@ -164,7 +164,7 @@ fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
 }
 
 #[test]
-fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
+fn a_table_above_max_keys_is_restored_unchanged() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 16);
         let held = (0..40).filter(|key| before.check(key).is_allowed()).count();
@@ -206,7 +206,7 @@ impl Key for Placed {
 }
 
 #[test]
-fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
+fn a_key_without_a_slot_shares_its_debt() {
     for quota in every(Rate::per_hour(10)) {
         let builder = |max_keys| {
             let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);

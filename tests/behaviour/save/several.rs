@@ -90,7 +90,7 @@ fn owing() -> (Several, Vec<u8>) {
 }
 
 #[test]
-fn every_debt_is_counted_and_nobody_is_forgiven() {
+fn a_save_of_several_limits_keeps_all_debt() {
     let (limiter, file) = owing();
     assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 10);
     let after = restore(&ten(), clock(BEGUN + SECOND, 0), &file).unwrap();
@@ -120,7 +120,7 @@ fn every_flipped_bit_of_several_limits_is_found() {
 }
 
 #[test]
-fn no_bytes_of_several_limits_panic_even_when_their_checksums_are_right() {
+fn edited_bytes_of_several_limits_never_panic() {
     let (_, file) = owing();
     let body = body(&file);
     for at in 0..body.len() {
@@ -145,7 +145,7 @@ fn no_bytes_of_several_limits_panic_even_when_their_checksums_are_right() {
 }
 
 #[test]
-fn other_limits_another_order_and_another_kind_are_refused_by_name() {
+fn a_restore_needs_the_same_limits_in_order() {
     let (_, file) = owing();
     let field = |quotas: &[Quota], file: &[u8]| match restore(quotas, clock(BEGUN, SECOND), file) {
         Err(RestoreError::Differs { field, .. }) => field,
@@ -178,7 +178,7 @@ fn more_keys_than_asked_for_do_not_fit_smaller_tables() {
 }
 
 #[test]
-fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
+fn reconfigured_limits_are_restored_with_the_current_quotas() {
     let now = clock(BEGUN, SECOND);
     let limiter = built(&ten(), now.clone());
     assert!(limiter.check_n(&1, 4).is_allowed());
@@ -204,7 +204,7 @@ fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
 
 /// Two threads charge all keys while a third saves; nothing refills.
 #[test]
-fn what_several_limits_admitted_before_the_save_is_in_it() {
+fn a_save_of_several_limits_contains_earlier_admissions() {
     const KEYS: u64 = 40;
     let quotas: [Quota; 3] = [
         TokenBucket::new(Rate::per_day(5_000)).into(),

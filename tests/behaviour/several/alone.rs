@@ -74,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn all_or_nothing_is_what_the_limits_say_one_by_one(
+    fn several_limits_admit_what_each_of_them_admits(
         quotas in prop::collection::vec(quota(0..7), 1..=8),
         steps in prop::collection::vec(step(), 1..80),
     ) {

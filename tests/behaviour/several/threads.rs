@@ -31,7 +31,7 @@ fn admitted(limiter: &Several, rounds: u64, costs: &[u64]) -> u64 {
 
 /// Whatever the order of naming, and whichever is the tight one.
 #[test]
-fn when_all_is_quiet_every_limit_counts_exactly_what_was_admitted() {
+fn after_all_threads_limits_count_exactly_the_admissions() {
     for tight in every(70) {
         for limit in [100, 71, 70] {
             for place in [0, 6] {
@@ -55,7 +55,7 @@ fn when_all_is_quiet_every_limit_counts_exactly_what_was_admitted() {
 
 /// What two logs or queues cannot give back stays counted: they err by refusing.
 #[test]
-fn limits_that_cannot_give_back_never_count_less_than_was_admitted() {
+fn limits_without_refunds_count_at_least_the_admissions() {
     let hundred = Rate::per_second(100);
     let pairs: [[Quota; 2]; 3] = [
         [SlidingLog::new(hundred).into(), SlidingLog::new(hundred).into()],

@@ -12,7 +12,7 @@ fn millis(millis: u64) -> Duration {
 
 /// {10/s, 15/min}.
 #[test]
-fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
+fn a_refusal_by_one_limit_leaves_the_other_unchanged() {
     let (limiter, clock) = several([Rate::per_second(10), Rate::per_minute(15)].map(TokenBucket::new));
     assert!((0..10).all(|_| limiter.check(&7).is_allowed()));
     let refused = limiter.check(&7);
@@ -37,7 +37,7 @@ fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
 
 /// {700000/h, 14500/min, 300/s} full, after twelve idle hours.
 #[test]
-fn three_large_limits_after_twelve_idle_hours_are_full_and_no_more() {
+fn three_large_limits_refill_to_their_bursts() {
     let rates = [Rate::per_hour(700_000), Rate::per_minute(14_500), Rate::per_second(300)];
     let (limiter, clock) = several(rates.map(TokenBucket::new));
     assert!(limiter.check(&7).is_allowed());

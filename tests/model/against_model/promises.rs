@@ -43,7 +43,7 @@ fn admitted(case: &Case) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
+fn a_refused_request_passes_exactly_after_retry_after() {
     for sort in SORTS {
         for_each(80, draw::case(sort), |case| {
             let Some(script) = case.script() else { return Ok(()) };
@@ -69,7 +69,7 @@ fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
 }
 
 #[test]
-fn no_interval_of_a_bucket_holds_more_than_its_burst_and_its_rate() {
+fn no_interval_exceeds_the_burst_and_the_rate() {
     for sort in [Sort::TokenBucket, Sort::Meter, Sort::Queue] {
         for_each(150, draw::greed(sort), |case| {
             let Some(script) = case.script() else { return Ok(()) };
@@ -91,7 +91,7 @@ fn no_interval_of_a_bucket_holds_more_than_its_burst_and_its_rate() {
 }
 
 #[test]
-fn a_bucket_that_starts_with_less_admits_no_more_than_that_and_its_rate() {
+fn no_interval_exceeds_the_initial_tokens_and_the_rate() {
     for_each(150, draw::greed(Sort::TokenBucket), |case| {
         let Kind::TokenBucket { burst, initial } = case.limit.kind else { unreachable!("asked for buckets") };
         let Some(script) = case.script() else { return Ok(()) };
@@ -108,7 +108,7 @@ fn a_bucket_that_starts_with_less_admits_no_more_than_that_and_its_rate() {
 }
 
 #[test]
-fn a_clock_that_steps_back_gives_a_bucket_no_more_than_the_time_it_reached() {
+fn a_clock_that_steps_back_adds_no_tokens() {
     for_each(200, draw::case(Sort::TokenBucket), |case| {
         let Some(script) = case.script() else { return Ok(()) };
         if script.lines.iter().any(|line| matches!(line.action, Action::Reset)) {
@@ -128,7 +128,7 @@ fn a_clock_that_steps_back_gives_a_bucket_no_more_than_the_time_it_reached() {
 }
 
 #[test]
-fn no_window_of_a_log_or_of_sub_windows_holds_more_than_the_limit() {
+fn no_window_of_a_log_exceeds_the_limit() {
     for sort in [Sort::Log, Sort::SubWindows] {
         for_each(200, draw::greed(sort), |case| {
             let history = admitted(case);

@@ -60,6 +60,6 @@ fn jumps(quota: Quota) {
 }
 
 #[test]
-fn a_clock_that_jumps_by_hours_both_ways_mints_nothing_and_locks_nobody_out() {
+fn a_clock_that_jumps_by_hours_mints_and_blocks_nothing() {
     every().into_iter().for_each(jumps);
 }

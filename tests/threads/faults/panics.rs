@@ -47,7 +47,7 @@ fn a_check_whose_clock_panics_takes_nothing() {
 }
 
 #[test]
-fn a_peek_a_reset_and_a_refund_whose_clock_panics_change_nothing_and_block_nobody() {
+fn verbs_whose_clock_panics_change_and_block_nothing() {
     for quota in every() {
         let limiter = limiter(quota);
         let taken = limiter.check(&1);
@@ -64,7 +64,7 @@ fn a_peek_a_reset_and_a_refund_whose_clock_panics_change_nothing_and_block_nobod
 }
 
 #[test]
-fn a_refund_that_was_interrupted_leaves_a_slot_that_a_split_moves() {
+fn an_interrupted_refund_leaves_a_movable_slot() {
     let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
     let taken = limiter.check_n(&1, 3);
     assert!(interrupted(1, || limiter.refund(taken)));
@@ -87,7 +87,7 @@ fn a_change_and_a_save_whose_clock_panics_change_nothing() {
 }
 
 #[test]
-fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
+fn several_limits_whose_clock_panics_are_charged_at_most_once() {
     let quotas = [TokenBucket::new(Rate::per_hour(5)), TokenBucket::new(Rate::per_hour(9))];
     let builder = || MultiLimiter::<u64>::builder(quotas).clock(Hooked::default());
     let mut panics = 0;
@@ -186,7 +186,7 @@ fn a_tier_that_cannot_be_told_takes_nothing() {
 
 /// A reservation that waits is given back when its wait panics; nobody behind it waits for nothing.
 #[test]
-fn a_reservation_whose_clock_panics_keeps_its_place_and_no_other() {
+fn a_reservation_whose_clock_panics_keeps_one_turn() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     let limiter = limiter(quota.into());
     assert!(limiter.check_n(&1, 5).is_allowed());

@@ -99,7 +99,7 @@ fn drained(limiter: &Subject) -> u64 {
 
 /// Time stands still, so it can be counted exactly: five are admitted, whoever stalled where.
 #[test]
-fn a_check_that_stalls_takes_what_it_asked_for_once() {
+fn a_stalled_check_charges_once() {
     let mut stalls = 0;
     for quota in every() {
         for &(what, meddle, taken) in MEDDLINGS {
@@ -122,7 +122,7 @@ fn a_check_that_stalls_takes_what_it_asked_for_once() {
 }
 
 #[test]
-fn a_refund_that_stalls_gives_back_at_most_what_it_took() {
+fn a_stalled_refund_gives_back_at_most_its_charge() {
     let mut stalls = 0;
     for quota in every() {
         for &(what, meddle, taken) in MEDDLINGS {
@@ -146,7 +146,7 @@ fn a_refund_that_stalls_gives_back_at_most_what_it_took() {
 /// An insertion found a slot of a log free and stalled. Another has had the slot since, once around its ring: what it
 /// logged refuses nobody else, nor the key itself once it has left the window.
 #[test]
-fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen() {
+fn a_stalled_check_of_a_log_ignores_later_entries() {
     let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(3)).into(), 100);
     let others = limiter.clone();
     let meddle = move || {
@@ -163,7 +163,7 @@ fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen()
 
 /// A key is inserted in one slot while another insertion of it stalls that has chosen another. Only the header can tell.
 #[test]
-fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
+fn a_stalled_insertion_does_not_insert_a_key_twice() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     for first in 200..210 {
         let hooked = Hooked::default();
@@ -187,7 +187,7 @@ fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
 
 /// A request is looked at and found to be above the limit. A quota for which it is not comes in between: it is charged by that.
 #[test]
-fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
+fn a_cost_made_possible_during_its_check_is_charged() {
     for quota in every() {
         let (of, to) = (|limit| Rate::per_hour(limit), 9);
         let larger: Quota = match quota {
@@ -207,7 +207,7 @@ fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
 
 /// A thread that never comes back stops no other thread.
 #[test]
-fn a_thread_that_stalls_for_long_stops_nobody() {
+fn a_stalled_thread_blocks_no_other() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     let limiter = Limiter::<u64, TokenBucket>::builder(quota).clock(Hooked::default()).build().unwrap();
     let ((stall, stalled), (resume, resumed)) = (channel(), channel::<()>());

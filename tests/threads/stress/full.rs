@@ -134,7 +134,7 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
 }
 
 #[test]
-fn a_bucket_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_bucket_keeps_its_debt() {
     forgets_nothing(bucket(), WhenFull::Share, as_a_bucket);
     forgets_nothing(LeakyBucket::queue(Rate::per_second(LIMIT)).into(), WhenFull::Share, as_a_bucket);
     forgets_nothing(bucket(), WhenFull::Deny, as_a_bucket);
@@ -142,7 +142,7 @@ fn a_bucket_that_lost_its_slot_owes_what_it_owed() {
 
 /// What a key owes in its lost slot and what it was lent by the shared allowance run out one after the other.
 #[test]
-fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
+fn an_evicted_bucket_that_shared_keeps_both_debts() {
     for quota in [bucket(), LeakyBucket::meter(Rate::per_second(LIMIT)).into()] {
         for seed in 0..200 {
             let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
@@ -166,38 +166,38 @@ fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
 }
 
 #[test]
-fn a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_fixed_window_keeps_its_debt() {
     forgets_nothing(window(), WhenFull::Share, as_a_fixed_window);
     forgets_nothing(window(), WhenFull::Deny, as_a_fixed_window);
 }
 
 #[test]
-fn a_log_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_log_keeps_its_debt() {
     forgets_nothing(log(), WhenFull::Deny, as_a_log);
     forgets_nothing(log(), WhenFull::Share, as_a_log);
 }
 
 #[test]
-fn a_window_whose_key_was_denied_room_owes_what_it_owed() {
+fn a_window_refused_because_full_keeps_its_debt() {
     let sub = SlidingWindow::new(Rate::per_second(LIMIT)).subwindows(4);
     forgets_nothing(sub.into(), WhenFull::Deny, as_a_log);
     forgets_nothing_under_threads(sub.into(), WhenFull::Deny, as_a_log);
 }
 
 #[test]
-fn under_threads_a_bucket_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_bucket_keeps_its_debt() {
     forgets_nothing_under_threads(bucket(), WhenFull::Deny, as_a_bucket);
     forgets_nothing_under_threads(bucket(), WhenFull::Share, as_a_bucket);
 }
 
 #[test]
-fn under_threads_a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_fixed_window_keeps_its_debt() {
     forgets_nothing_under_threads(window(), WhenFull::Deny, as_a_fixed_window);
     forgets_nothing_under_threads(window(), WhenFull::Share, as_a_fixed_window);
 }
 
 #[test]
-fn under_threads_a_log_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_log_keeps_its_debt() {
     forgets_nothing_under_threads(log(), WhenFull::Deny, as_a_log);
     forgets_nothing_under_threads(log(), WhenFull::Share, as_a_log);
 }

@@ -21,7 +21,7 @@ fn bound(quota: &Quota, latest: u64) -> u64 {
 }
 
 #[test]
-fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it_reached() {
+fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
     for count in [CountPolicy::Allowed, CountPolicy::All] {
         for quota in every(LIMIT, count) {
             let clock = ManualClock::new();

@@ -83,19 +83,19 @@ fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
 }
 
 #[test]
-fn threads_together_are_admitted_exactly_what_one_caller_is() {
+fn threads_are_admitted_exactly_as_one_caller() {
     all_agree(every(LIMIT, CountPolicy::Allowed), CountPolicy::Allowed);
 }
 
 #[test]
-fn counters_that_count_refusals_admit_threads_exactly_what_they_admit_one_caller() {
+fn windows_with_count_all_admit_threads_as_one_caller() {
     let counters =
         every(LIMIT, CountPolicy::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
     all_agree(counters.collect(), CountPolicy::All);
 }
 
 #[test]
-fn a_log_that_counts_refusals_admits_threads_exactly_what_it_admits_one_caller() {
+fn a_log_with_count_all_admits_threads_as_one_caller() {
     all_agree(
         vec![SlidingLog::new(Rate::per_second(LIMIT)).count(CountPolicy::All).into()],
         CountPolicy::All,

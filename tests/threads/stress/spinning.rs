@@ -40,14 +40,14 @@ fn spin(now: impl Fn() -> Timestamp + Sync, check: impl Fn() -> bool + Sync) {
 
 /// better-bucket admits 1.37 million for 2,500.
 #[test]
-fn threads_spinning_on_one_key_get_its_burst_and_its_rate_to_the_unit() {
+fn spinning_threads_get_the_limit_of_one_key_exactly() {
     let quota = TokenBucket::new(Rate::per_second(RATE)).burst(BURST);
     let limiter = Limiter::<u64>::builder(quota).build().unwrap();
     spin(|| limiter.now(), || limiter.check(&7).is_allowed());
 }
 
 #[test]
-fn threads_spinning_on_a_global_limit_get_its_burst_and_its_rate_to_the_unit() {
+fn spinning_threads_get_a_global_limit_exactly() {
     let quota = TokenBucket::new(Rate::per_second(RATE)).burst(BURST);
     let limiter = GlobalLimiter::builder(quota).build().unwrap();
     spin(|| limiter.now(), || limiter.check().is_allowed());

@@ -103,7 +103,7 @@ fn acted(quota: Quota) -> Vec<Act> {
 /// In every interval of length D, closed at both ends, `burst + rate * D` at most. The worst interval that ends with an
 /// act is what a bucket with a leak holds then.
 #[test]
-fn what_acts_keeps_the_buckets_promise_whoever_changes_their_mind() {
+fn a_bucket_keeps_its_bound_under_refunds_and_reservations() {
     let rate = Rate::new(1, Duration::from_nanos(UNIT));
     let bucket = TokenBucket::new(rate).burst(ROOM);
     for quota in [bucket.into(), LeakyBucket::meter(rate).capacity(ROOM).into()] {
@@ -121,7 +121,7 @@ fn what_acts_keeps_the_buckets_promise_whoever_changes_their_mind() {
 }
 
 #[test]
-fn departures_of_a_queue_keep_their_distance_whoever_changes_their_mind() {
+fn departures_of_a_queue_stay_apart_under_cancellations() {
     let rate = Rate::new(1, Duration::from_nanos(UNIT));
     for pair in acted(LeakyBucket::queue(rate).capacity(ROOM).into()).windows(2) {
         let [first, next] = pair else { unreachable!("windows of two") };
