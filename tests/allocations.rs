@@ -86,7 +86,7 @@ fn a_lease_allocates_nothing() {
 }
 
 #[test]
-fn a_check_that_is_told_allocates_nothing() {
+fn an_observed_check_allocates_nothing() {
     let counters = Arc::new(Counters::new());
     let [first, second, third] = [(); 3].map(|()| counters.clone());
     for quota in every() {

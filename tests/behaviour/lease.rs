@@ -1,4 +1,5 @@
-//! What a lease promises: the total, the windowed bound, what comes back, and how many it takes.
+//! The promises of a lease: the total, the bound of an interval, the returned permits, and the
+//! number of acquired permits.
 
 mod bounds;
 mod pace;
@@ -18,22 +19,22 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     (limiter, clock)
 }
 
-/// What a request could still take of key 1.
+/// The units that key 1 has left.
 fn left(limiter: &Manual) -> u64 {
     limiter.peek_n_at(&1, 0, limiter.now()).remaining()
 }
 
-/// Every algorithm with `limit` an hour.
+/// Every algorithm at `limit` an hour.
 fn every(limit: u64) -> Vec<Quota> {
     crate::quotas::every(Rate::per_hour(limit))
 }
 
-/// The same, but for the queue, which lends nothing.
+/// Every algorithm but the queue, which has no leases.
 fn lenders(limit: u64) -> Vec<Quota> {
     every(limit).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
-/// Those that can count refused requests, doing so.
+/// The algorithms that can count refusals, with `CountPolicy::All`.
 fn counting_all(limit: u64) -> Vec<Quota> {
     crate::quotas::counting_all(Rate::per_hour(limit))
 }

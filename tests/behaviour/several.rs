@@ -1,4 +1,4 @@
-//! Several limits on one key: what all of them together promise.
+//! The promises of several limits on one key.
 
 mod alone;
 mod threads;
@@ -20,7 +20,7 @@ fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, Manu
     (limiter, clock)
 }
 
-/// What each limit has left.
+/// The units that each limit has left.
 fn left(limiter: &Several, key: u64) -> Vec<u64> {
     limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
 }
@@ -191,7 +191,7 @@ fn all_tables_share_one_budget() {
     assert_eq!(error, tollgate::BuildError::OverBudget { needed, budget: needed - 1 });
 }
 
-/// A key that finds no room in one table is refused by that table's limit, and charged to none.
+/// A key without room in one table is refused by that table's limit and charged to none.
 #[test]
 fn a_full_bucket_refuses_for_all_limits() {
     let clock = ManualClock::new();
@@ -205,7 +205,7 @@ fn a_full_bucket_refuses_for_all_limits() {
     let admitted = (0..1_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert!(admitted <= 60, "four buckets of fifteen slots: {admitted}");
     clock.advance(Duration::from_secs(1));
-    // The first table has room again, the second has not: nothing is charged to the first.
+    // The first table has room again, the second has not. The first limit is not charged.
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert_eq!((newcomers, limiter.len()), (60 - admitted, 60));
     let refused =

@@ -136,7 +136,7 @@ fn threads_that_grow_a_table_exceed_no_limit() {
 
 /// The same while some give back what they took and take it again.
 #[test]
-fn refunds_of_keys_on_the_move_mint_nothing() {
+fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (held, done) = (counters(256), AtomicBool::new(false));
     thread::scope(|scope| {

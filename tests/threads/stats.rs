@@ -24,7 +24,7 @@ fn meet(work: impl Fn() + Sync, stats: impl Fn() -> Stats) {
 }
 
 #[test]
-fn threads_in_each_others_way_are_counted() {
+fn contention_between_threads_is_counted() {
     let limiter = Limiter::<u64>::builder(PLENTY).build().unwrap();
     (0..1_000).for_each(|_| assert!(limiter.check(&1).is_allowed()));
     assert_eq!(limiter.stats().retried, 0, "one thread is in nobody's way");

@@ -1,4 +1,4 @@
-//! What comes back, and what is never spent.
+//! The permits that a lease returns, and those that it loses.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn two_leases_give_back_in_either_order() {
         assert!(first.check().is_allowed() && second.check().is_allowed());
         drop(first);
         drop(second);
-        // A log gives back its newest admission only: the first lease's thirty are behind it.
+        // A log takes back its newest admission only, and the first lease's thirty are behind it.
         let kept = if quota.to_string().starts_with("sliding-log") { 31 } else { 2 };
         assert_eq!(left(&limiter), 100 - kept, "{quota}");
     }
@@ -62,7 +62,7 @@ fn a_release_returns_the_refunded_units() {
     assert_eq!(lease.release(), 0);
 }
 
-/// What was given back meanwhile would make a debt that has drained look owed.
+/// After the earlier refund, the arrival time alone would make drained debt look current.
 #[test]
 fn a_refund_of_an_earlier_request_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
@@ -70,7 +70,7 @@ fn a_refund_of_an_earlier_request_mints_no_permits() {
     let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1_000));
     assert!(lease.check().is_allowed());
     assert_eq!(limiter.refund(first), 99);
-    clock.advance(Duration::from_secs(100)); // the lease's own hundred have drained
+    clock.advance(Duration::from_secs(100)); // drains the lease's own hundred
     assert!(limiter.check_n(&1, 50).is_allowed());
     drop(lease);
     assert_eq!(left(&limiter), 150);
@@ -115,9 +115,9 @@ fn a_lease_survives_the_eviction_of_its_key() {
     }
 }
 
-/// A lease that looks whether there is room for many is not a client that knocks.
+/// An acquisition by a lease is not a request, so its refusal is not counted.
 #[test]
-fn a_take_that_finds_no_room_is_not_counted() {
+fn an_acquisition_without_room_is_not_counted() {
     for quota in counting_all(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 95).is_allowed());

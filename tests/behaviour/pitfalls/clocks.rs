@@ -1,4 +1,4 @@
-//! Clocks that are late, threads that are many, and bursts after idling.
+//! Late clocks, concurrent threads, and bursts after idling.
 
 use tollgate::TokenBucket;
 
@@ -56,7 +56,7 @@ fn a_long_pause_gives_one_burst_and_no_extra_cell() {
     assert_eq!(limit.drain(2 * SECOND), 5);
 }
 
-/// throttlecrab grants 17 and 12.
+/// throttlecrab admits 17 and 12.
 #[test]
 fn a_short_pause_gives_one_burst() {
     for pause in [17_999 * MS, 12 * SECOND] {
@@ -82,6 +82,6 @@ fn an_initially_empty_bucket_admits_one_burst_in_a_period() {
         let granted: u64 = (0..3600).map(|second| limit.drain(second * SECOND)).sum();
         granted + limit.drain(HOUR - 1)
     };
-    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // and the 200th a nanosecond later
+    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // the 200th comes a nanosecond later
     assert_eq!(first_period(TokenBucket::new(per(100, HOUR)).initial(0)), 99);
 }

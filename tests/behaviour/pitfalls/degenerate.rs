@@ -1,4 +1,4 @@
-//! Overflow, parameters that mean nothing, and costs that never fit.
+//! Overflow, meaningless parameters, and costs above the limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tollgate::{
 
 use super::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
 
-/// The error that a quota is refused with.
+/// Returns the error of a quota.
 fn refusal<A: Algorithm>(quota: A) -> BuildError {
     let built = GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
     built.expect_err("the quota means nothing and must be refused")
 }
 
-/// Whether the error is about this field, with this value outside of the range it names.
+/// Returns whether the error names this field, and this value outside of its range.
 fn names(error: &BuildError, name: &str, given: u128) -> bool {
     matches!(*error, BuildError::OutOfRange { field, value, min, max }
         if field == name && value == given && !(min..=max).contains(&given))
@@ -152,7 +152,7 @@ fn meaningless_settings_are_errors() {
     }
 }
 
-/// The issue: a million a window must be accepted from one second on
+/// A million a window must be valid for windows of one second or more.
 #[test]
 fn a_million_a_second_fits_every_window() {
     for period in [SECOND, MINUTE, HOUR, 24 * HOUR] {
@@ -186,7 +186,8 @@ fn fails_closed<A: Algorithm + fmt::Display>(quota: A) {
     }
 }
 
-/// The slow tier's bucket takes eleven years to refill, and the other's rate is counted in grains: each keeps its own.
+/// The slow tier's bucket takes eleven years to refill, and the fast tier's rate needs grains. Each
+/// tier has a grain of its own.
 #[test]
 fn a_deep_slow_tier_fits_beside_a_fast_one() {
     const BURST: u64 = 100_000;
@@ -199,7 +200,7 @@ fn a_deep_slow_tier_fits_beside_a_fast_one() {
         .unwrap();
     assert!(limiter.check_n(&0, 1_000).is_allowed() && !limiter.check(&0).is_allowed());
     assert!(limiter.check_n(&1, BURST).is_allowed() && !limiter.check(&1).is_allowed());
-    // Not more than a grain early, and late by a thousand-millionth at the most.
+    // At most a grain early, and at most a billionth late.
     clock.set(Timestamp::from_nanos(HOUR - 2));
     assert!(!limiter.check(&1).is_allowed());
     clock.set(Timestamp::from_nanos(HOUR + HOUR / 1_000_000_000 + 1));

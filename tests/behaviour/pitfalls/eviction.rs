@@ -56,7 +56,8 @@ fn going_round_more_keys_than_fit_grants_nothing_twice() {
     }
 }
 
-/// Whether a key that spent `cost` at zero counts as owing a nanosecond before `end`, and at it.
+/// Returns the keys in debt a nanosecond before `end` and at `end`, if a key spent `cost` at time
+/// zero.
 fn owing<A: Algorithm>(quota: A, cost: u64, end: u64) -> (usize, usize) {
     let (limiter, clock) = limiter(quota, 10, WhenFull::Share);
     assert!(limiter.check_n(&7, cost).is_allowed());
@@ -74,7 +75,7 @@ fn a_key_is_forgotten_exactly_when_its_debt_is_zero() {
     assert_eq!(owing(FixedWindow::new(per(5, MINUTE)), 1, MINUTE), (1, 0));
     assert_eq!(owing(SlidingWindow::new(per(5, MINUTE)), 1, 2 * MINUTE), (1, 0));
     assert_eq!(owing(SlidingWindow::new(per(5, MINUTE)).subwindows(6), 1, 70 * SECOND), (1, 0));
-    // A log may remember a key for a few nanoseconds more than it has to.
+    // A log may remember a key a few nanoseconds too long.
     assert_eq!(owing(SlidingLog::new(per(5, MINUTE)), 1, MINUTE).0, 1);
     assert_eq!(owing(SlidingLog::new(per(5, MINUTE)), 1, MINUTE + HOUR).1, 0);
 }
@@ -99,7 +100,8 @@ fn when_full_decides_and_is_counted() {
     }
 }
 
-/// A flood of new keys takes no slot from those that owe more than half, and costs them nothing.
+/// A flood of new keys evicts no key that has used more than half of its limit, and charges it
+/// nothing.
 #[test]
 fn a_key_with_much_debt_keeps_its_slot() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_day(4)), 1, WhenFull::Share);

@@ -1,4 +1,4 @@
-//! The wait is exact and rounds up.
+//! Waits are exact and rounded up.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn remaining_is_after_this_request() {
     assert_eq!([(); 4].map(|()| limit.0.check().remaining()), [3, 2, 1, 0]);
 }
 
-/// The issue: the first leaves at once, the next one interval later
+/// The first request leaves at once, the next one interval later.
 #[test]
 fn a_queue_hands_out_departure_times_in_order() {
     let limit = One::new(LeakyBucket::queue(per(10, SECOND)).capacity(3));
@@ -57,7 +57,7 @@ fn a_queue_hands_out_departure_times_in_order() {
     assert_eq!(limit.wait(0, 1), Some(100 * MS));
 }
 
-/// The issue: a meter refuses what would overflow, and never delays
+/// A meter refuses what would overflow, and does not delay.
 #[test]
 fn a_meter_lets_its_capacity_act_at_once() {
     let limit = One::new(LeakyBucket::meter(per(10, SECOND)).capacity(3));

@@ -1,4 +1,4 @@
-//! Boundaries, rotation, late threads; and the worked examples of the window algorithms.
+//! Boundaries, rotation, late threads, and the worked examples of the window algorithms.
 
 use tollgate::{CountPolicy, FixedWindow, SlidingLog, SlidingWindow};
 
@@ -41,7 +41,7 @@ fn only_the_previous_window_counts_in_the_current_one() {
     assert_eq!(limit.drain(1_500 * MS), 5);
 }
 
-/// The issue: 84 * 3/4 + 36 = 99
+/// 84 * 3/4 + 36 = 99.
 #[test]
 fn the_estimate_weighs_the_previous_window_by_its_overlap() {
     let limit = One::new(SlidingWindow::new(per(100, HOUR)));
@@ -53,7 +53,8 @@ fn the_estimate_weighs_the_previous_window_by_its_overlap() {
     assert!(!limit.check(quarter));
 }
 
-/// The issue: 11.75 is too much, 9.5 is not. (Four in the current minute at a quarter of it: one of them refused.)
+/// 11.75 is too much, 9.5 is not. At a quarter of the current minute there are four requests, one
+/// of them refused.
 #[test]
 fn the_fifth_request_passes_at_half_of_the_minute() {
     let limit = One::new(SlidingWindow::new(per(10, MINUTE)).count(CountPolicy::All));
@@ -64,17 +65,18 @@ fn the_fifth_request_passes_at_half_of_the_minute() {
     assert!(limit.check(MINUTE + 30 * SECOND));
 }
 
-/// The issue: a log that counts refusals
+/// A log that counts refusals.
 #[test]
-fn who_keeps_knocking_on_a_log_stays_out() {
+fn a_log_with_count_all_refuses_persistent_retries() {
     let limit = One::new(SlidingLog::new(per(2, MINUTE)).count(CountPolicy::All));
     let granted = [12, 24, 36, 85].map(|second| limit.check(second * SECOND));
     assert_eq!(granted, [true, true, false, true]);
-    // 1:25 and 0:36 are still in the window; had the refusal not counted, 1:26 would pass.
+    // 1:25 and 0:36 are still in the window. If the refusal had not counted, 1:26 would be
+    // admitted.
     assert!(!limit.check(86 * SECOND));
 }
 
-/// The issue: sub-windows never admit more than the limit in any window
+/// Sub-windows never admit more than the limit in any window.
 #[test]
 fn sub_windows_do_not_double_at_a_boundary() {
     let limit = One::new(SlidingWindow::new(per(5, SECOND)).subwindows(4));

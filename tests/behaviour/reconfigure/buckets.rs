@@ -1,4 +1,4 @@
-//! The buckets' promises, one by one.
+//! Changes of buckets.
 
 use std::time::Duration;
 
@@ -144,8 +144,8 @@ fn a_limiter_stands_a_million_changes() {
 }
 
 #[test]
-fn changes_without_end_are_an_error_and_not_a_mistake() {
-    // Each debt outlives all of the changes.
+fn too_many_changes_are_an_error() {
+    // Each debt lasts longer than all changes together.
     let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
     assert!(limiter.check_n(&7, 90).is_allowed());
     let changes = (0..10_000).take_while(|_| {
@@ -221,7 +221,7 @@ fn a_time_before_the_change_is_the_change() {
 
 #[test]
 fn a_time_far_ahead_before_the_change_stays_paid() {
-    // The word is far beyond what the clock would lead to expect.
+    // The word is far ahead of the clock.
     let (limiter, clock) = keyed(bucket(10, 10));
     assert!(limiter.check_n_at(&7, 10, at(100 * SECOND)).is_allowed());
     limiter.reconfigure(bucket(20, 10), AsIs).unwrap();
@@ -239,7 +239,7 @@ fn a_reservation_survives_a_change() {
         assert!(limiter.check_n(&7, 2).is_allowed());
         let place = limiter.reserve_n(&7, 2, Duration::from_secs(60)).unwrap();
         assert_eq!(place.delay(), Duration::from_secs(2));
-        // 2 less than nothing: -2 of 2.
+        // 2 units are reserved ahead: -2 of 2 are available.
         limiter.reconfigure(bucket(1, 4), inherit).unwrap();
         let refused = limiter.reserve_n(&7, 4, Duration::ZERO);
         if inherit == Reset {
@@ -296,7 +296,7 @@ fn a_refund_is_zero_once_the_new_quota_charged() {
 
 #[test]
 fn a_refund_from_before_a_change_mints_nothing() {
-    // Under the old quota the new word looks like one that the request could still be owed in.
+    // Under the old quota, the new word looks as if it still contained the request.
     for cost in [3, 100] {
         let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
         let taken = limiter.check_n(&7, cost);
@@ -379,19 +379,19 @@ fn errors_change_nothing() {
         }
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (6, 10));
     }
-    // A token bucket and a leaky bucket are one rule.
+    // Token buckets and leaky buckets are the same rule.
     limiter.reconfigure(LeakyBucket::meter(Rate::per_second(1)).capacity(12).into(), AsIs).unwrap();
     assert_eq!(left(&limiter, 7), 6);
 }
 
 #[test]
-fn of_debts_by_two_quotas_the_least_is_handed_over() {
+fn the_least_debt_across_quotas_is_evicted() {
     let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let owing: Vec<_> = (0..200_u64).map(|key| (key, limiter.check_n(&key, 9))).collect();
     let mut in_slots = owing.into_iter().filter(|(_, taken)| taken.is_allowed());
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(10), Additive).unwrap();
-    // One key is charged by the new quota: its word is the largest, and its debt the least.
+    // One key is charged under the new quota: it has the largest word and the least debt.
     let (key, taken) = in_slots.next().unwrap();
     assert_eq!(limiter.refund_n(taken, 8), 8);
     assert!(limiter.check(&key).is_allowed());
@@ -404,14 +404,14 @@ fn a_debt_in_the_overflow_word_survives_a_change() {
     let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let keys = || 0..200_u64;
-    // Every slot owes more than half; one more key of each bucket shares the other half.
+    // Every key in a slot has used more than half; one more key of each bucket shares the rest.
     let in_slots: Vec<_> =
         keys().map(|key| limiter.check_n(&key, 6)).filter(|taken| taken.is_allowed()).collect();
     let known = |key: &u64| limiter.peek_n_at(key, 10, limiter.now()).remaining() < 10;
     let shared: Vec<_> = keys().filter(|key| limiter.check_n(key, 5).is_allowed()).collect();
     assert!(!in_slots.is_empty() && !shared.is_empty() && shared.iter().all(known));
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(40), Additive).unwrap();
-    // The slots owe less than the shared word, and are handed over.
+    // The keys in slots have less debt than the overflow word, so they are evicted.
     assert!(in_slots.into_iter().all(|taken| limiter.refund_n(taken, 5) == 5));
     assert!((200..206).all(|key| limiter.check(&key).is_allowed()));
     assert!(limiter.stats().evicted_with_debt >= 6, "{:?}", limiter.stats());
@@ -422,7 +422,7 @@ fn a_debt_in_the_overflow_word_survives_a_change() {
 
 #[test]
 fn a_full_bucket_keeps_all_debt_across_a_change() {
-    // More keys than there are slots: keys are handed over and share allowances, before the change and after it.
+    // More keys than slots: keys are evicted and share allowances before and after the change.
     for inherit in [AsIs, Proportional, Additive] {
         for (old, new) in [((1, 10), (1, 20)), ((1, 20), (7, 10)), ((14_500, 10), (3, 10))] {
             let clock = ManualClock::new();
@@ -455,7 +455,7 @@ fn a_full_bucket_keeps_all_debt_across_a_change() {
     }
 }
 
-/// The last of them.
+/// Returns the last element.
 trait PopLast<T> {
     fn pop_last(self) -> T;
 }

@@ -1,4 +1,4 @@
-//! What must be the same in the new limiter, and what may differ.
+//! The settings that must be equal in the restored limiter, and those that may differ.
 
 use tollgate::{
     CountPolicy, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter, Quota, Rate, RestoreError,
@@ -93,7 +93,7 @@ fn one_limit_is_not_a_limit_for_each() {
 }
 
 #[test]
-fn settings_that_no_limiter_takes_are_still_refused_by_build() {
+fn invalid_settings_are_still_refused_by_build() {
     let file = saved(&limiter(TokenBucket::new(Rate::per_second(10)).into(), 8));
     let builder = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_second(10)).into());
     let error = builder.max_keys(0).restore(&file[..]).unwrap_err();
@@ -178,7 +178,8 @@ fn a_table_above_max_keys_is_restored_unchanged() {
 fn a_flood_that_filled_the_table_is_not_forgiven() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 8);
-        // Every key takes what it can get: the last ones share their bucket's allowance, or are refused.
+        // Every key spends what it can. The last keys share the allowance of their bucket, or are
+        // refused.
         for key in 0..200 {
             while before.check(&key).is_allowed() {}
         }
@@ -196,7 +197,7 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
     }
 }
 
-/// A key that says where it is kept: its low bits are the bucket.
+/// A key whose low bits choose its bucket.
 struct Placed(u64);
 
 impl Key for Placed {
@@ -212,7 +213,8 @@ fn a_key_without_a_slot_shares_its_debt() {
             let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
             builder.clock(clock(BEGUN, SECOND))
         };
-        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of four.
+        // Sixteen keys in two buckets of sixteen slots, which become one bucket of fifteen in a
+        // table of four.
         let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 2)).collect();
         let before = builder(100).build().unwrap();
         assert!(keys.iter().all(|key| before.check_n(key, 10).is_allowed()));

@@ -32,7 +32,7 @@ fn drained(limiter: &Subject, key: u64) -> usize {
 }
 
 #[test]
-fn a_check_whose_clock_panics_takes_nothing() {
+fn a_check_whose_clock_panics_charges_nothing() {
     for quota in every() {
         let limiter = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -112,7 +112,7 @@ impl Key for Poisoned {
 }
 
 #[test]
-fn a_key_whose_hash_panics_takes_nothing() {
+fn a_key_whose_hash_panics_charges_nothing() {
     for quota in every() {
         let limiter: Subject<Poisoned> = Limiter::builder(quota).clock(Hooked::default()).build().unwrap();
         let keys = [1, 2, 3].map(|key| Poisoned(key, AtomicBool::new(false)));
@@ -169,7 +169,7 @@ fn an_observer_that_panics_loses_no_decision() {
 }
 
 #[test]
-fn a_tier_that_cannot_be_told_takes_nothing() {
+fn a_tier_closure_that_panics_charges_nothing() {
     for quota in every() {
         let builder = Limiter::<u64, Quota>::builder(quota).tier(quota).clock(Hooked::default());
         let tier = |key: &u64| if *key < 10 { 1 } else { panic!("nobody's tier") };

@@ -118,7 +118,7 @@ fn knocking_at_one_instant_opens_nothing() {
 }
 
 #[test]
-fn twenty_threads_at_ten_tokens_take_ten() {
+fn twenty_threads_get_ten_of_ten_tokens() {
     for quota in every(10, CountPolicy::Allowed) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
