@@ -1,4 +1,4 @@
-//! The promises of the in-flight limit: a bound on what is held at once, all of which is returned.
+//! The promises of the in-flight limit: a bound on the units held at once, all of which come back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ fn smallest(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(1).build().unwrap()
 }
 
-/// The test counts what is held by itself.
+/// The test counts the held units by itself.
 #[test]
 fn never_more_than_the_limit_is_held_at_once() {
     for (limit, most) in [(1, 1), (3, 1), (7, 3), (12, 12)] {

@@ -180,7 +180,7 @@ fn reservations_respect_capacity_and_max_wait() {
     assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), too_long);
 }
 
-/// Two requests in a queue never depart at the same time, whatever is refunded.
+/// Two requests in a queue never depart at the same time, even after refunds.
 #[test]
 fn a_queue_keeps_its_distance_after_a_refund() {
     let (limiter, clock) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(5));

@@ -1,9 +1,10 @@
-//! The engine against its specification, decision by decision, and against its promises.
+//! The engine compared with its model, decision by decision, and with its promises.
 //!
-//! Limits, costs and clocks are random: tiny and extreme rates, costs around the limit, times around every boundary,
-//! clocks that jump years or step back. So are the verbs: what was admitted is refunded in any order, and reservations
-//! are made and cancelled (by clocks that go ahead only). `tollgate-model` says what is right; `contest` compares every field of every
-//! answer. A failure shrinks to a script:
+//! Limits, costs and clocks are random: tiny and extreme rates, costs around the limit, times
+//! around every boundary, clocks that jump years or step back. So are the verbs: admissions are
+//! refunded in any order, and reservations are made and cancelled (with clocks that only go ahead).
+//! `contest` compares every field of every answer with `tollgate-model`. A failure shrinks to a
+//! script:
 //!
 //! ```text
 //! token-bucket:3/s,burst=3, clock zero at Unix time 0ns
@@ -12,7 +13,7 @@
 //!   3. t=+0ns refund alice line 1
 //! ```
 //!
-//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` looks longer.
+//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` runs more cases.
 
 mod answers;
 mod contest;
@@ -32,7 +33,7 @@ use proptest::test_runner::TestRunner;
 use script::{Case, Said};
 use shared::Shared;
 
-/// `cases` of them, unless `PROPTEST_CASES` asks for others.
+/// Runs `cases` cases, or the number in `PROPTEST_CASES`.
 fn config(cases: u32) -> ProptestConfig {
     let asked = |what| std::env::var(what).ok().and_then(|number| number.parse().ok());
     ProptestConfig {
@@ -147,7 +148,7 @@ fn some_generated_limits_are_coarse() {
     assert!(coarse(Sort::Sliding, |script| script.resolution.granule > 1) >= 3);
 }
 
-/// What is given back matters in many scripts, and is compared exactly in most of them.
+/// Many scripts have refunds, and most of these are compared exactly.
 #[test]
 fn most_refunds_are_compared_exactly() {
     for sort in SORTS {

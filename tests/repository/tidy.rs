@@ -1,12 +1,13 @@
-//! What the compiler cannot check: the shape of the repository.
+//! The shape of the repository, which the compiler cannot check.
 //!
-//! Each rule is a function from a file to its offending lines; each has a bad sample below that it must find.
+//! Each rule is a function from a file to its offending lines, with a bad sample below that it must
+//! find.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The ladder of the engine's modules: a module uses those of its own rung and of the rungs above this line, never
-/// those below. A module that is not listed counts as its parent.
+/// The ladder of the engine's modules: a module uses modules of its own rung and of the rungs above
+/// it in this list, never those below. A module that is not listed belongs to its parent.
 const LADDER: &[&[&str]] = &[
     &["sync"],
     &["bits"],
@@ -31,7 +32,7 @@ const LADDER: &[&[&str]] = &[
     &["table::word", "table::name"],
     &["table::slot", "table::stats"],
     &["table::full"],
-    // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
+    // `table` and its parts: a bucket needs its table's rings, and the table needs its buckets.
     &[
         "table",
         "table::account",
@@ -49,15 +50,15 @@ const LADDER: &[&[&str]] = &[
     &["lib"],
 ];
 
-/// Files longer than this are two files.
+/// The most lines of a file.
 const LONGEST_FILE: usize = 500;
 
-/// Where `unsafe` may be written.
+/// The files that may contain `unsafe`.
 const UNSAFE_FILES: [&str; 1] = ["src/table/memory.rs"];
 
 /// A file of the repository.
 struct File {
-    /// With slashes, from the repository's root.
+    /// The path from the root of the repository, with slashes.
     path: String,
     text: String,
 }
@@ -88,7 +89,7 @@ impl File {
         self.path.starts_with("src/") && self.is_rust()
     }
 
-    /// The lines that are code, numbered from 1: no comments.
+    /// Returns the lines of code with their numbers, without comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
         lines.map(|(number, line)| (number, line.split(" // ").next().unwrap_or(line))).filter(|(_, line)| {
@@ -97,12 +98,12 @@ impl File {
         })
     }
 
-    /// The code before the unit tests, which may use what they like.
+    /// Returns the code before the unit tests, which may use any module.
     fn code_proper(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code().take_while(|(_, line)| *line != "#[cfg(test)]")
     }
 
-    /// Every line of code with one of these words in it.
+    /// Returns every line of code with one of these words.
     fn lines_with<'a>(&'a self, words: &'a [&str], why: &'a str) -> impl Iterator<Item = Offence> {
         self.code().filter_map(move |(number, line)| {
             let word = words.iter().find(|word| has_word(line, word))?;
@@ -110,14 +111,14 @@ impl File {
         })
     }
 
-    /// The name of the file's module, `lib` for the root.
+    /// Returns the name of the file's module, `lib` for the root.
     fn module(&self) -> String {
         let path = self.path.trim_start_matches("src/").trim_end_matches(".rs");
         path.trim_end_matches("/mod").replace('/', "::")
     }
 }
 
-/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+/// Returns whether `line` contains `word` with no letter, digit or underscore next to it.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -130,7 +131,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The rung of a module, counted from the bottom.
+/// Returns the rung of a module, counted from the bottom.
 fn rung(module: &str) -> Option<usize> {
     let mut module = module;
     loop {
@@ -141,7 +142,7 @@ fn rung(module: &str) -> Option<usize> {
     }
 }
 
-/// The module paths that a line reaches by `crate::`.
+/// Returns the module paths after `crate::` in a line.
 fn crate_paths(line: &str) -> impl Iterator<Item = &str> {
     line.split("crate::").skip(1).map(|rest| {
         let end = rest.find(|c: char| !(c.is_lowercase() || c == '_' || c == ':' || c.is_ascii_digit()));
@@ -219,7 +220,7 @@ fn stands_alone(file: &File) -> Vec<Offence> {
     lines.map(|(index, _)| file.offence(index + 1, "only .ci may look outside of the repository")).collect()
 }
 
-/// Every file of the repository that a person wrote, but those in `.ci`.
+/// Returns every file of the repository that a person wrote, except for those in `.ci`.
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -287,7 +288,7 @@ fn the_repository_stands_alone() {
 mod each_rule {
     use super::*;
 
-    /// The lines that the rule finds in a file of this text.
+    /// Returns the lines that the rule finds in a file with this text.
     fn found(rule: fn(&File) -> Vec<Offence>, path: &str, text: &str) -> Vec<usize> {
         let file = File { path: path.into(), text: text.into() };
         rule(&file).iter().map(|offence| offence.line).collect()

@@ -1,4 +1,4 @@
-//! Growth in place: a table that comes into use as keys arrive forgets nobody on the way.
+//! Growth in place: a table that grows as keys arrive forgives no debt.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -10,7 +10,7 @@ mod keys;
 
 use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
-/// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
+/// Room for 20,000 keys in 4,096 buckets, of which 64 are used at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
@@ -47,7 +47,7 @@ fn memory_follows_the_keys_in_debt() {
         assert!(limiter.check(&Nth(key)).is_allowed());
         clock.advance(Duration::from_millis(10));
     }
-    // About a hundred at a time.
+    // About a hundred keys at a time.
     assert_eq!(limiter.memory(), 64 * 256);
 }
 
@@ -89,7 +89,7 @@ fn a_peek_at_an_unmigrated_key_equals_a_check() {
         early.push(later);
         later += 1;
     }
-    // One bucket has been split; the others' keys are still where they were.
+    // One bucket was split. The keys of the other buckets have not migrated.
     for nth in early {
         let looked = limiter.peek_n_at(&Nth(nth), 0, limiter.now()).remaining();
         assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
@@ -115,8 +115,8 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
     }
 }
 
-/// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
-/// and never a unit more.
+/// Threads check keys in different orders while the table grows. Time stands still, so each key is
+/// admitted exactly its limit.
 #[test]
 fn threads_that_grow_a_table_exceed_no_limit() {
     const KEYS: usize = 15_000;
@@ -134,7 +134,7 @@ fn threads_that_grow_a_table_exceed_no_limit() {
     }
 }
 
-/// The same while some give back what they took and take it again.
+/// Like the test before, while other threads refund and take units again.
 #[test]
 fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
@@ -192,7 +192,7 @@ fn several_limits_grow_each_by_itself() {
     .unwrap();
     for key in 0..10_000 {
         assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
-        // The first limit forgets while the second remembers: one table stays small.
+        // The first limit forgets keys and the second remembers them, so one table stays small.
         clock.advance(Duration::from_millis(10));
     }
     assert_eq!(limiter.len(), 10_000);

@@ -44,7 +44,7 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert!(admitted <= limit, "{quota}, {permits:?}: {admitted} of {limit}");
-    // What was not admitted is still available, except for what a log could not take back.
+    // The rest of the limit is still available, except for units that a log could not take back.
     if quota.to_string().starts_with("sliding-log") {
         assert!(admitted + left(limiter) <= limit);
     } else {

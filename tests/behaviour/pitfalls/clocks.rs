@@ -82,6 +82,6 @@ fn an_initially_empty_bucket_admits_one_burst_in_a_period() {
         let granted: u64 = (0..3600).map(|second| limit.drain(second * SECOND)).sum();
         granted + limit.drain(HOUR - 1)
     };
-    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // the 200th comes a nanosecond later
+    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // and the 200th later
     assert_eq!(first_period(TokenBucket::new(per(100, HOUR)).initial(0)), 99);
 }

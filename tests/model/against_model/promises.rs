@@ -1,4 +1,4 @@
-//! What the algorithms promise, looked for by brute force in what the engine admitted.
+//! The promises of the algorithms, checked by brute force on the engine's admissions.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -10,7 +10,7 @@ use super::draw::{self, SORTS, Sort};
 use super::limit::Kind;
 use super::script::{Action, Case, Script};
 
-/// Runs `judge` on cases of `sort` that the engine accepts.
+/// Runs `judge` on cases that the engine accepts.
 fn for_each(
     cases: u32,
     strategy: impl Strategy<Value = Case>,
@@ -22,12 +22,13 @@ fn for_each(
     }
 }
 
-/// How much of a unit may pass early, in shares of `1/period`: a grain, if units drip in grains.
+/// Returns how much of a unit may be admitted early, in units of `1/period`: a grain if the rate
+/// needs grains.
 fn early(case: &Case, script: &Script) -> u128 {
     script.resolution.grains.map_or(0, |grains| u128::from(case.limit.period.div_ceil(grains)))
 }
 
-/// When how much was admitted to one key, in order.
+/// Returns the times and costs of the admissions of one key, in order.
 fn admitted(case: &Case) -> Vec<(u64, u64)> {
     let Some(script) = case.script() else { return Vec::new() };
     let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
@@ -162,7 +163,8 @@ fn departures_of_a_queue_keep_their_distance_and_their_order() {
                 break;
             }
             if let Some((last, weight)) = before {
-                // Departures are whole nanoseconds, rounded up: the distance can lose less than one.
+                // Departures are rounded up to whole nanoseconds, so a distance may be up to one
+                // nanosecond too short.
                 let distance = (departure + 1 - last) * count + early;
                 prop_assert!(distance > weight * period, "{line}: {departure} after {last}");
             }

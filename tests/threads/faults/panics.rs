@@ -18,7 +18,7 @@ fn limiter(quota: Quota) -> Subject {
     Limiter::builder(quota).clock(Hooked::default()).build().unwrap()
 }
 
-/// Does `work` with the clock panicking at the `nth` reading; whether it did.
+/// Runs `work` with a panic of the clock at the `nth` reading. Returns whether it panicked.
 fn interrupted<T>(nth: usize, work: impl FnOnce() -> T) -> bool {
     let work = || drop(at_reading(nth, || panic!("the clock has stopped"), work));
     let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
@@ -26,7 +26,7 @@ fn interrupted<T>(nth: usize, work: impl FnOnce() -> T) -> bool {
     panicked
 }
 
-/// What the key can still be admitted, one by one.
+/// Returns how many requests the key is still admitted.
 fn drained(limiter: &Subject, key: u64) -> usize {
     (0..20).take_while(|_| limiter.check(&key).is_allowed()).count()
 }
@@ -37,7 +37,7 @@ fn a_check_whose_clock_panics_charges_nothing() {
         let limiter = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         for (key, left) in [(1, 4), (2, 5)] {
-            // A known key reads the clock once, a new one twice.
+            // A known key reads the clock once, a new key twice.
             let panics = (1..=3).filter(|&nth| interrupted(nth, || limiter.check(&key))).count();
             assert!(panics >= 1, "{quota}: no clock was read");
             let charged = 3 - panics;
@@ -53,7 +53,7 @@ fn verbs_whose_clock_panics_change_and_block_nothing() {
         let taken = limiter.check(&1);
         assert!(interrupted(1, || limiter.peek(&1)), "{quota}");
         assert!(interrupted(1, || limiter.reset(&1)), "{quota}");
-        // The slot is held when a refund reads the clock.
+        // A refund holds the slot when it reads the clock.
         assert!(interrupted(1, || limiter.refund(taken)), "{quota}");
         assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 4, "{quota}");
         let second = limiter.check(&1);
@@ -68,7 +68,7 @@ fn an_interrupted_refund_leaves_a_movable_slot() {
     let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
     let taken = limiter.check_n(&1, 3);
     assert!(interrupted(1, || limiter.refund(taken)));
-    // Enough keys for the table to grow.
+    // Enough keys to grow the table.
     (100..3_000).for_each(|key| drop(limiter.check(&key)));
     assert_eq!(drained(&limiter, 1), 2);
 }
@@ -123,7 +123,7 @@ fn a_key_whose_hash_panics_charges_nothing() {
         assert!(panics(&|| limiter.peek(&keys[1]).is_allowed()), "{quota}");
         assert!(panics(&|| limiter.prepare(&keys[1]).check().is_allowed()), "{quota}");
         assert!(panics(&|| limiter.reset(&keys[1])), "{quota}");
-        // A batch names its keys ahead: none of them has been decided.
+        // A batch hashes its keys ahead, so none of them is decided.
         assert!(panics(&|| limiter.check_many(&keys).all(|decision| decision.is_allowed())), "{quota}");
         keys[1].1.store(false, Relaxed);
         let left = |key| limiter.peek_n_at(key, 0, limiter.now()).remaining();
@@ -131,7 +131,8 @@ fn a_key_whose_hash_panics_charges_nothing() {
     }
 }
 
-/// Ten requests of which five are admitted: whose observer panics at every other one is told of all.
+/// Of ten requests, five are admitted. An observer that panics at every other one still observes
+/// all.
 fn told_of_all(quota: Quota, told: &AtomicU64, check: impl Fn() -> Outcome) {
     told.store(0, Relaxed);
     let panics = (0..10).filter(|_| catch_unwind(AssertUnwindSafe(&check)).is_err());
@@ -184,7 +185,7 @@ fn a_tier_closure_that_panics_charges_nothing() {
     }
 }
 
-/// A reservation that waits is given back when its wait panics; nobody behind it waits for nothing.
+/// If a wait panics, its reservation is given back, and no later request waits for it.
 #[test]
 fn a_reservation_whose_clock_panics_keeps_one_turn() {
     let quota = TokenBucket::new(Rate::per_hour(5));
@@ -194,7 +195,8 @@ fn a_reservation_whose_clock_panics_keeps_one_turn() {
     assert!(interrupted(1, || limiter.reserve(&1, wait).map(|_| ())));
     let first = limiter.reserve(&1, wait).expect("it may wait");
     assert_eq!(first.delay(), Duration::from_secs(720), "nobody stands before it");
-    // Cancelling reads the clock to see whether it has departed: it keeps its place when it cannot.
+    // Cancelling reads the clock to find whether the reservation has departed. If that panics, the
+    // reservation keeps its turn.
     assert!(interrupted(1, || first.cancel()));
     assert_eq!(limiter.reserve(&1, wait).expect("it may wait").delay(), Duration::from_secs(1_440));
 }

@@ -1,4 +1,4 @@
-//! Everything at once: checks, looks, resets and counts on a table that is far too small.
+//! Everything at once: checks, peeks, resets and statistics on a table that is far too small.
 
 use std::time::Duration;
 

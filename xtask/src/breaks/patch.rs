@@ -23,7 +23,7 @@ use super::check::Check;
 pub(super) struct Break {
     /// The name of the file without its extension.
     pub(super) name: String,
-    /// What is broken, in a sentence.
+    /// A sentence that describes the break.
     pub(super) what: String,
     pub(super) check: Check,
     pub(super) edits: Vec<Edit>,
