@@ -1,4 +1,4 @@
-//! Random checks and changes of several limits, all at once or one alone, against the model.
+//! Random checks and changes of several limits, together or one alone, compared with the model.
 
 use std::time::Duration;
 
