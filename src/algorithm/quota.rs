@@ -1,5 +1,6 @@
 //! Any of the five algorithms, chosen at run time.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::fixed_window::FixedRule;
@@ -331,8 +332,11 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.reorders(payload, taken))
     }
 
-    fn ahead(&self) -> Option<Self> {
-        for_rule!(self, rule => rule.ahead().map(Numbers::any))
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        for_rule!(self, rule => match rule.ahead()? {
+            Cow::Borrowed(_) => Some(Cow::Borrowed(self)),
+            Cow::Owned(rule) => Some(Cow::Owned(rule.any())),
+        })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {
