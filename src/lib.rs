@@ -22,6 +22,8 @@ mod sync;
 mod table;
 mod time;
 mod timer;
+#[cfg(all(test, not(loom)))]
+mod writes;
 
 #[doc = include_str!("../docs/promises.md")]
 pub mod promises {}

@@ -1,6 +1,6 @@
-//! Any trace under any limit: what is asked, given back and reserved is answered as the specification says.
+//! Any trace under any limit: checks, refunds and reservations have the answers of the model.
 //!
-//! The first line is the limit, the rest the trace:
+//! The first line is the limit, the rest is the trace:
 //!
 //! ```text
 //!   leaky-bucket:3/s,capacity=4,mode=queue
@@ -25,26 +25,26 @@ use tollgate_model::{Booking, Receipt, Reservation};
 
 use reference::{Reference, line};
 
-/// Fewer than a bucket of the table holds, so that no key loses its slot.
-const MOST_KEYS: usize = 8;
+/// Few enough for one bucket of the table, so that no key loses its slot.
+const MAX_KEYS: usize = 8;
 
-/// The ten years that a limiter's clock must run: beyond them it may refuse and tell longer waits.
+/// A limiter's clock must run for ten years. After that, the limiter may refuse, with longer waits.
 const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
-/// A model of more is slow and says nothing new.
-const MOST_MEMORY: usize = 1 << 20;
+/// A larger model is slow and tests nothing new.
+const MAX_MEMORY: usize = 1 << 20;
 
 fuzz_target!(|text: &str| {
     let (limit, trace) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(spec) = limit.parse::<Spec>() else { return };
     let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(64).memory();
-    let Ok(..=MOST_MEMORY) = memory else { return };
+    let Ok(..=MAX_MEMORY) = memory else { return };
     static READER: LazyLock<Reader> =
         LazyLock::new(|| Reader::new(&["--format", "trace"]).expect("a format"));
     let log = READER.log(trace.as_bytes(), trace.len()).expect("the format is given");
     let keys: HashSet<&[u8]> = log.requests.iter().map(|request| &request.key[..]).collect();
     let [first, ..] = &log.requests[..] else { return };
-    if keys.len() > MOST_KEYS {
+    if keys.len() > MAX_KEYS {
         return;
     }
     let outcomes = match probe::replay(spec, 64, trace.as_bytes()) {
@@ -67,7 +67,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// What was taken under a key and an id.
+/// A charge or a reservation of a key, with the id of its request.
 struct Taken<T> {
     key: Vec<u8>,
     id: Vec<u8>,
@@ -85,7 +85,8 @@ struct Contest {
 }
 
 impl Contest {
-    /// `None` where the engine and its model may part: see `tests/model/against_model/shared.rs`.
+    /// `None` if the engine and the model may differ from here on: see
+    /// `tests/model/against_model/shared.rs`.
     fn step(&mut self, request: &Request, outcome: &RecordOutcome) -> Option<()> {
         self.now = self.now.max(request.t_ns);
         let left = UPTIME.checked_sub(self.now - self.zero)?;
@@ -114,7 +115,7 @@ impl Contest {
             Op::Refund => {
                 let it = take(&mut self.admitted, request);
                 if it.as_ref().is_some_and(|it| cost < it.cost) {
-                    // The model gives back all or nothing.
+                    // The model has no partial refunds.
                     return None;
                 }
                 let back = it.map(|it| self.reference.refund(it.it, self.now));
@@ -146,7 +147,8 @@ impl Contest {
         let got: Value = serde_json::from_str(&outcome.decision).expect("a decision is an object");
         assert_eq!(got["allowed"], booked, "{got}");
         let waits = if booked { &got["delay_ns"] } else { &got["retry_after_ns"] }.as_u64();
-        // Of a full queue the model tells when there is room, the engine when the turn would come.
+        // For a full queue, the model returns the time until it has room, the engine the time until
+        // the request's turn.
         let queue = matches!(self.spec, Spec::LeakyBucket { queue: true, .. });
         assert!(waits == wait || queue && !booked && waits > wait, "{got}: {wait:?}");
         Some(())
@@ -158,17 +160,17 @@ impl Contest {
         if outcome.back == right {
             return Some(());
         }
-        let may_part = match self.spec {
+        let may_differ = match self.spec {
             Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => outcome.back < right,
             Spec::SlidingLog { .. } => true,
             _ => false,
         };
-        assert!(may_part, "{} units came back and not {right}", outcome.back);
+        assert!(may_differ, "{} units came back and not {right}", outcome.back);
         None
     }
 }
 
-/// Keeps what was taken, if anything was; an id means the later of two alike.
+/// Keeps a charge or a reservation. An id refers to the latest request that has it.
 fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
     // What took nothing has nothing to give back.
     let Some(it) = it.filter(|_| request.cost > 0) else { return };
@@ -177,14 +179,15 @@ fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
     taken.push(Taken { key, id, cost, it });
 }
 
-/// The key's latest of the request's id, or its latest of all when there is none.
+/// Removes and returns the key's latest entry with the request's id; its latest of all if the
+/// request has no id.
 fn take<T>(taken: &mut Vec<Taken<T>>, request: &Request) -> Option<Taken<T>> {
     let is_meant = |it: &Taken<T>| it.key == request.key && (request.id.is_empty() || it.id == request.id);
     let at = taken.iter().rposition(is_meant)?;
     Some(taken.remove(at))
 }
 
-/// `None` when a wait that is told reaches beyond the years left.
+/// Asserts that the decisions are equal. `None` if a wait ends beyond the years left.
 fn same(decision: &str, right: &Value, left: u64) -> Option<()> {
     let got: Value = serde_json::from_str(decision).expect("a decision is an object");
     if got == *right {

@@ -194,6 +194,12 @@ pub trait Rule: Clone + Send + Sync + 'static {
         None
     }
 
+    /// `now`, or the time at which the version ended, if that was before: what another key owes may be judged by this
+    /// version until then, and no later, since from then on it owes by the next.
+    fn before_its_end(&self, now: Timestamp) -> Timestamp {
+        self.term().map_or(now, |term| Timestamp::from_nanos(term.before_its_end(now.as_nanos())))
+    }
+
     /// Whether `moment` tells `now`, and no earlier time because the version has ended.
     #[inline]
     fn is_timely(&self, _now: Timestamp) -> bool {

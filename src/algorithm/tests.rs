@@ -257,7 +257,7 @@ fn changed(old: &AnyRule, quota: &Quota, inherit: Inherit, since: u64) -> AnyRul
     let until = term.stretch(since - term.since());
     let change = Change { inherits: &[inherit], since, until };
     let new = Quota::recompile(&[*quota], 0, slice::from_ref(old), change).expect("there is room").remove(0);
-    assert!(term.reach().seal(until, 1));
+    assert!(term.reach().seal(until, 1, 0));
     new
 }
 
@@ -394,7 +394,7 @@ fn limits_that_are_decided_together_end_together() {
     let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
     let terms: Vec<&Term> = rules.iter().filter_map(Rule::term).collect();
     assert_eq!(terms.len(), 2);
-    assert!(terms[0].reach().seal(terms[0].reach().until(), 7));
+    assert!(terms[0].reach().seal(terms[0].reach().until(), 7, 0));
     assert_eq!(terms[1].reach().next(), Some(7));
     let alone = quotas.iter().map(rule).filter_map(|rule| rule.term().map(Term::last)).min();
     assert_eq!((Some(terms[0].last()), Some(terms[1].last())), (alone, alone));

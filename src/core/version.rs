@@ -318,7 +318,7 @@ impl<A: Algorithm> Versions<A> {
             self.put(number, Version::new(rules, self.limiter, number, since))
                 .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
-            if term.is_none_or(|term| term.reach().seal(until, number)) {
+            if term.is_none_or(|term| term.reach().seal(until, number, since)) {
                 self.announce(number);
                 writer.quotas = quotas;
                 return Ok(inherits);

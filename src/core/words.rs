@@ -6,7 +6,7 @@ use crate::algorithm::{Moment, Numbers, Refund, Rule, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
-use crate::table::account::foresee;
+use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::{Debt, Stats, Table, Zeroed, kept, zeroed_words};

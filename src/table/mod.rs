@@ -4,7 +4,7 @@
 //! bucket and a line in it; there is no chain to follow, nothing is allocated or freed later, and nothing waits.
 //! `name`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
 
-pub(crate) mod account;
+mod account;
 pub(crate) mod bucket;
 #[cfg(loom)]
 pub mod edges;
@@ -12,10 +12,12 @@ mod full;
 mod growth;
 mod header;
 mod hold;
+mod insert;
 mod look;
 #[cfg(not(loom))]
 mod memory;
 mod name;
+pub(crate) mod peek;
 pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;

@@ -186,7 +186,13 @@ impl Slot {
     ) -> Option<Ruling<'a>> {
         loop {
             match self.attempt(seen, ask, ring, at, &decide) {
-                Attempt::Ruled(ruling) => return Some(ruling),
+                Attempt::Ruled(ruling) => {
+                    // A refusal charges nothing, and so has tried nothing again: it is not to write a counter either.
+                    if !ruling.allowed && ruling.payload == seen.payload() {
+                        *retries = 0;
+                    }
+                    return Some(ruling);
+                }
                 Attempt::Lost => return None,
                 Attempt::Changed => {
                     *retries += 1;
@@ -385,5 +391,33 @@ impl Claim<'_> {
         // Swapped, so that it comes after whatever marked the name as moving. What the slot says is published below.
         self.slot.name.swap(name, Release); // S2, for S5
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::algorithm::InFlightRule;
+    use crate::time::Timestamp;
+
+    const NAME: u64 = 0x13;
+
+    /// How often a request of this cost was tried again, when another charge came in between, and whether it was admitted.
+    fn overtaken(cost: u64) -> (u64, bool) {
+        let rule = InFlightRule::new(9).unwrap();
+        let (slot, at) = (Slot::new(NAME), rule.moment(Timestamp::ZERO));
+        slot.enter(NAME, InFlightRule::weight(5));
+        let seen = slot.load();
+        slot.enter(NAME, InFlightRule::weight(6));
+        let (ask, mut retries) = (Ask { rule: &rule, name: NAME, cost }, 0);
+        let ruling = slot.charge(seen, ask, Ring::NONE, at, &mut retries).unwrap();
+        (retries, ruling.allowed)
+    }
+
+    #[test]
+    fn a_refusal_that_was_tried_again_counts_nothing() {
+        assert_eq!(overtaken(2), (1, true));
+        // Admitted on the word that was seen, refused on the one that is there.
+        assert_eq!(overtaken(4), (0, false));
     }
 }

@@ -1,4 +1,5 @@
-//! What a lease promises: the total, the windowed bound, what comes back, and how many it takes.
+//! The promises of a lease: the total, the bound of an interval, the returned permits, and the
+//! number of acquired permits.
 
 mod bounds;
 mod pace;
@@ -18,28 +19,28 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     (limiter, clock)
 }
 
-/// What a request could still take of key 1.
+/// The units that key 1 has left.
 fn left(limiter: &Manual) -> u64 {
     limiter.at(limiter.now()).peek_n(&1, 0).remaining()
 }
 
-/// Every algorithm with `limit` an hour.
+/// Every algorithm at `limit` an hour.
 fn every(limit: u64) -> Vec<Quota> {
     crate::quotas::every(Rate::per_hour(limit))
 }
 
-/// The same, but for the queue, which lends nothing.
+/// Every algorithm but the queue, which has no leases.
 fn lenders(limit: u64) -> Vec<Quota> {
     every(limit).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
-/// Those that can count refused requests, doing so.
+/// The algorithms that can count refusals, with `CountPolicy::All`.
 fn counting_all(limit: u64) -> Vec<Quota> {
     crate::quotas::counting_all(Rate::per_hour(limit))
 }
 
 #[test]
-fn a_queues_lease_checks_one_by_one_and_says_each_delay() {
+fn a_lease_of_a_queue_returns_each_delay() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)));
     let mut lease = limiter.prepare(&1).lease().permits(5);
     let delays = [0, 100, 200].map(Duration::from_millis);
@@ -64,7 +65,7 @@ fn costs_of_nothing_and_of_too_much_change_nothing() {
 }
 
 #[test]
-fn a_cost_above_what_is_held_takes_the_rest() {
+fn a_cost_above_the_held_permits_acquires_the_rest() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
         let mut lease = limiter.prepare(&1).lease().permits(10);

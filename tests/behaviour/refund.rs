@@ -1,4 +1,4 @@
-//! What a refund gives back, and what it never does.
+//! The units that a refund returns, and the limits of refunds.
 
 use std::time::Duration;
 
@@ -62,9 +62,10 @@ fn a_refund_never_fills_above_capacity() {
     }
 }
 
-/// Without the first request the bucket would have been full when the second came: its refill would have been lost.
+/// Without the first request, the bucket would have been full when the second came, and its refill
+/// would have been lost.
 #[test]
-fn a_bucket_gets_back_no_more_than_is_still_owed() {
+fn a_refund_is_at_most_the_remaining_debt() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(10));
     let first = limiter.check_n(&1, 4);
     clock.advance(seconds(3));
@@ -74,7 +75,8 @@ fn a_bucket_gets_back_no_more_than_is_still_owed() {
     assert_eq!(left(&limiter, 1), 8);
 }
 
-/// Once the first was given back, the second is where the first was: at one second it owes nothing any more.
+/// After the refund of the first request, the second takes its position: at one second its debt is
+/// zero.
 #[test]
 fn refunds_out_of_order_mint_nothing() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(2));
@@ -92,7 +94,7 @@ fn requests_in_flight_together_are_all_given_back_at_once() {
     let taken: Vec<Decision<'_>> = (0..6).map(|_| limiter.check(&1)).collect();
     clock.advance(Duration::from_millis(50));
     assert_eq!(taken.into_iter().map(|decision| limiter.refund(decision)).sum::<u64>(), 6);
-    // Out of order, each costs what dripped meanwhile: less than a token together.
+    // Refunds out of order lose the tokens that dripped meanwhile, less than one in total.
     assert_eq!(left(&limiter, 1), 5);
     clock.advance(Duration::from_millis(6 * 50));
     assert_eq!(left(&limiter, 1), 6);
@@ -110,7 +112,7 @@ fn another_keys_refunds_do_not_give_a_key_more() {
     clock.advance(seconds(1));
 }
 
-/// Three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
+/// Three units taken at 0.9 s are refunded at 1.1 s, after four were taken in the next window.
 #[test]
 fn a_refund_never_reaches_into_a_later_window() {
     let second = Rate::per_second(10);
@@ -150,7 +152,7 @@ fn a_log_gives_back_its_newest_admission_only() {
     let second = limiter.check_n(&1, 2);
     assert_eq!(limiter.refund(first), 0);
     assert_eq!(limiter.refund(second), 2);
-    // The log is as it was before the second: the first leaves at one second, and others may come.
+    // The log is as before the second request: the first entry leaves at one second.
     assert!(limiter.check_n(&1, 3).is_allowed());
     clock.advance(Duration::from_millis(899));
     assert!(!limiter.check(&1).is_allowed());
@@ -184,7 +186,7 @@ fn a_refund_never_revives_a_recycled_slot() {
         let keys = 1_000;
         let taken: Vec<Decision<'_>> = (0..keys).map(|key| limiter.check_n(&key, 5)).collect();
         clock.advance(seconds(5));
-        // Other keys take the slots, and each spends all that it has.
+        // Other keys take the slots and spend their limits.
         let spent: u64 = (keys..2 * keys).filter(|key| limiter.check_n(key, 10).is_allowed()).count() as u64;
         assert!(spent > 0);
         for decision in taken {
@@ -196,7 +198,7 @@ fn a_refund_never_revives_a_recycled_slot() {
     }
 }
 
-/// What a key owed when it lost its slot, it still owes when it comes back, although all others were given back.
+/// An evicted key keeps its debt, even if all other keys are refunded.
 #[test]
 fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
     let mut lost_its_slot = 0;
@@ -234,7 +236,8 @@ fn racing_refunds_and_checks_never_admit_more_than_the_limit() {
                             if !decision.is_allowed() {
                                 continue;
                             }
-                            // What was given back was not served; what could not be given back was.
+                            // A refunded request was not served. If nothing could be refunded, it
+                            // was.
                             if (turn + thread) % 4 == 0 || limiter.refund(decision) == 0 {
                                 served += 1;
                             }

@@ -1,4 +1,4 @@
-//! Reservations: when they depart, what they cost others, and what a cancelled one gives back.
+//! Reservations: their departures, their cost for others, and the refund of a cancellation.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn limiter<A: tollgate::Algorithm>(quota: A) -> (Keyed<A>, ManualClock) {
     (Limiter::builder(quota).clock(clock.clone()).max_keys(100).build().unwrap(), clock)
 }
 
-/// Ten a second: a token is a tick of 100 ms.
+/// The rate is ten a second: a token takes a tick of 100 ms.
 fn tenths(ticks: u64) -> Duration {
     Duration::from_millis(100 * ticks)
 }
@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Go's TestCancelMulti.
 #[test]
-fn what_later_reservations_rest_on_is_not_given_back() {
+fn a_cancelled_turn_before_later_ones_is_not_refunded() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
     let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert_eq!(reserve(4).departure(), tick(0));
@@ -42,9 +42,10 @@ fn what_later_reservations_rest_on_is_not_given_back() {
     assert_eq!(reserve(3).departure(), tick(5));
 }
 
-/// x/time/rate gives the second cancellation one back, and then four depart at 5 where three may.
+/// x/time/rate refunds a unit for the second cancellation, and then four depart at 5 where three
+/// may.
 #[test]
-fn cancellations_out_of_order_let_nobody_depart_together() {
+fn cancellations_out_of_order_keep_departures_apart() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(3));
     let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert!(limiter.check(&1).is_allowed());
@@ -57,7 +58,7 @@ fn cancellations_out_of_order_let_nobody_depart_together() {
 }
 
 #[test]
-fn a_cancelled_reservation_gives_its_place_to_the_next() {
+fn a_cancelled_reservation_gives_its_turn_to_the_next() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));
     let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert_eq!(reserve(2).departure(), tick(0));
@@ -92,7 +93,7 @@ fn beyond_the_longest_wait_nothing_is_charged() {
     assert_eq!(limiter.prepare(&1).reserve(5, nanos(40)).unwrap().delay(), nanos(40));
 }
 
-/// Guava's SmoothBursty, rate 1: what is taken is paid for by the next.
+/// Guava's SmoothBursty, rate 1: each request waits for the cost of the one before it.
 #[test]
 fn reservations_depart_in_order_and_spaced_by_the_rate() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
@@ -131,7 +132,7 @@ fn a_cost_above_the_limit_is_never_reserved() {
 }
 
 #[test]
-fn no_cost_is_too_large_to_be_told_never() {
+fn the_largest_cost_is_refused_for_good() {
     let rate = Rate::per_second(10);
     for quota in [Quota::from(TokenBucket::new(rate)), LeakyBucket::queue(rate).into()] {
         let (limiter, _) = limiter(quota);
@@ -141,7 +142,7 @@ fn no_cost_is_too_large_to_be_told_never() {
 }
 
 #[test]
-fn cost_zero_departs_at_once_and_takes_nothing() {
+fn cost_zero_departs_at_once_and_charges_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
     assert!(limiter.check(&1).is_allowed());
     let nothing = limiter.prepare(&1).reserve(0, Duration::ZERO).unwrap();
@@ -175,18 +176,18 @@ fn a_meter_reserves_like_a_bucket() {
 }
 
 #[test]
-fn a_queue_reserves_up_to_its_capacity_and_the_longest_wait() {
+fn reservations_respect_capacity_and_max_wait() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(3));
     assert_eq!(limiter.prepare(&1).reserve(1, Duration::ZERO).unwrap().departure(), tick(0));
     let too_long = ReserveError::TooLong { wait: tenths(1) };
     assert_eq!(limiter.prepare(&1).reserve(1, tenths(1) - Duration::from_nanos(1)).unwrap_err(), too_long);
     assert_eq!(limiter.prepare(&1).reserve(1, tenths(1)).unwrap().departure(), tick(1));
     assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(2));
-    // Three are waiting or leaving: there is room, and so a turn, when the first is gone.
+    // Three requests wait or depart. There is room for a turn when the first has departed.
     assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap_err(), too_long);
 }
 
-/// Two in a queue never leave at one moment, whoever is given back.
+/// Two requests in a queue never depart at the same time, even after refunds.
 #[test]
 fn a_queue_keeps_its_distance_after_a_refund() {
     let (limiter, clock) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(5));

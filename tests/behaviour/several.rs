@@ -1,4 +1,4 @@
-//! Several limits on one key: what all of them together promise.
+//! The promises of several limits on one key.
 
 mod alone;
 mod threads;
@@ -20,7 +20,7 @@ fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, Manu
     (limiter, clock)
 }
 
-/// What each limit has left.
+/// The units that each limit has left.
 fn left(limiter: &Several, key: u64) -> Vec<u64> {
     limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
@@ -67,7 +67,7 @@ fn a_refusal_carries_the_longest_wait_and_its_limit() {
 }
 
 #[test]
-fn a_cost_above_one_limit_is_never_admitted_and_changes_nothing() {
+fn a_cost_above_one_limit_changes_nothing() {
     let (limiter, _) =
         several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
     let never = limiter.check_n(&1, 4);
@@ -87,7 +87,7 @@ fn cost_zero_is_admitted_and_changes_nothing() {
 }
 
 #[test]
-fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
+fn only_a_refusing_limit_with_count_all_counts() {
     let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
     let (limiter, _) =
         several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
@@ -153,7 +153,7 @@ fn a_reset_forgives_every_limit() {
 }
 
 #[test]
-fn a_key_that_owes_to_several_limits_counts_once() {
+fn a_key_in_debt_to_several_limits_counts_once() {
     let (limiter, clock) = several([Rate::per_second(5), Rate::per_hour(5)].map(TokenBucket::new));
     for key in 0..50 {
         assert!(limiter.check(&key).is_allowed());
@@ -191,7 +191,7 @@ fn all_tables_share_one_budget() {
     assert_eq!(error, tollgate::BuildError::OverBudget { needed, budget: needed - 1 });
 }
 
-/// A key that finds no room in one table is refused by that table's limit, and charged to none.
+/// A key without room in one table is refused by that table's limit and charged to none.
 #[test]
 fn a_full_bucket_refuses_for_all_limits() {
     let clock = ManualClock::new();
@@ -205,7 +205,7 @@ fn a_full_bucket_refuses_for_all_limits() {
     let admitted = (0..1_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert!(admitted <= 60, "four buckets of fifteen slots: {admitted}");
     clock.advance(Duration::from_secs(1));
-    // The first table has room again, the second has not: nothing is charged to the first.
+    // The first table has room again, the second has not. The first limit is not charged.
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert_eq!((newcomers, limiter.usage().live_keys), (60 - admitted, 60));
     let refused =
@@ -214,7 +214,7 @@ fn a_full_bucket_refuses_for_all_limits() {
 }
 
 #[test]
-fn the_stats_of_the_limits_add_up_to_those_of_all() {
+fn the_stats_are_the_sum_over_the_limits() {
     let (limiter, clock) =
         several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
     assert!(limiter.check(&1).is_allowed());

@@ -1,4 +1,4 @@
-//! Waiting for one's turn, as a thread and as a future.
+//! Waiting for one's turn, on a thread and as a future.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use tollgate::{
 /// Ten a second, one at a time.
 const TENTHS: TokenBucket = TokenBucket::new(Rate::per_second(10)).burst(1);
 
-/// All that has turns, ten a second and one at a time.
+/// The limits with turns, ten a second and one at a time.
 fn lines() -> [Quota; 3] {
     let rate = Rate::per_second(10);
     [
@@ -36,7 +36,7 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     (Limiter::builder(quota.into()).clock(clock.clone()).max_keys(100).build().unwrap(), clock)
 }
 
-/// How long the next to come would have to wait.
+/// Returns the wait of the next request.
 fn line(limiter: &Manual) -> Duration {
     match limiter.prepare(&1).reserve(1, Duration::ZERO) {
         Err(ReserveError::TooLong { wait }) => wait,
@@ -124,7 +124,7 @@ fn a_global_limiter_is_waited_for_alike() {
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
+fn a_wait_that_is_too_long_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -136,7 +136,7 @@ fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
 }
 
 #[test]
-fn a_cost_above_the_limit_fails_at_once_and_never_stands_in_line() {
+fn waiting_with_a_cost_above_the_limit_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         let limit = limiter.peek(&1).limit();
@@ -146,7 +146,7 @@ fn a_cost_above_the_limit_fails_at_once_and_never_stands_in_line() {
     }
 }
 
-/// A timer that never wakes anybody, and counts who asked it to.
+/// A timer that never wakes, and counts its sleeps.
 #[derive(Clone, Default)]
 struct Deaf(Arc<AtomicUsize>);
 
@@ -157,7 +157,7 @@ impl Timer for Deaf {
     }
 }
 
-/// A timer that is always early.
+/// A timer that always wakes early.
 #[derive(Clone, Default)]
 struct Early(Arc<AtomicUsize>);
 
@@ -171,9 +171,9 @@ impl Timer for Early {
     }
 }
 
-/// The last in line is dropped, and the next to come has its place.
+/// The last waiting future is dropped, and the next request gets its turn.
 #[test]
-fn a_dropped_future_returns_its_place() {
+fn a_dropped_future_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -187,9 +187,9 @@ fn a_dropped_future_returns_its_place() {
     }
 }
 
-/// As when another branch of a `select` was ready first.
+/// As in a `select` whose other branch was ready first.
 #[test]
-fn a_future_that_was_never_polled_returns_its_place() {
+fn a_future_that_was_never_polled_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -198,9 +198,9 @@ fn a_future_that_was_never_polled_returns_its_place() {
     }
 }
 
-/// Its charge was forgiven; what is owed since is others'.
+/// The reset forgave its charge. The debt since then belongs to other requests.
 #[test]
-fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
+fn a_wait_dropped_after_a_reset_refunds_nothing() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         let departure = || limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure();
@@ -213,9 +213,9 @@ fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
     }
 }
 
-/// Eight wait, the first is dropped, the other seven keep their order and their distance.
+/// Eight futures wait, the first is dropped, and the other seven keep their departures.
 #[test]
-fn who_stands_behind_a_dropped_future_keeps_its_departure() {
+fn futures_behind_a_dropped_one_keep_their_departures() {
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
@@ -242,9 +242,9 @@ fn who_stands_behind_a_dropped_future_keeps_its_departure() {
     }
 }
 
-/// With threads: they stand in line in the order of their charges, and so they leave.
+/// Threads depart in the order of their charges.
 #[test]
-fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
+fn waiting_threads_depart_one_by_one_in_order() {
     const WAITERS: usize = 64;
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
@@ -277,7 +277,7 @@ fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
 }
 
 #[test]
-fn a_future_takes_its_place_when_it_is_first_polled() {
+fn a_future_gets_its_turn_when_first_polled() {
     let (limiter, _) = limiter(TENTHS);
     let future = limiter.prepare(&1).ready(1, Duration::MAX);
     assert!(limiter.check(&1).is_allowed());
@@ -337,7 +337,7 @@ fn the_thread_timer_wakes_the_earlier_of_two_first() {
 }
 
 #[test]
-fn a_sleeper_that_is_dropped_wakes_nobody() {
+fn a_dropped_sleep_wakes_no_task() {
     struct CountPolicy(AtomicUsize);
     impl Wake for CountPolicy {
         fn wake(self: Arc<Self>) {
@@ -354,7 +354,7 @@ fn a_sleeper_that_is_dropped_wakes_nobody() {
     assert_eq!(count.0.load(Ordering::Relaxed), 0);
 }
 
-/// Whether it is done within seconds, on a thread of its own, which is left behind if it is not.
+/// Returns whether `what` is done within seconds. It runs on a thread, which is left behind if not.
 fn is_done(what: impl FnOnce() + Send + 'static) -> bool {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
@@ -365,7 +365,7 @@ fn is_done(what: impl FnOnce() + Send + 'static) -> bool {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_nobody_else_asleep() {
+fn a_waker_that_panics_leaves_no_other_task_asleep() {
     struct Panics(AtomicUsize);
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -407,7 +407,7 @@ fn a_panic_whose_payload_panics_leaves_the_timer_running() {
     assert_eq!(panics.0.load(Ordering::Relaxed), 1);
 }
 
-/// As the waker of a task does that was given up, whose future sleeps as well.
+/// Like the waker of an aborted task whose future sleeps too.
 #[test]
 fn a_waker_may_own_another_sleeper() {
     struct Owner {
@@ -424,7 +424,7 @@ fn a_waker_may_own_another_sleeper() {
     let owner = move || Waker::from(Arc::new(Owner { _sleeps: Mutex::new(asleep()) }));
     assert!(is_done(move || {
         let mut sleep = Box::pin(ThreadTimer.sleep(Duration::from_secs(3_600)));
-        // The second waker takes the place of the first, and goes with the sleeper.
+        // The second waker replaces the first, and is dropped with the sleep.
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         drop(sleep);

@@ -54,7 +54,7 @@ impl Model {
             let one = rate(results.spread(workload, who)?);
             ends.push([(1, one), (most, rate(results.spread(&format!("{workload}, {most} threads"), who)?))]);
         }
-        // The charges of one key take turns on its line, whatever the number of cores.
+        // The charges of one key take turns on its line, for any number of cores.
         let transfers = ends[0][1].1;
         let bounds = [transfers, transfers * LEASE_SIZE, f64::INFINITY, f64::INFINITY];
         let mut projections = Vec::new();

@@ -157,7 +157,7 @@ fn more_threads_than_the_system_starts_are_an_error() {
 }
 
 #[test]
-fn a_flood_forgives_no_key_and_takes_only_the_announced_memory() {
+fn a_flood_forgives_no_debt_and_takes_the_announced_memory() {
     // Slow limits, so that a forgiven debt shows.
     let limits = [
         "token-bucket:10/h",

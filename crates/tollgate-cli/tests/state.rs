@@ -77,7 +77,7 @@ fn one_file_may_be_restored_from_and_saved_to() {
 
 #[cfg(unix)]
 #[test]
-fn only_its_owner_reads_a_state_and_no_temporary_file_remains() {
+fn a_state_is_private_and_leaves_no_temporary_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = std::env::temp_dir().join(format!("tollgate-cli-{}-state", std::process::id()));
@@ -92,7 +92,7 @@ fn only_its_owner_reads_a_state_and_no_temporary_file_remains() {
 }
 
 #[test]
-fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
+fn an_unusable_state_is_reported_with_the_reason() {
     let (lines, state) = (lines(), Temporary::new("bad.state", b""));
     let saved = replay("fixed-window:4/10s", &["--save", state.text()], &lines);
     assert_eq!(saved.code, Some(0), "{}", saved.err);

@@ -47,7 +47,7 @@ fn a_wrong_argument_has_exit_code_two_and_a_hint() {
 }
 
 #[test]
-fn a_wrong_number_is_an_error_with_an_example_or_range() {
+fn a_wrong_number_gets_an_example_or_the_range() {
     let log = Temporary::new("numbers.log", LOG.as_bytes());
     let replay = ["replay", log.text(), "--limit", "fixed-window:1/s"];
     let number = "is not a whole number, such as 100 or 1_000";
@@ -94,7 +94,7 @@ fn a_log_of_which_no_line_could_be_read_has_exit_code_two() {
 }
 
 #[test]
-fn a_damaged_file_shows_its_readable_part_with_exit_code_two() {
+fn a_damaged_file_is_shown_partly_with_exit_code_two() {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let log = LOG.repeat(20_000);

@@ -376,11 +376,14 @@ pub fn a_header_knows_the_slots_that_it_commits() {
     );
 }
 
-/// E1: who finds a version sealed finds the one that follows.
+/// E1: a thread that finds a version sealed finds the one that follows, and when that began.
 pub fn a_sealed_version_knows_the_next() {
     carries(
         || Term::new(0, 1),
-        |term| assert!(term.reach().seal(0, 7)),
-        |term| assert!(term.reach().next().is_none_or(|next| next == 7)),
+        |term| assert!(term.reach().seal(0, 7, 9)),
+        |term| {
+            assert!(term.reach().next().is_none_or(|next| next == 7));
+            assert!(term.reach().end().is_none_or(|end| end == 9));
+        },
     );
 }

@@ -1,4 +1,4 @@
-//! How many permits a lease takes.
+//! The number of permits that a lease acquires at once.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tollgate::{Inherit, Lease, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
 use super::{MILLISECOND, Manual, every, left, limiter};
 
-/// How many permits each of the next takes was of, while the lease is checked every `step`.
+/// Returns the size of each acquisition while the lease is checked every `step`.
 fn takes(limiter: &Manual, clock: &ManualClock, step: Duration, checks: usize) -> Vec<u64> {
     let mut lease = limiter.prepare(&1).lease();
     let mut takes = Vec::new();
@@ -24,7 +24,7 @@ fn plenty() -> (Manual, ManualClock) {
 }
 
 #[test]
-fn takes_grow_under_a_hot_loop() {
+fn acquisitions_grow_under_a_hot_loop() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, Duration::from_nanos(100), 8_000);
     assert_eq!(takes[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
@@ -32,23 +32,23 @@ fn takes_grow_under_a_hot_loop() {
 }
 
 #[test]
-fn takes_grow_no_further_than_they_are_spent_quickly() {
+fn acquisitions_grow_while_they_are_spent_quickly() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, Duration::from_micros(20), 1_000);
-    // Sixteen take 320 microseconds: more than a quarter of the ttl, and within it.
+    // Sixteen permits last 320 microseconds: more than a quarter of the ttl, and less than the ttl.
     assert_eq!(takes[..5], [1, 2, 4, 8, 16]);
     assert!(takes[5..].iter().all(|&taken| taken == 16), "{takes:?}");
 }
 
 #[test]
-fn sparse_use_takes_one_by_one() {
+fn sparse_use_acquires_one_by_one() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, MILLISECOND / 3, 100);
     assert_eq!(takes, [1; 100]);
 }
 
 #[test]
-fn takes_shrink_once_permits_lapse() {
+fn acquisitions_shrink_once_permits_lapse() {
     let (limiter, clock) = plenty();
     let mut lease = limiter.prepare(&1).lease();
     assert!((0..2_000).all(|_| lease.check().is_allowed()));
@@ -63,7 +63,7 @@ fn takes_shrink_once_permits_lapse() {
 }
 
 #[test]
-fn no_lease_takes_more_than_an_eighth_of_the_limit() {
+fn no_lease_acquires_more_than_an_eighth_of_the_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
     let mut lease = limiter.prepare(&1).lease();
     for _ in 0..40 {
@@ -73,7 +73,7 @@ fn no_lease_takes_more_than_an_eighth_of_the_limit() {
 }
 
 #[test]
-fn a_lease_takes_an_eighth_of_the_limit_in_force() {
+fn a_lease_acquires_an_eighth_of_the_current_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
     let bucket = |burst| TokenBucket::new(Rate::per_hour(80)).burst(burst).into();
     let mut lease = limiter.prepare(&1).lease();
@@ -86,14 +86,14 @@ fn a_lease_takes_an_eighth_of_the_limit_in_force() {
     };
     limiter.reconfigure(bucket(8_000), Inherit::Reset).unwrap();
     assert_eq!(most(&mut lease), 1_000);
-    // What it holds ends with the reset, and it takes no more than what is its share now.
+    // The reset ends the held permits, and the next acquisition takes only its share.
     limiter.reconfigure(bucket(24), Inherit::Reset).unwrap();
     assert!(lease.check().is_allowed());
     assert_eq!((lease.held(), left(&limiter)), (2, 21));
 }
 
 #[test]
-fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
+fn an_empty_lease_refuses_only_what_a_check_refuses() {
     for permits in [None, Some(1), Some(7), Some(100), Some(1_000)] {
         for quota in every(100) {
             let (limiter, _) = limiter(quota);
@@ -106,9 +106,10 @@ fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
     }
 }
 
-/// Held permits are too few, and with them there is no room: they come back, and the request is decided alone.
+/// The held permits are too few and the limit has no room. The lease returns them, and the request
+/// is decided alone.
 #[test]
-fn a_refusal_says_what_a_check_would() {
+fn a_refusal_of_a_lease_equals_that_of_a_check() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
         let mut lease = limiter.prepare(&1).lease().permits(10);
@@ -124,7 +125,7 @@ fn a_refusal_says_what_a_check_would() {
 }
 
 #[test]
-fn without_a_ttl_nothing_is_taken_ahead() {
+fn without_a_ttl_nothing_is_acquired_ahead() {
     let (limiter, _) = plenty();
     for lease in [limiter.prepare(&1).lease(), limiter.prepare(&1).lease().permits(50)] {
         let mut lease = lease.ttl(Duration::ZERO);
@@ -135,14 +136,14 @@ fn without_a_ttl_nothing_is_taken_ahead() {
 }
 
 #[test]
-fn large_costs_are_taken_ahead_too() {
+fn large_costs_are_acquired_ahead_too() {
     let (limiter, _) = plenty();
     let mut lease = limiter.prepare(&1).lease();
     assert!((0..50).all(|_| lease.check_n(5).is_allowed()));
     assert!(lease.held() >= 5, "{lease:?}");
 }
 
-/// One reading of the clock a check, and no look at the limiter while permits last.
+/// A check reads the clock once and does not read the limiter while permits last.
 #[test]
 fn a_permit_is_spent_without_the_limiter() {
     let limiter = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_hour(100)).into())
@@ -151,7 +152,7 @@ fn a_permit_is_spent_without_the_limiter() {
         .unwrap();
     let mut lease = limiter.prepare(&1).lease().permits(10);
     assert!(lease.check().is_allowed());
-    // All that the key has left: only the permits are there.
+    // Spend all that the key has left. Only the permits remain.
     assert!(limiter.check_n(&1, 90).is_allowed());
     assert!((0..9).all(|_| lease.check().is_allowed()));
     assert!(!lease.check().is_allowed());

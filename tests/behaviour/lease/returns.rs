@@ -1,4 +1,4 @@
-//! What comes back, and what is never spent.
+//! The permits that a lease returns, and those that it loses.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn two_leases_give_back_in_either_order() {
         assert!(first.check().is_allowed() && second.check().is_allowed());
         drop(first);
         drop(second);
-        // A log gives back its newest admission only: the first lease's thirty are behind it.
+        // A log takes back its newest admission only, and the first lease's thirty are behind it.
         let kept = if quota.to_string().starts_with("sliding-log") { 31 } else { 2 };
         assert_eq!(left(&limiter), 100 - kept, "{quota}");
     }
@@ -52,7 +52,7 @@ fn a_permit_lapses_after_its_ttl() {
 }
 
 #[test]
-fn a_release_says_what_came_back() {
+fn a_release_returns_the_refunded_units() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1_000)));
     let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1));
     assert_eq!(lease.release(), 0);
@@ -63,15 +63,15 @@ fn a_release_says_what_came_back() {
     assert_eq!(lease.release(), 0);
 }
 
-/// What was given back meanwhile would make a debt that has drained look owed.
+/// After the earlier refund, the arrival time alone would make drained debt look current.
 #[test]
-fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
+fn a_refund_of_an_earlier_request_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
     let first = limiter.check_n(&1, 99);
     let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1_000));
     assert!(lease.check().is_allowed());
     assert_eq!(limiter.refund(first), 99);
-    clock.advance(Duration::from_secs(100)); // the lease's own hundred have drained
+    clock.advance(Duration::from_secs(100)); // drains the lease's own hundred
     assert!(limiter.check_n(&1, 50).is_allowed());
     drop(lease);
     assert_eq!(left(&limiter), 150);
@@ -103,7 +103,7 @@ fn no_permit_is_spent_or_given_back_after_a_reset() {
 }
 
 #[test]
-fn a_lease_is_its_keys_own_after_others_took_its_slot() {
+fn a_lease_survives_the_eviction_of_its_key() {
     for quota in every(100) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, _>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
@@ -117,9 +117,9 @@ fn a_lease_is_its_keys_own_after_others_took_its_slot() {
     }
 }
 
-/// A lease that looks whether there is room for many is not a client that knocks.
+/// An acquisition by a lease is not a request, so its refusal is not counted.
 #[test]
-fn a_take_that_finds_no_room_is_not_counted() {
+fn an_acquisition_without_room_is_not_counted() {
     for quota in counting_all(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 95).is_allowed());
@@ -129,7 +129,7 @@ fn a_take_that_finds_no_room_is_not_counted() {
 }
 
 #[test]
-fn a_request_that_is_refused_in_the_end_counts_as_itself() {
+fn a_lease_counts_refusals_like_checks() {
     let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
     let (limiter, clock) = limiter(quota);
     let mut lease = limiter.prepare(&1).lease().permits(4);
@@ -141,7 +141,7 @@ fn a_request_that_is_refused_in_the_end_counts_as_itself() {
 }
 
 #[test]
-fn a_clock_that_steps_back_ends_a_take_and_mints_nothing() {
+fn a_clock_that_steps_back_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(100)));
     clock.advance(Duration::from_secs(10));
     let mut lease = limiter.prepare(&1).lease().permits(50);

@@ -1,4 +1,4 @@
-//! The windows' promises, one by one.
+//! Changes of windows.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_fixed_window_shrinks_and_never_underflows() {
 }
 
 #[test]
-fn a_fixed_window_may_take_another_period() {
+fn a_fixed_window_may_change_its_period() {
     let (hour, minute, second) = (fixed(100, 3_600 * SECOND), fixed(20, 60 * SECOND), fixed(5, SECOND));
     let (limiter, clock) = keyed(second);
     clock.set(at(90 * SECOND));
@@ -68,9 +68,9 @@ fn a_fixed_window_may_take_another_period() {
     assert_eq!(left(&limiter, 7), 5);
 }
 
-/// What a window counted that is over is forgotten, and the change with it.
+/// The counts of past windows are forgotten, and the changes with them.
 #[test]
-fn a_fixed_window_stands_changes_without_end_while_windows_pass() {
+fn a_fixed_window_allows_changes_while_windows_pass() {
     let (limiter, clock) = global(fixed(10, SECOND));
     for turn in 1..=2_000 {
         clock.set(at(turn * 2 * SECOND));
@@ -108,7 +108,7 @@ fn retry_after_is_exact_after_a_window_changes() {
 }
 
 #[test]
-fn a_window_takes_a_time_before_the_change_for_that_of_the_change() {
+fn a_windows_time_before_a_change_is_the_change() {
     let (limiter, clock) = keyed(fixed(10, 1_000));
     clock.set(at(5_500));
     assert!(limiter.check_n(&7, 10).is_allowed());
@@ -178,7 +178,7 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
         assert_eq!(left(&limiter, 7), 1);
         let refused = |error| Err(BuildError::CannotInherit { field: error });
         assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
-        // With the limit as it was, what is owed stays by every meaning but the one by which it would not.
+        // With the same limit, every policy but `Reset` keeps the debt.
         assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
         for stays in [AsIs, Proportional, Additive] {
             limiter.reconfigure(limit(9), stays).unwrap();

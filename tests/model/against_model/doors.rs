@@ -1,4 +1,4 @@
-//! The ways into the engine: a limiter for each key, or a limiter with keys.
+//! The ways to call the engine: a limiter for each key, or a keyed limiter.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tollgate::{
     Timestamp,
 };
 
-/// Something that limits three keys. Without a time, the operation reads the clock.
+/// Limits three keys. Without a time, an operation reads the clock.
 pub(crate) trait Door<'l>: Copy {
-    /// What its reservations are made with.
+    /// The lender of its reservations.
     type Limits: for<'d> Limits<Decision<'d> = Decision<'d>> + 'l;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l>;
@@ -117,13 +117,13 @@ impl<'l, K: Key + ?Sized, A: Algorithm> Door<'l> for &'l Keyed<'_, K, A> {
     }
 }
 
-/// How many strangers come before an operation.
+/// The number of other keys before each operation.
 const CROWD: u64 = 4;
 
-/// The same among strangers, of whom new ones come before every operation.
+/// A keyed limiter to which new keys come before every operation.
 pub(crate) struct Crowded<'k, K, A: Algorithm, S> {
     pub(crate) keyed: Keyed<'k, K, A>,
-    /// How many have come.
+    /// The number of keys that have come.
     pub(crate) came: Cell<u64>,
     pub(crate) stranger: S,
 }

@@ -1,4 +1,4 @@
-//! The engine as a subject, through nothing but its public API.
+//! The engine as a subject, through its public API.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use super::subject::{Limit, Seen, Subject};
 /// More keys than any scenario has.
 const MAX_KEYS: usize = 64;
 
-/// An engine that enforces `limit`; its clock stands still but for changes, every check brings its own time.
+/// An engine with this limit. The clock stands still except for changes; every check passes its own
+/// time.
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
     let clock = ManualClock::new();
     let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(clock.clone());
     match builder.build() {
-        // Leaked: what it books is borrowed from it.
+        // Leaked, because reservations borrow from the limiter.
         Ok(limiter) => {
             Box::new(Engine { limiter: Box::leak(Box::new(limiter)), clock, booked: HashMap::new() })
         }
@@ -50,7 +51,7 @@ type Keyed = Limiter<str, Quota, ManualClock>;
 struct Engine {
     limiter: &'static Keyed,
     clock: ManualClock,
-    /// The reservations that have a name.
+    /// The reservations with a name.
     booked: HashMap<String, Reservation<'static, tollgate::Keyed<Quota>, ManualClock>>,
 }
 

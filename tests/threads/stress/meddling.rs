@@ -1,4 +1,4 @@
-//! Everything at once: checks, looks, resets and counts on a table that is far too small.
+//! Everything at once: checks, peeks, resets and statistics on a table that is far too small.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn everything() -> impl Iterator<Item = Quota> {
 }
 
 #[test]
-fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do() {
+fn every_operation_returns_a_plausible_answer_under_contention() {
     for quota in everything() {
         for (max_keys, when_full) in [(1, WhenFull::Share), (1, WhenFull::Allow), (20, WhenFull::Deny)] {
             let clock = ManualClock::new();
@@ -50,7 +50,7 @@ fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do()
 }
 
 #[test]
-fn a_reset_after_the_fire_leaves_a_key_as_good_as_new() {
+fn a_reset_after_contention_makes_a_key_new() {
     for quota in everything() {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(1_000);
         let limiter = limiter.build().unwrap();

@@ -54,8 +54,7 @@ fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A
     builder.build().expect("the quota is valid")
 }
 
-/// A key that is its own name, whatever the limiter's secret, and so in the same place of the table
-/// each time.
+/// A key with a fixed fingerprint, so that it has the same slot in every run.
 #[derive(Clone, Copy)]
 struct Named(u64);
 

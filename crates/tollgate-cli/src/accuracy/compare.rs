@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_late_in_a_window_are_underestimated_in_the_next_one() {
+    fn requests_late_in_a_window_are_underestimated_later() {
         // Four at 0:59 count as two at 1:30, though all four are less than a minute ago.
         let late = MINUTE - MINUTE / 60;
         let times = [late, late, late, late, MINUTE + MINUTE / 2];
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_early_in_a_window_are_overestimated_in_the_next_one() {
+    fn requests_early_in_a_window_are_overestimated_later() {
         // Four at 0:01 count as two at 1:30, though they have left the window.
         let early = MINUTE / 60;
         let half = MINUTE + MINUTE / 2;

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crawler_takes_two_or_three_pages_a_second_for_hours() {
+    fn the_crawler_requests_two_or_three_pages_a_second() {
         let mut by_minute = HashMap::new();
         for request in day(SEED).filter(|request| request.client == CRAWLER) {
             *by_minute.entry((request.t_ns - MIDNIGHT) / MINUTE).or_insert(0_u32) += 1;

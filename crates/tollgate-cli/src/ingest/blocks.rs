@@ -355,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_live_source_waits_for_a_line_that_tells_its_format() {
+    fn a_live_source_waits_for_a_line_with_a_format() {
         let text = format!("\n# a comment\n{LINE}\n");
         let (blocks, failed) = cut(Pieces { sizes: vec![3, 1], ..whole(&text) }, true);
         assert_eq!((blocks, failed), (vec![text], false));
     }
 
     #[test]
-    fn a_line_over_the_limit_is_dropped_and_the_next_is_whole() {
+    fn the_line_after_an_overlong_line_is_whole() {
         let long = "x".repeat(3 * LINE_LIMIT);
         let text = format!("{LINE}\n{long}\n{LINE}\n{long}");
         let (blocks, _) = cut(whole(&text), false);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+    fn a_byte_order_mark_is_removed() {
         let (blocks, _) = cut(whole("\u{feff}time,client\n"), false);
         assert_eq!(blocks, ["time,client\n"]);
     }

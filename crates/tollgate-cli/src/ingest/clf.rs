@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_can_be_the_cost_and_no_body_costs_nothing() {
+    fn the_size_can_be_the_cost_and_may_be_zero() {
         let options = Options { cost_field: Some("bytes".to_owned()), ..options() };
         let text = format!("{LINE}\n{}\n", LINE.replace("187", "-"));
         let records = outcome(|batch| parser(&options, false).block(text.as_bytes(), batch));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_needs_an_extension_or_the_name_of_a_time() {
+    fn a_header_needs_an_extension_or_a_time_field() {
         assert_eq!(guessed("a.CSV.gz", "when,who\n"), Some(Format::Csv));
         assert_eq!(guessed("a.tsv", "when\twho\n"), Some(Format::Tsv));
         assert_eq!(guessed("a", "TIMESTAMP,who\n"), Some(Format::Csv));

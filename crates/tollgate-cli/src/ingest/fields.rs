@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_names_are_found_in_any_case_and_the_earlier_wins() {
+    fn usual_names_are_found_in_any_case_in_their_order() {
         let chosen = names(&options(), &["Host", "Client_IP", "TIMESTAMP", "cost"]).expect("usual names");
         assert_eq!(chosen, [Some("TIMESTAMP".to_owned()), Some("Client_IP".to_owned()), None, None]);
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_a_time_is_told_which_fields_it_has() {
+    fn a_log_without_a_time_gets_a_list_of_fields() {
         let error = names(&options(), &["when", "client"]).expect_err("no time there");
         assert!(error.contains("--time-field") && error.contains("when, client"), "{error}");
     }

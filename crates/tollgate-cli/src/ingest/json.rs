@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_by_its_name_or_by_its_path() {
+    fn a_field_is_found_by_name_or_by_path() {
         let text = r#"{"request":{"client_ip":"2001:db8::1","tls":{"sni":"x"}},"id.orig_h":"b","id":{"orig_h":"c"},"ts":1}"#;
         assert_eq!(keys_of(&parse(&named("ts", "request.client_ip"), text)), ["2001:db8::/64"]);
         assert_eq!(keys_of(&parse(&named("ts", "request.tls.sni"), text)), ["x"]);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_part_gives_the_dash_and_global_needs_no_part() {
+    fn an_absent_part_is_a_dash_except_for_global() {
         assert_eq!(key(KeyBy::User, 64, "", ""), "-");
         assert_eq!(key(KeyBy::User, 64, "-", ""), "-");
         assert_eq!(key(KeyBy::MethodPath, 64, "/a", ""), "-");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_cannot_be_opened_stops_before_the_first_record() {
+    fn a_missing_source_stops_before_the_first_record() {
         let file = Temporary::new("opened.log", LINE.as_bytes());
         let missing = Source::File("/no/such/file.log".into());
         let (keys, read) = keys(1, &[file.source(), missing]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_gzip_file_is_an_error_after_its_readable_part() {
+    fn a_truncated_gzip_file_is_read_as_far_as_possible() {
         let whole = gzip(log(0..20_000).as_bytes());
         let file = Temporary::new("truncated.log.gz", &whole[..whole.len() / 2]);
         let (keys, read) = keys(2, &[file.source()]);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_unknown_format_is_an_error_that_names_it() {
+    fn a_file_of_unknown_format_is_named_in_the_error() {
         let file = Temporary::new("unknown.txt", b"hello\n");
         let stopped = keys(1, &[file.source()]).1.expect_err("not a log");
         assert!(stopped.to_string().contains("unknown.txt"), "{stopped}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_ends_at_the_size_and_the_lines_of_the_sources() {
+    fn progress_ends_at_the_size_and_lines_of_sources() {
         let text = log(0..20_000);
         let file = Temporary::new("progress.log", text.as_bytes());
         let progress = Arc::new(Progress::default());

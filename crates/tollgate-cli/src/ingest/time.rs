@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_the_unit_of_its_field_or_its_magnitude() {
+    fn a_number_has_the_unit_of_field_or_magnitude() {
         let second = 1_712_790_000 * SECOND;
         assert_eq!(any("1712790000"), Ok(second));
         assert_eq!(any("1712790000123"), Ok(second + 123_000_000));

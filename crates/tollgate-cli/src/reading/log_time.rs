@@ -37,7 +37,7 @@ mod tests {
     use super::LogTime;
 
     #[test]
-    fn time_never_steps_back_and_records_out_of_order_are_counted() {
+    fn time_never_steps_back_and_such_records_are_counted() {
         let mut time = LogTime::default();
         let decided: Vec<u64> = [5, 7, 6, 7, 3, 9].map(|t| time.decided_at(t)).to_vec();
         assert_eq!(decided, [5, 7, 7, 7, 7, 9]);

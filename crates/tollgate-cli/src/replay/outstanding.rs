@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_belongs_to_its_key_and_names_its_latest_use() {
+    fn an_id_belongs_to_a_key_and_its_latest_use() {
         let mut outstanding = outstanding(9, &[("a", "r", 1), ("b", "r", 2), ("a", "r", 3)]);
         assert_eq!(
             [outstanding.take(b"a", b"s"), outstanding.take(b"a", b"r"), outstanding.take(b"a", b"r")],

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_ticked_by_hours_and_names_the_day_where_it_changes() {
+    fn a_day_is_ticked_by_hours_with_the_date() {
         assert_eq!(
             shown(MIDNIGHT, DAY, 5),
             ["00:00 15 Jan", "06:00 -", "12:00 -", "18:00 -", "00:00 16 Jan"]

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_maps_ends_to_ends_and_survives_an_empty_range() {
+    fn a_scale_maps_ends_and_an_empty_range() {
         let scale = Scale { from: (0.0, 10.0), to: (100.0, 0.0) };
         assert_eq!([scale.at(0.0), scale.at(5.0), scale.at(10.0)], [100.0, 50.0, 0.0]);
         assert_eq!(Scale { from: (3.0, 3.0), to: (7.0, 9.0) }.at(3.0), 7.0);

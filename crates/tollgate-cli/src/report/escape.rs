@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_key_keeps_both_ends_and_is_whole_in_its_title() {
+    fn a_long_key_is_elided_and_whole_in_its_title() {
         let key = format!("/begin\"{}end", "é".repeat(500));
         let shown = KeyName(&key).to_string();
         assert!(shown.contains(&format!(r#"title="{}""#, Text(&key))));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_fits_is_whole_and_an_empty_one_is_named() {
+    fn a_short_key_is_whole_and_an_empty_one_named() {
         let key = "k".repeat(MAX_SHOWN);
         assert_eq!(KeyName(&key).to_string(), format!("<bdi>{key}</bdi>"));
         assert!(KeyName("").to_string().contains("(empty)"));

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_refused_keys_are_listed_and_more_are_also_drawn() {
+    fn few_refused_keys_are_listed_more_are_also_drawn() {
         let few = page(&[("a", 10), ("b", 0)], "", &[]);
         assert!(few.contains("1 of 2 keys was ever refused") && few.contains("The one other key"));
         assert!(!few.contains("concentration-0"));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_falls_into_the_bin_that_ends_at_or_above_it() {
+    fn a_share_falls_into_the_bin_up_to_its_end() {
         let shares = RefusedShares::of(&keys(&[1, 10, 11, 20, 21, 999, 1_000], 1_000));
         assert_eq!(shares.bins, [2, 2, 1, 0, 0, 0, 0, 0, 2]);
         let huge = RefusedShares::of(&[KeyTally { requests: u64::MAX, denied: u64::MAX }]);

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_may_take_what_was_announced_and_threads_little_more() {
+    fn the_table_takes_what_was_announced_threads_little_more() {
         let announced = Footprint { table: 1024, announced: 1024, grown: None, threads: 2 };
         assert!(announced.is_within());
         assert!(!Footprint { table: 1025, ..announced }.is_within());

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_did_not_hold_is_named_with_its_numbers() {
+    fn a_limit_that_did_not_hold_is_reported_with_numbers() {
         assert!(Verdict::new(7, &[7, 0, 3], None).into_result().is_ok());
         let failure = Verdict::new(7, &[8, 0, 9, 7], None).into_result().expect_err("two keys are beyond it");
         assert!(matches!(failure, Failure::PromiseBroken(_)), "that is exit code 1");

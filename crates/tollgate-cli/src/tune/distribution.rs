@@ -145,7 +145,7 @@ mod tests {
     use crate::timelines::Request;
 
     #[test]
-    fn the_smallest_limit_keeps_the_share_and_one_less_does_not() {
+    fn one_less_than_the_smallest_limit_refuses_too_many() {
         // Key k sends k + 1 requests at once.
         let requests: Vec<(u32, Request)> = (0..20_u32)
             .flat_map(|key| (0..=key).map(move |_| (key, Request { at: Timestamp::ZERO, cost: 1 })))

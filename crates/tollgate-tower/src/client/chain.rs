@@ -3,8 +3,7 @@
 //!
 //! The nearest proxy wrote the rightmost entry; a client may have written entries to the left of
 //! it. Parsing from the left is unsafe: a quote that a client leaves open would swallow the entries
-//! that proxies appended. From the right, the entries of proxies are complete, whatever precedes
-//! them.
+//! that proxies appended. From the right, the entries of proxies are complete.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
