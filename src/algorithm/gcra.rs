@@ -30,6 +30,7 @@
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::algorithm::inherit::{Past, Unit};
@@ -294,8 +295,8 @@ impl Rule for Gcra {
     }
 
     /// A queue's requests each have a departure.
-    fn ahead(&self) -> Option<Self> {
-        (!self.queue).then(|| self.clone())
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        (!self.queue).then_some(Cow::Borrowed(self))
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

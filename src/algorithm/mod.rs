@@ -38,6 +38,8 @@ mod windows;
 
 use std::fmt;
 
+use std::borrow::Cow;
+
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
@@ -266,9 +268,12 @@ pub trait Rule: Clone + Send + Sync + 'static {
         false
     }
 
-    /// The rule by which permits are taken ahead of the requests that spend them: a refusal of those is nobody's, and
-    /// counts for nothing. `None` where each request departs at a moment of its own.
-    fn ahead(&self) -> Option<Self>;
+    /// The rule by which a lease takes permits ahead of the requests that spend them. A take that is
+    /// refused is no request's refusal, so it is not counted. `None` where each request has a departure
+    /// of its own.
+    ///
+    /// Borrowed wherever it is this rule itself: a copy counts references that all keys share.
+    fn ahead(&self) -> Option<Cow<'_, Self>>;
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.

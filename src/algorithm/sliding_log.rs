@@ -1,5 +1,6 @@
 //! The sliding window log.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
@@ -270,8 +271,8 @@ impl Rule for LogRule {
         self.head.set(charged, head)
     }
 
-    fn ahead(&self) -> Option<Self> {
-        Some(Self { count: CountPolicy::Allowed, ..*self })
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        Some(Cow::Owned(Self { count: CountPolicy::Allowed, ..*self }))
     }
 
     /// A log's payload says when it last moved, not what it owes.

@@ -1,5 +1,6 @@
 //! The sliding window counter, in its two forms.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::packing::Packing;
@@ -213,10 +214,10 @@ impl Rule for SlidingRule {
         })
     }
 
-    fn ahead(&self) -> Option<Self> {
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
         let mut ahead = *self;
         *either!(&mut ahead, rule => &mut rule.count) = CountPolicy::Allowed;
-        Some(ahead)
+        Some(Cow::Owned(ahead))
     }
 
     /// Two counts run out at different speeds.

@@ -339,10 +339,9 @@ impl Manner {
         match self {
             // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
             Self::Patient(Patient { cost, max_wait, now }) => {
-                rule.patient(now, max_wait, cost.min(rule.limit()))
+                rule.patient(now, max_wait, cost.min(rule.limit())).map(Cow::Owned)
             }
             Self::Ahead => rule.ahead(),
         }
-        .map(Cow::Owned)
     }
 }

@@ -146,8 +146,9 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// than the burst. Reservations of one key never overtake each other. Several limits depart at the first instant at
     /// which all of them admit the request, and each is charged as at that instant.
     ///
-    /// **Cost.** That of a check that goes the long way: the rule is copied and the key looked for from the bucket's
-    /// header on. Of several limits, each is probed and then charged.
+    /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the rule: two atomic
+    /// operations on a counter that all keys of the limiter share, four once its quota has changed. Of several limits,
+    /// each is probed and then charged.
     ///
     /// # Errors
     ///

@@ -29,6 +29,7 @@ mod charge;
 mod decision;
 mod short_way;
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use crate::algorithm::{AnyRule, Each, Numbers, Quota, Rule, for_rule};
@@ -130,7 +131,11 @@ impl By {
         let Some(manner) = manner else { return Some(Self::Current) };
         let mut rules = [const { None }; MOST];
         for (place, compiled) in rules.iter_mut().zip(version.all()) {
-            *place = Some(manner.rule(&compiled.rule)?.into_owned());
+            // Of no rule of its own, the version's is the one.
+            *place = match manner.rule(&compiled.rule)? {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(rule) => Some(rule),
+            };
         }
         Some(Self::InManner(rules))
     }
