@@ -18,8 +18,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::evaluation::Evaluation;
 use super::{LayerState, Verdict};
-use crate::backend::Fallback;
-use crate::rule::{CheckRequest, CompiledRule, Decider, RuleMatch};
+use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 use crate::{KeyBuf, RequestHead};
 
 /// A request that is being decided, and then its charges. Dropping it before the verdict refunds
@@ -126,7 +125,7 @@ async fn work(state: Arc<LayerState>, questions: Vec<Question>, desk: Arc<Desk>)
                 evaluation.check(index, &sets[asked.set], asked)
             }
             (RuleMatch::Check(asked), Decider::Backend(remote)) => {
-                match remote.decide(asked.key, asked.cost).await {
+                match remote.backend.decide(asked.key, asked.cost).await {
                     Ok(reply) => evaluation.apply_reply(index, reply, asked.cost),
                     Err(error) => {
                         state.report_backend_error(index, &*error);
