@@ -70,7 +70,7 @@ impl Decider {
 /// How a rule applies to a request.
 pub(crate) enum RuleMatch<'k> {
     /// The rule does not apply.
-    NotConcerned,
+    DoesNotApply,
     /// The rule refuses the request because it has no key.
     NoKey,
     /// The rule's limits decide.
@@ -92,7 +92,7 @@ impl CompiledRule {
     pub(crate) fn match_request<'k>(&self, head: &RequestHead<'_>, key: &'k mut KeyBuf) -> RuleMatch<'k> {
         let holds = |predicate: &Option<Predicate>| predicate.as_ref().map(|predicate| predicate(*head));
         if holds(&self.when) == Some(false) || holds(&self.skip) == Some(true) {
-            return RuleMatch::NotConcerned;
+            return RuleMatch::DoesNotApply;
         }
         key.clear();
         self.key.write(head, key);
@@ -102,7 +102,7 @@ impl CompiledRule {
             match self.missing_key {
                 MissingKey::Share => {}
                 MissingKey::Refuse => return RuleMatch::NoKey,
-                MissingKey::Skip => return RuleMatch::NotConcerned,
+                MissingKey::Skip => return RuleMatch::DoesNotApply,
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
