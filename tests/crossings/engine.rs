@@ -56,7 +56,7 @@ pub(crate) enum Engine {
 pub(crate) struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

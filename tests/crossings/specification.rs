@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate::Inherit;
-use tollgate_model::{Booking, Inherit as ModelInherit, Model, NoMeaning, Receipt, Reservation};
+use tollgate_model::{Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
 
 use super::engine::{KEYS, Sort, Told};
 use super::limits::{Kind, Limit};
@@ -104,7 +104,7 @@ impl Specification {
     ) -> Result<(), String> {
         let Some(model) = self.of(key) else { return Ok(()) };
         let right = match model.reserve(NAMES[key], now, cost, max_wait) {
-            Err(NoMeaning) | Ok(Booking::Refused { .. } | Booking::Never) => None,
+            Err(NotReservable) | Ok(Booking::Refused { .. } | Booking::Never) => None,
             Ok(Booking::Booked(reservation)) => {
                 let departs = reservation.departs_at_ns();
                 self.reservations.insert(id, reservation);
