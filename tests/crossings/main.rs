@@ -45,20 +45,3 @@ fn threads_of_all_verbs_spend_no_more_than_each_burst() {
         }
     }
 }
-
-#[test]
-fn scratch() {
-    for threads in [1, 2] {
-    for _ in 0..30 {
-        let plan = crowd::Plan { threads, ..crowd::Plan::number(3) };
-        if let Err(why) = crowd::round(plan) { println!("{threads} {why}"); }
-        for f in 0..3 {
-        let mut plan = crowd::Plan { threads, ..crowd::Plan::number(3) };
-        if f == 0 { plan.changes = false; }
-        if f == 1 { plan.room = engine::Room::Enough; }
-        if f == 2 { plan.kind = limits::Kind::Bucket; }
-        if let Err(why) = crowd::round(plan) { println!("{threads} {f} {why}"); }
-        }
-    }
-    }
-}

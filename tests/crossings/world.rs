@@ -203,8 +203,8 @@ impl World {
     fn read(&self, key: usize, slot: usize, rule: usize) -> State {
         // A saved fixed window does not tell of keys that were in no debt at a change, from which they have less than
         // the new limit.
-        let is_unseen = matches!(self.states[key][slot], State::Fixed { version, end, .. }
-            if version < self.restored && end <= self.versions[self.restored].at);
+        let is_unseen =
+            matches!(self.states[key][slot], State::Fixed { version, .. } if version < self.restored);
         let mut state = self.converted(self.states[key][slot].clone(), rule);
         match &mut state {
             // A key is never better than one that was never seen, under no tier.
