@@ -1,25 +1,25 @@
 //! Any limit, any operations, at any times: the engine decides as its specification does.
 //!
-//! The bytes become a case of `tests/against_model`, which plays it through every door of the engine and compares
+//! The bytes become a case of `tests/model/against_model`, which plays it through every door of the engine and compares
 //! every field of every answer. A crash prints the case as a script.
 
 #![no_main]
 
-#[path = "../../tests/against_model/answers.rs"]
+#[path = "../../tests/model/against_model/answers.rs"]
 mod answers;
-#[path = "../../tests/against_model/contest.rs"]
+#[path = "../../tests/model/against_model/contest.rs"]
 mod contest;
-#[path = "../../tests/against_model/doors.rs"]
+#[path = "../../tests/model/against_model/doors.rs"]
 mod doors;
-#[path = "../../tests/against_model/ledger.rs"]
+#[path = "../../tests/model/against_model/ledger.rs"]
 mod ledger;
-#[path = "../../tests/against_model/limit.rs"]
+#[path = "../../tests/model/against_model/limit.rs"]
 mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
-#[path = "../../tests/against_model/script.rs"]
+#[path = "../../tests/model/against_model/script.rs"]
 mod script;
-#[path = "../../tests/against_model/shared.rs"]
+#[path = "../../tests/model/against_model/shared.rs"]
 mod shared;
 
 use std::fmt;

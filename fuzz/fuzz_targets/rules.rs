@@ -5,10 +5,10 @@
 
 #![no_main]
 
-#[path = "../../tests/against_model/answers.rs"]
+#[path = "../../tests/model/against_model/answers.rs"]
 mod answers;
 #[allow(dead_code, reason = "the tests ask it more")]
-#[path = "../../tests/against_model/limit.rs"]
+#[path = "../../tests/model/against_model/limit.rs"]
 mod limit;
 #[path = "shared/limits.rs"]
 mod limits;

@@ -6,11 +6,11 @@
 #![no_main]
 
 #[allow(dead_code, reason = "the tests ask it more")]
-#[path = "../../tests/against_model/limit.rs"]
+#[path = "../../tests/model/against_model/limit.rs"]
 mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
-#[path = "../../tests/save/sealed.rs"]
+#[path = "../../tests/behaviour/save/sealed.rs"]
 mod sealed;
 
 use std::time::Duration;

@@ -85,7 +85,7 @@ struct Contest {
 }
 
 impl Contest {
-    /// `None` where the engine and its model may part: see `tests/against_model/shared.rs`.
+    /// `None` where the engine and its model may part: see `tests/model/against_model/shared.rs`.
     fn step(&mut self, request: &Request, told: &Told) -> Option<()> {
         self.now = self.now.max(request.t_ns);
         let left = UPTIME.checked_sub(self.now - self.zero)?;

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask test` and friends.
 //!
 //! ```text
+//! cargo xtask check                what changed, in less than a minute
 //! cargo xtask test                 everything that has to hold before a change goes in
 //! cargo xtask loom                 only the slot protocol under every interleaving
 //! cargo xtask sanitize             the engine's tests under the compiler's sanitizers
@@ -9,23 +10,19 @@
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
 //! cargo xtask soak                 every algorithm on the real clock, many threads, a flood of keys
-//! cargo xtask replay-speed FILE    a log replayed, beside goaccess and wc
-//! cargo xtask server-speed         an axum server bare, behind tollgate-tower, and behind tower_governor
 //! cargo xtask help                 this, in other words
 //! ```
 
 mod breaks;
+mod check;
 mod fuzz;
 mod mutants;
 mod orderings;
-mod replay_speed;
 mod sanitize;
-mod server_speed;
 mod soak;
 mod step;
 mod test;
 mod thorough;
-mod told;
 mod tree;
 mod trial;
 
@@ -35,6 +32,12 @@ use std::sync::LazyLock;
 
 const HELP: &str = "\
 Tollgate's own commands.
+
+  cargo xtask check
+      What changed since the branch left main: the format, clippy, the unit tests of
+      the packages, the changed modules of integration tests, and after a change of
+      the engine or of its model the tests that compare the two, with fewer random
+      cases. Less than a minute on two cores when all is built.
 
   cargo xtask test
       Format, clippy with warnings denied, all tests, loom tests, documentation
@@ -83,18 +86,6 @@ Tollgate's own commands.
       at the first key that is admitted beyond its bound, and says how many
       decisions were made.
 
-  cargo xtask replay-speed FILE [--runs N]
-      Times `tollgate replay`, goaccess (if it is here) and `wc -l` on one access
-      log in Combined format, in turn, N times (11 unless told otherwise), and
-      prints a page. Exit code 1 when tollgate is not ten times as fast as goaccess.
-
-  cargo xtask server-speed [--rounds N] [--seconds N] [--only A,B,...]
-      Loads an axum server bare, behind tollgate-tower and behind tower_governor
-      by wrk, in turn, N rounds (60) of N seconds (1) each, and prints a page:
-      requests a second, p99, and the server's CPU time a request, and how each
-      stands to the first of its round. Two that are next to one another in time
-      are told apart best: --only governor,tollgate. Needs wrk and two cores.
-
   cargo xtask help
       This.";
 
@@ -102,6 +93,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
+        ["check"] => judged(check::plans().map(test::run)),
         ["test"] => test::run(test::everything()),
         ["test", "--thorough"] => test::run(thorough::everything()),
         ["loom"] => test::run(vec![test::loom()]),
@@ -121,31 +113,12 @@ fn main() -> ExitCode {
             Ok(seconds) if seconds > 0 => judged(soak::run(seconds)),
             _ => misunderstood(&format!("{seconds} is not a number of seconds")),
         },
-        ["replay-speed", file] => judged(replay_speed::run(file, 11)),
-        ["replay-speed", file, "--runs", runs] => match runs.parse() {
-            Ok(runs) if runs > 0 => judged(replay_speed::run(file, runs)),
-            _ => misunderstood(&format!("{runs} is not a number of runs")),
-        },
-        ["server-speed", ref options @ ..] => server_speed(options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
         }
         _ => misunderstood(&format!("`cargo xtask {}` is none of these", words.join(" "))),
     }
-}
-
-fn server_speed(options: &[&str]) -> ExitCode {
-    let (mut rounds, mut seconds, mut only) = (60_u32, 1_u32, Vec::new());
-    for option in options.chunks(2) {
-        match (option, option.last().and_then(|number| number.parse().ok())) {
-            (["--rounds", _], Some(number)) if number > 0 => rounds = number,
-            (["--seconds", _], Some(number)) if number > 0 => seconds = number,
-            (["--only", names], _) => only = names.split(',').collect(),
-            _ => return misunderstood(&format!("server-speed takes no `{}`", option.join(" "))),
-        }
-    }
-    judged(server_speed::run(rounds, seconds, &only))
 }
 
 /// How it ended, or why it could not.

@@ -37,8 +37,8 @@ pub(crate) fn everything() -> Vec<Plan> {
         return plans;
     }
     let threads = format!(
-        "cargo +nightly test -p tollgate -Zbuild-std --target {TARGET} --target-dir target/tsan --test stress --test several \
-         --test in_flight --test lease --test growth --test reconfigure --test save"
+        "cargo +nightly test -p tollgate -Zbuild-std --target {TARGET} --target-dir target/tsan --test threads \
+         --test behaviour -- stress:: growth:: several:: in_flight:: lease:: reconfigure:: save::"
     );
     plans.push(Plan::Run(Step::new("threads", &threads).with("RUSTFLAGS", "-Zsanitizer=thread")));
     plans

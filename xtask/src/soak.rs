@@ -1,10 +1,10 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, from 1 to 8 threads and in a flood of keys, on the real clock.
 //! Whatever goes beyond its bound ends it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::told::built;
+use crate::root;
 
 /// Threads of the runs in turn, of which a machine may have fewer.
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];
@@ -28,7 +28,7 @@ struct Told {
 
 /// Runs the set, each run for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
-    let tollgate = built("--package tollgate-cli")?;
+    let tollgate = built()?;
     let seconds = seconds.to_string();
     println!(
         "| limit | run | decisions | M a second | p99.9 (ns) | most admitted | of at most | bytes, of at most |"
@@ -49,6 +49,20 @@ pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
     }
     println!("\n{decisions} decisions in {runs} runs, and no key beyond its bound.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the command in release mode. Returns the path of the binary.
+fn built() -> Result<PathBuf, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--message-format=json", "--package", "tollgate-cli"]);
+    let output = cargo.current_dir(root()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo: {error}"))?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    // One message a line; only that of the binary has a path in this field.
+    let path =
+        messages.lines().rev().find_map(|line| line.split_once(r#""executable":""#)?.1.split_once('"'));
+    let path = path.filter(|_| output.status.success());
+    path.map(|(path, _)| path.into()).ok_or_else(|| "cargo did not build tollgate-cli".to_owned())
 }
 
 /// One run; an error when the limit did not hold.

@@ -15,11 +15,11 @@ const ROUNDS: usize = 5;
 /// All usual steps, then the long ones.
 pub(crate) fn everything() -> Vec<Plan> {
     let mut plans = test::everything();
-    let drawn = "cargo test --release --test against_model --test reconfigure --test save";
+    let drawn = "cargo test --release --test model --test behaviour -- against_model:: reconfigure:: save::";
     plans.push(Plan::Run(Step::new("more cases", drawn).with("PROPTEST_CASES", CASES)));
-    let histories = Step::new("histories", "cargo test --release --test linearizable");
+    let histories = Step::new("histories", "cargo test --release --test threads linearizable::");
     plans.push(Plan::Run(histories.with("LINEARIZABLE_SECONDS", SECONDS)));
-    let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test stress"));
+    let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test threads stress::"));
     plans.extend((0..ROUNDS).map(stress));
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";

@@ -1,5 +1,5 @@
 //! An axum server bare, behind an idle layer, tollgate-tower, or tower_governor, to be loaded by `wrk`: all of them in
-//! turn by `cargo xtask server-speed`, or one by hand:
+//! turn by `tollgate-bench server-speed`, or one by hand:
 //!
 //! ```sh
 //! cargo run --release -p tollgate-bench --example axum_server -- tollgate 3000

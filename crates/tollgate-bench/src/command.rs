@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::charts;
@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::results::Results;
 use crate::targets::{TARGETS, Verdict};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
-use crate::{json, report};
+use crate::{json, replay_speed, report, server_speed};
 
 /// Exit code while a target is missed.
 const MISSED: u8 = 1;
@@ -27,9 +27,12 @@ pub(crate) const FAULT: u8 = 2;
 #[command(
     version,
     about,
+    args_conflicts_with_subcommands = true,
     after_help = "Exit code: 0, 1 while a target is missed, 2 when there are no figures."
 )]
 pub(crate) struct Command {
+    #[command(subcommand)]
+    tool: Option<Tool>,
     /// Run only the workloads whose names contain this; "scale" runs some that nothing else does: up to 10^8 keys,
     /// minutes, and gigabytes
     #[arg(long, value_name = "TEXT")]
@@ -47,7 +50,7 @@ pub(crate) struct Command {
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
     /// Passes of each workload
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = value_parser!(u32).range(1..))]
     passes: u32,
     /// Ask for next to nothing: to see that all works, not how fast
     #[arg(long)]
@@ -63,9 +66,47 @@ pub(crate) struct Command {
     keys: Option<usize>,
 }
 
+/// What measures whole programs from outside.
+#[derive(Debug, Subcommand)]
+enum Tool {
+    /// Load an axum server bare, behind tollgate-tower and behind tower_governor by wrk, in turn, and print a page
+    ///
+    /// The page has requests a second, p99, and the server's CPU time a request, and compares each server with the
+    /// first of its round. Two that follow each other at once are told apart best: --only governor,tollgate. Needs
+    /// wrk, taskset and two cores.
+    ServerSpeed {
+        /// Rounds
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Seconds for each server in each round
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+        seconds: u32,
+        /// The servers to load; the others are compared with the first
+        #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    /// Time `tollgate replay`, goaccess (where it is installed) and `wc -l` on one access log, in turn, and print a page
+    ///
+    /// Exit code 1 when tollgate is not ten times as fast as goaccess.
+    ReplaySpeed {
+        /// An access log in Combined format, not packed
+        file: String,
+        /// How often each reads it
+        #[arg(long, value_name = "N", default_value_t = 11, value_parser = value_parser!(u32).range(1..))]
+        runs: u32,
+    },
+}
+
 impl Command {
     /// Measures, and prints.
     pub(crate) fn run(&self) -> Result<ExitCode, Fault> {
+        match &self.tool {
+            Some(Tool::ServerSpeed { rounds, seconds, only }) => {
+                return server_speed::run(*rounds, *seconds, only);
+            }
+            Some(Tool::ReplaySpeed { file, runs }) => return replay_speed::run(file, *runs as usize),
+            None => {}
+        }
         if let (Some(name), Some(keys)) = (&self.resident_of, self.keys) {
             println!("{}", resident_of(name, keys)?);
             return Ok(ExitCode::SUCCESS);

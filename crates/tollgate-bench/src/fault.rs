@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     NothingMatches(String),
     /// A process of its own, in which memory is measured, failed.
     Child(String),
+    /// A program that is measured, or that measures, is missing or failed.
+    Tool(String),
     /// A file cannot be read or written, or is not what it should be.
     File(PathBuf, String),
     /// What the operating system said.
@@ -52,6 +54,7 @@ impl fmt::Display for Fault {
                 write!(f, "no workload is called anything with `{filter}`; see --list")
             }
             Self::Child(why) => write!(f, "measuring memory: {why}"),
+            Self::Tool(why) => f.write_str(why),
             Self::File(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Io(error) => error.fmt(f),
         }

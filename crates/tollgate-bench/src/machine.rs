@@ -37,6 +37,13 @@ impl Machine {
             commit: commit(),
         }
     }
+
+    /// As the head of a page says it.
+    pub(crate) fn lines(&self) -> String {
+        let load = self.load.map_or_else(String::new, |load| format!("; load {load}"));
+        let commit = self.commit.as_deref().unwrap_or("unknown");
+        format!("* Machine: {}, {} threads{load}.\n* Commit {commit}.", self.processor, self.threads)
+    }
 }
 
 /// What `cargo run` has built.
@@ -50,7 +57,7 @@ fn commit() -> Option<String> {
 }
 
 /// What a command prints, if there is one that succeeds.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output =
         Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())

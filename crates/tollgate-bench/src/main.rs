@@ -11,8 +11,11 @@
 //! | `report`, `json`, `machine` | how it is told, and of which machine |
 //! | `results`, `charts`, `tables` | the JSON read again, drawn, and written as a page |
 //! | `scaling` | a model of more cores than there are |
+//! | `server_speed`, `replay_speed` | whole programs, measured from outside |
+//! | `build` | which `build` makes first |
 //! | `command`, `fault` | the command line, and what goes wrong |
 
+mod build;
 mod charts;
 mod command;
 mod contest;
@@ -24,9 +27,11 @@ mod limit;
 mod machine;
 mod measure;
 mod peers;
+mod replay_speed;
 mod report;
 mod results;
 mod scaling;
+mod server_speed;
 mod tables;
 mod targets;
 mod workloads;

@@ -108,7 +108,6 @@ mod tests {
         Model::new(Algorithm::FixedWindow { limit: 5, window_ns, origin_ns: 0, count, ceiling: 7 })
     }
 
-    /// V9.2
     #[test]
     fn twice_the_limit_can_pass_around_a_boundary() {
         let mut model = five_a_second(CountPolicy::Allowed);
@@ -117,7 +116,6 @@ mod tests {
         assert_eq!(model.check("k", 1_000 * MS, 1).retry_after_ns, Some(SECOND));
     }
 
-    /// V9.1
     #[test]
     fn a_late_request_cannot_roll_the_window_back() {
         let mut model = five_a_second(CountPolicy::Allowed);

@@ -54,7 +54,6 @@ mod tests {
         Algorithm::TokenBucket { count, period_ns, burst, initial: burst, grains: None }
     }
 
-    /// V10.6
     #[test]
     fn each_meaning_is_what_it_says() {
         for (inherit, expected) in

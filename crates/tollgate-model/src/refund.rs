@@ -151,7 +151,6 @@ mod tests {
         assert_eq!(model.peek("k", 0, 0), bucket(1, 10, 5, 5).peek("k", 0, 0));
     }
 
-    /// V10.4
     #[test]
     fn a_refund_stops_at_the_burst() {
         let mut model = bucket(1, 1_000, 100, 100);

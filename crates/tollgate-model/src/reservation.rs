@@ -109,7 +109,7 @@ mod tests {
         reserve(model, now, cost).departs_at_ns()
     }
 
-    /// V10.2, with a burst of four
+    /// With a burst of four.
     #[test]
     fn a_cancelled_reservation_gives_back_what_nobody_booked_on() {
         let mut model = ten_a_second(4);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(departure(&mut model, D, 3), 5 * D);
     }
 
-    /// V10.2, with a burst of two
+    /// With a burst of two.
     #[test]
     fn a_reservation_that_has_departed_cannot_be_cancelled() {
         let mut model = ten_a_second(2);
@@ -138,7 +138,6 @@ mod tests {
         assert_eq!(departure(&mut model, 3 * D, 2), 4 * D);
     }
 
-    /// V10.3
     #[test]
     fn who_would_have_to_wait_too_long_is_charged_nothing() {
         let mut model = bucket(10, 100, 10);

@@ -135,7 +135,6 @@ mod tests {
         assert!(once_more.allowed, "the refused four were not counted");
     }
 
-    /// V10.1
     #[test]
     fn who_is_refused_by_one_limit_is_charged_by_none() {
         let mut several = Several::new(&[bucket(10, SECOND), bucket(15, MINUTE)]);
@@ -152,7 +151,6 @@ mod tests {
         assert_eq!(several.limits()[1].peek("k", SECOND, 1).retry_after_ns, Some(3 * SECOND));
     }
 
-    /// V5.1
     #[test]
     fn twelve_idle_hours_overflow_nothing() {
         let mut several = Several::new(&[bucket(700_000, HOUR), bucket(14_500, MINUTE), bucket(300, SECOND)]);

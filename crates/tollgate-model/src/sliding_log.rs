@@ -152,7 +152,6 @@ mod tests {
         Model::new(Algorithm::SlidingLog { limit, window_ns, count })
     }
 
-    /// V9.3
     #[test]
     fn an_entry_leaves_the_window_exactly_one_window_later() {
         let mut model = log(5, SECOND, CountPolicy::Allowed);

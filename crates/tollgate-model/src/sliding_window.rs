@@ -199,7 +199,6 @@ mod tests {
         assert!(check(&rule, &four, MINUTE + MINUTE / 2, 1).1.allowed); // 9 * 1/2 + 5 = 9.5
     }
 
-    /// V7.4
     #[test]
     fn the_wait_may_end_in_the_next_window_or_at_the_start_of_the_one_after() {
         let rule = window(10, SECOND);
@@ -212,7 +211,6 @@ mod tests {
         assert_eq!(check(&rule, &drained, half, 10).1.retry_after_ns, Some(2 * SECOND - half));
     }
 
-    /// V9.4
     #[test]
     fn a_skipped_window_forgets_everything() {
         let rule = window(10, SECOND);
@@ -232,7 +230,6 @@ mod tests {
         assert_eq!(rule.remaining(&five, SECOND), 2);
     }
 
-    /// V9.5
     #[test]
     fn a_refund_follows_its_window_into_the_past() {
         let rule = window(10, SECOND);

@@ -90,7 +90,6 @@ mod tests {
         (0..).take_while(|_| model.check("k", now, 1).allowed).count() as u64
     }
 
-    /// V3.1
     #[test]
     fn a_long_idle_bucket_admits_its_burst_and_no_more() {
         let mut model = bucket(5, SECOND, 5, 5);
@@ -98,7 +97,6 @@ mod tests {
         assert_eq!(drain(&mut model, 2 * SECOND), 5);
     }
 
-    /// V3.2
     #[test]
     fn idling_for_less_than_a_burst_and_a_tolerance_still_gives_one_burst() {
         for pause in [17_999 * MS, 12 * SECOND] {
@@ -108,7 +106,6 @@ mod tests {
         }
     }
 
-    /// V3.3
     #[test]
     fn two_a_second_admits_two_then_two_a_second_later() {
         let mut model = bucket(2, SECOND, 2, 2);
@@ -116,7 +113,6 @@ mod tests {
         assert_eq!(allowed, [true, true, false, true, true, false]);
     }
 
-    /// V4.4
     #[test]
     fn a_bucket_that_starts_empty_fills_from_the_clocks_zero() {
         let mut model = bucket(10, 100, 10, 0);
@@ -131,7 +127,6 @@ mod tests {
         assert_eq!([0, 9, 10, 49, 50, 1_000].map(|t| model.peek("k", t, 0).remaining), [5, 5, 6, 9, 10, 10]);
     }
 
-    /// V7.1
     #[test]
     fn a_third_of_a_second_is_rounded_up() {
         let mut model = bucket(3, SECOND, 1, 0);
@@ -141,7 +136,6 @@ mod tests {
         assert!(model.check("k", wait, 1).allowed);
     }
 
-    /// V7.2
     #[test]
     fn waits_grow_with_the_cost() {
         let empty = bucket(3, 2 * SECOND, 3, 0);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::trial::{self, Outcome, Trial};
 
-/// `FILE: TEST`. The file is a test binary's root (`tests/refund.rs`, `loom-tests/tests/slots.rs`, `src/lib.rs`, also
+/// `FILE: TEST`. The file is a test binary's root (`tests/behaviour/main.rs`, `loom-tests/tests/slots.rs`, `src/lib.rs`, also
 /// of a package below `crates/`), the test as the test harness calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
@@ -123,7 +123,7 @@ mod tests {
             (package.to_owned(), source.to_owned())
         };
         let owned = |package: &str, source: &str| (package.to_owned(), source.to_owned());
-        assert_eq!(place("tests/refund.rs: a"), owned("", "tests/refund.rs"));
+        assert_eq!(place("tests/behaviour/main.rs: refund::a"), owned("", "tests/behaviour/main.rs"));
         assert_eq!(place("src/lib.rs: key::tests::a"), owned("", "src/lib.rs"));
         assert_eq!(place("loom-tests/tests/slots.rs: a"), owned("loom-tests", "tests/slots.rs"));
         assert_eq!(place("crates/a/tests/b.rs: a"), owned("crates/a", "tests/b.rs"));
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn a_check_that_nobody_wrote_is_found_out() {
         let written = |text: &str| Check::parse(text).and_then(|check| check.is_written(crate::root()));
-        assert!(written("tests/refund.rs: a_refund_never_fills_above_capacity").is_ok());
-        assert!(written("tests/refund.rs: a_refund_that_nobody_wrote").is_err());
+        assert!(written("tests/behaviour/main.rs: refund::a_refund_never_fills_above_capacity").is_ok());
+        assert!(written("tests/behaviour/main.rs: refund::a_refund_that_nobody_wrote").is_err());
         let middleware = "crates/tollgate-tower/tests/middleware/main.rs";
         assert!(written(&format!("{middleware}: published::of_cost_five_capacity_ten_admits_two")).is_ok());
         assert!(written(&format!("{middleware}: published::nobody_wrote_this")).is_err());

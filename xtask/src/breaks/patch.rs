@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! A request that was admitted is not written down.
-//! caught by: tests/refund.rs: a_refund_at_once_gives_all_back
+//! caught by: tests/behaviour/main.rs: refund::a_refund_at_once_gives_all_back
 //! --- src/table/slot.rs
 //!      a line that stays
 //! -    a line that goes

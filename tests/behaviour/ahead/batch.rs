@@ -1,0 +1,116 @@
+//! What `check_many` promises.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Limiter, Rate, Timestamp, TokenBucket};
+
+use super::{Counting, LIMITS, all_of, every, limiter};
+
+/// More keys than two windows hold.
+const MANY: u64 = 70;
+
+fn one_a_second() -> Limiter<u64, TokenBucket, Counting> {
+    Limiter::builder(TokenBucket::new(Rate::per_second(1))).clock(Counting::default()).build().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_batch_decides_as_checks_one_by_one(
+        batches in prop::collection::vec((0_u64..700, prop::collection::vec(0_u64..12, 0..100)), 1..5),
+    ) {
+        for tiers in every() {
+            let (together, alone) = (limiter(tiers), limiter(tiers));
+            let mut now = Timestamp::ZERO;
+            for (later, keys) in &batches {
+                now = now + Duration::from_millis(*later);
+                let batch: Vec<String> = together.check_many_at(keys, now).map(all_of).collect();
+                let singly: Vec<String> = keys.iter().map(|key| all_of(alone.check_at(key, now))).collect();
+                prop_assert_eq!(batch, singly, "{:?}", tiers[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_key_of_a_batch_has_its_own_tier() {
+    for tiers in every() {
+        let limiter = limiter(tiers);
+        let limits: Vec<u64> = limiter.check_many(0..MANY).map(|decision| decision.limit()).collect();
+        let own: Vec<u64> = (0..MANY as usize).map(|key| LIMITS[key % 3]).collect();
+        assert_eq!(limits, own);
+    }
+}
+
+#[test]
+fn the_clock_is_read_once_for_all() {
+    let clock = Counting::default();
+    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock.clone());
+    let limiter = limiter.build().unwrap();
+    // New keys, whose insertion reads a clock once more, and known ones; the clock moves each time, the batch does not.
+    let keys: Vec<u64> = (0..MANY).chain(0..MANY).collect();
+    assert_eq!(limiter.check_many(&keys).filter(|decision| decision.is_allowed()).count() as u64, MANY);
+    assert_eq!(clock.readings(), 1);
+    assert_eq!(limiter.check_many_at(&keys, Timestamp::ZERO).count() as u64, 2 * MANY);
+    assert_eq!(clock.readings(), 1, "the time was given");
+}
+
+#[test]
+fn dropping_the_batch_leaves_the_rest_unchecked() {
+    let limiter = one_a_second();
+    let keys: Vec<u64> = (0..MANY).collect();
+    let taken = limiter.check_many_at(&keys, Timestamp::ZERO).take(3).map(all_of).count();
+    assert_eq!(taken, 3);
+    let left = keys.iter().filter(|key| limiter.peek_n_at(key, 1, Timestamp::ZERO).is_allowed()).count();
+    assert_eq!(left, keys.len() - 3);
+}
+
+#[test]
+fn a_batch_that_nobody_takes_changes_nothing() {
+    let limiter = one_a_second();
+    drop(limiter.check_many(&[1, 2, 3]));
+    assert!(limiter.is_empty());
+    assert_eq!(limiter.stats(), one_a_second().stats());
+}
+
+#[test]
+fn a_batch_knows_how_many_are_left() {
+    let limiter = one_a_second();
+    for len in [0, 1, 31, 32, 33, MANY] {
+        let keys: Vec<u64> = (0..len).collect();
+        let mut batch = limiter.check_many(&keys);
+        for left in (0..len as usize).rev() {
+            assert_eq!(batch.size_hint(), (left + 1, Some(left + 1)));
+            assert!(batch.next().is_some());
+            assert_eq!(batch.len(), left);
+        }
+        assert!(batch.next().is_none() && batch.next().is_none(), "an end is the end");
+    }
+}
+
+#[test]
+fn keys_that_run_dry_are_not_asked_again() {
+    let limiter = one_a_second();
+    // Not fused: a key after the end.
+    let mut script = [Some(1), None, Some(2)].into_iter();
+    let keys = std::iter::from_fn(move || script.next().flatten());
+    assert_eq!(limiter.check_many_at(keys, Timestamp::ZERO).count(), 1);
+    assert!(limiter.peek_n_at(&2, 1, Timestamp::ZERO).is_allowed());
+}
+
+#[test]
+fn keys_come_as_slices_arrays_vectors_and_iterators() {
+    let numbers = one_a_second();
+    assert_eq!(numbers.check_many(&[1, 2]).count(), 2);
+    assert_eq!(numbers.check_many([1, 2]).count(), 2);
+    assert_eq!(numbers.check_many(vec![1, 2]).count(), 2);
+    assert_eq!(numbers.check_many(1..=2).count(), 2);
+    let names = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(1))).build().unwrap();
+    assert_eq!(names.check_many(["a", "b"]).count(), 2);
+    assert_eq!(names.check_many(vec!["a".to_owned(), "b".to_owned()]).count(), 2);
+    assert_eq!(names.check_many(["a", "b"].iter().copied()).count(), 2);
+    let owned = Limiter::<String>::builder(TokenBucket::new(Rate::per_second(1))).build().unwrap();
+    assert_eq!(owned.check_many(&["a".to_owned()]).count(), 1);
+}

@@ -1,0 +1,230 @@
+//! How much is spent, in all and in any interval.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{
+    Clock, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    TokenBucket,
+};
+
+use super::{Manual, counting_all, every, left, limiter};
+
+const THREADS: u64 = 4;
+
+/// Whatever threads do with leases and checks while time stands still, exactly the limit is admitted.
+fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
+    let (limiter, _) = limiter(quota);
+    let (limiter, start) = (&limiter, &Barrier::new(THREADS as usize));
+    let work = |number: u64| {
+        start.wait();
+        let open = || {
+            let lease = limiter.lease(&1);
+            if let Some(permits) = permits { lease.permits(permits) } else { lease }
+        };
+        let (mut lease, mut admitted) = (open(), 0);
+        for turn in 0..4_000 {
+            let cost = 1 + turn % 3;
+            let allowed = if (turn + number).is_multiple_of(5) {
+                limiter.check_n(&1, cost).is_allowed()
+            } else {
+                lease.check_n(cost).is_allowed()
+            };
+            admitted += if allowed { cost } else { 0 };
+            if turn % 97 == 96 {
+                lease = open(); // the one before gives back what it holds
+            }
+        }
+        admitted
+    };
+    let admitted: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|number| scope.spawn(move || work(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(admitted <= limit, "{quota}, {permits:?}: {admitted} of {limit}");
+    // What is missing is there: nothing is lost either, but what a log could not give back.
+    if quota.to_string().starts_with("sliding-log") {
+        assert!(admitted + left(limiter) <= limit);
+    } else {
+        assert_eq!(admitted + left(limiter), limit, "{quota}, {permits:?}");
+    }
+}
+
+#[test]
+fn the_total_never_exceeds_the_limit() {
+    for permits in [None, Some(7), Some(300)] {
+        for quota in every(5_000) {
+            exactly_the_limit(quota, 5_000, permits);
+        }
+    }
+}
+
+/// Refused requests are counted, so what is left cannot be told; what is admitted can.
+#[test]
+fn the_total_never_exceeds_the_limit_where_refusals_count() {
+    for quota in counting_all(2_000) {
+        let (limiter, _) = limiter(quota);
+        let limiter = &limiter;
+        let admitted: usize = thread::scope(|scope| {
+            let work = || {
+                let mut lease = limiter.lease(&1);
+                (0..3_000).filter(|_| lease.check().is_allowed()).count()
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(admitted <= 2_000, "{quota}: {admitted}");
+    }
+}
+
+/// A splitmix64, as in `tests/threads/stress/crew.rs`.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// When requests were admitted, in nanoseconds, in order: leases that are used, left alone, dropped and opened again
+/// at random times, and the clock moved at random between.
+fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u64> {
+    let mut random = Random(seed);
+    let open = || limiter.lease(&1).ttl(Duration::from_nanos(ttl)).permits(8);
+    let mut leases: Vec<_> = (0..3).map(|_| open()).collect();
+    let mut times = Vec::new();
+    for _ in 0..2_000 {
+        let one = random.below(3) as usize;
+        match random.below(12) {
+            0 => leases[one] = open(),
+            1 => clock.advance(Duration::from_nanos(random.below(2 * ttl))),
+            2 | 3 => clock.advance(Duration::from_nanos(random.below(ttl / 8))),
+            4 => {
+                if limiter.check(&1).is_allowed() {
+                    times.push(clock.now().as_nanos());
+                }
+            }
+            _ => {
+                if leases[one].check().is_allowed() {
+                    times.push(clock.now().as_nanos());
+                }
+            }
+        }
+    }
+    times
+}
+
+/// What the most extreme of all intervals has beyond `bound(length)`: so many units too many.
+fn excess(times: &[u64], bound: impl Fn(u64) -> u64) -> u64 {
+    let mut worst = 0;
+    for (from, &first) in times.iter().enumerate() {
+        for (to, &last) in times.iter().enumerate().skip(from) {
+            worst =
+                worst.max((to - from + 1) as u64 - (to - from + 1).min(bound(last - first) as usize) as u64);
+        }
+    }
+    worst
+}
+
+const TTL: u64 = 1_000_000;
+
+/// A thousand a millisecond would hide what a ttl adds; ten a millisecond do not.
+#[test]
+fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() {
+    let (burst, nanos_a_token, rate) = (20, 100_000, Rate::per_second(10_000));
+    let buckets: [Quota; 2] =
+        [TokenBucket::new(rate).burst(burst).into(), LeakyBucket::meter(rate).capacity(burst).into()];
+    for quota in buckets {
+        let mut later_than_charged = 0;
+        for seed in 0..20 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            assert_eq!(
+                excess(&times, |length| burst + (length + TTL) / nanos_a_token),
+                0,
+                "{quota}, seed {seed}"
+            );
+            later_than_charged += excess(&times, |length| burst + length / nanos_a_token);
+        }
+        assert!(later_than_charged > 0, "{quota}: without the ttl in the bound, some history is beyond it");
+    }
+}
+
+/// Any interval shorter than a period touches two half-open ones when the ttl is added.
+#[test]
+fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
+    let rate = Rate::new(20, Duration::from_millis(2));
+    for quota in [Quota::from(SlidingLog::new(rate)), SlidingWindow::new(rate).subwindows(2).into()] {
+        for seed in 0..10 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            let bound = |length| 20 * ((length + TTL) / 2_000_000 + 1);
+            assert_eq!(excess(&times, bound), 0, "{quota}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_window_spends_what_the_windows_within_the_ttl_are_charged() {
+    let rate = Rate::new(20, Duration::from_millis(2));
+    for quota in [Quota::from(FixedWindow::new(rate)), SlidingWindow::new(rate).into()] {
+        for seed in 0..10 {
+            let (limiter, clock) = limiter(quota);
+            let times = history(&limiter, &clock, TTL, seed);
+            assert!(times.len() > 200, "{}", times.len());
+            let window = |time: u64| time / 2_000_000;
+            for (from, &first) in times.iter().enumerate() {
+                for (to, &last) in times.iter().enumerate().skip(from) {
+                    let touched = window(last) - window(first.saturating_sub(TTL - 1)) + 1;
+                    assert!((to - from + 1) as u64 <= 20 * touched, "{quota}, seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+/// Threads whose clock another moves.
+#[test]
+fn threads_keep_the_windowed_bound_under_a_moving_clock() {
+    let clock = ManualClock::new();
+    let (burst, nanos_a_token, step) = (50_u64, 10_000_u64, 5_000_u64);
+    let quota = TokenBucket::new(Rate::per_second(100_000)).burst(burst);
+    let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build().unwrap();
+    let (limiter, clock, running) = (&limiter, &clock, &AtomicU64::new(THREADS));
+    let mut times: Vec<Timestamp> = thread::scope(|scope| {
+        scope.spawn(move || {
+            while running.load(Relaxed) > 0 {
+                clock.advance(Duration::from_nanos(step));
+                thread::yield_now();
+            }
+        });
+        let work = move || {
+            let (mut lease, mut times) = (limiter.lease(&1).ttl(Duration::from_nanos(TTL)), Vec::new());
+            while times.len() < 400 {
+                // The time is the caller's, so what is noted is when the request was decided.
+                let now = limiter.now();
+                if lease.check_at(now).is_allowed() {
+                    times.push(now);
+                } else {
+                    thread::yield_now(); // to whoever moves the clock
+                }
+            }
+            running.fetch_sub(1, Relaxed);
+            times
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    times.sort_unstable();
+    let times: Vec<u64> = times.into_iter().map(Timestamp::as_nanos).collect();
+    // Also for a thread that was stopped between reading the time and its charge: what is admitted at times in an
+    // interval raises the bucket's arrival time from its begin at the earliest to `burst` beyond its end at the latest.
+    assert_eq!(excess(&times, |length| burst + (length + TTL) / nanos_a_token), 0);
+}

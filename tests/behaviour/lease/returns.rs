@@ -1,0 +1,152 @@
+//! What comes back, and what is never spent.
+
+use std::time::Duration;
+
+use tollgate::{GlobalLimiter, Limiter, ManualClock, Rate, SlidingLog, Timestamp, TokenBucket};
+
+use super::{MILLISECOND, counting_all, every, left, lenders, limiter};
+
+#[test]
+fn unspent_permits_come_back_on_drop_exactly() {
+    for quota in lenders(100) {
+        let (limiter, _) = limiter(quota);
+        assert!(limiter.check_n(&1, 20).is_allowed());
+        let mut lease = limiter.lease(&1).permits(30);
+        assert!(lease.check_n(7).is_allowed());
+        assert_eq!((left(&limiter), lease.held()), (50, 23), "{quota}");
+        drop(lease);
+        assert_eq!(left(&limiter), 73, "{quota}");
+    }
+}
+
+#[test]
+fn two_leases_give_back_in_either_order() {
+    for quota in lenders(100) {
+        let (limiter, _) = limiter(quota);
+        let (mut first, mut second) = (limiter.lease(&1).permits(30), limiter.lease(&1).permits(30));
+        assert!(first.check().is_allowed() && second.check().is_allowed());
+        drop(first);
+        drop(second);
+        // A log gives back its newest admission only: the first lease's thirty are behind it.
+        let kept = if quota.to_string().starts_with("sliding-log") { 31 } else { 2 };
+        assert_eq!(left(&limiter), 100 - kept, "{quota}");
+    }
+}
+
+#[test]
+fn a_permit_lapses_after_its_ttl() {
+    for quota in lenders(100) {
+        let (limiter, clock) = limiter(quota);
+        let mut lease = limiter.lease(&1).permits(10).ttl(MILLISECOND);
+        assert!(lease.check().is_allowed(), "{quota}");
+        clock.advance(MILLISECOND - Duration::from_nanos(1));
+        assert!(lease.check().is_allowed(), "{quota}");
+        assert_eq!((left(&limiter), lease.held()), (90, 8), "{quota}: spent a nanosecond before");
+        clock.advance(Duration::from_nanos(1));
+        assert!(lease.check().is_allowed(), "{quota}");
+        assert_eq!(lease.held(), 9, "{quota}: of a new take");
+        let lost = 100 - left(&limiter) - lease.held() - 3;
+        assert!(lost <= 1, "{quota}: eight came back, but for what a bucket has refilled in part: {lost}");
+    }
+}
+
+#[test]
+fn a_release_says_what_came_back() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1_000)));
+    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1));
+    assert_eq!(lease.release(), 0);
+    assert!(lease.check_n(40).is_allowed());
+    clock.advance(Duration::from_millis(25));
+    assert_eq!(lease.release(), 60, "as if forty had been taken");
+    assert_eq!((lease.held(), left(&limiter)), (0, 960 + 25));
+    assert_eq!(lease.release(), 0);
+}
+
+/// What was given back meanwhile would make a debt that has drained look owed.
+#[test]
+fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
+    let first = limiter.check_n(&1, 99);
+    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1_000));
+    assert!(lease.check().is_allowed());
+    assert_eq!(limiter.refund(first), 99);
+    clock.advance(Duration::from_secs(100)); // the lease's own hundred have drained
+    assert!(limiter.check_n(&1, 50).is_allowed());
+    drop(lease);
+    assert_eq!(left(&limiter), 150);
+}
+
+#[test]
+fn no_permit_is_spent_or_given_back_after_a_reset() {
+    for quota in lenders(100) {
+        let (limiter, _) = limiter(quota);
+        let (mut spending, mut dropped) = (limiter.lease(&1).permits(20), limiter.lease(&1).permits(20));
+        assert!(spending.check().is_allowed() && dropped.check().is_allowed());
+        assert!(limiter.reset(&1));
+        assert!(limiter.check_n(&1, 60).is_allowed());
+        drop(dropped);
+        assert_eq!(left(&limiter), 40, "{quota}: what others took stays taken");
+        let admitted = (0..100).filter(|_| spending.check().is_allowed()).count();
+        assert_eq!(admitted, 40, "{quota}");
+    }
+    let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(10)))
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let mut lease = limiter.lease().permits(5);
+    assert!(lease.check().is_allowed());
+    limiter.reset();
+    assert!(limiter.check_n(10).is_allowed());
+    assert!(!lease.check().is_allowed());
+}
+
+#[test]
+fn a_lease_is_its_keys_own_after_others_took_its_slot() {
+    for quota in every(100) {
+        let clock = ManualClock::new();
+        let limiter = Limiter::<u64, _>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
+        let mut lease = limiter.lease(&1).permits(10);
+        assert!(lease.check().is_allowed());
+        clock.advance(Duration::from_secs(3 * 3_600));
+        let taken = (2..1_000).filter(|key| limiter.check_n(key, 60).is_allowed()).count();
+        assert!(taken > 0, "{quota}");
+        drop(lease);
+        assert!((2..1_000).all(|key| !limiter.check_n(&key, 60).is_allowed()), "{quota}: nobody is forgiven");
+    }
+}
+
+/// A lease that looks whether there is room for many is not a client that knocks.
+#[test]
+fn a_take_that_finds_no_room_is_not_counted() {
+    for quota in counting_all(100) {
+        let (limiter, _) = limiter(quota);
+        assert!(limiter.check_n(&1, 95).is_allowed());
+        let mut lease = limiter.lease(&1).permits(50);
+        assert_eq!((0..5).filter(|_| lease.check().is_allowed()).count(), 5, "{quota}");
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_in_the_end_counts_as_itself() {
+    let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
+    let (limiter, clock) = limiter(quota);
+    let mut lease = limiter.lease(&1).permits(4);
+    assert!((0..4).all(|_| lease.check().is_allowed()));
+    clock.advance(Duration::from_millis(900));
+    assert!(!lease.check().is_allowed());
+    clock.set(Timestamp::ZERO + Duration::from_secs(1));
+    assert_eq!(left(&limiter), 3, "the four have left, the refused one has not");
+}
+
+#[test]
+fn a_clock_that_steps_back_ends_a_take_and_mints_nothing() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(100)));
+    clock.advance(Duration::from_secs(10));
+    let mut lease = limiter.lease(&1).permits(50);
+    assert!(lease.check().is_allowed());
+    clock.set(Timestamp::ZERO + Duration::from_secs(9));
+    assert!(!lease.check().is_allowed(), "the bucket is full a second and a half from now");
+    assert_eq!(lease.held(), 0);
+    clock.set(Timestamp::ZERO + Duration::from_secs(10));
+    assert_eq!(left(&limiter), 50);
+}

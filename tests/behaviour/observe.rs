@@ -1,0 +1,290 @@
+//! Who is told of decisions, and how often.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::{
+    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Lender, Limiter, ManualClock, MultiLimiter,
+    Outcome, Quota, Rate, ReserveError, TokenBucket,
+};
+
+use Outcome::{Allowed, Denied, Never};
+
+const THREE: TokenBucket = TokenBucket::new(Rate::per_hour(3));
+
+/// What was told, as an observer notes it down.
+type Told = Arc<Mutex<Vec<(Outcome, u64)>>>;
+
+/// Calls `check` from four threads, which stand in each other's way, and adds up what they are answered.
+fn answered(check: impl Fn() -> Outcome + Sync) -> [u64; 3] {
+    let answers = [const { AtomicU64::new(0) }; 3];
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100_000 {
+                    answers[check() as usize].fetch_add(1, Relaxed);
+                }
+            });
+        }
+    });
+    answers.map(AtomicU64::into_inner)
+}
+
+fn counted(counts: Counts) -> [u64; 3] {
+    [counts.allowed, counts.denied, counts.never]
+}
+
+/// A middleware of governor's was called 529,457 times for 400,000 grants: it sat inside the retry loop.
+#[test]
+fn an_observer_is_called_exactly_once_a_decision() {
+    let counters = [(); 3].map(|()| Arc::new(Counters::new()));
+    let [keyed, global, several] = counters.clone();
+    // A few are refused, at moments at which somebody else was faster.
+    let quota = TokenBucket::new(Rate::per_second(1_000_000)).burst(200_000);
+    let keyed = Limiter::<u64>::builder(quota).on_decision(move |decision| keyed.count(decision));
+    let global = GlobalLimiter::builder(quota).on_decision(move |decision| global.count(decision));
+    let several = MultiLimiter::<u64>::builder([quota, quota.burst(200_003)])
+        .on_decision(move |decision| several.count(decision));
+    let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
+    let several = several.build().unwrap();
+    let [of_keyed, of_global, of_several] = counters.map(|counters| move || counted(counters.counts()));
+    assert_eq!(answered(|| keyed.check(&7).outcome()), of_keyed());
+    assert_eq!(answered(|| global.check().outcome()), of_global());
+    assert_eq!(answered(|| several.check(&7).outcome()), of_several());
+    for told in [of_keyed(), of_global(), of_several()] {
+        assert_eq!(told.iter().sum::<u64>(), 400_000, "{told:?}");
+    }
+}
+
+/// A request is decided again when the quota changes under it, and told when it has been decided.
+#[test]
+fn an_observer_is_told_once_of_what_a_change_has_decided_anew() {
+    let quota = |hours| TokenBucket::new(Rate::per_hour(50_000 + hours));
+    let (counters, [first, second, third]) = counters();
+    let keyed = Limiter::<u64>::builder(quota(0)).on_decision(move |decision| first.count(decision));
+    let global = GlobalLimiter::builder(quota(0)).on_decision(move |decision| second.count(decision));
+    let several =
+        MultiLimiter::<u64>::builder([quota(1), quota(0)]).on_decision(move |decision| third.count(decision));
+    let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
+    let several = several.build().unwrap();
+    let changes = AtomicU64::new(0);
+    let sometimes = |change: &dyn Fn(u64)| {
+        if changes.fetch_add(1, Relaxed).is_multiple_of(1_000) {
+            change(changes.load(Relaxed) / 1_000);
+        }
+    };
+    let mut all = [0; 3];
+    let mut add = |answers: [u64; 3]| all = [0, 1, 2].map(|which| all[which] + answers[which]);
+    add(answered(|| {
+        sometimes(&|count| keyed.reconfigure(quota(count), Inherit::Additive).unwrap());
+        keyed.check(&7).outcome()
+    }));
+    add(answered(|| {
+        sometimes(&|count| global.reconfigure(quota(count), Inherit::Additive).unwrap());
+        global.check().outcome()
+    }));
+    add(answered(|| {
+        sometimes(&|count| several.reconfigure([quota(count), quota(7)], Inherit::Additive).unwrap());
+        several.check(&7).outcome()
+    }));
+    assert_eq!(counted(counters.counts()), all);
+    assert!(all[0] > 150_000 && all[1] > 150_000, "{all:?}: both were answered");
+}
+
+/// Counters, and three of the same to be counted by.
+fn counters() -> (Arc<Counters>, [Arc<Counters>; 3]) {
+    let counters = Arc::new(Counters::new());
+    (counters.clone(), [(); 3].map(|()| counters.clone()))
+}
+
+#[test]
+fn every_way_to_ask_is_told_and_looking_is_not() {
+    let told = Told::default();
+    let tell = told.clone();
+    let limiter = Limiter::<u64>::builder(THREE)
+        .clock(ManualClock::new())
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
+        .build()
+        .unwrap();
+    let _ = limiter.check(&1);
+    let _ = limiter.check_n(&1, 0);
+    let _ = limiter.check_n(&1, 4);
+    let _ = limiter.prepare(&1).check();
+    limiter.check_many([1, 1]).for_each(drop);
+    let _ = limiter.tier(0).unwrap().check(&2);
+    let _ = limiter.reserve(&2, Duration::MAX);
+    let _ = limiter.reserve_n(&2, 3, Duration::from_secs(1));
+    let _ = limiter.reserve_n(&2, 4, Duration::MAX);
+    let _ = limiter.peek(&1);
+    let _ = limiter.prepare(&1).peek();
+    let expected = [
+        (Allowed, 1),
+        (Allowed, 0),
+        (Never, 4),
+        (Allowed, 1),
+        (Allowed, 1),
+        (Denied, 1),
+        (Allowed, 1),
+        (Allowed, 1),
+        (Denied, 3),
+        (Never, 4),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[test]
+fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
+    let told = Told::default();
+    let tell = told.clone();
+    let limiter = GlobalLimiter::builder(THREE)
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let _ = limiter.check();
+    let _ = limiter.check_n(0);
+    assert!(limiter.wait().is_ok());
+    let _ = limiter.check_n_at(4, limiter.now());
+    let taken = limiter.reserve(Duration::ZERO).unwrap();
+    let _ = limiter.check_at(limiter.now());
+    let _ = limiter.reserve_n(2, Duration::from_secs(1));
+    let _ = limiter.reserve_n(4, Duration::MAX);
+    assert!(limiter.wait_timeout(Duration::from_secs(1)).is_err());
+    let refused = std::pin::pin!(limiter.ready_within(Duration::from_secs(1)));
+    assert!(matches!(refused.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_))));
+    let _ = limiter.peek();
+    let _ = limiter.peek_n_at(2, limiter.now());
+    let _ = taken.cancel();
+    limiter.reset();
+    let expected = [
+        (Allowed, 1),
+        (Allowed, 0),
+        (Allowed, 1),
+        (Never, 4),
+        (Allowed, 1),
+        (Denied, 1),
+        (Denied, 2),
+        (Never, 4),
+        (Denied, 1),
+        (Denied, 1),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[test]
+fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
+    let told = Told::default();
+    let tell = told.clone();
+    let quotas = [Quota::from(THREE), FixedWindow::new(Rate::per_day(5)).into()];
+    let limiter = MultiLimiter::<u64>::builder(quotas)
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let taken = limiter.check(&1);
+    let _ = limiter.check_n(&1, 0);
+    let _ = limiter.check_at(&1, limiter.now());
+    let _ = limiter.check_n_at(&1, 2, limiter.now());
+    let _ = limiter.check_n(&1, 4);
+    let _ = limiter.peek(&1);
+    let _ = limiter.peek_n_at(&1, 4, limiter.now());
+    let _ = limiter.refund(taken);
+    limiter.reset(&1);
+    assert_eq!(*told.lock().unwrap(), [(Allowed, 1), (Allowed, 0), (Allowed, 1), (Denied, 2), (Never, 4)]);
+}
+
+/// There is nothing to decide: the caller asked the wrong limiter.
+#[test]
+fn asking_for_a_turn_where_there_are_none_is_no_decision() {
+    let (counters, [first, second, _]) = counters();
+    let window = FixedWindow::new(Rate::per_hour(3));
+    let keyed = Limiter::<u64, _>::builder(window).on_decision(move |decision| first.count(decision));
+    let global = GlobalLimiter::builder(window).on_decision(move |decision| second.count(decision));
+    let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
+    for cost in [0, 1, 4] {
+        let answers = [
+            keyed.reserve_n(&1, cost, Duration::MAX).map(drop),
+            global.reserve_n(cost, Duration::MAX).map(drop),
+        ];
+        assert_eq!(answers, [Err(ReserveError::NoTurns); 2], "{cost}");
+    }
+    assert_eq!(counters.counts(), Counts::default());
+}
+
+#[test]
+fn an_observer_sees_what_the_caller_is_told() {
+    for (quota, larger) in
+        crate::quotas::every(Rate::per_hour(3)).into_iter().zip(crate::quotas::every(Rate::per_hour(5)))
+    {
+        let seen = Arc::new(Mutex::new(String::new()));
+        let [first, second, third] = [(); 3].map(|()| seen.clone());
+        let keyed = Limiter::<u64, Quota>::builder(quota)
+            .on_decision(move |decision| *first.lock().unwrap() = format!("{decision:?}"));
+        let global = GlobalLimiter::builder(quota)
+            .on_decision(move |decision| *second.lock().unwrap() = format!("{decision:?}"));
+        let several = MultiLimiter::<u64>::builder([quota, larger])
+            .on_decision(move |decision| *third.lock().unwrap() = format!("{decision:?}"));
+        let keyed = keyed.clock(ManualClock::new()).build().unwrap();
+        let global = global.clock(ManualClock::new()).build().unwrap();
+        let several = several.clock(ManualClock::new()).build().unwrap();
+        let told = || std::mem::take(&mut *seen.lock().unwrap());
+        for cost in [2, 2, 9, 1] {
+            let decision = keyed.check_n(&1, cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+            let decision = global.check_n(cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+            let decision = several.check_n(&1, cost);
+            assert_eq!(format!("{decision:?}"), told(), "{quota}");
+        }
+    }
+}
+
+#[test]
+fn counters_count_what_many_threads_decide() {
+    let (counters, [counted, ..]) = counters();
+    let limiter =
+        Limiter::<u64>::builder(THREE).on_decision(move |decision| counted.count(decision)).build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| (0..100).for_each(|_| drop(limiter.check(&7))));
+        }
+    });
+    let _ = limiter.check_n(&7, 4);
+    counters.count(Denied);
+    let counts = counters.counts();
+    assert_eq!((counts.allowed, counts.denied, counts.never), (3, 1_998, 1));
+}
+
+/// Twenty requests of a lease that takes eight at once of ten that there are.
+fn lent<L: Lender>(mut lease: Lease<'_, L>, told: &Told) {
+    assert_eq!((0..20).filter(|_| lease.check().is_allowed()).count(), 10);
+    let told = told.lock().unwrap();
+    let taken: u64 = told.iter().filter(|(outcome, _)| *outcome == Allowed).map(|(_, cost)| cost).sum();
+    assert_eq!((taken, told[0]), (10, (Allowed, 8)));
+    // The ten that were refused, and no take that found no room.
+    let refused: Vec<_> = told.iter().filter(|(outcome, _)| *outcome != Allowed).collect();
+    assert_eq!(refused, vec![&(Denied, 1); 10]);
+}
+
+#[test]
+fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
+    let quota = TokenBucket::new(Rate::per_hour(10));
+    let told = Told::default();
+    let tell = told.clone();
+    let limiter = Limiter::<u64>::builder(quota)
+        .clock(ManualClock::new())
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
+        .build()
+        .unwrap();
+    lent(limiter.lease(&1).permits(8), &told);
+    let told = Told::default();
+    let tell = told.clone();
+    let limiter = GlobalLimiter::builder(quota)
+        .clock(ManualClock::new())
+        .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
+        .build()
+        .unwrap();
+    lent(limiter.lease().permits(8), &told);
+}

@@ -1,0 +1,100 @@
+//! What the comparison with the model once found, kept as it shrank.
+
+use std::time::Duration;
+
+use tollgate::{
+    CountPolicy, LeakyBucket, Limiter, ManualClock, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+};
+use tollgate_model::{CountPolicy::Allowed, Model};
+
+use super::{One, SECOND, UPTIME, per};
+
+/// The last moment of the refill clock did not fit a word and was cut to one that the clock had long passed.
+#[test]
+fn a_bucket_of_a_huge_burst_refills_for_ten_years() {
+    let quota = TokenBucket::new(per(5, 35_751_777_952_395_970)).burst(854_096_332_599);
+    let limit = One::new(quota);
+    assert!(limit.check_n(0, 854_096_332_599));
+    assert_eq!(limit.remaining(UPTIME), 44);
+}
+
+#[test]
+fn a_request_for_nothing_does_not_queue() {
+    let limit = One::new(LeakyBucket::queue(per(1, SECOND)).capacity(2));
+    assert!(limit.check_n(0, 2));
+    assert_eq!(limit.0.check_n_at(0, Timestamp::ZERO).delay(), Duration::ZERO);
+}
+
+/// Panicked in debug builds.
+#[test]
+fn a_log_answers_requests_for_nothing_and_for_too_much() {
+    let builder = Limiter::<str, SlidingLog>::builder(SlidingLog::new(per(1, SECOND)));
+    let limiter = builder.clock(ManualClock::new()).build().unwrap();
+    for remaining in [1, 0] {
+        assert!(limiter.check_n("alice", 2).is_never());
+        assert!(limiter.check_n("alice", 0).is_allowed());
+        assert_eq!(limiter.check_n("alice", 0).remaining(), remaining);
+        let _ = limiter.check("alice");
+    }
+}
+
+/// Entries never written read as admitted at the clock's zero once the log was reset.
+#[test]
+fn a_log_that_was_reset_holds_nothing() {
+    let limit = One::new(SlidingLog::new(per(2, SECOND)));
+    limit.0.reset();
+    assert_eq!(limit.remaining(0), 2);
+    assert!(limit.check(0));
+    limit.0.reset();
+    assert_eq!(limit.remaining(0), 2);
+    limit.0.reset();
+    assert_eq!(limit.remaining(0), 2);
+    assert_eq!(limit.drain(0), 2);
+}
+
+/// The window of the answer lay beyond what a word can number, and the debug assertion on it failed.
+#[test]
+fn a_wait_of_many_years_is_answered() {
+    let years = UPTIME / 10;
+    for k in [1, 7, 24] {
+        let limit = One::new(SlidingWindow::new(per(1, 50 * years)).subwindows(k));
+        assert!(limit.check(0));
+        assert!(limit.wait(0, 1) > Some(50 * years - SECOND));
+        assert!(limit.wait(UPTIME, 1) > Some(40 * years - SECOND));
+    }
+    let limit = One::new(SlidingWindow::new(per(1, 50 * years)));
+    assert!(limit.check(0));
+    assert!(limit.wait(UPTIME, 1) > Some(40 * years - SECOND));
+}
+
+/// A peek at a refusal that would count read the clock instead of the newest entry.
+#[test]
+fn a_late_peek_at_a_log_sees_the_time_of_its_newest_entry() {
+    let limit = One::new(SlidingLog::new(per(1, SECOND)).count(CountPolicy::All));
+    assert!(limit.check(1));
+    assert_eq!(limit.wait(0, 1), Some(SECOND + 1));
+}
+
+/// A recycled slot's ring held entries of its last owner against its new one.
+#[test]
+fn a_recycled_slot_of_a_log_holds_nothing_against_its_new_owner() {
+    let clock = ManualClock::new();
+    // Two buckets; about eight of sixty keys owe something at a time, so they fit even if they meet in one.
+    let builder = Limiter::<u64, SlidingLog>::builder(SlidingLog::new(per(4, SECOND))).max_keys(1);
+    let limiter = builder.clock(clock.clone()).build().unwrap();
+    let mut model =
+        Model::new(tollgate_model::Algorithm::SlidingLog { limit: 4, window_ns: SECOND, count: Allowed });
+    let (mut now, mut random) = (0, 1_u64);
+    for step in 0..20_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        now += (random >> 30) % (SECOND / 4);
+        let (key, cost) = ((random >> 33) % 60, 1 + (random >> 37) % 3);
+        clock.set(Timestamp::from_nanos(now));
+        let (found, expected) = (limiter.check_n(&key, cost), model.check(&key.to_string(), now, cost));
+        assert_eq!(
+            (found.is_allowed(), found.remaining()),
+            (expected.allowed, expected.remaining),
+            "step {step}"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Another quota while the limiter runs: what each key inherits over the change, and that nothing is minted by it.
+
+mod buckets;
+mod exact;
+mod forgotten;
+mod model;
+mod several;
+mod several_model;
+mod several_threads;
+mod threads;
+mod verbs;
+mod windows;
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, GlobalLimiter, Limiter, ManualClock, Rate, Timestamp, TokenBucket};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// `count` in `nanos` nanoseconds.
+fn per(count: u64, nanos: u64) -> Rate {
+    Rate::new(count, Duration::from_nanos(nanos))
+}
+
+/// A token bucket of `count` a second.
+fn bucket(count: u64, burst: u64) -> TokenBucket {
+    TokenBucket::new(Rate::per_second(count)).burst(burst)
+}
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn global<A: Algorithm>(quota: A) -> (GlobalLimiter<A, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (GlobalLimiter::builder(quota).clock(clock.clone()).build().unwrap(), clock)
+}
+
+fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder(quota).clock(clock.clone()).build().unwrap(), clock)
+}
+
+/// What the key could be admitted now.
+fn left<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>, key: u64) -> u64 {
+    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+}

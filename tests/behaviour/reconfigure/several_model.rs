@@ -1,0 +1,96 @@
+//! Random checks and changes of several limits, all at once or one alone, against the model.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Inherit, ManualClock, MultiLimiter, Timestamp};
+use tollgate_model::{Algorithm, Several};
+
+use super::model::{KEYS, Kind, Limit, ORIGIN, inherit, limit, told};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Check(usize, u64),
+    Peek(usize, u64),
+    Advance(u64),
+    All(Vec<Limit>, Inherit),
+    One(usize, Limit, Inherit),
+}
+
+/// The most limits of a case.
+const MOST: usize = 4;
+
+fn op() -> impl Strategy<Value = Op> {
+    let cost = || prop_oneof![0_u64..4, 1_u64..210];
+    prop_oneof![
+        6 => (0..KEYS.len(), cost()).prop_map(|(key, cost)| Op::Check(key, cost)),
+        1 => (0..KEYS.len(), cost()).prop_map(|(key, cost)| Op::Peek(key, cost)),
+        3 => prop_oneof![0_u64..5, 0_u64..3_000, 0_u64..5_000_000_000].prop_map(Op::Advance),
+        1 => (prop::collection::vec(limit(), MOST), inherit()).prop_map(|(limits, inherit)| Op::All(limits, inherit)),
+        1 => (0..MOST, limit(), inherit()).prop_map(|(number, limit, inherit)| Op::One(number, limit, inherit)),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_limits_that_change_decide_as_the_model_does(
+        first in prop::collection::vec((kind(), limit()), 1..=MOST),
+        ops in prop::collection::vec(op(), 1..100),
+    ) {
+        let kinds: Vec<Kind> = first.iter().map(|(kind, _)| *kind).collect();
+        let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
+        let quotas = first.iter().map(|(kind, limit)| limit.quota(*kind));
+        let limiter = MultiLimiter::<str>::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
+        let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind)).collect();
+        let mut model = Several::new(&models);
+        let mut now = 0;
+        for op in ops {
+            match &op {
+                Op::Advance(by) => {
+                    now += by;
+                    clock.set(Timestamp::from_nanos(now));
+                }
+                Op::All(limits, inherit) => {
+                    let quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind));
+                    prop_assert_eq!(limiter.reconfigure(quotas, *inherit), Ok(()));
+                    for (number, (limit, kind)) in limits.iter().zip(&kinds).enumerate() {
+                        model.reconfigure(number, limit.model(*kind), told(*inherit), now);
+                    }
+                }
+                Op::One(number, limit, inherit) => {
+                    let Some(kind) = kinds.get(*number) else { continue };
+                    prop_assert_eq!(limiter.reconfigure_limit(*number, limit.quota(*kind), *inherit), Ok(()));
+                    model.reconfigure(*number, limit.model(*kind), told(*inherit), now);
+                }
+                Op::Peek(key, cost) => {
+                    let seen = limiter.peek_n_at(KEYS[*key], *cost, limiter.now());
+                    let parts = model.limits().iter().map(|limit| limit.peek(KEYS[*key], now, *cost));
+                    let allowed = parts.clone().all(|answer| answer.allowed);
+                    prop_assert_eq!(seen.is_allowed(), allowed, "{:?} at {}", op, now);
+                    prop_assert_eq!(seen.is_never(), parts.clone().any(|answer| answer.never));
+                    let limits: Vec<u64> = seen.parts().map(|part| part.limit()).collect();
+                    prop_assert_eq!(limits, parts.map(|answer| answer.limit).collect::<Vec<_>>());
+                }
+                Op::Check(key, cost) => {
+                    let (decision, joint) =
+                        (limiter.check_n(KEYS[*key], *cost), model.check(KEYS[*key], now, *cost));
+                    let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap();
+                    prop_assert_eq!(decision.is_allowed(), joint.allowed(), "{:?} at {}", op, now);
+                    prop_assert_eq!(decision.refused_by(), joint.refusal.map(|refusal| refusal.limit));
+                    let wait = joint.refusal.and_then(|refusal| refusal.retry_after_ns);
+                    prop_assert_eq!(decision.retry_after().map(nanos), wait, "{:?} at {}", op, now);
+                    prop_assert_eq!(decision.remaining(), joint.remaining, "{:?} at {}", op, now);
+                    let left: Vec<u64> = decision.parts().map(|part| part.remaining()).collect();
+                    let peeks = model.limits().iter().map(|limit| limit.peek(KEYS[*key], now, 0).remaining);
+                    prop_assert_eq!(left, peeks.collect::<Vec<_>>(), "{:?} at {}", op, now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Threads that check several limits while another changes them.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{FixedWindow, Inherit, Quota, Rate};
+
+use super::bucket;
+use super::several::{Several, several};
+
+const CHANGES: u64 = 300;
+
+/// Checks one key from three threads while `change` is called so many times, by its number: what was admitted, and how
+/// many times it was refused.
+fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64, u64) {
+    let begun = Barrier::new(4);
+    let (admitted, refused, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                begun.wait();
+                while !done.load(Relaxed) {
+                    let decision = limiter.check(&7);
+                    let count = if decision.is_allowed() { &admitted } else { &refused };
+                    count.fetch_add(1, Relaxed);
+                    let limits: Vec<u64> = decision.parts().map(|part| part.limit()).collect();
+                    assert!(of.iter().any(|quotas| *quotas == limits[..]), "{limits:?}: a mixture");
+                    assert!(decision.parts().all(|part| part.remaining() <= part.limit()));
+                    // Nobody is told to wait for the end of a version.
+                    assert!(decision.retry_after().is_none_or(|wait| wait < Duration::from_secs(1_000_000)));
+                }
+            });
+        }
+        begun.wait();
+        for number in 1..=CHANGES {
+            change(number);
+            thread::yield_now();
+        }
+        done.store(true, Relaxed);
+    });
+    (admitted.into_inner(), refused.into_inner())
+}
+
+#[test]
+fn threads_see_all_quotas_of_one_version_and_are_admitted_what_the_least_allows() {
+    let quotas = |count, first, second| {
+        [Quota::from(bucket(count, first)), FixedWindow::new(Rate::per_hour(second)).into()]
+    };
+    // The least is in force at first: of the bucket, and of the window.
+    for of in [[[100, 7_000], [5_000, 300]], [[7_000, 100], [300, 5_000]]] {
+        let (limiter, _) = several(quotas(1, of[0][0], of[0][1]));
+        let change = |number: u64| {
+            let [first, second] = of[number as usize % 2];
+            limiter.reconfigure(quotas(1 + number % 2, first, second), Inherit::AsIs).unwrap();
+        };
+        let (admitted, refused) = contested(&limiter, change, of);
+        // The clock stands still and what is available stays: no more than the least of the bursts, however often.
+        assert!((1..=100).contains(&admitted), "{admitted}");
+        assert!(refused > 0);
+    }
+}
+
+/// There is room for all by either quotas: nobody is refused for a change, by any limit, while time moves.
+#[test]
+fn nobody_is_refused_for_a_change() {
+    // More in a step of the clock than three threads ask for.
+    const PLENTY: [[u64; 2]; 2] = [[1 << 20, 1 << 21], [1 << 21, 1 << 22]];
+    let quotas = |[one, two]: [u64; 2]| [bucket(3_000_000, one), bucket(1_000_003, two)];
+    let (limiter, clock) = several(quotas(PLENTY[0]));
+    let change = |number: u64| {
+        clock.advance(Duration::from_millis(700));
+        limiter.reconfigure(quotas(PLENTY[number as usize % 2]), Inherit::Additive).unwrap();
+    };
+    let (admitted, refused) = contested(&limiter, change, PLENTY);
+    assert_eq!(refused, 0, "of {admitted}");
+}

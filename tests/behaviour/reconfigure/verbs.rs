@@ -1,0 +1,244 @@
+//! The other verbs, across a change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
+use tollgate::{
+    CountPolicy, FixedWindow, GlobalLimiter, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow,
+    Timestamp, TokenBucket,
+};
+
+use super::{SECOND, at, bucket, global, keyed, left, per};
+
+const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
+
+#[test]
+fn keys_prepared_before_a_change_are_checked_by_the_new_quota() {
+    let clock = ManualClock::new();
+    let builder = Limiter::<u64>::builder(bucket(10, 10)).tier(bucket(20, 20)).clock(clock);
+    let limiter = builder.build().unwrap();
+    let (prepared, tier) = (limiter.prepare(&7), limiter.tier(1).unwrap());
+    let (of_tier, mut batch) = (tier.prepare(&8), limiter.check_many(&[1, 2]));
+    assert_eq!(batch.next().unwrap().limit(), 10);
+    limiter.reconfigure_tiers(&[bucket(10, 30), bucket(20, 40)], Additive).unwrap();
+    assert_eq!(prepared.check_n(30).limit(), 30);
+    assert_eq!((prepared.peek().limit(), prepared.peek().remaining()), (30, 0));
+    assert_eq!((tier.check(&9).limit(), of_tier.check_n(40).remaining()), (40, 0));
+    assert_eq!(batch.next().unwrap().limit(), 30, "a batch that has begun");
+    assert!(limiter.check_many(&[1, 2]).all(|decision| decision.limit() == 30));
+}
+
+#[test]
+fn everybody_is_told_of_decisions_by_the_new_quota() {
+    let told = Arc::new(AtomicU64::new(0));
+    let sum = told.clone();
+    let builder = Limiter::<u64>::builder(bucket(10, 10)).clock(ManualClock::new());
+    let limiter = builder.on_decision(move |decision| {
+        sum.fetch_add(decision.limit(), Ordering::Relaxed);
+    });
+    let limiter = limiter.build().unwrap();
+    assert!(limiter.check(&7).is_allowed());
+    limiter.reconfigure(bucket(10, 300), AsIs).unwrap();
+    assert!(limiter.check(&7).is_allowed() && limiter.check_n(&7, 299).retry_after().is_some());
+    assert_eq!(told.load(Ordering::Relaxed), 10 + 300 + 300);
+}
+
+#[test]
+fn permits_of_a_lease_outlive_a_change_but_no_reset() {
+    for inherit in ALL {
+        let (limiter, _) = keyed(bucket(1, 10));
+        let mut lease = limiter.lease(&7).permits(4);
+        assert!(lease.check().is_allowed());
+        limiter.reconfigure(bucket(1, 8), inherit).unwrap();
+        let spent = (0..100).filter(|_| lease.check().is_allowed()).count() as u64;
+        // Four were charged before it, which left six of ten.
+        let expected = match inherit {
+            AsIs => 3 + 6,
+            Proportional => 3 + 6 * 8 / 10,
+            Additive => 3 + 4,
+            _ => 8,
+        };
+        assert_eq!(spent, expected, "{inherit:?}");
+    }
+}
+
+#[test]
+fn a_lease_takes_by_the_new_quota() {
+    let (limiter, _) = global(bucket(1, 10));
+    let mut lease = limiter.lease().permits(50);
+    assert!((0..10).all(|_| lease.check().is_allowed()) && !lease.check().is_allowed());
+    limiter.reconfigure(bucket(1, 60), Additive).unwrap();
+    assert!(lease.check().is_allowed());
+    assert_eq!(lease.held(), 49);
+}
+
+#[test]
+fn a_reset_after_a_change_gives_the_new_burst() {
+    let (limiter, clock) = keyed(bucket(1, 10));
+    assert!(limiter.check_n(&7, 10).is_allowed() && limiter.check_n(&8, 10).is_allowed());
+    limiter.reconfigure(bucket(1, 20), Additive).unwrap();
+    assert!(limiter.reset(&7));
+    assert_eq!((left(&limiter, 7), left(&limiter, 8)), (20, 10));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(limiter.len(), 0);
+    let (limiter, _) = global(bucket(1, 10));
+    assert!(limiter.check_n(10).is_allowed());
+    limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
+    limiter.reset();
+    // As a bucket that was never seen.
+    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 10);
+}
+
+/// The limiter as a file and back, `later` nanoseconds after.
+fn restarted<A: tollgate::Algorithm>(
+    limiter: &Limiter<u64, A, ManualClock>,
+    quota: A,
+    later: u64,
+) -> Limiter<u64, A, ManualClock> {
+    let mut file = Vec::new();
+    limiter.save(&mut file).unwrap();
+    let unix = Duration::from_nanos(limiter.now().as_nanos() + later);
+    Limiter::builder(quota).clock(ManualClock::starting_at(unix)).restore(&file[..]).unwrap()
+}
+
+#[test]
+fn a_limiter_that_was_reconfigured_is_restored_with_the_quota_in_force() {
+    for inherit in ALL {
+        for (old, new) in [((10, 10), (1, 40)), ((3, 100), (7, 50)), ((14_500, 60), (1, 100))] {
+            let (limiter, clock) = keyed(bucket(old.0, old.1));
+            clock.set(at(5 * SECOND));
+            assert!(limiter.check_n(&7, 8).is_allowed() && limiter.check_n(&8, 8).is_allowed());
+            let quota = bucket(new.0, new.1);
+            limiter.reconfigure(quota, inherit).unwrap();
+            clock.set(at(6 * SECOND));
+            let _ = (limiter.check_n(&8, 2), limiter.check_n(&9, 3));
+            for later in [0, SECOND, 9 * SECOND] {
+                let again = restarted(&limiter, quota, later);
+                let then = limiter.now() + Duration::from_nanos(later);
+                for key in [7, 8, 9, 10] {
+                    let expected = limiter.peek_n_at(&key, 0, then).remaining();
+                    assert_eq!(
+                        left(&again, key),
+                        expected,
+                        "{inherit:?} {old:?} {new:?} key {key} later {later}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn windows_and_logs_that_were_reconfigured_are_restored() {
+    let fixed = |limit, nanos| FixedWindow::new(per(limit, nanos));
+    let (limiter, clock) = keyed(fixed(10, SECOND));
+    clock.set(at(5 * SECOND));
+    assert!(limiter.check_n(&7, 4).is_allowed());
+    let quota = fixed(25, 60 * SECOND);
+    limiter.reconfigure(quota, Additive).unwrap();
+    assert!(limiter.check_n(&8, 5).is_allowed());
+    let again = restarted(&limiter, quota, SECOND);
+    assert_eq!([7, 8, 9].map(|key| left(&again, key)), [21, 20, 25]);
+    let again = restarted(&limiter, quota, 55 * SECOND);
+    assert_eq!([7, 8, 9].map(|key| left(&again, key)), [25, 25, 25]);
+
+    let sliding = |limit| SlidingWindow::new(per(limit, SECOND));
+    let (limiter, _) = keyed(sliding(1_000_000));
+    assert!(limiter.check_n(&7, 600_000).is_allowed());
+    limiter.reconfigure(sliding(700_000), Additive).unwrap();
+    let again = restarted(&limiter, sliding(700_000), 0);
+    assert_eq!((left(&again, 7), left(&again, 8)), (100_000, 700_000));
+
+    let log = |limit| SlidingLog::new(per(limit, SECOND));
+    let (limiter, clock) = keyed(log(10));
+    assert!(limiter.check_n(&7, 5).is_allowed());
+    clock.set(at(SECOND / 2));
+    assert!(limiter.check_n(&7, 3).is_allowed());
+    limiter.reconfigure(log(6), Additive).unwrap();
+    assert_eq!(left(&restarted(&limiter, log(6), 0), 7), 0);
+    assert_eq!(left(&restarted(&limiter, log(6), SECOND / 2), 7), 3);
+}
+
+#[test]
+fn a_restored_limiter_can_be_reconfigured() {
+    let (limiter, clock) = keyed(TokenBucket::new(Rate::per_hour(100)).burst(100));
+    assert!(limiter.check_n(&7, 90).is_allowed());
+    // Booked ahead far beyond what the clock of the next process has reached.
+    let place = limiter.reserve_n(&8, 100, Duration::ZERO).unwrap();
+    drop(place);
+    drop(limiter.reserve_n(&8, 100, Duration::from_secs(7_200)).unwrap());
+    clock.set(at(SECOND));
+    let quota = TokenBucket::new(Rate::per_hour(100)).burst(100);
+    let again = restarted(&limiter, quota, 0);
+    again.reconfigure(quota.burst(200), Additive).unwrap();
+    assert_eq!(left(&again, 7), 110);
+    let wait = again.check_n(&8, 200).retry_after().unwrap();
+    assert!(wait > Duration::from_secs(3_600 * 2 - 10), "{wait:?}");
+    let third = restarted(&again, quota.burst(200), 0);
+    assert_eq!(left(&third, 7), 110);
+}
+
+#[test]
+fn ten_years_of_uptime_hold_a_hundred_changes() {
+    const YEAR: u64 = 31_557_600 * SECOND;
+    let (limiter, clock) = keyed(bucket(1_000, 1_000));
+    let mut now = 0;
+    for turn in 0..100 {
+        now += YEAR / 10;
+        clock.set(at(now - 1));
+        assert!(limiter.check_n(&7, limiter.peek(&7).limit()).is_allowed(), "{turn}");
+        limiter.reconfigure(bucket(1_000 + turn % 3, 1_000 + turn % 5), Proportional).unwrap();
+        assert!(!limiter.check(&7).is_allowed(), "{turn}");
+        clock.set(at(now + SECOND));
+        assert!(limiter.check_n(&7, 900).is_allowed(), "{turn}");
+    }
+}
+
+#[test]
+fn times_far_ahead_take_room_and_mint_nothing() {
+    let (limiter, clock) = keyed(bucket(10, 10));
+    let ahead = at(8 * 31_557_600 * SECOND);
+    assert!(limiter.check_n_at(&7, 10, ahead).is_allowed());
+    // Its reach is eight years now: there may be room for one more such version, not for many.
+    let mut changes = 0;
+    while limiter.reconfigure(bucket(10, 10), AsIs).is_ok() && changes < 5_000 {
+        assert!(limiter.check_n_at(&7, 10, ahead + Duration::from_secs(10)).is_allowed() || changes > 0);
+        changes += 1;
+    }
+    assert!(changes < 5_000, "{changes}");
+    clock.set(at(SECOND));
+    assert!(!limiter.check(&7).is_allowed());
+    assert!(limiter.check_n(&8, 10).is_allowed() && !limiter.check(&8).is_allowed());
+}
+
+#[test]
+fn refused_requests_that_count_go_on_counting() {
+    let quota = |limit| FixedWindow::new(per(limit, SECOND)).count(CountPolicy::All);
+    let (limiter, clock) = keyed(quota(4));
+    assert!(limiter.check_n(&7, 4).is_allowed() && !limiter.check_n(&7, 2).is_allowed());
+    limiter.reconfigure(quota(8), Additive).unwrap();
+    assert_eq!(left(&limiter, 7), 2);
+    assert!(!limiter.check_n(&7, 3).is_allowed());
+    assert_eq!(left(&limiter, 7), 0, "that counted, too");
+    clock.set(at(SECOND));
+    assert_eq!(left(&limiter, 7), 8);
+}
+
+#[test]
+fn two_who_change_it_take_turns() {
+    let limiter = GlobalLimiter::builder(bucket(1, 100)).clock(ManualClock::new()).build().unwrap();
+    std::thread::scope(|scope| {
+        for burst in [50, 70] {
+            let limiter = &limiter;
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    limiter.reconfigure(bucket(1, burst), AsIs).unwrap();
+                    let _ = limiter.check_at(Timestamp::ZERO);
+                }
+            });
+        }
+    });
+    assert!([50, 70].contains(&limiter.peek().limit()));
+}

@@ -1,0 +1,218 @@
+//! The windows' promises, one by one.
+
+use std::time::Duration;
+
+use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
+use tollgate::{
+    BuildError, FixedWindow, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow, WhenFull,
+};
+
+use super::{SECOND, at, global, keyed, left, per};
+
+const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
+
+fn fixed(limit: u64, nanos: u64) -> FixedWindow {
+    FixedWindow::new(per(limit, nanos))
+}
+
+#[test]
+fn a_fixed_window_inherits_by_all_meanings() {
+    for (inherit, known, unknown) in
+        [(AsIs, 6, 10), (Proportional, 15, 25), (Additive, 21, 25), (Reset, 25, 25)]
+    {
+        let (limiter, clock) = keyed(fixed(10, SECOND));
+        clock.set(at(SECOND / 2));
+        assert!(limiter.check_n(&7, 4).is_allowed());
+        limiter.reconfigure(fixed(25, SECOND), inherit).unwrap();
+        assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
+        for (key, left) in [(7, known), (8, unknown)] {
+            assert!(
+                limiter.check_n(&key, left).is_allowed() && !limiter.check(&key).is_allowed(),
+                "{inherit:?}"
+            );
+        }
+        clock.set(at(SECOND));
+        assert_eq!((left(&limiter, 7), left(&limiter, 8), left(&limiter, 9)), (25, 25, 25), "{inherit:?}");
+    }
+}
+
+#[test]
+fn a_fixed_window_shrinks_and_never_underflows() {
+    for (inherit, known, unknown) in [(AsIs, 1, 5), (Proportional, 0, 5), (Additive, 0, 5), (Reset, 5, 5)] {
+        let (limiter, clock) = keyed(fixed(10, SECOND));
+        assert!(limiter.check_n(&7, 9).is_allowed());
+        limiter.reconfigure(fixed(5, SECOND), inherit).unwrap();
+        assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
+        clock.set(at(SECOND));
+        assert_eq!((left(&limiter, 7), left(&limiter, 8)), (5, 5), "{inherit:?}");
+    }
+}
+
+#[test]
+fn a_fixed_window_may_take_another_period() {
+    let (hour, minute, second) = (fixed(100, 3_600 * SECOND), fixed(20, 60 * SECOND), fixed(5, SECOND));
+    let (limiter, clock) = keyed(second);
+    clock.set(at(90 * SECOND));
+    assert!(limiter.check_n(&7, 2).is_allowed());
+    limiter.reconfigure(minute, AsIs).unwrap();
+    assert_eq!((left(&limiter, 7), left(&limiter, 8)), (3, 5));
+    assert_eq!(limiter.check_n(&7, 4).retry_after(), Some(Duration::from_secs(30)));
+    clock.set(at(120 * SECOND));
+    assert!(limiter.check_n(&7, 20).is_allowed());
+    limiter.reconfigure(hour, Additive).unwrap();
+    assert_eq!((left(&limiter, 7), left(&limiter, 8)), (80, 100));
+    assert_eq!(limiter.check_n(&7, 81).retry_after(), Some(Duration::from_secs(3_600 - 120)));
+    limiter.reconfigure(second, Proportional).unwrap();
+    assert_eq!((left(&limiter, 7), left(&limiter, 8)), (4, 5));
+    clock.set(at(121 * SECOND));
+    assert_eq!(left(&limiter, 7), 5);
+}
+
+/// What a window counted that is over is forgotten, and the change with it.
+#[test]
+fn a_fixed_window_stands_changes_without_end_while_windows_pass() {
+    let (limiter, clock) = global(fixed(10, SECOND));
+    for turn in 1..=2_000 {
+        clock.set(at(turn * 2 * SECOND));
+        assert!(limiter.check_n(10).is_allowed());
+        limiter.reconfigure(fixed(10, SECOND), AsIs).unwrap();
+        assert!(!limiter.check().is_allowed());
+    }
+}
+
+#[test]
+fn windows_stay_aligned_to_the_unix_epoch() {
+    let clock = ManualClock::starting_at(Duration::from_secs(59));
+    let limiter =
+        Limiter::<u64, FixedWindow>::builder(fixed(2, SECOND)).clock(clock.clone()).build().unwrap();
+    limiter.reconfigure(fixed(2, 60 * SECOND), Reset).unwrap();
+    assert!(limiter.check_n(&7, 2).is_allowed());
+    assert_eq!(limiter.check(&7).retry_after(), Some(Duration::from_secs(1)));
+    clock.set(at(SECOND));
+    assert!(limiter.check_n(&7, 2).is_allowed());
+}
+
+#[test]
+fn retry_after_is_exact_after_a_window_changes() {
+    for inherit in ALL {
+        let (limiter, clock) = keyed(fixed(10, 1_000));
+        clock.set(at(1_300));
+        assert!(limiter.check_n(&7, 9).is_allowed());
+        limiter.reconfigure(fixed(8, 700), inherit).unwrap();
+        while limiter.check(&7).is_allowed() {}
+        let wait = u64::try_from(limiter.check(&7).retry_after().unwrap().as_nanos()).unwrap();
+        assert!(!limiter.check_at(&7, at(1_300 + wait - 1)).is_allowed());
+        assert!(limiter.check_at(&7, at(1_300 + wait)).is_allowed());
+        assert_eq!((1_300 + wait) % 700, 0);
+    }
+}
+
+#[test]
+fn a_window_takes_a_time_before_the_change_for_that_of_the_change() {
+    let (limiter, clock) = keyed(fixed(10, 1_000));
+    clock.set(at(5_500));
+    assert!(limiter.check_n(&7, 10).is_allowed());
+    limiter.reconfigure(fixed(20, 1_000), AsIs).unwrap();
+    assert!(!limiter.check_at(&7, at(0)).is_allowed());
+    assert_eq!(limiter.check_at(&7, at(4_000)).retry_after(), Some(Duration::from_nanos(2_000)));
+    assert_eq!(limiter.peek_n_at(&8, 0, at(0)).remaining(), 10);
+}
+
+#[test]
+fn a_window_refunds_over_a_change() {
+    let (limiter, clock) = keyed(fixed(10, SECOND));
+    assert!(limiter.check_n(&7, 4).is_allowed());
+    let taken = limiter.check_n(&7, 3);
+    limiter.reconfigure(fixed(20, SECOND), Additive).unwrap();
+    assert_eq!(limiter.refund(taken), 3);
+    assert_eq!(left(&limiter, 7), 16);
+    let taken = limiter.check_n(&7, 3);
+    assert_eq!(limiter.refund(taken), 3);
+    let taken = limiter.check_n(&7, 3);
+    clock.set(at(SECOND));
+    assert_eq!(limiter.refund(taken), 0);
+}
+
+#[test]
+fn a_full_bucket_of_windows_forgets_nothing_over_a_change() {
+    for (inherit, limit) in
+        [(AsIs, 100), (AsIs, 20), (AsIs, 5), (Additive, 20), (Proportional, 30), (Proportional, 5)]
+    {
+        let clock = ManualClock::new();
+        let builder = Limiter::<u64, FixedWindow>::builder(fixed(10, SECOND)).max_keys(1);
+        let limiter = builder.when_full(WhenFull::Share).clock(clock).build().unwrap();
+        let ask = |cost| -> Vec<u64> {
+            (0..200).map(|key| if limiter.check_n(&key, cost).is_allowed() { cost } else { 0 }).collect()
+        };
+        let before: Vec<u64> = [1, 2, 3].map(ask).into_iter().reduce(add).unwrap();
+        limiter.reconfigure(fixed(limit, SECOND), inherit).unwrap();
+        let after: Vec<u64> = [30, 1, 1, 2, 4, 1].map(ask).into_iter().reduce(add).unwrap();
+        for (before, after) in before.into_iter().zip(after) {
+            let had = 10 - before;
+            let carried = match inherit {
+                Inherit::AsIs => had.min(limit),
+                Inherit::Proportional => had * limit / 10,
+                _ => (had + limit).saturating_sub(10),
+            };
+            assert!(after <= carried, "{inherit:?} to {limit}: {after} after {before}");
+        }
+    }
+}
+
+fn add(sums: Vec<u64>, more: Vec<u64>) -> Vec<u64> {
+    sums.into_iter().zip(more).map(|(sum, more)| sum + more).collect()
+}
+
+#[test]
+fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
+    for quota in [SlidingWindow::new(per(10, SECOND)), SlidingWindow::new(per(10, SECOND)).subwindows(4)] {
+        let limit = |count| {
+            let new = SlidingWindow::new(per(count, SECOND));
+            if quota == SlidingWindow::new(per(10, SECOND)) { new } else { new.subwindows(4) }
+        };
+        let (limiter, clock) = keyed(quota);
+        assert!(limiter.check_n(&7, 8).is_allowed());
+        limiter.reconfigure(limit(4), Additive).unwrap();
+        assert_eq!((left(&limiter, 7), left(&limiter, 8)), (0, 4));
+        limiter.reconfigure(limit(9), Additive).unwrap();
+        assert_eq!(left(&limiter, 7), 1);
+        let refused = |error| Err(BuildError::CannotInherit { field: error });
+        assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
+        // With the limit as it was, what is owed stays by every meaning but the one by which it would not.
+        assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
+        for stays in [AsIs, Proportional, Additive] {
+            limiter.reconfigure(limit(9), stays).unwrap();
+        }
+        assert_eq!(left(&limiter, 7), 1);
+        assert_eq!(
+            limiter.reconfigure(SlidingWindow::new(per(9, SECOND)).subwindows(3), Additive),
+            refused("subwindows")
+        );
+        clock.set(at(3 * SECOND));
+        assert_eq!(left(&limiter, 7), 9);
+    }
+    let (limiter, _) = keyed(SlidingWindow::new(per(10, SECOND)));
+    let other = limiter.reconfigure(SlidingWindow::new(per(10, 2 * SECOND)), Additive);
+    assert_eq!(other, Err(BuildError::CannotInherit { field: "rate.period" }));
+}
+
+#[test]
+fn a_log_changes_its_limit_within_its_ring() {
+    let log = |count| SlidingLog::new(Rate::per_second(count));
+    let (limiter, clock) = global(log(10));
+    assert!(limiter.check_n(6).is_allowed());
+    clock.set(at(SECOND / 2));
+    assert!(limiter.check_n(2).is_allowed());
+    limiter.reconfigure(log(5), Additive).unwrap();
+    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 0);
+    assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(SECOND / 2)));
+    clock.set(at(SECOND));
+    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 3);
+    limiter.reconfigure(log(10), Additive).unwrap();
+    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 8);
+    let longer = limiter.reconfigure(log(11), Additive);
+    assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
+    let reset = limiter.reconfigure(log(9), Reset);
+    assert_eq!(reset, Err(BuildError::CannotInherit { field: "inherit" }));
+    assert!(limiter.check_n(8).is_allowed() && !limiter.check().is_allowed());
+}

@@ -1,0 +1,250 @@
+//! What a refund gives back, and what it never does.
+
+use std::time::Duration;
+
+use tollgate::{
+    CountPolicy, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket,
+};
+
+fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    let limiter = Limiter::builder(quota.into()).clock(clock.clone()).max_keys(100).build().unwrap();
+    (limiter, clock)
+}
+
+fn left(limiter: &Limiter<u64, Quota, ManualClock>, key: u64) -> u64 {
+    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn all_five() -> Vec<Quota> {
+    crate::quotas::every(Rate::per_second(10))
+}
+
+#[test]
+fn a_refund_at_once_gives_all_back() {
+    for quota in all_five() {
+        let (limiter, _) = limiter(quota);
+        assert!(limiter.check_n(&1, 2).is_allowed());
+        let decision = limiter.check_n(&1, 3);
+        assert_eq!(left(&limiter, 1), 5, "{quota}");
+        assert_eq!(limiter.refund(decision), 3, "{quota}");
+        assert_eq!(left(&limiter, 1), 8, "{quota}");
+    }
+}
+
+#[test]
+fn refusals_peeks_and_cost_zero_give_nothing_back() {
+    for quota in all_five() {
+        let (limiter, _) = limiter(quota);
+        assert!(limiter.check_n(&1, 10).is_allowed());
+        let refused = limiter.check(&1);
+        assert!(!refused.is_allowed(), "{quota}");
+        for took_nothing in [refused, limiter.peek(&2), limiter.check_n(&1, 0), limiter.check_n(&1, 11)] {
+            assert_eq!(limiter.refund(took_nothing), 0, "{quota}");
+        }
+        assert_eq!(left(&limiter, 1), 0, "{quota}");
+    }
+}
+
+#[test]
+fn a_refund_never_fills_above_capacity() {
+    for quota in all_five() {
+        let (limiter, clock) = limiter(quota);
+        let decision = limiter.check_n(&1, 4);
+        clock.advance(seconds(10));
+        assert_eq!(limiter.refund(decision), 0, "{quota}");
+        assert_eq!(left(&limiter, 1), 10, "{quota}");
+    }
+}
+
+/// Without the first request the bucket would have been full when the second came: its refill would have been lost.
+#[test]
+fn a_bucket_gets_back_no_more_than_is_still_owed() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(10));
+    let first = limiter.check_n(&1, 4);
+    clock.advance(seconds(3));
+    assert!(limiter.check_n(&1, 2).is_allowed());
+    assert_eq!(left(&limiter, 1), 7);
+    assert_eq!(limiter.refund(first), 1);
+    assert_eq!(left(&limiter, 1), 8);
+}
+
+/// Once the first was given back, the second is where the first was: at one second it owes nothing any more.
+#[test]
+fn refunds_out_of_order_mint_nothing() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(2));
+    let (first, second) = (limiter.check(&1), limiter.check(&1));
+    assert_eq!(limiter.refund(first), 1);
+    clock.advance(seconds(1));
+    assert!(limiter.check(&1).is_allowed());
+    assert_eq!(limiter.refund(second), 0);
+    assert!(!limiter.check_n(&1, 2).is_allowed());
+}
+
+#[test]
+fn requests_in_flight_together_are_all_given_back_at_once() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_minute(6)).burst(6));
+    let taken: Vec<Decision<'_>> = (0..6).map(|_| limiter.check(&1)).collect();
+    clock.advance(Duration::from_millis(50));
+    assert_eq!(taken.into_iter().map(|decision| limiter.refund(decision)).sum::<u64>(), 6);
+    // Out of order, each costs what dripped meanwhile: less than a token together.
+    assert_eq!(left(&limiter, 1), 5);
+    clock.advance(Duration::from_millis(6 * 50));
+    assert_eq!(left(&limiter, 1), 6);
+}
+
+#[test]
+fn another_keys_refunds_do_not_give_a_key_more() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(4));
+    for key in 0..50 {
+        let (first, second) = (limiter.check(&key), limiter.check(&key));
+        limiter.refund(first);
+        limiter.refund(second);
+        assert_eq!(left(&limiter, key), 4, "key {key}");
+    }
+    clock.advance(seconds(1));
+}
+
+/// Three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
+#[test]
+fn a_refund_never_reaches_into_a_later_window() {
+    let second = Rate::per_second(10);
+    for (quota, back) in [
+        (Quota::from(FixedWindow::new(second)), 0),
+        (SlidingWindow::new(second).into(), 3),
+        (SlidingWindow::new(second).subwindows(2).into(), 3),
+    ] {
+        let (limiter, clock) = limiter(quota);
+        clock.advance(Duration::from_millis(900));
+        let first = limiter.check_n(&1, 3);
+        clock.advance(Duration::from_millis(200));
+        assert!(limiter.check_n(&1, 4).is_allowed());
+        assert_eq!(limiter.refund(first), back, "{quota}");
+        clock.advance(Duration::from_millis(899));
+        assert_eq!(left(&limiter, 1), 6, "{quota}: the window's own four stay");
+    }
+}
+
+#[test]
+fn a_window_that_has_left_gets_nothing_back() {
+    for quota in all_five() {
+        let (limiter, clock) = limiter(quota);
+        let first = limiter.check_n(&1, 3);
+        clock.advance(seconds(3));
+        assert!(limiter.check_n(&1, 10).is_allowed());
+        assert_eq!(limiter.refund(first), 0, "{quota}");
+        assert_eq!(left(&limiter, 1), 0, "{quota}");
+    }
+}
+
+#[test]
+fn a_log_gives_back_its_newest_admission_only() {
+    let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(4)));
+    let first = limiter.check(&1);
+    clock.advance(Duration::from_millis(100));
+    let second = limiter.check_n(&1, 2);
+    assert_eq!(limiter.refund(first), 0);
+    assert_eq!(limiter.refund(second), 2);
+    // The log is as it was before the second: the first leaves at one second, and others may come.
+    assert!(limiter.check_n(&1, 3).is_allowed());
+    clock.advance(Duration::from_millis(899));
+    assert!(!limiter.check(&1).is_allowed());
+    clock.advance(Duration::from_millis(1));
+    assert!(limiter.check(&1).is_allowed());
+}
+
+#[test]
+fn a_log_gives_back_nothing_that_has_left_its_window() {
+    for (after, back) in [(999_999_999, 1), (1_000_000_000, 0)] {
+        let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(4)));
+        let decision = limiter.check(&1);
+        clock.advance(Duration::from_nanos(after));
+        assert_eq!(limiter.refund(decision), back, "after {after} ns");
+    }
+}
+
+#[test]
+fn a_log_that_counted_a_refusal_since_gives_nothing_back() {
+    let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All));
+    let first = limiter.check_n(&1, 2);
+    assert!(!limiter.check(&1).is_allowed());
+    assert_eq!(limiter.refund(first), 0);
+}
+
+#[test]
+fn a_refund_never_revives_a_recycled_slot() {
+    for quota in all_five() {
+        let clock = ManualClock::new();
+        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
+        let keys = 1_000;
+        let taken: Vec<Decision<'_>> = (0..keys).map(|key| limiter.check_n(&key, 5)).collect();
+        clock.advance(seconds(5));
+        // Other keys take the slots, and each spends all that it has.
+        let spent: u64 = (keys..2 * keys).filter(|key| limiter.check_n(key, 10).is_allowed()).count() as u64;
+        assert!(spent > 0);
+        for decision in taken {
+            assert_eq!(limiter.refund(decision), 0, "{quota}");
+        }
+        for key in keys..2 * keys {
+            assert!(!limiter.check_n(&key, 6).is_allowed(), "{quota}: key {key}");
+        }
+    }
+}
+
+/// What a key owed when it lost its slot, it still owes when it comes back, although all others were given back.
+#[test]
+fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
+    let mut lost_its_slot = 0;
+    for _ in 0..50 {
+        let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+        let clock = ManualClock::new();
+        let limiter = Limiter::<u64>::builder(quota).clock(clock).max_keys(1).build().unwrap();
+        assert!(limiter.check_n(&0, 2).is_allowed());
+        let mut others = Vec::new();
+        while limiter.stats().evicted_with_debt == 0 {
+            others.push(limiter.check_n(&(1 + others.len() as u64), 4));
+        }
+        lost_its_slot += u64::from(limiter.peek_n_at(&0, 0, limiter.now()).remaining() != 8);
+        for decision in others {
+            limiter.refund(decision);
+        }
+        let again = (0..10).filter(|_| limiter.check(&0).is_allowed()).count();
+        assert!(again <= 8, "two were taken before, and now {again} of ten");
+    }
+    assert!(lost_its_slot > 0);
+}
+
+#[test]
+fn racing_refunds_and_checks_never_admit_more_than_the_limit() {
+    for quota in all_five() {
+        let (limiter, _) = limiter(quota);
+        let limiter = &limiter;
+        let served: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4_u64)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut served = 0;
+                        for turn in 0..20_000_u64 {
+                            let decision = limiter.check(&1);
+                            if !decision.is_allowed() {
+                                continue;
+                            }
+                            // What was given back was not served; what could not be given back was.
+                            if (turn + thread) % 4 == 0 || limiter.refund(decision) == 0 {
+                                served += 1;
+                            }
+                        }
+                        served
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(served + left(limiter, 1), 10, "{quota}");
+    }
+}

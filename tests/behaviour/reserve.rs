@@ -1,0 +1,219 @@
+//! Reservations: when they depart, what they cost others, and what a cancelled one gives back.
+
+use std::time::Duration;
+
+use tollgate::{
+    Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate, ReserveError,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+};
+
+type Keyed<A> = Limiter<u64, A, ManualClock>;
+
+fn limiter<A: tollgate::Algorithm>(quota: A) -> (Keyed<A>, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder(quota).clock(clock.clone()).max_keys(100).build().unwrap(), clock)
+}
+
+/// Ten a second: a token is a tick of 100 ms.
+fn tenths(ticks: u64) -> Duration {
+    Duration::from_millis(100 * ticks)
+}
+
+fn tick(ticks: u64) -> Timestamp {
+    Timestamp::ZERO + tenths(ticks)
+}
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Go's TestCancelMulti.
+#[test]
+fn what_later_reservations_rest_on_is_not_given_back() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
+    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    assert_eq!(reserve(4).departure(), tick(0));
+    let a = reserve(3);
+    assert_eq!(a.departure(), tick(3));
+    assert_eq!(reserve(1).departure(), tick(4));
+    let c = reserve(1);
+    assert_eq!(c.departure(), tick(5));
+    clock.set(tick(1));
+    assert_eq!(c.cancel(), 1);
+    assert_eq!(a.cancel(), 2, "one of the three is what the reservation at 4 rests on");
+    assert_eq!(reserve(3).departure(), tick(5));
+}
+
+/// x/time/rate gives the second cancellation one back, and then four depart at 5 where three may.
+#[test]
+fn cancellations_out_of_order_let_nobody_depart_together() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(3));
+    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    assert!(limiter.check(&1).is_allowed());
+    let (x, y) = (reserve(3), reserve(3));
+    assert_eq!((x.departure(), y.departure()), (tick(1), tick(4)));
+    assert_eq!(reserve(1).departure(), tick(5));
+    assert_eq!(y.cancel(), 2);
+    assert_eq!(x.cancel(), 0);
+    assert_eq!(reserve(3).departure(), tick(6));
+}
+
+#[test]
+fn a_cancelled_reservation_gives_its_place_to_the_next() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));
+    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    assert_eq!(reserve(2).departure(), tick(0));
+    let second = reserve(2);
+    assert_eq!(second.departure(), tick(2));
+    clock.set(tick(1));
+    assert_eq!(second.cancel(), 2);
+    assert_eq!(reserve(2).departure(), tick(2));
+}
+
+#[test]
+fn a_reservation_that_has_departed_cannot_be_cancelled() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));
+    assert_eq!(limiter.reserve_n(&1, 2, LONG).unwrap().departure(), tick(0));
+    let second = limiter.reserve_n(&1, 2, LONG).unwrap();
+    clock.set(tick(3));
+    assert_eq!(second.cancel(), 0);
+    assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(3));
+}
+
+#[test]
+fn beyond_the_longest_wait_nothing_is_charged() {
+    let quota = TokenBucket::new(Rate::new(10, Duration::from_nanos(100))).burst(10);
+    let (limiter, _) = limiter(quota);
+    assert!(limiter.check_n(&1, 9).is_allowed());
+    let nanos = Duration::from_nanos;
+    assert_eq!(limiter.reserve_n(&1, 5, nanos(39)).unwrap_err(), ReserveError::TooLong { wait: nanos(40) });
+    assert!(limiter.peek(&1).is_allowed());
+    assert_eq!(limiter.reserve_n(&1, 5, nanos(40)).unwrap().delay(), nanos(40));
+}
+
+/// Guava's SmoothBursty, rate 1: what is taken is paid for by the next.
+#[test]
+fn reservations_depart_in_order_and_spaced_by_the_rate() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
+    for turn in 0..20 {
+        assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(turn));
+    }
+    assert_eq!(limiter.reserve(&2, LONG).unwrap().departure(), tick(0), "another key's line is its own");
+}
+
+#[test]
+fn checks_are_refused_while_others_stand_in_line() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
+    for _ in 0..3 {
+        assert!(limiter.reserve(&1, LONG).is_ok());
+    }
+    for now in 0..3 {
+        clock.set(tick(now));
+        assert!(!limiter.check(&1).is_allowed());
+        assert_eq!(limiter.check(&1).retry_after(), Some(tenths(3 - now)));
+    }
+    clock.set(tick(3));
+    assert!(limiter.check(&1).is_allowed());
+}
+
+#[test]
+fn a_cost_above_the_limit_is_never_reserved() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
+    let never = ReserveError::Never { cost: 5, limit: 4 };
+    assert_eq!(limiter.reserve_n(&1, 5, Duration::MAX).unwrap_err(), never);
+    assert_eq!(limiter.wait_timeout(&1, LONG), Ok(()));
+    assert_eq!(limiter.peek_n_at(&1, 0, tick(0)).remaining(), 3);
+}
+
+#[test]
+fn no_cost_is_too_large_to_be_told_never() {
+    let rate = Rate::per_second(10);
+    for quota in [Quota::from(TokenBucket::new(rate)), LeakyBucket::queue(rate).into()] {
+        let (limiter, _) = limiter(quota);
+        let never = ReserveError::Never { cost: u64::MAX, limit: 10 };
+        assert_eq!(limiter.reserve_n(&1, u64::MAX, LONG).unwrap_err(), never, "{quota}");
+    }
+}
+
+#[test]
+fn cost_zero_departs_at_once_and_takes_nothing() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
+    assert!(limiter.check(&1).is_allowed());
+    let nothing = limiter.reserve_n(&1, 0, Duration::ZERO).unwrap();
+    assert_eq!(nothing.delay(), Duration::ZERO);
+    assert_eq!(nothing.cancel(), 0);
+}
+
+#[test]
+fn window_algorithms_have_no_turns_to_reserve() {
+    let rate = Rate::per_second(10);
+    for quota in [
+        Quota::from(FixedWindow::new(rate)),
+        SlidingWindow::new(rate).into(),
+        SlidingWindow::new(rate).subwindows(2).into(),
+        SlidingLog::new(rate).into(),
+    ] {
+        let (limiter, _) = limiter(quota);
+        assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), ReserveError::NoTurns, "{quota}");
+        assert_eq!(limiter.wait(&1), Err(ReserveError::NoTurns), "{quota}");
+        assert_eq!(limiter.peek_n_at(&1, 0, tick(0)).remaining(), 10, "{quota}");
+    }
+}
+
+#[test]
+fn a_meter_reserves_like_a_bucket() {
+    let (limiter, _) = limiter(LeakyBucket::meter(Rate::per_second(10)).capacity(2));
+    let departures = [0, 0, 1, 2];
+    for departs in departures {
+        assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(departs));
+    }
+}
+
+#[test]
+fn a_queue_reserves_up_to_its_capacity_and_the_longest_wait() {
+    let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(3));
+    assert_eq!(limiter.reserve(&1, Duration::ZERO).unwrap().departure(), tick(0));
+    let too_long = ReserveError::TooLong { wait: tenths(1) };
+    assert_eq!(limiter.reserve(&1, tenths(1) - Duration::from_nanos(1)).unwrap_err(), too_long);
+    assert_eq!(limiter.reserve(&1, tenths(1)).unwrap().departure(), tick(1));
+    assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(2));
+    // Three are waiting or leaving: there is room, and so a turn, when the first is gone.
+    assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), too_long);
+}
+
+/// Two in a queue never leave at one moment, whoever is given back.
+#[test]
+fn a_queue_keeps_its_distance_after_a_refund() {
+    let (limiter, clock) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(5));
+    let first = limiter.check(&1);
+    let second = limiter.check(&1);
+    assert_eq!((first.delay(), second.delay()), (tenths(0), tenths(1)));
+    assert_eq!(limiter.refund(first), 0, "the second's departure rests on it");
+    assert_eq!(limiter.check(&1).delay(), tenths(2));
+    clock.set(tick(1));
+}
+
+#[test]
+fn the_end_of_time_is_no_departure() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_day(1)).burst(1));
+    let mut last = Timestamp::ZERO;
+    for _ in 0..100 {
+        let departure = limiter.reserve(&1, Duration::MAX).unwrap().departure();
+        assert!(departure >= last);
+        last = departure;
+    }
+    let forever = Timestamp::from_nanos(u64::MAX);
+    assert!(limiter.reserve_n_at(&2, 1, Duration::MAX, forever).is_ok());
+    let _ = limiter.reserve_n_at(&2, 1, Duration::MAX, forever).map(|place| place.departure());
+}
+
+#[test]
+fn a_global_limiter_reserves_and_cancels() {
+    let clock = ManualClock::new();
+    let quota = TokenBucket::new(Rate::per_second(10)).burst(1);
+    let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build().unwrap();
+    assert_eq!(limiter.reserve(LONG).unwrap().departure(), tick(0));
+    let second = limiter.reserve(LONG).unwrap();
+    assert_eq!(second.departure(), tick(1));
+    assert_eq!(second.cancel(), 1);
+    assert_eq!(limiter.reserve(LONG).unwrap().departure(), tick(1));
+    assert_eq!(clock.now(), Timestamp::ZERO);
+}

@@ -1,0 +1,83 @@
+//! Saving while others check.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use tollgate::{Limiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WhenFull};
+
+use super::{SECOND, Subject, clock, saved};
+
+const BEGUN: u64 = 1_700_000_000 * SECOND;
+const KEYS: u64 = 80;
+
+/// Charges keys at random until it is `done`, and counts what each of them was `admitted`.
+pub(crate) fn keep_charging(
+    seed: u64,
+    admitted: &[AtomicU64],
+    done: &AtomicBool,
+    is_admitted: impl Fn(u64) -> bool,
+) {
+    let mut random = seed;
+    while !done.load(SeqCst) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let key = (random >> 33) % admitted.len() as u64;
+        if is_admitted(key) {
+            admitted[key as usize].fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Two threads charge all keys while a third saves; nothing refills.
+fn forgets_nothing(quota: Quota, max_keys: usize) {
+    let builder = |max_keys| {
+        let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys);
+        builder.when_full(WhenFull::Share).clock(clock(BEGUN, SECOND))
+    };
+    let limiter: Subject = builder(max_keys).build().unwrap();
+    let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let done = AtomicBool::new(false);
+    let files = thread::scope(|scope| {
+        for seed in 1..=2_u64 {
+            let (limiter, admitted, done) = (&limiter, &admitted, &done);
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
+        }
+        let files: Vec<_> = (0..30)
+            .map(|_| {
+                let before: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
+                (before, saved(&limiter))
+            })
+            .collect();
+        done.store(true, SeqCst);
+        files
+    });
+    let after: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
+    for (before, file) in files {
+        // A larger table, in which a key that was forgotten does not happen upon another's debt.
+        let restored = builder(max_keys.max(2_000)).restore(&file[..]).unwrap();
+        for key in 0..KEYS {
+            let decision = restored.peek_n_at(&key, 0, restored.now());
+            let counted = decision.limit() - decision.remaining();
+            assert!(counted >= before[key as usize], "{quota}: key {key} is forgiven");
+            // Keys that never share a slot owe what they took, and what was in flight at the most.
+            if max_keys > 1_000 {
+                assert!(counted <= after[key as usize] + 2, "{quota}: key {key} owes too much");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_admitted_before_the_save_is_in_it() {
+    let rate = Rate::per_day(5_000);
+    forgets_nothing(TokenBucket::new(rate).into(), 10_000);
+    forgets_nothing(SlidingWindow::new(rate).into(), 10_000);
+    forgets_nothing(SlidingLog::new(Rate::per_day(400)).into(), 2_000);
+}
+
+#[test]
+fn keys_that_lose_their_slots_during_the_save_are_in_it() {
+    // Two buckets for forty keys: slots are handed over and shared all the time.
+    for _ in 0..20 {
+        forgets_nothing(TokenBucket::new(Rate::per_day(5_000)).into(), 8);
+    }
+}

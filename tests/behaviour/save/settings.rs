@@ -1,0 +1,233 @@
+//! What must be the same in the new limiter, and what may differ.
+
+use tollgate::{
+    CountPolicy, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter, Quota, Rate, RestoreError,
+    SlidingLog, SlidingWindow, TokenBucket,
+};
+
+use super::{SECOND, Subject, clock, saved};
+use crate::quotas::every;
+
+const BEGUN: u64 = 1_700_000_000 * SECOND;
+
+fn limiter(quota: Quota, max_keys: usize) -> Subject {
+    Limiter::builder(quota).max_keys(max_keys).clock(clock(BEGUN, SECOND)).build().unwrap()
+}
+
+fn restore(quota: Quota, max_keys: usize, file: &[u8]) -> Result<Subject, RestoreError> {
+    Limiter::builder(quota).max_keys(max_keys).clock(clock(BEGUN, SECOND)).restore(file)
+}
+
+#[test]
+fn another_setting_is_refused_by_name() {
+    let (ten, rate) = (Rate::per_second(10), Rate::per_minute(10));
+    let cases: [(&str, Quota, Quota, [&str; 2]); 9] = [
+        (
+            "rate.count",
+            TokenBucket::new(ten).into(),
+            TokenBucket::new(Rate::per_second(11)).burst(10).into(),
+            ["10", "11"],
+        ),
+        (
+            "rate.period",
+            FixedWindow::new(ten).into(),
+            FixedWindow::new(rate).into(),
+            ["1000000000", "60000000000"],
+        ),
+        ("burst", TokenBucket::new(ten).into(), TokenBucket::new(ten).burst(11).into(), ["10", "11"]),
+        ("initial", TokenBucket::new(ten).into(), TokenBucket::new(ten).initial(9).into(), ["10", "9"]),
+        ("capacity", LeakyBucket::meter(ten).into(), LeakyBucket::meter(ten).capacity(9).into(), ["10", "9"]),
+        ("mode", LeakyBucket::meter(ten).into(), LeakyBucket::queue(ten).into(), ["0", "1"]),
+        (
+            "count",
+            SlidingLog::new(ten).into(),
+            SlidingLog::new(ten).count(CountPolicy::All).into(),
+            ["0", "1"],
+        ),
+        (
+            "subwindows",
+            SlidingWindow::new(ten).into(),
+            SlidingWindow::new(ten).subwindows(1).into(),
+            ["0", "1"],
+        ),
+        (
+            "algorithm",
+            TokenBucket::new(ten).into(),
+            LeakyBucket::meter(ten).into(),
+            ["token-bucket", "leaky-bucket"],
+        ),
+    ];
+    for (named, saved_under, given_one, values) in cases {
+        let file = saved(&limiter(saved_under, 8));
+        match restore(given_one, 8, &file) {
+            Err(RestoreError::Differs { field, saved, given }) => {
+                assert_eq!((&*field, [&*saved, &*given]), (named, values));
+            }
+            other => panic!("{named}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn other_tiers_are_refused_by_name() {
+    let quota = |count| TokenBucket::new(Rate::per_second(count));
+    let mut file = Vec::new();
+    Limiter::<u64>::builder(quota(1)).tier(quota(2)).build().unwrap().save(&mut file).unwrap();
+    let field = |restored: Result<Limiter<u64>, RestoreError>| match restored {
+        Err(RestoreError::Differs { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(field(Limiter::builder(quota(1)).restore(&file[..])), "the number of tiers");
+    assert_eq!(field(Limiter::builder(quota(1)).tier(quota(3)).restore(&file[..])), "tier 1's rate.count");
+    let trusted = Limiter::builder(quota(1)).tier(quota(2)).trusted_keys();
+    assert_eq!(field(trusted.restore(&file[..])), "trusted_keys");
+}
+
+#[test]
+fn one_limit_is_not_a_limit_for_each() {
+    let quota = TokenBucket::new(Rate::per_second(10));
+    let mut file = Vec::new();
+    GlobalLimiter::builder(quota).build().unwrap().save(&mut file).unwrap();
+    let error = Limiter::<u64>::builder(quota).restore(&file[..]).unwrap_err();
+    assert_eq!(error.to_string(), "the kind is Limiter, but was GlobalLimiter when the limiter was saved");
+}
+
+#[test]
+fn settings_that_no_limiter_takes_are_still_refused_by_build() {
+    let file = saved(&limiter(TokenBucket::new(Rate::per_second(10)).into(), 8));
+    let builder = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_second(10)).into());
+    let error = builder.max_keys(0).restore(&file[..]).unwrap_err();
+    assert!(matches!(error, RestoreError::Build(tollgate::BuildError::OutOfRange { field: "max_keys", .. })));
+}
+
+#[test]
+fn an_algorithm_chosen_at_run_time_is_the_algorithm() {
+    let quota = TokenBucket::new(Rate::per_hour(10));
+    let chosen = limiter(quota.into(), 8);
+    assert!(chosen.check_n(&7, 9).is_allowed());
+    let builder = Limiter::<u64>::builder(quota).max_keys(8).clock(clock(BEGUN, SECOND));
+    assert_eq!(builder.restore(&saved(&chosen)[..]).unwrap().check(&7).remaining(), 0);
+}
+
+#[test]
+fn long_and_trusted_keys_keep_their_names() {
+    let quota = TokenBucket::new(Rate::per_hour(10));
+    for trusted in [false, true] {
+        let builder = || {
+            let builder = Limiter::<str>::builder(quota);
+            if trusted { builder.trusted_keys() } else { builder }
+        };
+        let before = builder().build().unwrap();
+        let keys: Vec<String> = (0..200).map(|key| format!("client number {key}")).collect();
+        for (key, taken) in keys.iter().zip(1..) {
+            assert!(before.check_n(key, 1 + taken % 10).is_allowed());
+        }
+        let mut file = Vec::new();
+        assert_eq!(before.save(&mut file).unwrap(), 200);
+        let after = builder().restore(&file[..]).unwrap();
+        for (key, taken) in keys.iter().zip(1..) {
+            assert_eq!(after.peek_n_at(key, 0, after.now()).remaining(), 9 - taken % 10, "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
+    for quota in every(Rate::per_hour(10)) {
+        let before = limiter(quota, 1_000);
+        for key in 0..300 {
+            assert!(before.check_n(&key, 1 + key % 10).is_allowed());
+        }
+        let file = saved(&before);
+        for max_keys in [1_000, 100_000, 500] {
+            let after = restore(quota, max_keys, &file).unwrap();
+            for key in 0..300 {
+                let (one, other) = (before.peek(&key), after.peek(&key));
+                assert_eq!(one.remaining(), other.remaining(), "{quota}: {key} in a table for {max_keys}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
+    for quota in every(Rate::per_hour(10)) {
+        let before = limiter(quota, 1_000);
+        (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
+        match restore(quota, 100, &saved(&before)) {
+            Err(error @ RestoreError::NoRoom { keys: 300, max_keys: 100 }) => {
+                assert!(error.to_string().starts_with("300 keys were saved, and max_keys is 100"), "{error}");
+            }
+            other => panic!("{quota}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
+    for quota in every(Rate::per_hour(10)) {
+        let before = limiter(quota, 16);
+        let held = (0..40).filter(|key| before.check(key).is_allowed()).count();
+        assert!(held > 16, "{quota}: {held}");
+        let after = restore(quota, 16, &saved(&before)).unwrap();
+        assert!((0..40).all(|key| after.peek(&key).remaining() == before.peek(&key).remaining()), "{quota}");
+    }
+}
+
+#[test]
+fn a_flood_that_filled_the_table_is_not_forgiven() {
+    for quota in every(Rate::per_hour(10)) {
+        let before = limiter(quota, 8);
+        // Every key takes what it can get: the last ones share their bucket's allowance, or are refused.
+        for key in 0..200 {
+            while before.check(&key).is_allowed() {}
+        }
+        let after = restore(quota, 8, &saved(&before)).unwrap();
+        assert!((0..200).all(|key| !after.check(&key).is_allowed()), "{quota}");
+        let mut allowed = 0;
+        let larger = restore(quota, 1_000, &saved(&before)).unwrap();
+        for key in 0..200 {
+            while larger.check(&key).is_allowed() {
+                allowed += 1;
+            }
+        }
+        let counted = matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_));
+        assert!(counted || allowed == 0, "{quota}: {allowed} more");
+    }
+}
+
+/// A key that says where it is kept: its low bits are the bucket.
+struct Placed(u64);
+
+impl Key for Placed {
+    fn name(&self, _: &KeyHasher) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
+    for quota in every(Rate::per_hour(10)) {
+        let builder = |max_keys| {
+            let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
+            builder.clock(clock(BEGUN, SECOND))
+        };
+        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of four.
+        let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 2)).collect();
+        let before = builder(100).build().unwrap();
+        assert!(keys.iter().all(|key| before.check_n(key, 10).is_allowed()));
+        let mut file = Vec::new();
+        assert_eq!(before.save(&mut file).unwrap(), 16);
+        match builder(16).restore(&file[..]) {
+            Ok(after) => {
+                assert!(keys.iter().all(|key| !after.check(key).is_allowed()), "{quota}");
+                assert!(!after.check(&Placed(99 << 40)).is_allowed(), "{quota}: it shares");
+                assert!(after.check(&Placed(99 << 40 | 1)).is_allowed(), "{quota}: another bucket");
+            }
+            Err(RestoreError::NoRoom { keys: 16, max_keys: 16 }) => {
+                assert!(matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_)), "{quota}");
+            }
+            other => panic!("{quota}: {other:?}"),
+        }
+    }
+}

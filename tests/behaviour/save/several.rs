@@ -1,0 +1,243 @@
+//! Several limits from one process to the next.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use proptest::prelude::*;
+use tollgate::{
+    FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    RestoreError, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
+};
+
+use super::exact::{BEGUN, quotas, span};
+use super::meanwhile::keep_charging;
+use super::sealed::{body, sealed};
+use super::{SECOND, clock, saved};
+
+type Several = MultiLimiter<u64, ManualClock>;
+
+fn built(quotas: &[Quota], at: ManualClock) -> Several {
+    MultiLimiter::builder(quotas.iter().copied()).max_keys(8).clock(at).build().unwrap()
+}
+
+fn restore(quotas: &[Quota], at: ManualClock, file: &[u8]) -> Result<Several, RestoreError> {
+    MultiLimiter::builder(quotas.iter().copied()).max_keys(8).clock(at).restore(file)
+}
+
+fn file_of(limiter: &Several) -> Vec<u8> {
+    let mut file = Vec::new();
+    limiter.save(&mut file).expect("a vector takes all");
+    file
+}
+
+/// Every field of an answer, limit by limit.
+fn answer(decision: &MultiDecision<'_>) -> String {
+    let parts: Vec<_> = decision.parts().collect();
+    format!("{decision:?} {parts:?}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn restored_limits_answer_as_the_saved_ones_would(
+        quotas in prop::collection::vec(prop::sample::select(quotas()), 1..=8),
+        lives in prop::collection::vec((span(), span(), prop::collection::vec((0..3_u64, 0..6_u64, span()), 0..12)), 2..4),
+    ) {
+        // One limiter lives through it all; the other is saved and restored on a new clock before each life.
+        let whole_clock = clock(BEGUN, 0);
+        let whole = built(&quotas, whole_clock.clone());
+        let (mut unix, mut pieces) = (BEGUN, None::<Vec<u8>>);
+        for (gap, shown, ops) in lives {
+            // The first two begin together, as full as they are built.
+            let (gap, shown) = if pieces.is_none() { (0, 0) } else { (gap, shown) };
+            unix += gap;
+            let now = clock(unix, shown);
+            let piece = match &pieces {
+                None => built(&quotas, now.clone()),
+                Some(file) => restore(&quotas, now.clone(), file).unwrap(),
+            };
+            for (key, cost, pause) in ops {
+                unix += pause;
+                now.advance(std::time::Duration::from_nanos(pause));
+                whole_clock.set(Timestamp::from_nanos(unix - BEGUN));
+                let (one, other) = (whole.check_n(&key, cost), piece.check_n(&key, cost));
+                prop_assert_eq!(answer(&one), answer(&other), "{} of {}", cost, key);
+            }
+            pieces = Some(file_of(&piece));
+        }
+    }
+}
+
+/// Every algorithm, of ten an hour; a log and a queue are not charged first.
+fn ten() -> [Quota; 5] {
+    let rate = Rate::per_hour(10);
+    [
+        SlidingLog::new(rate).into(),
+        LeakyBucket::queue(rate).into(),
+        TokenBucket::new(rate).into(),
+        FixedWindow::new(rate).into(),
+        SlidingWindow::new(rate).into(),
+    ]
+}
+
+/// A limiter of these under which two keys owe.
+fn owing() -> (Several, Vec<u8>) {
+    let limiter = built(&ten(), clock(BEGUN, SECOND));
+    assert!(limiter.check_n(&1, 4).is_allowed() && limiter.check_n(&2, 10).is_allowed());
+    let file = file_of(&limiter);
+    (limiter, file)
+}
+
+#[test]
+fn every_debt_is_counted_and_nobody_is_forgiven() {
+    let (limiter, file) = owing();
+    assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 10);
+    let after = restore(&ten(), clock(BEGUN + SECOND, 0), &file).unwrap();
+    assert_eq!(after.len(), 2);
+    assert_eq!(after.peek_n_at(&1, 0, after.now()).parts().map(|part| part.remaining()).max(), Some(6));
+    assert!(after.check_n(&1, 6).is_allowed() && !after.check(&1).is_allowed());
+    assert!(!after.check(&2).is_allowed());
+}
+
+#[test]
+fn a_file_of_several_limits_cut_short_anywhere_is_truncated() {
+    let (_, file) = owing();
+    for len in 0..file.len() {
+        let error = restore(&ten(), clock(BEGUN, SECOND), &file[..len]).expect_err("a part is not the whole");
+        assert!(matches!(error, RestoreError::Truncated), "{len} bytes: {error:?}");
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_several_limits_is_found() {
+    let (_, file) = owing();
+    for bit in 0..8 * file.len() {
+        let mut flipped = file.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(restore(&ten(), clock(BEGUN, SECOND), &flipped).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn no_bytes_of_several_limits_panic_even_when_their_checksums_are_right() {
+    let (_, file) = owing();
+    let body = body(&file);
+    for at in 0..body.len() {
+        for value in [0, 1, 3, 0x3F, 0x7F, 0xFF] {
+            for width in [1, 8] {
+                let mut body = body.clone();
+                let end = (at + width).min(body.len());
+                body[at..end].fill(value);
+                let restored = restore(&ten(), clock(BEGUN, SECOND), &sealed(&body));
+                let Ok(limiter) = restored else { continue };
+                for key in [1, 2] {
+                    let _ = limiter.refund(limiter.check_n(&key, 2));
+                    let _ = answer(&limiter.check(&key));
+                }
+                let _ = limiter.reconfigure(ten(), Inherit::Additive);
+                let _ = answer(&limiter.check(&1));
+                file_of(&limiter);
+            }
+        }
+        let _ = restore(&ten(), clock(BEGUN, SECOND), &sealed(&body[..at]));
+    }
+}
+
+#[test]
+fn other_limits_another_order_and_another_kind_are_refused_by_name() {
+    let (_, file) = owing();
+    let field = |quotas: &[Quota], file: &[u8]| match restore(quotas, clock(BEGUN, SECOND), file) {
+        Err(RestoreError::Differs { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let mut other = ten();
+    other[3] = FixedWindow::new(Rate::per_hour(11)).into();
+    assert_eq!(field(&other, &file), "limit 3's rate.count");
+    other = ten();
+    other.swap(0, 1);
+    assert_eq!(field(&other, &file), "algorithm");
+    assert_eq!(field(&ten()[..4], &file), "the number of limits");
+    let one = Limiter::<u64, Quota>::builder(ten()[0]).max_keys(8).clock(clock(BEGUN, SECOND));
+    assert_eq!(field(&ten()[..1], &saved(&one.build().unwrap())), "the kind");
+    let one = Limiter::<u64, Quota>::builder(ten()[0]).restore(&file[..]).unwrap_err();
+    assert_eq!(one.to_string(), "the kind is Limiter, but was MultiLimiter when the limiter was saved");
+    let trusted = MultiLimiter::<u64>::builder(ten()).trusted_keys().restore(&file[..]).unwrap_err();
+    assert!(matches!(trusted, RestoreError::Differs { field, .. } if field == "trusted_keys"));
+}
+
+#[test]
+fn more_keys_than_asked_for_do_not_fit_smaller_tables() {
+    let before =
+        MultiLimiter::<u64>::builder(ten()).max_keys(1_000).clock(clock(BEGUN, SECOND)).build().unwrap();
+    (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
+    match restore(&ten(), clock(BEGUN, SECOND), &file_of(&before)) {
+        Err(RestoreError::NoRoom { keys: 300, max_keys: 8 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
+    let now = clock(BEGUN, SECOND);
+    let limiter = built(&ten(), now.clone());
+    assert!(limiter.check_n(&1, 4).is_allowed());
+    let rate = Rate::per_hour(8);
+    let mut eight = ten();
+    eight[0] = SlidingLog::new(rate).into();
+    eight[2] = TokenBucket::new(Rate::per_minute(7)).burst(8).into();
+    eight[3] = FixedWindow::new(Rate::per_day(8)).into();
+    limiter.reconfigure(eight, Inherit::Additive).unwrap();
+    let file = file_of(&limiter);
+    assert!(matches!(restore(&ten(), now.clone(), &file), Err(RestoreError::Differs { .. })));
+    let after = restore(&eight, clock(BEGUN, 5 * SECOND), &file).unwrap();
+    for cost in [3, 1, 1] {
+        assert_eq!(answer(&limiter.check_n(&1, cost)), answer(&after.check_n(&1, cost)));
+    }
+    assert_eq!(
+        after.reconfigure(ten(), Inherit::Additive),
+        Err(tollgate::BuildError::OutOfRange { field: "rate.count", value: 10, min: 1, max: 8 }),
+        "the new log's ring is for eight"
+    );
+    after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)), Inherit::Additive).unwrap();
+}
+
+/// Two threads charge all keys while a third saves; nothing refills.
+#[test]
+fn what_several_limits_admitted_before_the_save_is_in_it() {
+    const KEYS: u64 = 40;
+    let quotas: [Quota; 3] = [
+        TokenBucket::new(Rate::per_day(5_000)).into(),
+        SlidingWindow::new(Rate::per_day(6_000)).into(),
+        SlidingLog::new(Rate::per_day(400)).into(),
+    ];
+    let builder = || {
+        let builder = MultiLimiter::<u64>::builder(quotas).max_keys(2_000).when_full(WhenFull::Share);
+        builder.clock(clock(BEGUN, SECOND))
+    };
+    let limiter = builder().build().unwrap();
+    let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let done = AtomicBool::new(false);
+    let files = thread::scope(|scope| {
+        for seed in 1..=2_u64 {
+            let (limiter, admitted, done) = (&limiter, &admitted, &done);
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
+        }
+        let save = |_| {
+            let before: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
+            (before, file_of(&limiter))
+        };
+        let files: Vec<_> = (0..20).map(save).collect();
+        done.store(true, SeqCst);
+        files
+    });
+    for (before, file) in files {
+        let restored = builder().restore(&file[..]).unwrap();
+        for key in 0..KEYS {
+            for part in restored.peek_n_at(&key, 0, restored.now()).parts() {
+                let counted = part.limit() - part.remaining();
+                assert!(counted >= before[key as usize], "limit {}: key {key} is forgiven", part.number());
+            }
+        }
+    }
+}

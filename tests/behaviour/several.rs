@@ -1,0 +1,226 @@
+//! Several limits on one key: what all of them together promise.
+
+mod alone;
+mod threads;
+mod vectors;
+
+use std::time::Duration;
+
+use tollgate::{
+    CountPolicy, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
+    TokenBucket, WhenFull,
+};
+
+type Several = MultiLimiter<u64, ManualClock>;
+
+/// These limits on a clock that stands still.
+fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, ManualClock) {
+    let clock = ManualClock::new();
+    let limiter = MultiLimiter::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
+    (limiter, clock)
+}
+
+/// What each limit has left.
+fn left(limiter: &Several, key: u64) -> Vec<u64> {
+    limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+}
+
+/// Every algorithm at `limit` a second.
+fn every(limit: u64) -> Vec<Quota> {
+    crate::quotas::every(Rate::per_second(limit))
+}
+
+#[test]
+fn a_refusal_by_any_charges_none() {
+    for tight in every(3) {
+        for place in 0..8 {
+            let mut quotas = every(10);
+            quotas.insert(place, tight);
+            let (limiter, _) = several(quotas);
+            assert!(limiter.check_n(&1, 2).is_allowed());
+            let before = left(&limiter, 1);
+            let refused = limiter.check_n(&1, 2);
+            assert_eq!((refused.is_allowed(), refused.refused_by()), (false, Some(place)), "{tight}");
+            assert_eq!(refused.remaining(), 1, "{tight}: the tightest, without the request");
+            assert_eq!(left(&limiter, 1), before, "{tight}");
+            assert!(limiter.check(&1).is_allowed());
+            assert!(left(&limiter, 1).iter().zip(before).all(|(after, before)| after + 1 == before));
+        }
+    }
+}
+
+#[test]
+fn a_refusal_carries_the_longest_wait_and_its_limit() {
+    let (limiter, clock) =
+        several([Rate::per_second(1), Rate::per_minute(1), Rate::per_second(2)].map(TokenBucket::new));
+    assert!(limiter.check(&1).is_allowed());
+    let refused = limiter.check(&1);
+    assert_eq!(refused.refused_by(), Some(1));
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
+    let waits: Vec<_> = refused.parts().map(|part| (part.refuses(), part.retry_after())).collect();
+    let second = Duration::from_secs(1);
+    assert_eq!(waits, [(true, Some(second)), (true, Some(60 * second)), (false, None)]);
+    clock.advance(59 * second);
+    assert_eq!(limiter.check(&1).retry_after(), Some(second));
+    clock.advance(second);
+    assert!(limiter.check(&1).is_allowed());
+}
+
+#[test]
+fn a_cost_above_one_limit_is_never_admitted_and_changes_nothing() {
+    let (limiter, _) =
+        several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
+    let never = limiter.check_n(&1, 4);
+    assert!(never.is_never() && !never.is_allowed());
+    assert_eq!((never.refused_by(), never.retry_after(), never.remaining()), (Some(1), None, 3));
+    assert_eq!(left(&limiter, 1), [10, 3, 5, 3]);
+    assert!(limiter.is_empty());
+}
+
+#[test]
+fn cost_zero_is_admitted_and_changes_nothing() {
+    let (limiter, _) = several(every(2));
+    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.is_empty());
+    assert!(limiter.check_n(&1, 2).is_allowed());
+    assert!(limiter.check_n(&1, 0).is_allowed());
+    assert_eq!(limiter.check_n(&1, 0).remaining(), 0);
+}
+
+#[test]
+fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
+    let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
+    let (limiter, _) =
+        several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
+    assert!(limiter.check_n(&1, 2).is_allowed());
+    assert!(!limiter.check(&1).is_allowed());
+    assert_eq!(left(&limiter, 1), [7, 0, 3]);
+    let log = SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All);
+    let (limiter, clock) = several([Quota::from(log), TokenBucket::new(Rate::per_second(9)).into()]);
+    assert!(limiter.check_n(&1, 2).is_allowed());
+    clock.advance(Duration::from_millis(500));
+    assert!(!limiter.check_n(&1, 2).is_allowed());
+    clock.advance(Duration::from_millis(500));
+    assert!(!limiter.check(&1).is_allowed(), "the refused two are inside until 1.5 s");
+}
+
+#[test]
+fn a_peek_foresees_the_check_and_changes_nothing() {
+    for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All).into()]] {
+        let (limiter, _) = several(quotas);
+        for cost in [1, 2, 1, 3, 9] {
+            let peeked = format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now()));
+            assert_eq!(peeked, format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now())));
+            assert_eq!(peeked, format!("{:?}", limiter.check_n(&1, cost)));
+        }
+    }
+}
+
+#[test]
+fn the_longest_departure_counts() {
+    let (limiter, _) =
+        several([LeakyBucket::queue(Rate::per_second(2)), LeakyBucket::queue(Rate::per_second(10))]);
+    assert_eq!(limiter.check(&1).delay(), Duration::ZERO);
+    assert_eq!(limiter.check(&1).delay(), Duration::from_millis(500));
+    assert_eq!(limiter.check(&1).delay(), Duration::ZERO, "a refused request waits for nothing");
+}
+
+#[test]
+fn a_refund_gives_back_to_every_limit() {
+    let (limiter, clock) = several(every(10));
+    let kept: MultiDecision<'_> = limiter.check_n(&1, 2);
+    let decision = limiter.check_n(&1, 3);
+    assert_eq!(limiter.refund(decision), 3);
+    assert_eq!(left(&limiter, 1), [8; 7]);
+    for took_nothing in
+        [limiter.peek(&1), limiter.check_n(&1, 9), limiter.check_n(&1, 0), limiter.check_n(&1, 11)]
+    {
+        assert_eq!(limiter.refund(took_nothing), 0);
+    }
+    clock.advance(Duration::from_secs(3));
+    assert_eq!(limiter.refund(kept), 0);
+    assert_eq!(left(&limiter, 1), [10; 7]);
+    let (other, _) = several(every(10));
+    assert_eq!(limiter.refund(other.check(&1)), 0);
+}
+
+#[test]
+fn a_reset_forgives_every_limit() {
+    let (limiter, _) = several(every(3));
+    assert!(!limiter.reset(&1));
+    assert!(limiter.check_n(&1, 3).is_allowed());
+    assert!(limiter.reset(&1));
+    assert_eq!(left(&limiter, 1), [3; 7]);
+}
+
+#[test]
+fn a_key_that_owes_to_several_limits_counts_once() {
+    let (limiter, clock) = several([Rate::per_second(5), Rate::per_hour(5)].map(TokenBucket::new));
+    for key in 0..50 {
+        assert!(limiter.check(&key).is_allowed());
+    }
+    assert_eq!(limiter.len(), 50);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(limiter.len(), 50, "to the second limit");
+    assert!(limiter.check(&50).is_allowed());
+    assert_eq!(limiter.len(), 51);
+    assert_eq!((limiter.capacity(), limiter.stats().inserted + limiter.stats().recycled), (100, 102));
+}
+
+#[test]
+fn from_one_limit_to_eight() {
+    let build = |count| {
+        let quota = Quota::from(TokenBucket::new(Rate::per_second(1)));
+        MultiLimiter::<u64>::builder(vec![quota; count])
+            .max_keys(1)
+            .build()
+            .map(|limiter| limiter.check(&1).is_allowed())
+    };
+    assert_eq!(build(0).unwrap_err().to_string(), "limits is 0, but must be between 1 and 8");
+    assert!((1..=8).all(|count| build(count) == Ok(true)));
+    assert_eq!(build(9).unwrap_err().to_string(), "limits is 9, but must be between 1 and 8");
+}
+
+#[test]
+fn all_tables_share_one_budget() {
+    let builder = |bytes| MultiLimiter::<u64>::builder(every(100)).max_keys(1_000).memory_budget(bytes);
+    let needed = builder(0).memory().unwrap();
+    let log = MultiLimiter::<u64>::builder([SlidingLog::new(Rate::per_second(100))]).max_keys(1_000);
+    assert!(needed > log.memory().unwrap() + 6 * 31 * 1_000);
+    assert!(builder(needed).build().is_ok());
+    let error = builder(needed - 1).build().unwrap_err();
+    assert_eq!(error, tollgate::BuildError::OverBudget { needed, budget: needed - 1 });
+}
+
+/// A key that finds no room in one table is refused by that table's limit, and charged to none.
+#[test]
+fn a_full_bucket_refuses_for_all_limits() {
+    let clock = ManualClock::new();
+    let rates = [Rate::per_second(5), Rate::per_hour(5)];
+    let limiter = MultiLimiter::<u64>::builder(rates.map(TokenBucket::new))
+        .clock(clock.clone())
+        .max_keys(1)
+        .when_full(WhenFull::Deny)
+        .build()
+        .unwrap();
+    let admitted = (0..1_000).filter(|key| limiter.check(key).is_allowed()).count();
+    assert!(admitted <= 60, "four buckets of fifteen slots: {admitted}");
+    clock.advance(Duration::from_secs(1));
+    // The first table has room again, the second has not: nothing is charged to the first.
+    let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
+    assert_eq!((newcomers, limiter.len()), (60 - admitted, 60));
+    let refused =
+        (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
+    assert_eq!(refused.refused_by(), Some(1));
+}
+
+#[test]
+fn the_stats_of_the_limits_add_up_to_those_of_all() {
+    let (limiter, clock) =
+        several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
+    assert!(limiter.check(&1).is_allowed());
+    clock.advance(Duration::from_secs(2));
+    assert!(!limiter.check(&1).is_allowed());
+    let inserted = |number| limiter.stats_of(number).map(|stats| stats.inserted);
+    assert_eq!([inserted(0), inserted(1), inserted(2)], [Some(1), Some(1), None]);
+    assert_eq!(limiter.stats().inserted, 2);
+}

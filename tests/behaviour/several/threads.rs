@@ -1,0 +1,138 @@
+//! Real threads on one key: no limit admits more than it would alone, and what was refused is charged to none.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate::{
+    CountPolicy, FixedWindow, LeakyBucket, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    TokenBucket,
+};
+
+use super::{Several, every, left, several};
+
+const HANDS: u64 = 4;
+
+/// What `HANDS` threads are admitted together when each asks for `costs` of one key, `rounds` times over.
+fn admitted(limiter: &Several, rounds: u64, costs: &[u64]) -> u64 {
+    let barrier = Barrier::new(HANDS as usize);
+    let ask = || {
+        barrier.wait();
+        (0..rounds)
+            .flat_map(|_| costs)
+            .map(|&cost| if limiter.check_n(&1, cost).is_allowed() { cost } else { 0 })
+            .sum::<u64>()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..HANDS).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
+/// Whatever the order of naming, and whichever is the tight one.
+#[test]
+fn when_all_is_quiet_every_limit_counts_exactly_what_was_admitted() {
+    for tight in every(70) {
+        for limit in [100, 71, 70] {
+            for place in [0, 6] {
+                for turn in 0..6 {
+                    // One log at most: a log gives back its newest admission only.
+                    let mut quotas: Vec<Quota> = every(limit).into_iter().take(2).collect();
+                    quotas.extend(every(limit).into_iter().skip(3).take(3));
+                    quotas.rotate_left(turn % 5);
+                    quotas.insert(place.min(quotas.len()), tight);
+                    let (limiter, _) = several(quotas);
+                    let admitted = admitted(&limiter, 40, &[3, 1, 2]);
+                    assert!((68..=70).contains(&admitted), "{tight}: {admitted}");
+                    let left = left(&limiter, 1);
+                    let right = |&left: &u64| left + admitted == 70 || left + admitted == limit;
+                    assert!(left.iter().all(right), "{tight} and {limit}: {left:?} after {admitted}");
+                }
+            }
+        }
+    }
+}
+
+/// What two logs or queues cannot give back stays counted: they err by refusing.
+#[test]
+fn limits_that_cannot_give_back_never_count_less_than_was_admitted() {
+    let hundred = Rate::per_second(100);
+    let pairs: [[Quota; 2]; 3] = [
+        [SlidingLog::new(hundred).into(), SlidingLog::new(hundred).into()],
+        [LeakyBucket::queue(hundred).into(), LeakyBucket::queue(hundred).into()],
+        [LeakyBucket::queue(hundred).into(), SlidingLog::new(hundred).count(CountPolicy::All).into()],
+    ];
+    for quotas in pairs {
+        for _ in 0..50 {
+            let (limiter, _) = several(quotas);
+            let admitted = admitted(&limiter, 30, &[3, 1, 2]);
+            let left = left(&limiter, 1);
+            assert!(left.iter().all(|left| left + admitted <= 100), "{left:?} after {admitted}");
+        }
+    }
+}
+
+/// Time moves under the threads, and each limit's bound holds in every interval that it is told for.
+#[test]
+fn no_limit_admits_more_than_its_bound_while_time_moves() {
+    let (limiter, clock) = several([
+        Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(20)),
+        TokenBucket::new(Rate::per_second(700)).burst(50).into(),
+        FixedWindow::new(Rate::new(9, Duration::from_millis(10))).into(),
+        SlidingWindow::new(Rate::new(80, Duration::from_millis(100))).subwindows(4).into(),
+        SlidingLog::new(Rate::new(30, Duration::from_millis(40))).into(),
+    ]);
+    let (step, steps) = (Duration::from_micros(500), 4_000_u64);
+    let barrier = Barrier::new(HANDS as usize);
+    let admitted: Vec<AtomicU64> = (0..steps).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for hand in 0..HANDS {
+            let (limiter, clock, barrier, admitted) = (&limiter, clock.clone(), &barrier, &admitted);
+            scope.spawn(move || {
+                for admitted in admitted {
+                    for cost in [1, 3] {
+                        if limiter.check_n(&1, cost).is_allowed() {
+                            admitted.fetch_add(cost, Relaxed);
+                        }
+                    }
+                    barrier.wait();
+                    if hand == 0 {
+                        clock.advance(step);
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    });
+    let admitted: Vec<u64> = admitted.iter().map(|admitted| admitted.load(Relaxed)).collect();
+    let most = |steps: usize| admitted.windows(steps).map(|window| window.iter().sum::<u64>()).max().unwrap();
+    for steps in 1..200 {
+        // From the first to the last of so many moments.
+        let elapsed = (steps as u64 - 1) * 500;
+        assert!(most(steps) <= 20 + elapsed / 1_000, "1000/s in {elapsed} us: {}", most(steps));
+        assert!(most(steps) <= 50 + elapsed * 7 / 10_000, "700/s in {elapsed} us: {}", most(steps));
+    }
+    assert!(admitted.chunks(20).all(|window| window.iter().sum::<u64>() <= 9));
+    assert!(most(200) <= 80 && most(80) <= 30);
+    assert!(admitted.iter().sum::<u64>() > 500, "it admits at all");
+}
+
+/// Callers' own times, each thread its own: nothing is given back by a time that lies behind a charge.
+#[test]
+fn callers_times_that_run_ahead_of_the_clock_mint_nothing() {
+    let rates = [Rate::per_second(10), Rate::per_hour(50)];
+    for _ in 0..300 {
+        let (limiter, _) = several(rates.map(|rate| TokenBucket::new(rate).burst(50)));
+        let limiter: &MultiLimiter<_, _> = &limiter;
+        let admitted: u64 = std::thread::scope(|scope| {
+            let ask = |hand: u64| {
+                let at = Timestamp::from_nanos(1 + hand * 4_000_000_000);
+                (0..40).filter(|_| limiter.check_n_at(&1, 1 + hand, at).is_allowed()).count() as u64
+                    * (1 + hand)
+            };
+            let threads: Vec<_> = (0..HANDS).map(|hand| scope.spawn(move || ask(hand))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(admitted <= 50, "{admitted}");
+    }
+}

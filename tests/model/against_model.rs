@@ -1,0 +1,177 @@
+//! The engine against its specification, decision by decision, and against its promises.
+//!
+//! Limits, costs and clocks are random: tiny and extreme rates, costs around the limit, times around every boundary,
+//! clocks that jump years or step back. So are the verbs: what was admitted is refunded in any order, and reservations
+//! are made and cancelled (by clocks that go ahead only). `tollgate-model` says what is right; `contest` compares every field of every
+//! answer. A failure shrinks to a script:
+//!
+//! ```text
+//! token-bucket:3/s,burst=3, clock zero at Unix time 0ns
+//!   1. t=+0ns check alice 3
+//!   2. t=+333.333333ms check alice 1
+//!   3. t=+0ns refund alice line 1
+//! ```
+//!
+//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` looks longer.
+
+mod answers;
+mod contest;
+mod doors;
+mod draw;
+mod ledger;
+mod limit;
+mod promises;
+mod script;
+mod shared;
+
+use contest::contest;
+use draw::{SORTS, Sort};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use script::{Case, Said};
+use shared::Shared;
+
+/// `cases` of them, unless `PROPTEST_CASES` asks for others.
+fn config(cases: u32) -> ProptestConfig {
+    let asked = |what| std::env::var(what).ok().and_then(|number| number.parse().ok());
+    ProptestConfig {
+        cases: asked("PROPTEST_CASES").unwrap_or(cases),
+        failure_persistence: None,
+        max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS").unwrap_or(20_000),
+        ..ProptestConfig::default()
+    }
+}
+
+fn agrees(cases: impl Strategy<Value = Case>) {
+    let played = TestRunner::new(config(400))
+        .run(&cases, |case| contest(&case).map(|_| ()).map_err(TestCaseError::fail));
+    if let Err(parted) = played {
+        panic!("{parted}");
+    }
+}
+
+#[test]
+fn a_token_bucket_decides_as_the_model_does() {
+    agrees(draw::case(Sort::TokenBucket));
+}
+
+#[test]
+fn a_leaky_meter_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Meter));
+}
+
+#[test]
+fn a_leaky_queue_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Queue));
+}
+
+#[test]
+fn a_fixed_window_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Fixed));
+}
+
+#[test]
+fn a_sliding_window_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Sliding));
+}
+
+#[test]
+fn sub_windows_decide_as_the_model_does() {
+    agrees(draw::case(Sort::SubWindows));
+}
+
+#[test]
+fn a_sliding_log_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Log));
+}
+
+#[test]
+fn a_token_bucket_gives_back_and_books_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::TokenBucket));
+}
+
+#[test]
+fn a_leaky_meter_gives_back_and_books_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::Meter));
+}
+
+#[test]
+fn a_leaky_queue_gives_back_and_books_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::Queue));
+}
+
+#[test]
+fn a_fixed_window_gives_back_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::Fixed));
+}
+
+#[test]
+fn a_sliding_window_gives_back_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::Sliding));
+}
+
+#[test]
+fn sub_windows_give_back_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::SubWindows));
+}
+
+#[test]
+fn a_sliding_log_gives_back_as_the_model_does() {
+    agrees(draw::with_all_verbs(Sort::Log));
+}
+
+#[test]
+fn most_of_what_is_drawn_is_accepted() {
+    for sort in SORTS {
+        let mut runner = TestRunner::deterministic();
+        let strategy = draw::case(sort);
+        let accepted = (0..300).filter(|_| {
+            let case = strategy.new_tree(&mut runner).unwrap().current();
+            case.script().is_some()
+        });
+        let accepted = accepted.count();
+        assert!(accepted >= 150, "{sort:?}: only {accepted} of 300");
+    }
+}
+
+#[test]
+fn some_of_what_is_drawn_is_coarse() {
+    let mut runner = TestRunner::deterministic();
+    let mut coarse = |sort, is_coarse: fn(&script::Script) -> bool| {
+        let strategy = draw::case(sort);
+        let scripts = (0..300).filter_map(|_| strategy.new_tree(&mut runner).unwrap().current().script());
+        scripts.filter(is_coarse).count()
+    };
+    assert!(coarse(Sort::TokenBucket, |script| script.resolution.grains.is_some()) >= 30);
+    assert!(coarse(Sort::Sliding, |script| script.resolution.granule > 1) >= 3);
+}
+
+/// What is given back matters in many scripts, and is compared exactly in most of them.
+#[test]
+fn most_of_what_is_given_back_is_compared_exactly() {
+    for sort in SORTS {
+        let mut runner = TestRunner::deterministic();
+        let strategy = draw::with_all_verbs(sort);
+        let (mut back, mut ahead, mut exact, mut all) = (0, 0, 0, 0);
+        for _ in 0..300 {
+            let case = strategy.new_tree(&mut runner).unwrap().current();
+            let Some(script) = case.script() else { continue };
+            for (number, line) in script.lines.iter().enumerate() {
+                match line.right {
+                    Said::Back(units) => {
+                        back += u32::from(units > 0);
+                        all += 1;
+                        exact += u32::from(Shared::NOTHING.leeway(&case.limit, &script, number).is_none());
+                    }
+                    Said::Departs(at, _) => ahead += u32::from(at > line.at),
+                    _ => {}
+                }
+            }
+        }
+        let books = matches!(sort, Sort::TokenBucket | Sort::Meter | Sort::Queue);
+        assert!(back >= 100, "{sort:?}: only {back} of {all} give anything back");
+        assert!(!books || ahead >= 100, "{sort:?}: only {ahead} depart later");
+        assert!(exact * 3 >= all * 2, "{sort:?}: only {exact} of {all} exactly");
+    }
+}

@@ -1,0 +1,235 @@
+//! The engine against the model: everything that is said, in every field, through every door.
+//!
+//! A script is replayed on one limiter a key, on the keyed limiter with each key in a bucket of its own, again with all
+//! keys in one bucket, and in a table that grows under them; each as `Quota` and as the algorithm's own type.
+//!
+//! Three things are known to differ, and written down where they are allowed:
+//!
+//! * A key that owes nothing is forgotten when another takes its slot. If the clock steps back after that, its old
+//!   debt is gone. So keys share a bucket only while the clock goes ahead.
+//! * A wait that reaches beyond the ten years that a clock must run may be told as 584 years.
+//! * A refund may give back less where the engine remembers less: see `shared`. From there on the two may be about
+//!   different debts, and that key is only replayed.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, ManualClock, Quota, Reservation,
+    ReserveError, Timestamp,
+};
+use tollgate_model::Answer;
+
+use super::answers::{answer, nanos, same_answer, same_wait};
+use super::doors::{Crowded, Door, Each, Keyed};
+use super::limit::Kind;
+use super::script::{Action, Case, KEYS, Line, Said, Script};
+use super::shared::Shared;
+
+/// Replays the case. `Ok(false)` when the engine refuses the limit; an error says where the two part.
+pub(crate) fn contest(case: &Case) -> Result<bool, String> {
+    let Some(script) = case.script() else { return Ok(false) };
+    through_every_door(case, &script, case.limit.quota())?;
+    match case.limit.quota() {
+        Quota::TokenBucket(quota) => through_every_door(case, &script, quota)?,
+        Quota::LeakyBucket(quota) => through_every_door(case, &script, quota)?,
+        Quota::FixedWindow(quota) => through_every_door(case, &script, quota)?,
+        Quota::SlidingWindow(quota) => through_every_door(case, &script, quota)?,
+        Quota::SlidingLog(quota) => through_every_door(case, &script, quota)?,
+    }
+    Ok(true)
+}
+
+fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> Result<(), String> {
+    let clock = ManualClock::starting_at(Duration::from_nanos(case.origin));
+    let contest = Contest { case, script, clock: &clock };
+    contest.one_limiter_a_key(quota)?;
+    let apart = [Placed(0x9E37_79B9_7F4A_7C13), Placed(0xBF58_476D_1CE4_E5B5), Placed(0x94D0_49BB_1331_11E7)];
+    let apart = apart.each_ref();
+    contest.keyed::<Placed, _>("keys in buckets of their own", quota, 64, apart, Shared::BOOKINGS)?;
+    if !script.goes_back {
+        let together =
+            [Placed(0x9E37_79B9_7F4A_7C13), Placed(0x9E58_479B_7F4A_7C13), Placed(0x54D0_49B9_7F4A_7C13)];
+        let together = together.each_ref();
+        contest.keyed::<Placed, _>("keys in one bucket", quota, 1, together, Shared::ALL)?;
+        contest.crowded(quota, together)?;
+    }
+    if !script.goes_back || script.keys() == 1 {
+        contest.keyed::<str, _>("named keys", quota, 64, KEYS, Shared::ALL)?;
+    }
+    Ok(())
+}
+
+/// A key that says where it is kept: its low bits are the bucket, and the mark of its refunds.
+struct Placed(u64);
+
+impl Key for Placed {
+    fn name(&self, _: &KeyHasher) -> u64 {
+        self.0
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Contest<'c> {
+    case: &'c Case,
+    script: &'c Script,
+    clock: &'c ManualClock,
+}
+
+/// What the engine gave for a line and can take back.
+enum Held<'l, L> {
+    Admitted(Decision<'l>),
+    Reserved(Reservation<'l, L>),
+}
+
+impl Contest<'_> {
+    fn one_limiter_a_key<A: Algorithm>(self, quota: A) -> Result<(), String> {
+        self.clock.set(Timestamp::ZERO);
+        let builder = || GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(self.clock.clone());
+        let door = Each(KEYS.map(|_| builder().build().unwrap()));
+        self.play("one limiter a key", &door, Shared::NOTHING).map(|_| ())
+    }
+
+    fn keyed<K: Key + ?Sized, A: Algorithm>(
+        self,
+        name: &str,
+        quota: A,
+        max_keys: usize,
+        keys: [&K; 3],
+        shared: Shared,
+    ) -> Result<(), String> {
+        self.clock.set(Timestamp::ZERO);
+        let builder = Limiter::<K, A>::builder(quota).max_keys(max_keys).memory_budget(usize::MAX);
+        let limiter = builder.clock(self.clock.clone()).build().unwrap();
+        let door = Keyed { limiter, keys };
+        let parted = self.play(name, &door, shared)?;
+        if parted { Ok(()) } else { self.remembers_who_owes(name, &door.limiter) }
+    }
+
+    /// Before every line strangers come into the keys' bucket, so that it is split again and again. (A log's never is.)
+    fn crowded<A: Algorithm>(self, quota: A, keys: [&Placed; 3]) -> Result<(), String> {
+        if let Kind::Log { .. } = self.case.limit.kind {
+            return Ok(());
+        }
+        self.clock.set(Timestamp::ZERO);
+        let builder = Limiter::builder(quota).max_keys(100_000).clock(self.clock.clone());
+        let stranger = |number: u64| Placed(number.wrapping_mul(0xD1B5_4A32_D192_ED03) << 6 | keys[0].0 & 63);
+        let door = Crowded {
+            keyed: Keyed { limiter: builder.build().unwrap(), keys },
+            came: Cell::new(0),
+            stranger,
+        };
+        self.play("keys in a bucket that is split", &door, Shared::ALL_WITH_STRANGERS).map(|_| ())
+    }
+
+    /// Whether some key may have been given back something else than by the model.
+    fn play<'l, D: Door<'l>>(self, name: &str, door: D, shared: Shared) -> Result<bool, String> {
+        let mut held: Vec<Option<Held<'l, D::Books>>> = Vec::new();
+        let mut parted = KEYS.map(|_| false);
+        for (number, line) in self.script.lines.iter().enumerate() {
+            self.clock.set(Timestamp::from_nanos(line.at));
+            let said = perform(door, number, line, &mut held);
+            if parted[line.key] {
+                continue;
+            }
+            match (shared.leeway(&self.case.limit, self.script, number), said) {
+                (Some(most), Said::Back(back)) if back <= most => parted[line.key] = true,
+                (None, said) if same(line, said) => {}
+                _ => {
+                    let (number, right) = (number + 1, line.right);
+                    return Err(format!(
+                        "{name}, line {number}, {line}:\n   model: {right:?}\n  engine: {said:?}"
+                    ));
+                }
+            }
+        }
+        Ok(parted.contains(&true))
+    }
+
+    /// The limiter counts the keys that owe something. (Not asked of a log, which remembers a little longer than it
+    /// has to; nor of buckets that begin empty, where keys never seen owe too.)
+    fn remembers_who_owes<K: Key + ?Sized, A: Algorithm>(
+        self,
+        name: &str,
+        limiter: &Limiter<K, A, ManualClock>,
+    ) -> Result<(), String> {
+        let Self { case, script, .. } = self;
+        let uncounted =
+            matches!(case.limit.kind, Kind::Log { .. } | Kind::TokenBucket { initial: Some(_), .. });
+        let (len, owing) = (limiter.len(), script.owing);
+        if uncounted || script.goes_back || len == owing {
+            Ok(())
+        } else {
+            Err(format!("{name}: in the end {owing} keys owe something, but the limiter counts {len}"))
+        }
+    }
+}
+
+/// Does what the line says. Every other line brings its own time.
+fn perform<'l, D: Door<'l>>(
+    door: D,
+    number: usize,
+    line: &Line,
+    held: &mut Vec<Option<Held<'l, D::Books>>>,
+) -> Said {
+    let (key, now) = (line.key, Timestamp::from_nanos(line.at));
+    let at = (number % 2 == 1).then_some(now);
+    let mut gives = None;
+    let said = match line.action {
+        Action::Check(cost) => {
+            let decision = door.check(key, cost, at);
+            let said = Said::Answer(answer(&decision));
+            gives = Some(Held::Admitted(decision));
+            said
+        }
+        Action::Peek(cost) => Said::Answer(answer(&door.peek(key, cost, now))),
+        Action::Reset => {
+            door.reset(key);
+            Said::Nothing
+        }
+        Action::Reserve { cost, max_wait } => {
+            match door.reserve(key, cost, Duration::from_nanos(max_wait), at) {
+                Ok(place) => {
+                    let said = Said::Departs(place.departure().as_nanos(), answer(place.decision()));
+                    gives = Some(Held::Reserved(place));
+                    said
+                }
+                Err(ReserveError::TooLong { wait }) => Said::TooLong { wait: nanos(wait) },
+                Err(ReserveError::Never { .. }) => Said::Never,
+                Err(_) => Said::NoTurns,
+            }
+        }
+        Action::Refund(line) | Action::Cancel(line) => {
+            Said::Back(take_back(door, key, held[line].take(), at))
+        }
+    };
+    held.push(gives);
+    said
+}
+
+/// Nothing, when the two had parted before and the engine gave nothing.
+fn take_back<'l, D: Door<'l>>(
+    door: D,
+    key: usize,
+    held: Option<Held<'l, D::Books>>,
+    at: Option<Timestamp>,
+) -> u64 {
+    match (held, at) {
+        (Some(Held::Admitted(decision)), at) => door.refund(key, decision, at),
+        (Some(Held::Reserved(place)), None) => place.cancel(),
+        (Some(Held::Reserved(place)), Some(at)) => place.cancel_at(at),
+        (None, _) => 0,
+    }
+}
+
+fn same(line: &Line, said: Said) -> bool {
+    match (line.right, said) {
+        (Said::Answer(right), Said::Answer(found)) => same_answer(line.at, right, found),
+        (Said::Departs(right, left), Said::Departs(found, leaves)) => {
+            let delay_ns = right - line.at;
+            right == found && same_answer(line.at, Answer { delay_ns, ..left }, leaves)
+        }
+        (Said::TooLong { wait }, Said::TooLong { wait: found }) => same_wait(line.at, wait, found),
+        (right, said) => right == said,
+    }
+}

@@ -1,0 +1,91 @@
+//! The model, and what of its admissions and reservations can still be given back: each once, and none of a key that
+//! was reset since, which would be given back twice.
+
+use tollgate_model::{Answer, Booking, Model, NoMeaning, Receipt, Reservation};
+
+use super::answers::UPTIME;
+use super::script::{KEYS, Said};
+
+pub(crate) struct Ledger {
+    model: Model,
+    admitted: Vec<Held<Receipt>>,
+    reserved: Vec<Held<Reservation>>,
+}
+
+/// What a line of the script was given.
+struct Held<T> {
+    line: usize,
+    key: usize,
+    it: T,
+}
+
+impl Ledger {
+    pub(crate) fn new(model: Model) -> Self {
+        Self { model, admitted: Vec::new(), reserved: Vec::new() }
+    }
+
+    pub(crate) fn check(&mut self, line: usize, key: usize, at: u64, cost: u64) -> Answer {
+        let (answer, receipt) = self.model.admit(KEYS[key], at, cost);
+        self.admitted.extend(receipt.map(|it| Held { line, key, it }));
+        answer
+    }
+
+    pub(crate) fn peek(&self, key: usize, at: u64, cost: u64) -> Answer {
+        self.model.peek(KEYS[key], at, cost)
+    }
+
+    pub(crate) fn reset(&mut self, key: usize) {
+        self.model.reset(KEYS[key]);
+        self.admitted.retain(|held| held.key != key);
+        self.reserved.retain(|held| held.key != key);
+    }
+
+    /// Reserves within `patience` nanoseconds, or (`Err`) within so many more than it takes: the longest wait that was
+    /// asked for, and what was said.
+    ///
+    /// No departure is later than the ten years that a clock must run: the engine may, but need not, book those.
+    pub(crate) fn reserve(
+        &mut self,
+        line: usize,
+        key: usize,
+        at: u64,
+        cost: u64,
+        patience: Result<u64, i8>,
+    ) -> (u64, Said) {
+        let max_wait = patience.unwrap_or_else(|more| {
+            let answer = self.peek(key, at, cost);
+            answer.retry_after_ns.unwrap_or(answer.delay_ns).saturating_add_signed(more.into())
+        });
+        let within = max_wait.min(UPTIME - at);
+        let said = match self.model.reserve(KEYS[key], at, cost, within) {
+            Err(NoMeaning) => Said::NoTurns,
+            Ok(Booking::Never) => Said::Never,
+            Ok(Booking::Refused { wait_ns }) => Said::TooLong { wait: wait_ns },
+            Ok(Booking::Booked(it)) => {
+                let departs = it.departs_at_ns();
+                self.reserved.push(Held { line, key, it });
+                // What departs in time does so however long it might have waited.
+                return (max_wait, Said::Departs(departs, self.peek(key, at, 0)));
+            }
+        };
+        (within, said)
+    }
+
+    /// Refunds one of the admissions: which line's, whose, and how much came back.
+    pub(crate) fn refund(&mut self, pick: u8, at: u64) -> Option<(usize, usize, u64)> {
+        let Held { line, key, it } = picked(&mut self.admitted, pick)?;
+        Some((line, key, self.model.refund(it, at)))
+    }
+
+    /// The same with a reservation.
+    pub(crate) fn cancel(&mut self, pick: u8, at: u64) -> Option<(usize, usize, u64)> {
+        let Held { line, key, it } = picked(&mut self.reserved, pick)?;
+        Some((line, key, self.model.cancel(it, at)))
+    }
+}
+
+/// Counted from the newest, which is what small numbers and so simple scripts give back.
+fn picked<T>(held: &mut Vec<Held<T>>, pick: u8) -> Option<Held<T>> {
+    let back = usize::from(pick).checked_rem(held.len())?;
+    Some(held.remove(held.len() - 1 - back))
+}

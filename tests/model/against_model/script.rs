@@ -1,0 +1,298 @@
+//! What is asked, in what order, at what times.
+//!
+//! A [`Case`] is what a generator draws: a limit, and operations whose times and costs are relative to it ("half
+//! a window later", "one more than the limit"). The model turns it into a [`Script`] of absolute times and costs, each
+//! with the right answer; a failure prints that, line by line.
+
+use std::fmt;
+use std::time::Duration;
+
+use tollgate::{GlobalLimiter, ManualClock, Resolution};
+use tollgate_model::Answer;
+
+use super::answers::UPTIME;
+use super::ledger::Ledger;
+use super::limit::{Limit, Unit};
+
+/// The keys of every case.
+pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
+
+const YEAR: u64 = UPTIME / 10;
+
+/// A limit and what is asked of it.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) limit: Limit,
+    /// The Unix time of the clock's zero, in nanoseconds.
+    pub(crate) origin: u64,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// Time passes (or does not), then something is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    pub(crate) go: Move,
+    /// Of which of [`KEYS`].
+    pub(crate) key: usize,
+    pub(crate) verb: Verb,
+}
+
+/// What the clock does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Move {
+    Stay,
+    /// Ahead by so many eighths of a unit, and a few nanoseconds more or less.
+    Ahead {
+        unit: Unit,
+        eighths: u16,
+        nudge: i8,
+    },
+    /// Ahead by the last wait that was told, and a few nanoseconds more or less.
+    Wait {
+        nudge: i8,
+    },
+    /// Ahead by so many eighths of a year.
+    Years(u8),
+    /// Back by so many eighths of a unit, but never behind a reset.
+    Back {
+        unit: Unit,
+        eighths: u16,
+        nudge: i8,
+    },
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verb {
+    Check(Cost),
+    Peek(Cost),
+    Reset,
+    /// Gives back one of the admissions that are not given back yet, of whatever key.
+    Refund(u8),
+    Reserve(Cost, Patience),
+    /// Gives back one of the reservations.
+    Cancel(u8),
+}
+
+/// How long a reservation may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    None,
+    /// As long as it has to, and a few nanoseconds more or less.
+    Enough(i8),
+    /// So many eighths of the limit's recovery.
+    Eighths(u8),
+    Forever,
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cost {
+    Units(u64),
+    /// So many eighths of the limit.
+    Eighths(u8),
+    /// The limit plus this.
+    Limit(i8),
+    Huge,
+}
+
+/// A case in absolute numbers.
+pub(crate) struct Script {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) resolution: Resolution,
+    /// Whether the clock ever steps back.
+    pub(crate) goes_back: bool,
+    /// How many keys owe something in the end.
+    pub(crate) owing: usize,
+}
+
+/// One operation, and what is right.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    pub(crate) at: u64,
+    since: u64,
+    pub(crate) key: usize,
+    pub(crate) action: Action,
+    pub(crate) right: Said,
+}
+
+/// An operation in absolute numbers.
+#[derive(Clone, Copy)]
+pub(crate) enum Action {
+    Check(u64),
+    Peek(u64),
+    Reset,
+    /// Of what this line was admitted, counted from 0.
+    Refund(usize),
+    Reserve {
+        cost: u64,
+        max_wait: u64,
+    },
+    /// Of what this line reserved.
+    Cancel(usize),
+}
+
+/// What is said to an operation, by either side. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// To a check or a peek.
+    Answer(Answer),
+    /// To a refund or a cancellation: how many units.
+    Back(u64),
+    /// To a reservation: when it departs, and the numbers that it leaves behind.
+    Departs(u64, Answer),
+    TooLong {
+        wait: u64,
+    },
+    Never,
+    NoTurns,
+    /// To a reset.
+    Nothing,
+}
+
+impl Case {
+    /// The case in absolute numbers, with the model's answers; `None` when the engine refuses the limit.
+    pub(crate) fn script(&self) -> Option<Script> {
+        let resolution = self.resolution()?;
+        let mut ledger = Ledger::new(self.limit.model(resolution, self.origin));
+        let mut script = Script { lines: Vec::new(), resolution, goes_back: false, owing: 0 };
+        let (mut now, mut latest, mut reset_at, mut wait) = (0, 0, 0, 0);
+        for op in &self.ops {
+            // A word only ever grows: it cannot forget how far the clock has been before a reset.
+            let floor = if let Verb::Reset = op.verb { latest } else { reset_at };
+            let at = self.moved(op.go, now, wait).max(floor);
+            let (key, number) = (op.key % KEYS.len(), script.lines.len());
+            let (key, action, right) = match op.verb {
+                Verb::Check(cost) => {
+                    let cost = self.cost(cost);
+                    (key, Action::Check(cost), Said::Answer(ledger.check(number, key, at, cost)))
+                }
+                Verb::Peek(cost) => {
+                    let cost = self.cost(cost);
+                    (key, Action::Peek(cost), Said::Answer(ledger.peek(key, at, cost)))
+                }
+                Verb::Reset => {
+                    ledger.reset(key);
+                    reset_at = at;
+                    (key, Action::Reset, Said::Nothing)
+                }
+                Verb::Reserve(cost, patience) => {
+                    let (cost, patience) = (self.cost(cost), self.patience(patience));
+                    let (max_wait, said) = ledger.reserve(number, key, at, cost, patience);
+                    (key, Action::Reserve { cost, max_wait }, said)
+                }
+                Verb::Refund(pick) => {
+                    let Some((line, key, back)) = ledger.refund(pick, at) else { continue };
+                    (key, Action::Refund(line), Said::Back(back))
+                }
+                Verb::Cancel(pick) => {
+                    let Some((line, key, back)) = ledger.cancel(pick, at) else { continue };
+                    (key, Action::Cancel(line), Said::Back(back))
+                }
+            };
+            wait = right.wait(at).unwrap_or(wait);
+            latest = at.max(latest);
+            script.goes_back |= at < now;
+            script.lines.push(Line { at, since: now, key, action, right });
+            now = at;
+        }
+        script.owing = (0..KEYS.len()).filter(|key| ledger.peek(*key, now, 0).reset_after_ns > 0).count();
+        Some(script)
+    }
+
+    fn resolution(&self) -> Option<Resolution> {
+        let builder = GlobalLimiter::builder(self.limit.quota()).memory_budget(usize::MAX);
+        Some(builder.clock(ManualClock::new()).build().ok()?.resolution())
+    }
+
+    fn moved(&self, go: Move, now: u64, wait: u64) -> u64 {
+        let by = |unit, eighths: u16| {
+            u64::try_from(u128::from(self.limit.nanos(unit)) * u128::from(eighths) / 8).unwrap_or(u64::MAX)
+        };
+        let moved = match go {
+            Move::Stay => now,
+            Move::Ahead { unit, eighths, nudge } => {
+                now.max(now.saturating_add(by(unit, eighths)).saturating_add_signed(nudge.into()))
+            }
+            Move::Wait { nudge } => now.max(now.saturating_add(wait).saturating_add_signed(nudge.into())),
+            Move::Years(eighths) => now.saturating_add(YEAR / 8 * u64::from(eighths)),
+            Move::Back { unit, eighths, nudge } => {
+                now.min(now.saturating_sub(by(unit, eighths)).saturating_add_signed(nudge.into()))
+            }
+        };
+        moved.min(UPTIME)
+    }
+
+    /// The longest wait in nanoseconds, or so many more than it takes.
+    fn patience(&self, patience: Patience) -> Result<u64, i8> {
+        match patience {
+            Patience::None => Ok(0),
+            Patience::Enough(more) => Err(more),
+            Patience::Eighths(eighths) => {
+                let nanos = u128::from(self.limit.nanos(Unit::Recovery)) * u128::from(eighths) / 8;
+                Ok(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+            Patience::Forever => Ok(u64::MAX),
+        }
+    }
+
+    fn cost(&self, cost: Cost) -> u64 {
+        let limit = self.limit.most();
+        match cost {
+            Cost::Units(units) => units,
+            Cost::Eighths(eighths) => {
+                u64::try_from(u128::from(limit) * u128::from(eighths) / 8).unwrap_or(u64::MAX)
+            }
+            Cost::Limit(more) => limit.saturating_add_signed(more.into()),
+            Cost::Huge => u64::MAX,
+        }
+    }
+}
+
+impl Said {
+    /// How long the caller was told to wait at this time.
+    fn wait(self, at: u64) -> Option<u64> {
+        match self {
+            Said::Answer(answer) => answer.retry_after_ns,
+            Said::Departs(departs, _) => Some(departs - at),
+            Said::TooLong { wait } => Some(wait),
+            _ => None,
+        }
+    }
+}
+
+impl Script {
+    /// How many different keys are asked about.
+    pub(crate) fn keys(&self) -> usize {
+        (0..KEYS.len()).filter(|key| self.lines.iter().any(|line| line.key == *key)).count()
+    }
+}
+
+/// The limit, then a line for each operation: `1. t=+1ms check alice 3`.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, clock zero at Unix time {:?}", self.limit, Duration::from_nanos(self.origin))?;
+        let Some(script) = self.script() else { return write!(f, ": refused by the engine") };
+        write!(f, ", {:?}", script.resolution)?;
+        (1..).zip(&script.lines).try_for_each(|(number, line)| write!(f, "\n  {number}. {line}"))
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.at < self.since { '-' } else { '+' };
+        write!(f, "t={sign}{:?} ", Duration::from_nanos(self.at.abs_diff(self.since)))?;
+        let key = KEYS[self.key];
+        match self.action {
+            Action::Check(cost) => write!(f, "check {key} {cost}"),
+            Action::Peek(cost) => write!(f, "peek {key} {cost}"),
+            Action::Reset => write!(f, "reset {key}"),
+            Action::Refund(line) => write!(f, "refund {key} line {}", line + 1),
+            Action::Reserve { cost, max_wait: u64::MAX } => write!(f, "reserve {key} {cost}"),
+            Action::Reserve { cost, max_wait } => {
+                write!(f, "reserve {key} {cost} within {:?}", Duration::from_nanos(max_wait))
+            }
+            Action::Cancel(line) => write!(f, "cancel {key} line {}", line + 1),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! When the engine may give back something else than the model: less, but for one case.
+//!
+//! The model remembers of each key when a refund came out of order, and whether anybody reserved. The engine remembers
+//! it in fewer places, and longer:
+//!
+//! * keys may share a *mark*, so that one loses its order by another's refunds;
+//! * a limiter knows only that somebody reserved *some* key, and takes the attempt for the deed;
+//! * a reset forgives the debt and not the marks.
+//!
+//! Only the token bucket and the meter ask for any of it. And a log's word tells whether an admission is the newest by
+//! the time of the newest that there ever was: one that became the newest again, when all since were given back, is
+//! not believed. The model counts units instead, without end.
+//!
+//! A log that counts refusals is the one that may give back *more*: requests refused at one time, twice the limit of
+//! units or more, bring its word to where it was. What is given back then is the place of refused requests, of no more
+//! units than were admitted, so that no window holds more than the limit.
+
+use tollgate::CountPolicy;
+
+use super::limit::{Kind, Limit};
+use super::script::{Action, Line, Said, Script};
+
+/// What the keys of a limiter share.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared {
+    /// A mark of refunds out of order.
+    pub(crate) marks: bool,
+    /// Whether anybody reserved.
+    pub(crate) bookings: bool,
+    /// Slots, with strangers: a key that owes nothing is forgotten, and with it that its refunds came out of order. Then
+    /// more may come back than by the model, but never more than was taken.
+    pub(crate) slots: bool,
+}
+
+impl Shared {
+    pub(crate) const NOTHING: Self = Self { marks: false, bookings: false, slots: false };
+    pub(crate) const BOOKINGS: Self = Self { bookings: true, ..Self::NOTHING };
+    pub(crate) const ALL: Self = Self { marks: true, ..Self::BOOKINGS };
+    pub(crate) const ALL_WITH_STRANGERS: Self = Self { slots: true, ..Self::ALL };
+
+    /// The most that line `number` may give back, if that can differ from what the model says.
+    pub(crate) fn leeway(self, limit: &Limit, script: &Script, number: usize) -> Option<u64> {
+        let line = &script.lines[number];
+        let (Action::Refund(taken) | Action::Cancel(taken), Said::Back(back)) = (line.action, line.right)
+        else {
+            return None;
+        };
+        if self.slots
+            && let Action::Check(cost) | Action::Reserve { cost, .. } = script.lines[taken].action
+        {
+            return Some(cost);
+        }
+        let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
+        match limit.kind {
+            Kind::TokenBucket { .. } | Kind::Meter { .. } => {
+                self.may_give_less(limit, script, number, taken).then_some(back)
+            }
+            Kind::Log { count } => {
+                let Action::Check(cost) = script.lines[taken].action else { return None };
+                let logged: u128 = since(taken + 1).map(logged(limit)).sum();
+                let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
+                if lapped { Some(cost) } else { since(taken + 1).any(gives_back).then_some(back) }
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for a bucket, which asks for marks and bookings only when its own mark is not older than the charge.
+    fn may_give_less(self, limit: &Limit, script: &Script, number: usize, taken: usize) -> bool {
+        let (key, charged) = (script.lines[number].key, script.lines[taken].at);
+        let before = &script.lines[..number];
+        let reset = before.iter().rposition(|line| line.key == key && matches!(line.action, Action::Reset));
+        let (forgiven, since) = before.split_at(reset.unwrap_or(0));
+        let mine =
+            |lines: &[Line], is: &dyn Fn(&Line) -> bool| lines.iter().any(|line| line.key == key && is(line));
+        let others = |is: &dyn Fn(&Line) -> bool| before.iter().any(|line| line.key != key && is(line));
+        // In grains, which may be longer than a nanosecond.
+        let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
+        let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
+        let marked_elsewhere = self.marks && others(&marks) || mine(forgiven, &marks);
+        let booked_elsewhere = self.bookings && others(&books) || mine(forgiven, &books);
+        marked_elsewhere
+            || mine(since, &marks) && (booked_elsewhere || mine(since, &booked_by_the_engine_alone))
+    }
+}
+
+/// How many units a check leaves in a log that counts refusals.
+fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
+    let most = limit.most();
+    move |line| match line.action {
+        Action::Check(cost) if cost <= most => cost.into(),
+        _ => 0,
+    }
+}
+
+fn gives_back(line: &Line) -> bool {
+    matches!(line.action, Action::Refund(_) | Action::Cancel(_))
+}
+
+/// Refused for now, or of cost 0.
+fn booked_by_the_engine_alone(line: &Line) -> bool {
+    let Action::Reserve { cost, .. } = line.action else { return false };
+    cost == 0 || matches!(line.right, Said::TooLong { .. })
+}
+
+/// Nanoseconds that may pass within one grain.
+fn grain(limit: &Limit, script: &Script) -> u64 {
+    script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains))
+}

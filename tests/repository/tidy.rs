@@ -1,0 +1,360 @@
+//! What the compiler cannot check: the shape of the repository.
+//!
+//! Each rule is a function from a file to its offending lines; each has a bad sample below that it must find.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The ladder of the engine's modules: a module uses those of its own rung and of the rungs above this line, never
+/// those below. A module that is not listed counts as its parent.
+const LADDER: &[&[&str]] = &[
+    &["sync"],
+    &["bits"],
+    &["time"],
+    &["error", "rate"],
+    &["ring"],
+    &["algorithm"],
+    &["algorithm::inherit", "algorithm::reach"],
+    &["algorithm::packing", "algorithm::refill", "algorithm::windows"],
+    &["algorithm::gcra", "algorithm::sub_windows"],
+    &[
+        "algorithm::token_bucket",
+        "algorithm::leaky_bucket",
+        "algorithm::fixed_window",
+        "algorithm::sliding_window",
+        "algorithm::sliding_log",
+        "algorithm::in_flight",
+    ],
+    &["algorithm::quota"],
+    &["clock", "key"],
+    &["saved"],
+    &["table::word", "table::name"],
+    &["table::slot", "table::stats"],
+    &["table::full"],
+    // `table` itself, and what it is made of: a bucket needs its table's rings and the table its buckets.
+    &[
+        "table",
+        "table::account",
+        "table::peek",
+        "table::bucket",
+        "table::growth",
+        "table::header",
+        "table::hold",
+        "table::insert",
+        "table::refunds",
+        "table::saved",
+        "table::memory",
+    ],
+    &["decision", "timer"],
+    &["observe"],
+    &["limiter"],
+    // What is said of the whole is tested from the top.
+    &["lib", "writes"],
+];
+
+/// Files longer than this are two files.
+const LONGEST_FILE: usize = 500;
+
+/// Where `unsafe` may be written.
+const UNSAFE_FILES: [&str; 1] = ["src/table/memory.rs"];
+
+/// A file of the repository.
+struct File {
+    /// With slashes, from the repository's root.
+    path: String,
+    text: String,
+}
+
+/// A line that breaks a rule.
+struct Offence {
+    path: String,
+    line: usize,
+    why: String,
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.why)
+    }
+}
+
+impl File {
+    fn offence(&self, line: usize, why: impl Into<String>) -> Offence {
+        Offence { path: self.path.clone(), line, why: why.into() }
+    }
+
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    fn is_engine(&self) -> bool {
+        self.path.starts_with("src/") && self.is_rust()
+    }
+
+    /// The lines that are code, numbered from 1: no comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+        lines.map(|(number, line)| (number, line.split(" // ").next().unwrap_or(line))).filter(|(_, line)| {
+            let is_comment = line.starts_with("//");
+            !is_comment
+        })
+    }
+
+    /// The code before the unit tests, which may use what they like.
+    fn code_proper(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.code().take_while(|(_, line)| *line != "#[cfg(test)]")
+    }
+
+    /// Every line of code with one of these words in it.
+    fn lines_with<'a>(&'a self, words: &'a [&str], why: &'a str) -> impl Iterator<Item = Offence> {
+        self.code().filter_map(move |(number, line)| {
+            let word = words.iter().find(|word| has_word(line, word))?;
+            Some(self.offence(number, format!("`{word}`: {why}")))
+        })
+    }
+
+    /// The name of the file's module, `lib` for the root.
+    fn module(&self) -> String {
+        let path = self.path.trim_start_matches("src/").trim_end_matches(".rs");
+        path.trim_end_matches("/mod").replace('/', "::")
+    }
+}
+
+/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        let open = |edge: Option<char>, inside: Option<char>| {
+            !(edge.is_some_and(is_part) && inside.is_some_and(is_part))
+        };
+        open(before.chars().next_back(), word.chars().next())
+            && open(after.chars().next(), word.chars().next_back())
+    })
+}
+
+/// The rung of a module, counted from the bottom.
+fn rung(module: &str) -> Option<usize> {
+    let mut module = if module.is_empty() { "lib" } else { module };
+    loop {
+        if let Some(rung) = LADDER.iter().position(|modules| modules.contains(&module)) {
+            return Some(rung);
+        }
+        module = module.rsplit_once("::")?.0;
+    }
+}
+
+/// The module paths that a line reaches by `crate::`.
+fn crate_paths(line: &str) -> impl Iterator<Item = &str> {
+    line.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_lowercase() || c == '_' || c == ':' || c.is_ascii_digit()));
+        rest[..end.unwrap_or(rest.len())].trim_end_matches(':')
+    })
+}
+
+fn imports_only_downwards(file: &File) -> Vec<Offence> {
+    if !file.is_engine() {
+        return Vec::new();
+    }
+    let module = file.module();
+    let Some(own) = rung(&module) else {
+        return vec![file.offence(
+            1,
+            format!("`{module}` is on no rung: add it to the ladder in tests/repository/tidy.rs"),
+        )];
+    };
+    let upward = |(number, line)| {
+        crate_paths(line)
+            .filter(move |path| rung(path).is_none_or(|other| other > own))
+            .map(move |path| (number, path.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let offence =
+        |(number, path)| file.offence(number, format!("`{module}` uses `{path}`, which is above it"));
+    file.code_proper().flat_map(upward).map(offence).collect()
+}
+
+fn is_short(file: &File) -> Vec<Offence> {
+    let lines = file.text.lines().count();
+    let long = file.is_rust() && lines > LONGEST_FILE;
+    long.then(|| file.offence(lines, format!("{lines} lines: past {LONGEST_FILE} we split")))
+        .into_iter()
+        .collect()
+}
+
+fn takes_atomics_from_sync(file: &File) -> Vec<Offence> {
+    if !file.is_engine() || file.path == "src/sync.rs" {
+        return Vec::new();
+    }
+    file.lines_with(&["sync::atomic", "loom::"], "atomics come from `crate::sync`").collect()
+}
+
+fn keeps_unsafe_fenced(file: &File) -> Vec<Offence> {
+    if !file.is_rust() || UNSAFE_FILES.contains(&file.path.as_str()) {
+        return Vec::new();
+    }
+    let keyword = concat!("un", "safe");
+    let forms = ["{", "fn", "impl", "trait", "extern", "("].map(|next| format!("{keyword} {next}"));
+    let mut forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+    forms.push(concat!("un", "safe("));
+    forms.push(concat!("allow(un", "safe_code"));
+    forms.push(concat!("expect(un", "safe_code"));
+    file.lines_with(&forms, "only the table's memory needs it").collect()
+}
+
+fn begins_with_its_idea(file: &File) -> Vec<Offence> {
+    let documented = file.text.starts_with("//!") || file.text.starts_with("#![doc");
+    let missing = file.is_rust() && !documented;
+    missing.then(|| file.offence(1, "a file begins by saying what it is: `//! ...`")).into_iter().collect()
+}
+
+fn is_finished(file: &File) -> Vec<Offence> {
+    if !file.is_rust() {
+        return Vec::new();
+    }
+    let words = [concat!("todo", "!"), concat!("unimple", "mented!"), concat!("#[", "ignore")];
+    file.lines_with(&words, "what is here works and is tested").collect()
+}
+
+fn stands_alone(file: &File) -> Vec<Offence> {
+    let outside = concat!("../", "shared");
+    let lines = file.text.lines().enumerate().filter(|(_, line)| line.contains(outside));
+    lines.map(|(index, _)| file.offence(index + 1, "only .ci may look outside of the repository")).collect()
+}
+
+/// Every file of the repository that a person wrote, but those in `.ci`.
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if path.is_dir() {
+                let generated =
+                    ["target", "corpus", "artifacts", "coverage", "node_modules"].contains(&&*name);
+                if !generated && !name.starts_with('.') {
+                    folders.push(path);
+                }
+            } else if [".rs", ".toml", ".md"].iter().any(|ending| name.ends_with(ending)) {
+                let relative = path.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
+                files.push(File { path: relative, text: std::fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    assert!(files.iter().any(|file| file.path == "src/lib.rs"), "the walk must find the engine");
+    files
+}
+
+fn every_file(keeps: fn(&File) -> Vec<Offence>) {
+    let offences: Vec<_> = files().iter().flat_map(keeps).map(|offence| offence.to_string()).collect();
+    assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
+}
+
+#[test]
+fn modules_import_only_downwards() {
+    every_file(imports_only_downwards);
+}
+
+#[test]
+fn files_fit_one_sitting() {
+    every_file(is_short);
+}
+
+#[test]
+fn atomics_come_through_one_door() {
+    every_file(takes_atomics_from_sync);
+}
+
+#[test]
+fn what_the_compiler_must_trust_is_fenced() {
+    every_file(keeps_unsafe_fenced);
+}
+
+#[test]
+fn every_file_begins_with_its_idea() {
+    every_file(begins_with_its_idea);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    every_file(is_finished);
+}
+
+#[test]
+fn the_repository_stands_alone() {
+    every_file(stands_alone);
+}
+
+mod the_rules_bite {
+    use super::*;
+
+    /// The lines that the rule finds in a file of this text.
+    fn found(rule: fn(&File) -> Vec<Offence>, path: &str, text: &str) -> Vec<usize> {
+        let file = File { path: path.into(), text: text.into() };
+        rule(&file).iter().map(|offence| offence.line).collect()
+    }
+
+    #[test]
+    fn on_an_import_from_above() {
+        let rule = imports_only_downwards;
+        let upward = "//! Doc.\nuse crate::bits::Field;\nuse crate::limiter::Limiter;\n";
+        assert_eq!(found(rule, "src/ring.rs", upward), [3]);
+        assert_eq!(found(rule, "src/limiter/keyed.rs", upward), []);
+        let in_passing = "//! See [`crate::table`].\nlet bits = crate::table::word::BITS; // crate::lib\n";
+        assert_eq!(found(rule, "src/algorithm/mod.rs", in_passing), [2]);
+        assert_eq!(found(rule, "src/table/slot.rs", in_passing), []);
+        let unit_tests = "//! Doc.\n#[cfg(test)]\nmod tests {\n    use crate::table::Table;\n}\n";
+        assert_eq!(found(rule, "src/bits.rs", unit_tests), []);
+        assert_eq!(found(rule, "src/novelty.rs", "//! Doc.\n"), [1]);
+        assert_eq!(found(rule, "src/bits.rs", "use crate::novelty::New;\n"), [1]);
+    }
+
+    #[test]
+    fn on_a_file_too_long() {
+        assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE + 1)), [LONGEST_FILE + 1]);
+        assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE)), []);
+    }
+
+    #[test]
+    fn on_an_atomic_from_elsewhere() {
+        let rule = takes_atomics_from_sync;
+        let bad = "use std::sync::Arc;\nuse std::sync::atomic::AtomicU64;\nuse core::sync::atomic;\nloom::model(f);\n";
+        assert_eq!(found(rule, "src/clock/mod.rs", bad), [2, 3, 4]);
+        assert_eq!(found(rule, "src/sync.rs", bad), []);
+    }
+
+    #[test]
+    fn on_code_that_asks_for_trust() {
+        let bad = concat!("// un", "safe { a comment }\n#![deny(un", "safe_code)]\nun", "safe { f() }\n");
+        assert_eq!(found(keeps_unsafe_fenced, "src/key/mod.rs", bad), [3]);
+        let allowed = concat!("#![allow(un", "safe_code, reason = \"speed\")]\nun", "safe fn f() {}\n");
+        assert_eq!(found(keeps_unsafe_fenced, "src/key/mod.rs", allowed), [1, 2]);
+        assert_eq!(found(keeps_unsafe_fenced, "src/table/memory.rs", bad), []);
+    }
+
+    #[test]
+    fn on_a_file_that_does_not_say_what_it_is() {
+        assert_eq!(found(begins_with_its_idea, "src/a.rs", "use std::fmt;\n"), [1]);
+        assert_eq!(found(begins_with_its_idea, "src/a.rs", "//! An idea.\n"), []);
+    }
+
+    #[test]
+    fn on_what_is_left_for_later() {
+        let bad = concat!(
+            "todo",
+            "!();\nun",
+            "implemented!();\n#[",
+            "ignore]\n#[",
+            "ignore = \"slow\"]\nfn f() {}\n"
+        );
+        assert_eq!(found(is_finished, "tests/a.rs", bad), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn on_a_path_that_leaves_the_repository() {
+        let bad = concat!("fine\nopen(\"..", "/shared/data\")\n");
+        assert_eq!(found(stands_alone, "README.md", bad), [2]);
+    }
+}

@@ -1,0 +1,200 @@
+//! User code that panics in the middle of a call.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate::{
+    GlobalLimiter, Inherit, Key, KeyHasher, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
+};
+
+use super::every;
+use super::hooked::{Hooked, at_reading, unhook};
+
+type Subject<K = u64> = Limiter<K, Quota, Hooked>;
+
+fn limiter(quota: Quota) -> Subject {
+    Limiter::builder(quota).clock(Hooked::default()).build().unwrap()
+}
+
+/// Does `work` with the clock panicking at the `nth` reading; whether it did.
+fn interrupted<T>(nth: usize, work: impl FnOnce() -> T) -> bool {
+    let work = || drop(at_reading(nth, || panic!("the clock has stopped"), work));
+    let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
+    unhook();
+    panicked
+}
+
+/// What the key can still be admitted, one by one.
+fn drained(limiter: &Subject, key: u64) -> usize {
+    (0..20).take_while(|_| limiter.check(&key).is_allowed()).count()
+}
+
+#[test]
+fn a_check_whose_clock_panics_takes_nothing() {
+    for quota in every() {
+        let limiter = limiter(quota);
+        assert!(limiter.check(&1).is_allowed());
+        for (key, left) in [(1, 4), (2, 5)] {
+            // A known key reads the clock once, a new one twice.
+            let panics = (1..=3).filter(|&nth| interrupted(nth, || limiter.check(&key))).count();
+            assert!(panics >= 1, "{quota}: no clock was read");
+            let charged = 3 - panics;
+            assert_eq!(drained(&limiter, key), left - charged, "{quota}, key {key}");
+        }
+    }
+}
+
+#[test]
+fn a_peek_a_reset_and_a_refund_whose_clock_panics_change_nothing_and_block_nobody() {
+    for quota in every() {
+        let limiter = limiter(quota);
+        let taken = limiter.check(&1);
+        assert!(interrupted(1, || limiter.peek(&1)), "{quota}");
+        assert!(interrupted(1, || limiter.reset(&1)), "{quota}");
+        // The slot is held when a refund reads the clock.
+        assert!(interrupted(1, || limiter.refund(taken)), "{quota}");
+        assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 4, "{quota}");
+        let second = limiter.check(&1);
+        assert!(second.is_allowed() && limiter.refund(second) == 1, "{quota}: the slot is usable");
+        assert_eq!(drained(&limiter, 1), 4, "{quota}");
+        assert!(limiter.reset(&1) && drained(&limiter, 1) == 5, "{quota}");
+    }
+}
+
+#[test]
+fn a_refund_that_was_interrupted_leaves_a_slot_that_a_split_moves() {
+    let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
+    let taken = limiter.check_n(&1, 3);
+    assert!(interrupted(1, || limiter.refund(taken)));
+    // Enough keys for the table to grow.
+    (100..3_000).for_each(|key| drop(limiter.check(&key)));
+    assert_eq!(drained(&limiter, 1), 2);
+}
+
+#[test]
+fn a_change_and_a_save_whose_clock_panics_change_nothing() {
+    let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
+    assert!(limiter.check_n(&1, 2).is_allowed());
+    let ten = || TokenBucket::new(Rate::per_hour(10)).into();
+    assert!(interrupted(1, || limiter.reconfigure(ten(), Inherit::Additive)));
+    assert!(interrupted(1, || limiter.save(Vec::new())));
+    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 3, "the old quota is in force");
+    limiter.reconfigure(ten(), Inherit::Additive).unwrap();
+    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 8);
+    assert_eq!(limiter.save(Vec::new()).unwrap(), 1);
+}
+
+#[test]
+fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
+    let quotas = [TokenBucket::new(Rate::per_hour(5)), TokenBucket::new(Rate::per_hour(9))];
+    let builder = || MultiLimiter::<u64>::builder(quotas).clock(Hooked::default());
+    let mut panics = 0;
+    for nth in 1..6 {
+        let limiter = builder().build().unwrap();
+        let panicked = interrupted(nth, || limiter.check(&1));
+        panics += u32::from(panicked);
+        let admitted = (0..20).take_while(|_| limiter.check(&1).is_allowed()).count();
+        assert!((4..=5).contains(&admitted), "reading {nth}: {admitted}");
+    }
+    assert!(panics >= 2, "a new key reads the clock for each limit");
+}
+
+/// A key whose hash panics while it is poisoned.
+struct Poisoned(u64, AtomicBool);
+
+impl Key for Poisoned {
+    fn name(&self, identity: &KeyHasher) -> u64 {
+        assert!(!self.1.load(Relaxed), "the key is poisoned");
+        identity.short(self.0)
+    }
+}
+
+#[test]
+fn a_key_whose_hash_panics_takes_nothing() {
+    for quota in every() {
+        let limiter: Subject<Poisoned> = Limiter::builder(quota).clock(Hooked::default()).build().unwrap();
+        let keys = [1, 2, 3].map(|key| Poisoned(key, AtomicBool::new(false)));
+        assert!(keys.iter().all(|key| limiter.check(key).is_allowed()));
+        keys[1].1.store(true, Relaxed);
+        let panics = |work: &dyn Fn() -> bool| catch_unwind(AssertUnwindSafe(work)).is_err();
+        assert!(panics(&|| limiter.check(&keys[1]).is_allowed()), "{quota}");
+        assert!(panics(&|| limiter.peek(&keys[1]).is_allowed()), "{quota}");
+        assert!(panics(&|| limiter.prepare(&keys[1]).check().is_allowed()), "{quota}");
+        assert!(panics(&|| limiter.reset(&keys[1])), "{quota}");
+        // A batch names its keys ahead: none of them has been decided.
+        assert!(panics(&|| limiter.check_many(&keys).all(|decision| decision.is_allowed())), "{quota}");
+        keys[1].1.store(false, Relaxed);
+        let left = |key| limiter.peek_n_at(key, 0, limiter.now()).remaining();
+        assert_eq!(keys.each_ref().map(left), [4; 3], "{quota}");
+    }
+}
+
+/// Ten requests of which five are admitted: whose observer panics at every other one is told of all.
+fn told_of_all(quota: Quota, told: &AtomicU64, check: impl Fn() -> Outcome) {
+    told.store(0, Relaxed);
+    let panics = (0..10).filter(|_| catch_unwind(AssertUnwindSafe(&check)).is_err());
+    assert_eq!(panics.count(), 5, "{quota}");
+    assert_eq!(told.load(Relaxed), 10, "{quota}");
+    told.store(1, Relaxed);
+    assert_eq!(check(), Outcome::Denied, "{quota}: five were admitted");
+}
+
+#[test]
+fn an_observer_that_panics_loses_no_decision() {
+    let told = Arc::new(AtomicU64::new(0));
+    let [first, second, third] = [(); 3].map(|()| told.clone());
+    let panics = |told: &AtomicU64| assert!(told.fetch_add(1, Relaxed) % 2 == 1, "the observer panics");
+    for quota in every() {
+        let [first, second, third] = [&first, &second, &third].map(Arc::clone);
+        let keyed = Limiter::<u64, Quota>::builder(quota).clock(Hooked::default());
+        let keyed = keyed.on_decision(move |_| panics(&first)).build().unwrap();
+        told_of_all(quota, &told, || keyed.check(&1).outcome());
+        assert_eq!(keyed.peek_n_at(&1, 0, keyed.now()).remaining(), 0, "{quota}");
+
+        let global = GlobalLimiter::builder(quota).clock(Hooked::default());
+        let global = global.on_decision(move |_| panics(&second)).build().unwrap();
+        told_of_all(quota, &told, || global.check().outcome());
+        assert_eq!(global.peek_n_at(0, global.now()).remaining(), 0, "{quota}");
+
+        let larger = Quota::from(TokenBucket::new(Rate::per_hour(9)));
+        let several = MultiLimiter::<u64>::builder([larger, quota]).clock(Hooked::default());
+        let several = several.on_decision(move |_| panics(&third)).build().unwrap();
+        told_of_all(quota, &told, || several.check(&1).outcome());
+        let left: Vec<_> =
+            several.peek_n_at(&1, 0, several.now()).parts().map(|part| part.remaining()).collect();
+        assert_eq!(left, [4, 0], "{quota}: a refusal takes nothing");
+    }
+}
+
+#[test]
+fn a_tier_that_cannot_be_told_takes_nothing() {
+    for quota in every() {
+        let builder = Limiter::<u64, Quota>::builder(quota).tier(quota).clock(Hooked::default());
+        let tier = |key: &u64| if *key < 10 { 1 } else { panic!("nobody's tier") };
+        let limiter = builder.tier_by(tier).build().unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(limiter.check(&11)))).is_err(), "{quota}");
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| limiter.check_many([1, 11]).for_each(drop))).is_err(),
+            "{quota}"
+        );
+        assert!(limiter.is_empty(), "{quota}");
+        assert_eq!(drained(&limiter, 1), 5, "{quota}");
+    }
+}
+
+/// A reservation that waits is given back when its wait panics; nobody behind it waits for nothing.
+#[test]
+fn a_reservation_whose_clock_panics_keeps_its_place_and_no_other() {
+    let quota = TokenBucket::new(Rate::per_hour(5));
+    let limiter = limiter(quota.into());
+    assert!(limiter.check_n(&1, 5).is_allowed());
+    let wait = Duration::from_secs(3_600);
+    assert!(interrupted(1, || limiter.reserve(&1, wait).map(|_| ())));
+    let first = limiter.reserve(&1, wait).expect("it may wait");
+    assert_eq!(first.delay(), Duration::from_secs(720), "nobody stands before it");
+    // Cancelling reads the clock to see whether it has departed: it keeps its place when it cannot.
+    assert!(interrupted(1, || first.cancel()));
+    assert_eq!(limiter.reserve(&1, wait).expect("it may wait").delay(), Duration::from_secs(1_440));
+}

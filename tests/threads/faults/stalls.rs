@@ -1,0 +1,263 @@
+//! Threads that stall where the engine reads the clock: before a check, between an insertion's scan and its claim, while a
+//! refund holds the slot. Meanwhile others do what they like, to the end.
+
+use std::rc::Rc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use tollgate::{
+    FixedWindow, Inherit, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    Timestamp, TokenBucket, WhenFull,
+};
+
+use super::every;
+use super::hooked::{Hooked, at_reading};
+
+/// A key that says where it is kept: all of a test's keys are in one bucket.
+struct Placed(u64);
+
+impl Key for Placed {
+    fn name(&self, _: &KeyHasher) -> u64 {
+        self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
+    }
+}
+
+type Subject = Rc<Limiter<Placed, Quota, Hooked>>;
+
+fn limiter(quota: Quota, max_keys: usize) -> (Subject, ManualClock) {
+    let clock = Hooked::default();
+    let builder = Limiter::builder(quota).max_keys(max_keys).clock(clock.clone());
+    (Rc::new(builder.build().unwrap()), clock.0)
+}
+
+/// Enough for a bucket to be split as often as strangers come; a log's buckets are all there from the first, with their
+/// rings.
+fn max_keys(quota: Quota) -> usize {
+    if matches!(quota, Quota::SlidingLog(_)) { RINGED } else { 100_000 }
+}
+
+const RINGED: usize = 2_000;
+
+const KEY: Placed = Placed(1);
+
+/// What others do during the stall, and how much of the key's it takes.
+type Meddling = (&'static str, fn(&Subject), u64);
+
+const MEDDLINGS: &[Meddling] = &[
+    ("nothing", |_| {}, 0),
+    ("the key is inserted", |limiter| assert!(limiter.check(&KEY).is_allowed()), 1),
+    ("and given back", |limiter| assert_eq!(limiter.refund(limiter.check(&KEY)), 1), 0),
+    ("strangers fill the bucket", |limiter| strangers(limiter, 12), 0),
+    (
+        "the key comes after them",
+        |limiter| {
+            strangers(limiter, 12);
+            assert!(limiter.check_n(&KEY, 2).is_allowed());
+        },
+        2,
+    ),
+    ("the bucket is split, and split again", |limiter| strangers(limiter, 60), 0),
+    (
+        "the key moves",
+        |limiter| {
+            assert!(limiter.check(&KEY).is_allowed());
+            strangers(limiter, 60);
+        },
+        1,
+    ),
+    (
+        "the quota is changed to itself",
+        |limiter| {
+            assert!(limiter.check(&KEY).is_allowed());
+            let _ = limiter.reconfigure(quota_of(limiter), Inherit::Additive);
+        },
+        1,
+    ),
+];
+
+/// Other keys of the bucket; of a log's no more than there is room for.
+fn strangers(limiter: &Subject, count: u64) {
+    let room = if limiter.capacity() == RINGED { 12 } else { count };
+    (100..100 + count.min(room)).for_each(|key| drop(limiter.check(&Placed(key))));
+}
+
+/// The quota again, by what the limiter says of it.
+fn quota_of(limiter: &Subject) -> Quota {
+    let said = format!("{limiter:?}");
+    let is = |quota: &Quota| {
+        let other = Limiter::<Placed, Quota>::builder(*quota).clock(ManualClock::new()).build().unwrap();
+        said.split_once('{').map(|(rule, _)| rule)
+            == format!("{other:?}").split_once('{').map(|(rule, _)| rule)
+    };
+    every().into_iter().find(is).unwrap()
+}
+
+/// How many more of the key are admitted, one by one.
+fn drained(limiter: &Subject) -> u64 {
+    (0..20).take_while(|_| limiter.check(&KEY).is_allowed()).count() as u64
+}
+
+/// Time stands still, so it can be counted exactly: five are admitted, whoever stalled where.
+#[test]
+fn a_check_that_stalls_takes_what_it_asked_for_once() {
+    let mut stalls = 0;
+    for quota in every() {
+        for &(what, meddle, taken) in MEDDLINGS {
+            for known in [false, true] {
+                for nth in 1..=3 {
+                    let (limiter, _) = limiter(quota, max_keys(quota));
+                    let before = u64::from(known && limiter.check(&KEY).is_allowed());
+                    let others = limiter.clone();
+                    let (admitted, stalled) =
+                        at_reading(nth, move || meddle(&others), || limiter.check(&KEY).is_allowed());
+                    stalls += u32::from(stalled);
+                    let taken = if stalled { taken } else { 0 };
+                    let all = before + taken + u64::from(admitted) + drained(&limiter);
+                    assert_eq!(all, 5, "{quota}: {what}, known: {known}, reading {nth}");
+                }
+            }
+        }
+    }
+    assert!(stalls > 100, "{stalls} checks stalled");
+}
+
+#[test]
+fn a_refund_that_stalls_gives_back_at_most_what_it_took() {
+    let mut stalls = 0;
+    for quota in every() {
+        for &(what, meddle, taken) in MEDDLINGS {
+            for nth in 1..=3 {
+                let (limiter, _) = limiter(quota, max_keys(quota));
+                let decision = limiter.check(&KEY);
+                assert!(decision.is_allowed());
+                let others = limiter.clone();
+                let (back, stalled) = at_reading(nth, move || meddle(&others), || limiter.refund(decision));
+                stalls += u32::from(stalled);
+                let taken = if stalled { taken } else { 0 };
+                let kept = 1 - back + taken;
+                let left = drained(&limiter);
+                assert_eq!(kept + left, 5, "{quota}: {what}, reading {nth}, {back} back");
+            }
+        }
+    }
+    assert!(stalls > 40, "{stalls} refunds stalled");
+}
+
+/// An insertion found a slot of a log free and stalled. Another has had the slot since, once around its ring: what it
+/// logged refuses nobody else, nor the key itself once it has left the window.
+#[test]
+fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen() {
+    let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(3)).into(), 100);
+    let others = limiter.clone();
+    let meddle = move || {
+        // Another key of the same home takes the slot, and all of its ring twice.
+        for second in [10, 20] {
+            clock.set(Timestamp::ZERO + Duration::from_secs(second));
+            assert!(others.check_n(&KEY, 2).is_allowed());
+        }
+        clock.set(Timestamp::ZERO + Duration::from_secs(30));
+    };
+    let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
+    assert!(stalled && admitted, "two units of three were taken, at most");
+}
+
+/// A key is inserted in one slot while another insertion of it stalls that has chosen another. Only the header can tell.
+#[test]
+fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
+    let quota = TokenBucket::new(Rate::per_hour(5));
+    for first in 200..210 {
+        let hooked = Hooked::default();
+        let builder = Limiter::<Placed, Quota>::builder(quota.into()).max_keys(1).when_full(WhenFull::Deny);
+        let limiter = Rc::new(builder.clock(hooked.clone()).build().unwrap());
+        assert!(limiter.check(&Placed(first)).is_allowed());
+        let others = 300..314;
+        assert!(others.clone().all(|other| limiter.check_n(&Placed(other), 5).is_allowed()), "15 slots");
+        // The first has run out at this very moment: there is its slot, until the others owe as little.
+        hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
+        let same = limiter.clone();
+        let meddle = move || {
+            assert!(others.clone().all(|other| same.reset(&Placed(other))));
+            assert!(same.check(&KEY).is_allowed());
+        };
+        let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
+        assert!(stalled, "an insertion reads the clock after its scan");
+        assert_eq!(1 + u64::from(admitted) + drained(&limiter), 5, "beside {first}");
+    }
+}
+
+/// A request is looked at and found to be above the limit. A quota for which it is not comes in between: it is charged by that.
+#[test]
+fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
+    for quota in every() {
+        let (of, to) = (|limit| Rate::per_hour(limit), 9);
+        let larger: Quota = match quota {
+            Quota::TokenBucket(_) => TokenBucket::new(of(to)).into(),
+            Quota::LeakyBucket(_) => LeakyBucket::meter(of(to)).into(),
+            Quota::FixedWindow(_) => FixedWindow::new(of(to)).into(),
+            _ => continue,
+        };
+        let (limiter, _) = limiter(quota, max_keys(quota));
+        let same = limiter.clone();
+        let meddle = move || same.reconfigure(larger, Inherit::Additive).unwrap();
+        let (decision, stalled) = at_reading(1, meddle, || limiter.check_n(&KEY, 6));
+        assert!(stalled && decision.is_allowed(), "{quota}: six of nine");
+        assert_eq!(drained(&limiter), 3, "{quota}");
+    }
+}
+
+/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by that quota, and so at
+/// no later time than that of the change: what a key owed then, it owes by the new quota.
+#[test]
+fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
+    let fast = || TokenBucket::new(Rate::per_second(1_000)).burst(1_000);
+    let slow = || TokenBucket::new(Rate::per_hour(1)).burst(1_000);
+    let (limiter, clock) = limiter(fast().into(), 1);
+    clock.advance(Duration::from_secs(10));
+    // Fifteen keys fill the bucket; the first owes the least, and by the old quota not for long.
+    let keys: Vec<Placed> = (0..15).map(|nth| Placed(200 + nth)).collect();
+    for (key, cost) in keys.iter().zip([300].into_iter().chain([1_000; 14])) {
+        assert!(limiter.check_n(key, cost).is_allowed());
+    }
+    let (same, later) = (limiter.clone(), clock.clone());
+    let meddle = move || {
+        same.reconfigure(slow().into(), Inherit::AsIs).unwrap();
+        later.advance(Duration::from_millis(500));
+    };
+    // It stalls at its second reading, after the first has found nothing, and goes on half a second after the change.
+    let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
+    assert!(stalled && limiter.reset(&keys[1]), "a slot is vacant");
+
+    let left = limiter.peek_n_at(&keys[0], 0, limiter.now()).remaining();
+    assert!(left <= 700, "the first key owed 300 at the change, and has {left} of 1,000");
+}
+
+/// A thread that never comes back stops no other thread.
+#[test]
+fn a_thread_that_stalls_for_long_stops_nobody() {
+    let quota = TokenBucket::new(Rate::per_hour(5));
+    let limiter = Limiter::<u64, TokenBucket>::builder(quota).clock(Hooked::default()).build().unwrap();
+    let ((stall, stalled), (resume, resumed)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        let limiter = &limiter;
+        let sleeper = scope.spawn(move || {
+            let hook = move || {
+                stall.send(()).expect("somebody waits for it");
+                resumed.recv().expect("somebody wakes it");
+            };
+            at_reading(2, hook, || limiter.check(&1).is_allowed())
+        });
+        stalled.recv().expect("the thread stalls in its insertion");
+        for round in 0..3 {
+            (0..5_000).for_each(|key| drop(limiter.check(&key)));
+            assert_eq!(limiter.len(), 5_000, "round {round}");
+        }
+        resume.send(()).expect("the thread waits");
+        assert_eq!(
+            sleeper.join().expect("it does not panic"),
+            (true, true),
+            "it asked for the fourth of five"
+        );
+    });
+    assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
+    assert_eq!(limiter.len(), 5_000);
+}

@@ -1,0 +1,205 @@
+//! Growth in place: a table that comes into use as keys arrive forgets nobody on the way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, TokenBucket, WhenFull};
+
+mod keys;
+
+use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
+
+/// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
+fn limiter(quota: Quota) -> (Subject, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+    (builder.clock(clock.clone()).build().unwrap(), clock)
+}
+
+#[test]
+fn a_limiter_grows_with_its_keys_up_to_its_memory() {
+    let builder = || Limiter::<Nth>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
+    let limiter = builder().clock(ManualClock::new()).build().unwrap();
+    let most = builder().memory().unwrap();
+    let mut used = limiter.memory();
+    assert_eq!((used, most), (64 * 256, 4_096 * 256));
+    for key in 0..20_000 {
+        assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
+        let now = limiter.memory();
+        assert!(now == used || now == 2 * used, "{used} then {now}");
+        assert!(now <= most);
+        used = now;
+    }
+    assert_eq!(used, most);
+    assert_eq!(limiter.len(), 20_000);
+}
+
+#[test]
+fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::<Nth>::builder(TokenBucket::new(Rate::per_second(1)))
+        .max_keys(1_000_000)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    for key in 0..200_000 {
+        assert!(limiter.check(&Nth(key)).is_allowed());
+        clock.advance(Duration::from_millis(10));
+    }
+    // About a hundred at a time.
+    assert_eq!(limiter.memory(), 64 * 256);
+}
+
+#[test]
+fn a_key_owes_the_same_before_and_after_it_moves() {
+    for quota in movable() {
+        let (limiter, clock) = limiter(quota);
+        clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
+        let early: Vec<Nth> = (0..300).map(Nth).collect();
+        for (cost, key) in early.iter().enumerate() {
+            assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
+        }
+        let owed = |key: &Nth| limiter.peek_n_at(key, 0, limiter.now());
+        let before: Vec<_> =
+            early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
+        let memory = limiter.memory();
+        for other in 1_000..15_000 {
+            let _ = limiter.check(&Nth(other));
+        }
+        assert!(limiter.memory() >= 32 * memory, "{quota}: the table has grown");
+        let after: Vec<_> =
+            early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
+        assert_eq!(before, after, "{quota}");
+        let again: Vec<_> = early
+            .iter()
+            .map(|key| (0..LIMIT).filter(|_| limiter.check(key).is_allowed()).count() as u64)
+            .collect();
+        assert_eq!(again, before.iter().map(|(remaining, _)| *remaining).collect::<Vec<_>>(), "{quota}");
+        assert_eq!(limiter.len(), 14_300);
+    }
+}
+
+#[test]
+fn looking_at_a_key_that_has_not_moved_yet_says_what_a_check_would() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let (mut early, mut later) = (Vec::new(), 0);
+    while limiter.memory() < 2 * 64 * 256 {
+        assert!(limiter.check_n(&Nth(later), 1 + later % LIMIT).is_allowed());
+        early.push(later);
+        later += 1;
+    }
+    // One bucket has been split; the others' keys are still where they were.
+    for nth in early {
+        let looked = limiter.peek_n_at(&Nth(nth), 0, limiter.now()).remaining();
+        assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
+        assert_eq!(limiter.peek(&Nth(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.check(&Nth(nth)).is_allowed(), looked > 0);
+    }
+    assert_eq!(limiter.peek(&Nth(later)).remaining(), LIMIT - 1, "and a new key is new");
+}
+
+#[test]
+fn verbs_find_a_key_that_has_not_moved_yet() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Nth(key), 2))).collect();
+    (1_000..12_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+    for (key, decision) in taken {
+        if key % 2 == 0 {
+            assert_eq!(limiter.refund(decision), 2);
+        } else {
+            assert!(limiter.reset(&Nth(key)));
+        }
+        assert_eq!(limiter.check_n(&Nth(key), LIMIT).remaining(), 0);
+        assert!(!limiter.check(&Nth(key)).is_allowed());
+    }
+}
+
+/// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
+/// and never a unit more.
+#[test]
+fn threads_that_grow_a_table_admit_no_key_more_than_its_limit() {
+    const KEYS: usize = 15_000;
+    for quota in movable() {
+        let (limiter, _) = limiter(quota);
+        let admitted = counters(KEYS);
+        thread::scope(|scope| {
+            for stride in [1, 1, 7_919, 7_919] {
+                let (limiter, admitted) = (&limiter, &admitted);
+                scope.spawn(move || ask_for_all(limiter, admitted, stride, 2));
+            }
+        });
+        nobody_got_more(&admitted, &quota.to_string());
+        assert_eq!(limiter.len(), KEYS);
+    }
+}
+
+/// The same while some give back what they took and take it again.
+#[test]
+fn refunds_of_keys_on_the_move_mint_nothing() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
+    let (held, done) = (counters(256), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for hand in 0..2 {
+            let (limiter, held, done) = (&limiter, &held, &done);
+            scope.spawn(move || take_and_give_back(limiter, held, hand, done));
+        }
+        (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+        done.store(true, SeqCst);
+    });
+    assert!(limiter.memory() > 16 * 64 * 256);
+}
+
+#[test]
+fn a_limiter_saved_while_it_grows_forgets_nobody() {
+    let quota: Quota = TokenBucket::new(Rate::per_hour(LIMIT)).into();
+    let (limiter, _) = limiter(quota);
+    let known = AtomicU64::new(0);
+    let files = thread::scope(|scope| {
+        scope.spawn(|| {
+            for nth in 0..15_000 {
+                assert!(limiter.check_n(&Nth(nth), LIMIT).is_allowed());
+                known.store(nth + 1, SeqCst);
+            }
+        });
+        let mut files = Vec::new();
+        while known.load(SeqCst) < 15_000 {
+            let before = known.load(SeqCst);
+            let mut file = Vec::new();
+            limiter.save(&mut file).unwrap();
+            files.push((before, file));
+        }
+        files
+    });
+    for (before, file) in files {
+        let builder = Limiter::<Nth, Quota>::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+        let restored = builder.clock(ManualClock::new()).restore(&file[..]).unwrap();
+        let forgotten = (0..before).find(|&nth| restored.check(&Nth(nth)).is_allowed());
+        assert_eq!(forgotten, None);
+    }
+}
+
+#[test]
+fn several_limits_grow_each_by_itself() {
+    let clock = ManualClock::new();
+    let limiter = MultiLimiter::<Nth>::builder([
+        Quota::from(TokenBucket::new(Rate::per_second(LIMIT))),
+        SlidingWindow::new(Rate::per_hour(2 * LIMIT)).into(),
+    ])
+    .max_keys(20_000)
+    .clock(clock.clone())
+    .build()
+    .unwrap();
+    for key in 0..10_000 {
+        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        // The first limit forgets while the second remembers: one table stays small.
+        clock.advance(Duration::from_millis(10));
+    }
+    assert_eq!(limiter.len(), 10_000);
+    clock.advance(Duration::from_secs(1));
+    for key in 0..10_000 {
+        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        assert!(!limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        clock.advance(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,82 @@
+//! The keys and limits of the tests of growing tables.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use tollgate::{CountPolicy, FixedWindow, Key, KeyHasher, Limiter, ManualClock, Quota, Rate};
+
+pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
+
+/// What each key has an hour.
+pub(crate) const LIMIT: u64 = 3;
+
+/// Every algorithm whose keys can move: all but the log, whose rings stay where they are.
+pub(crate) fn movable() -> Vec<Quota> {
+    let rate = Rate::per_hour(LIMIT);
+    let moves = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_));
+    crate::quotas::every(rate)
+        .into_iter()
+        .chain([FixedWindow::new(rate).count(CountPolicy::All).into()])
+        .filter(moves)
+        .collect()
+}
+
+/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
+pub(crate) struct Nth(pub(crate) u64);
+
+impl Key for Nth {
+    fn name(&self, _: &KeyHasher) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// How many units a test may see charged twice: a thread that is suspended right after a charge, until its key has moved
+/// and its old slot is another's, cannot tell that it has paid. (It is in `docs/correctness.md`, and errs by refusing.)
+pub(crate) const CHARGED_TWICE: u64 = 5;
+
+/// Each key was admitted its limit, and none more.
+pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
+    let admitted: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
+    for (nth, &admitted) in admitted.iter().enumerate() {
+        assert!(admitted <= LIMIT, "{quota}: key {nth} was admitted {admitted} times");
+    }
+    let missing = LIMIT * admitted.len() as u64 - admitted.iter().sum::<u64>();
+    assert!(missing <= CHARGED_TWICE, "{quota}: {missing} units are missing");
+}
+
+/// Asks for every key, `stride` keys on each time, `rounds` times, and counts what each was admitted. The stride must be
+/// coprime to their number.
+pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usize, rounds: usize) {
+    for turn in 0..rounds * admitted.len() {
+        let nth = (turn * stride) % admitted.len();
+        if limiter.check(&Nth(nth as u64)).is_allowed() {
+            admitted[nth].fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// Takes a unit of one key after the other and gives it back, until it is `done`: together the hands never hold more than
+/// the limit of a key.
+pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], hand: usize, done: &AtomicBool) {
+    for turn in 0.. {
+        let nth = (turn * 97 + hand * 31) % held.len();
+        let decision = limiter.check(&Nth(nth as u64));
+        if decision.is_allowed() {
+            let holding = held[nth].fetch_add(1, SeqCst) + 1;
+            assert!(holding <= LIMIT, "key {nth}: {holding}");
+            held[nth].fetch_sub(1, SeqCst);
+            assert_eq!(limiter.refund(decision), 1, "what was taken comes back");
+        }
+        if done.load(SeqCst) {
+            break;
+        }
+    }
+}
+
+/// As many counters as keys.
+pub(crate) fn counters(keys: usize) -> Vec<AtomicU64> {
+    (0..keys).map(|_| AtomicU64::new(0)).collect()
+}

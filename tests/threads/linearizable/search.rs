@@ -1,0 +1,209 @@
+//! Looks for an order: after Wing and Gong, "Testing and verifying concurrent objects" (1993), with the memory of Lowe,
+//! "Testing for linearizability" (2017).
+//!
+//! A call may come next if none of those left returned before it began. It does come next if the model says of it what
+//! it said. What has been tried is remembered as which calls are done and what the model then remembers.
+
+use std::collections::HashSet;
+
+use tollgate::Resolution;
+use tollgate_model::{Model, Receipt};
+
+use super::history::{Act, Call, Said, Told};
+use super::limits::Limit;
+
+/// The key's name in the model.
+const KEY: &str = "key";
+
+/// Whether there is an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Explained,
+    /// Up to a refund that gave back less than the model would, perhaps by a part of a unit. It may: a refund that others
+    /// interfered with is careful. From there on the two are about different debts.
+    ExplainedSoFar,
+    Unexplained,
+}
+
+impl Verdict {
+    fn or_so_far(self) -> Self {
+        if self == Self::Unexplained { Self::ExplainedSoFar } else { self }
+    }
+}
+
+/// Looks for an order of the calls on one key.
+pub(crate) fn judge(limit: &Limit, resolution: Resolution, history: &[Call]) -> Verdict {
+    assert!(history.len() < 64, "a set of calls is a word");
+    let mut search = Search { limit, resolution, history, tried: HashSet::new() };
+    search.go_on(&mut Vec::new())
+}
+
+struct Search<'h> {
+    limit: &'h Limit,
+    resolution: Resolution,
+    history: &'h [Call],
+    tried: HashSet<(u64, String)>,
+}
+
+/// The model after some calls, and what it remembers.
+struct State {
+    model: Model,
+    /// For each call that was admitted and not given back: the right to, and what the model remembered right after.
+    receipts: Vec<Option<(Receipt, String)>>,
+}
+
+/// What the model makes of a call that was done.
+enum Step {
+    Agrees,
+    /// And nothing has changed: there is no need to try it later.
+    AgreesIdly,
+    GaveBackLess,
+    Disagrees,
+}
+
+impl Search<'_> {
+    fn go_on(&mut self, order: &mut Vec<(usize, u64)>) -> Verdict {
+        if order.len() == self.history.len() {
+            return Verdict::Explained;
+        }
+        let done = order.iter().fold(0_u64, |done, (call, _)| done | 1 << call);
+        let memory = self.replay(order).memory();
+        if !self.tried.insert((done, memory)) {
+            return Verdict::Unexplained;
+        }
+        let left = || (0..self.history.len()).filter(|call| done >> call & 1 == 0);
+        let first_return = left().map(|call| self.history[call].returned).min().unwrap_or(u64::MAX);
+        let next = left().filter(|&call| self.history[call].began < first_return);
+        let next: Vec<(usize, u64)> = next.flat_map(|call| self.times(call)).collect();
+        let mut best = Verdict::Unexplained;
+        for (call, now) in next {
+            let step = self.replay(order).step(self.limit, self.history, call, now);
+            let verdict = match step {
+                Step::Disagrees => continue,
+                Step::GaveBackLess => Verdict::ExplainedSoFar,
+                Step::Agrees | Step::AgreesIdly => {
+                    order.push((call, now));
+                    let verdict = self.go_on(order);
+                    order.pop();
+                    let in_parts =
+                        self.limit.gives_back_parts() && matches!(self.history[call].said, Said::Back(1..));
+                    if in_parts { verdict.or_so_far() } else { verdict }
+                }
+            };
+            match verdict {
+                Verdict::Explained => return verdict,
+                Verdict::ExplainedSoFar => best = verdict,
+                Verdict::Unexplained => {}
+            }
+            if matches!(step, Step::AgreesIdly) {
+                return best;
+            }
+        }
+        best
+    }
+
+    /// The times at which a call may count: its own. An admission of a log may also carry the time of another that wanted the
+    /// same place in the ring and did not get it: no earlier than its own, so this errs by refusing (see `src/ring.rs`).
+    fn times(&self, number: usize) -> Vec<(usize, u64)> {
+        let call = &self.history[number];
+        let mut times = vec![(number, call.now)];
+        if self.limit.is_log() && matches!(call.said, Said::Told(Told { allowed: true, .. })) {
+            let others =
+                self.history.iter().filter(|other| other.began < call.returned && other.now > call.now);
+            times.extend(others.map(|other| (number, other.now)));
+        }
+        times
+    }
+
+    /// The model after these calls, of which it said what was said.
+    fn replay(&self, order: &[(usize, u64)]) -> State {
+        let model = self.limit.model(self.resolution);
+        let mut state = State { model, receipts: self.history.iter().map(|_| None).collect() };
+        for &(call, now) in order {
+            state.step(self.limit, self.history, call, now);
+        }
+        state
+    }
+}
+
+impl State {
+    fn memory(&self) -> String {
+        let receipts = self.receipts.iter().flatten().map(|(_, charged)| charged);
+        receipts.fold(format!("{:?}", self.model), |all, charged| all + charged)
+    }
+
+    fn step(&mut self, limit: &Limit, history: &[Call], number: usize, now: u64) -> Step {
+        let call = &history[number];
+        let before = format!("{:?}", self.model);
+        let agrees = match (call.act, call.said) {
+            (Act::Peek(cost), Said::Told(told)) => told == Told::of(limit, &self.model.peek(KEY, now, cost)),
+            (Act::Check(cost), Said::Told(told)) => {
+                let (answer, receipt) = self.model.admit(KEY, now, cost);
+                self.receipts[number] = receipt.map(|receipt| (receipt, format!("{:?}", self.model)));
+                told == Told::of(limit, &answer)
+            }
+            (Act::Refund(of), Said::Back(units)) => {
+                // It was admitted before it could be refunded, and by the same thread.
+                let Some((receipt, _)) = self.receipts[of].take() else { return Step::Disagrees };
+                let right = self.model.refund(receipt, now);
+                if units < right {
+                    return Step::GaveBackLess;
+                }
+                units == right
+            }
+            _ => unreachable!("checks and peeks are told something, refunds give back"),
+        };
+        let idle = !matches!(call.act, Act::Refund(_)) && before == format!("{:?}", self.model);
+        match (agrees, idle) {
+            (false, _) => Step::Disagrees,
+            // An admission of nothing that changed would still be owed a receipt.
+            (true, true) if self.receipts[number].is_none() => Step::AgreesIdly,
+            (true, _) => Step::Agrees,
+        }
+    }
+}
+
+mod finds {
+    use super::super::history::Recorder;
+    use super::super::limits::LIMITS;
+    use super::*;
+
+    /// Two calls that each take the last of three units.
+    fn twice(second_began: u64) -> Vec<Call> {
+        let told =
+            |allowed, remaining| Said::Told(Told { allowed, remaining, retry: None, reset: 0, delay: 0 });
+        let call = |began, returned, cost, said| Call {
+            thread: 0,
+            began,
+            returned,
+            act: Act::Check(cost),
+            now: 0,
+            said,
+        };
+        vec![call(0, 3, 3, told(true, 0)), call(second_began, 5, 3, told(true, 0))]
+    }
+
+    fn verdict(history: &[Call]) -> Verdict {
+        let log = LIMITS.iter().find(|limit| limit.is_log()).expect("there is one");
+        judge(log, Recorder::resolution_of(log), history)
+    }
+
+    #[test]
+    fn two_admissions_of_the_last_units_have_no_order() {
+        assert_eq!(verdict(&twice(1)), Verdict::Unexplained);
+        assert_eq!(verdict(&twice(1)[..1]), Verdict::Explained);
+    }
+
+    /// The second call is admitted and refused by turns; whichever came first is admitted.
+    #[test]
+    fn a_refusal_before_the_admission_needs_calls_that_overlap() {
+        let refused = |second_began| {
+            let mut history = twice(second_began);
+            let Said::Told(told) = &mut history[0].said else { unreachable!("it is a check") };
+            told.allowed = false;
+            history
+        };
+        assert_eq!(verdict(&refused(1)), Verdict::Explained);
+        assert_eq!(verdict(&refused(4)), Verdict::Unexplained);
+    }
+}

@@ -1,0 +1,62 @@
+//! The counters of rare events, each by what it counts. Those of full buckets are in `tests/behaviour/pitfalls` and `tests/behaviour/several.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate::{
+    Clock, InFlightLimiter, Limiter, ManualClock, MultiLimiter, Rate, Stats, Timestamp, TokenBucket,
+};
+
+const PLENTY: TokenBucket = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
+
+/// Lets four threads do `work` until `stats` says that they met.
+fn meet(work: impl Fn() + Sync, stats: impl Fn() -> Stats) {
+    let start = Instant::now();
+    while stats().retried == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "four threads on one key never met");
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50_000).for_each(|_| work()));
+            }
+        });
+    }
+}
+
+#[test]
+fn threads_in_each_others_way_are_counted() {
+    let limiter = Limiter::<u64>::builder(PLENTY).build().unwrap();
+    (0..1_000).for_each(|_| assert!(limiter.check(&1).is_allowed()));
+    assert_eq!(limiter.stats().retried, 0, "one thread is in nobody's way");
+    meet(|| assert!(limiter.check(&1).is_allowed()), || limiter.stats());
+
+    let several = MultiLimiter::<u64>::builder([PLENTY, PLENTY.burst(1_000_000)]).build().unwrap();
+    meet(|| drop(several.check(&1)), || several.stats());
+
+    let in_flight = InFlightLimiter::<u64>::builder(100).build().unwrap();
+    meet(|| drop(in_flight.try_acquire(&1)), || in_flight.stats());
+}
+
+/// A clock that goes a second ahead or back at every reading: 10, 11, 10.
+struct Fickle(AtomicU64);
+
+impl Clock for Fickle {
+    fn now(&self) -> Timestamp {
+        let reading = self.0.fetch_add(1, SeqCst);
+        Timestamp::from_nanos((10 + reading % 2) * 1_000_000_000)
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_under_an_insertion_is_counted() {
+    let builder = || Limiter::<u64>::builder(PLENTY);
+    let limiter = builder().clock(Fickle(AtomicU64::new(0))).build().unwrap();
+    // A new key's two readings go ahead; those of the next, after one in between, go back.
+    assert!(limiter.check(&1).is_allowed());
+    let _ = limiter.now();
+    assert!(limiter.check(&2).is_allowed());
+    let stepped = limiter.stats().clock_stepped_back;
+    let steady = builder().clock(ManualClock::new()).build().unwrap();
+    assert!(steady.check(&1).is_allowed() && steady.check(&2).is_allowed());
+    assert_eq!((stepped, steady.stats().clock_stepped_back), (1, 0));
+}

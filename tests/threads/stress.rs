@@ -1,0 +1,23 @@
+//! Volume: real threads on one limiter, through the public API only. Interleavings one by one belong to loom.
+//!
+//! Nothing here sleeps, and every promise is exact: either time stands still while threads meet, or what is
+//! asserted holds for whatever they did. A check that does not return ends the process: see `crew`.
+
+mod crew;
+mod full;
+mod meddling;
+mod moving;
+mod rounds;
+mod spinning;
+mod verbs;
+
+use tollgate::{CountPolicy, Quota, Rate};
+
+/// Nanoseconds a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Every algorithm, at `limit` a second.
+fn every(limit: u64, count: CountPolicy) -> Vec<Quota> {
+    let every = if count == CountPolicy::All { crate::quotas::counting_all } else { crate::quotas::every };
+    every(Rate::per_second(limit))
+}

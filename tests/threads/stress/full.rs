@@ -1,0 +1,255 @@
+//! Tables far too small, flooded with new keys while known ones are charged: no debt is forgiven.
+
+use tollgate::{
+    Algorithm, CountPolicy, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, Stats, Timestamp, TokenBucket, WhenFull,
+};
+
+use super::crew::{Random, crew};
+use super::{SECOND, every};
+
+const LIMIT: u64 = 20;
+
+/// Half as many again as the smallest table has room for: four buckets of fifteen.
+const KEYS: u64 = 90;
+
+/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
+struct Fixed(u64);
+
+impl Key for Fixed {
+    fn name(&self, _: &KeyHasher) -> u64 {
+        Random(self.0).below(u64::MAX)
+    }
+}
+
+fn build<A: Algorithm>(quota: A, max_keys: usize, when_full: WhenFull) -> Limiter<Fixed, A, ManualClock> {
+    let builder = Limiter::<Fixed, A>::builder(quota).max_keys(max_keys).when_full(when_full);
+    builder.clock(ManualClock::new()).build().unwrap()
+}
+
+/// Judges what one key got: `(time, cost)` in order of time.
+type Judge = fn(&[(u64, u64)]) -> Result<(), String>;
+
+/// In no interval more than the limit and what flowed in meanwhile.
+fn as_a_bucket(history: &[(u64, u64)]) -> Result<(), String> {
+    for (first, &(start, _)) in history.iter().enumerate() {
+        let mut sum = 0;
+        for &(at, cost) in &history[first..] {
+            sum += cost;
+            if sum * SECOND > LIMIT * SECOND + LIMIT * (at - start) {
+                return Err(format!("{sum} between {start} and {at} ns"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In no aligned window more than the limit.
+fn as_a_fixed_window(history: &[(u64, u64)]) -> Result<(), String> {
+    for window in history.chunk_by(|(one, _), (other, _)| one / SECOND == other / SECOND) {
+        let sum: u64 = window.iter().map(|(_, cost)| cost).sum();
+        if sum > LIMIT {
+            return Err(format!("{sum} in window {}", window[0].0 / SECOND));
+        }
+    }
+    Ok(())
+}
+
+/// In no window at all more than the limit.
+fn as_a_log(history: &[(u64, u64)]) -> Result<(), String> {
+    for (first, &(start, _)) in history.iter().enumerate() {
+        let window = history[first..].iter().take_while(|(at, _)| at - start < SECOND);
+        let sum: u64 = window.map(|(_, cost)| cost).sum();
+        if sum > LIMIT {
+            return Err(format!("{sum} from {start} ns on"));
+        }
+    }
+    Ok(())
+}
+
+fn bucket() -> Quota {
+    TokenBucket::new(Rate::per_second(LIMIT)).into()
+}
+
+fn window() -> Quota {
+    FixedWindow::new(Rate::per_second(LIMIT)).into()
+}
+
+fn log() -> Quota {
+    SlidingLog::new(Rate::per_second(LIMIT)).into()
+}
+
+/// Many keys ask in turn, at random times and costs; each is judged alone.
+fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
+    for seed in 0..40 {
+        let (limiter, mut random) = (build(quota, 1, when_full), Random(seed));
+        // Few enough that each asks often, more than there is room for.
+        let mut histories = vec![Vec::new(); KEYS as usize];
+        let (largest, pause) =
+            (1 + random.below(LIMIT), [10_000_000, 100_000_000, 2_000_000_000][seed as usize % 3]);
+        let mut at = 0;
+        for _ in 0..4_000 {
+            if random.below(8) == 0 {
+                at += random.below(pause);
+            }
+            let (key, cost) = (random.below(KEYS), 1 + random.below(largest));
+            if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                histories[key as usize].push((at, cost));
+            }
+        }
+        for history in &histories {
+            judge(history).unwrap_or_else(|much| panic!("{quota}, {when_full:?}, seed {seed}: {much}"));
+        }
+    }
+}
+
+/// Threads charge keys of their own while others flood the table; time moves while they meet.
+fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge) {
+    for max_keys in [1, 20] {
+        let limiter = build(quota, max_keys, when_full);
+        let histories = crew(4, |hand| {
+            let (mut random, mut times) = (Random(hand.number as u64), Random(99));
+            let mut histories = vec![Vec::new(); 8];
+            let mut at = 0;
+            for round in 0..300 {
+                for _ in 0..20 {
+                    let own = random.below(8);
+                    let tracked = hand.number as u64 * 8 + own;
+                    let stranger = 1_000_000 * (hand.number as u64 + 1) + 100 * round + random.below(100);
+                    let (key, cost) = (if hand.number < 2 { tracked } else { stranger }, 1 + random.below(6));
+                    if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                        histories[own as usize].push((at, cost));
+                    }
+                    hand.did();
+                }
+                hand.meet();
+                at += times.below(SECOND / 10);
+            }
+            histories
+        });
+        for history in histories.iter().take(2).flatten() {
+            judge(history).unwrap_or_else(|much| panic!("{quota}, {when_full:?}, {max_keys} keys: {much}"));
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing(bucket(), WhenFull::Share, as_a_bucket);
+    forgets_nothing(LeakyBucket::queue(Rate::per_second(LIMIT)).into(), WhenFull::Share, as_a_bucket);
+    forgets_nothing(bucket(), WhenFull::Deny, as_a_bucket);
+}
+
+/// What a key owes in its lost slot and what it was lent by the shared allowance run out one after the other.
+#[test]
+fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
+    for quota in [bucket(), LeakyBucket::meter(Rate::per_second(LIMIT)).into()] {
+        for seed in 0..200 {
+            let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
+            let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
+            let mut ask = |key: u64, cost, at| {
+                if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                    histories[key as usize].push((at, cost));
+                }
+            };
+            // Keys that owe about half, more of them than there is room for; then all ask for what is left.
+            (0..KEYS).for_each(|key| ask(key, half + random.below(2), 0));
+            (0..KEYS).for_each(|key| ask(key, half - random.below(2), 0));
+            for later in 1..8 {
+                (0..KEYS).for_each(|key| ask(key, 1 + random.below(LIMIT), later * SECOND / 8));
+            }
+            for history in &histories {
+                as_a_bucket(history).unwrap_or_else(|much| panic!("{quota}, seed {seed}: {much}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing(window(), WhenFull::Share, as_a_fixed_window);
+    forgets_nothing(window(), WhenFull::Deny, as_a_fixed_window);
+}
+
+#[test]
+fn a_log_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing(log(), WhenFull::Deny, as_a_log);
+    forgets_nothing(log(), WhenFull::Share, as_a_log);
+}
+
+#[test]
+fn a_window_whose_key_was_denied_room_owes_what_it_owed() {
+    let sub = SlidingWindow::new(Rate::per_second(LIMIT)).subwindows(4);
+    forgets_nothing(sub.into(), WhenFull::Deny, as_a_log);
+    forgets_nothing_under_threads(sub.into(), WhenFull::Deny, as_a_log);
+}
+
+#[test]
+fn under_threads_a_bucket_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing_under_threads(bucket(), WhenFull::Deny, as_a_bucket);
+    forgets_nothing_under_threads(bucket(), WhenFull::Share, as_a_bucket);
+}
+
+#[test]
+fn under_threads_a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing_under_threads(window(), WhenFull::Deny, as_a_fixed_window);
+    forgets_nothing_under_threads(window(), WhenFull::Share, as_a_fixed_window);
+}
+
+#[test]
+fn under_threads_a_log_that_lost_its_slot_owes_what_it_owed() {
+    forgets_nothing_under_threads(log(), WhenFull::Deny, as_a_log);
+    forgets_nothing_under_threads(log(), WhenFull::Share, as_a_log);
+}
+
+/// Each of four threads asks once for each of its own 2,000 keys, time standing still.
+fn flood(quota: Quota, when_full: WhenFull) -> (u64, Stats) {
+    let limiter = build(quota, 20, when_full);
+    let admitted = crew(4, |hand| {
+        let keys = (0..2_000).map(|key| key * 4 + hand.number as u64);
+        let allowed = keys.filter(|key| {
+            hand.did();
+            limiter.check(&Fixed(*key)).is_allowed()
+        });
+        allowed.count() as u64
+    });
+    (admitted.iter().sum(), limiter.stats())
+}
+
+#[test]
+fn a_flood_is_counted_key_by_key() {
+    for quota in every(2, CountPolicy::Allowed) {
+        let (admitted, stats) = flood(quota, WhenFull::Allow);
+        assert_eq!(admitted, 8_000, "{quota}");
+        assert_eq!(stats.inserted + stats.recycled + stats.admitted_uncounted, 8_000, "{quota}: {stats:?}");
+        assert!(stats.inserted + stats.recycled <= 60, "{quota}: {stats:?}");
+
+        let (admitted, stats) = flood(quota, WhenFull::Deny);
+        assert_eq!(stats.inserted + stats.recycled, admitted, "{quota}: {stats:?}");
+        assert_eq!(stats.refused_full, 8_000 - admitted, "{quota}: {stats:?}");
+
+        let (admitted, stats) = flood(quota, WhenFull::Share);
+        let entered = stats.inserted + stats.recycled + stats.evicted_with_debt;
+        assert_eq!(entered + stats.shared + stats.refused_full, 8_000, "{quota}: {stats:?}");
+        assert!((entered..=entered + stats.shared).contains(&admitted), "{quota}: {admitted}, {stats:?}");
+    }
+}
+
+/// From many threads.
+#[test]
+fn going_round_more_keys_than_fit_grants_threads_nothing_twice() {
+    for when_full in [WhenFull::Share, WhenFull::Deny] {
+        let limiter = build(TokenBucket::new(Rate::per_hour(1)), 20, when_full);
+        let again = crew(4, |hand| {
+            let keys = || (0..500).map(|key| key * 4 + hand.number as u64);
+            let mut granted = Vec::new();
+            for _ in 0..3 {
+                granted.extend(keys().filter(|key| limiter.check(&Fixed(*key)).is_allowed()));
+                hand.did();
+            }
+            granted.sort_unstable();
+            granted.windows(2).filter(|pair| pair[0] == pair[1]).count()
+        });
+        assert_eq!(again, [0; 4], "{when_full:?}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Everything at once: checks, looks, resets and counts on a table that is far too small.
+
+use std::time::Duration;
+
+use tollgate::{CountPolicy, GlobalLimiter, Limiter, ManualClock, Outcome, Quota, WhenFull};
+
+use super::crew::{Random, crew};
+use super::every;
+
+const LIMIT: u64 = 4;
+
+fn everything() -> impl Iterator<Item = Quota> {
+    [CountPolicy::Allowed, CountPolicy::All].into_iter().flat_map(|count| every(LIMIT, count))
+}
+
+#[test]
+fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do() {
+    for quota in everything() {
+        for (max_keys, when_full) in [(1, WhenFull::Share), (1, WhenFull::Allow), (20, WhenFull::Deny)] {
+            let clock = ManualClock::new();
+            let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys).when_full(when_full);
+            let limiter = builder.clock(clock.clone()).build().unwrap();
+            crew(3, |hand| {
+                let mut random = Random(hand.number as u64);
+                for _ in 0..2_000 {
+                    let (key, cost) = (random.below(50), random.below(LIMIT + 2));
+                    match random.below(20) {
+                        0 => drop(limiter.reset(&key)),
+                        1 => clock.advance(Duration::from_millis(random.below(300))),
+                        2 => assert!(limiter.len() <= 60),
+                        _ => {
+                            let now = limiter.now();
+                            let look = random.below(4) == 0;
+                            let decision = if look {
+                                limiter.peek_n_at(&key, cost, now)
+                            } else {
+                                limiter.check_n(&key, cost)
+                            };
+                            assert_eq!(decision.outcome() == Outcome::Never, cost > LIMIT);
+                            assert!(cost > 0 || decision.is_allowed());
+                            assert!(decision.remaining() <= LIMIT, "{quota}: {decision:?}");
+                            assert!(!decision.is_allowed() || decision.retry_after().is_none());
+                        }
+                    }
+                    hand.did();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_reset_after_the_fire_leaves_a_key_as_good_as_new() {
+    for quota in everything() {
+        let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(1_000);
+        let limiter = limiter.build().unwrap();
+        let global = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
+        for _ in 0..10 {
+            crew(4, |hand| {
+                let mut random = Random(hand.number as u64);
+                for _ in 0..500 {
+                    let key = random.below(5);
+                    if random.below(50) == 0 {
+                        limiter.reset(&key);
+                        global.reset();
+                    }
+                    let _ = limiter.check_n(&key, 1 + random.below(LIMIT));
+                    let _ = global.check();
+                    hand.did();
+                }
+            });
+            for key in 0..5 {
+                assert!(limiter.reset(&key));
+                assert!(limiter.check_n(&key, LIMIT).is_allowed(), "{quota}");
+                assert!(!limiter.check(&key).is_allowed(), "{quota}");
+            }
+            global.reset();
+            assert!(global.check_n(LIMIT).is_allowed(), "{quota}");
+            assert!(!global.check().is_allowed(), "{quota}");
+        }
+    }
+}

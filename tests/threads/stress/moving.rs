@@ -1,0 +1,59 @@
+//! A clock that moves while threads ask, ahead and back.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Timestamp};
+
+use super::crew::{Random, crew};
+use super::{SECOND, every};
+
+const LIMIT: u64 = 10;
+const KEYS: u64 = 3;
+const OPERATIONS: u64 = 8_000;
+
+/// The most that one key may get from zero until `latest`.
+fn bound(quota: &Quota, latest: u64) -> u64 {
+    match quota {
+        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => LIMIT + LIMIT * latest / SECOND,
+        // Each aligned window, or each window counted from zero, holds the limit at most.
+        _ => LIMIT * (latest / SECOND + 1),
+    }
+}
+
+#[test]
+fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it_reached() {
+    for count in [CountPolicy::Allowed, CountPolicy::All] {
+        for quota in every(LIMIT, count) {
+            let clock = ManualClock::new();
+            let builder = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1_000);
+            let (limiter, latest) = (builder.build().unwrap(), AtomicU64::new(0));
+            let results = crew(4, |hand| {
+                let (mut admitted, mut random) = ([0; KEYS as usize], Random(hand.number as u64));
+                for _ in 0..OPERATIONS {
+                    if random.below(16) == 0 {
+                        // Ahead by up to 30 ms; or back by up to a second.
+                        let step = random.below(30_000_000);
+                        let ahead = latest.fetch_add(step, Relaxed) + step;
+                        let back = if random.below(4) == 0 { random.below(SECOND) } else { 0 };
+                        clock.set(Timestamp::from_nanos(ahead.saturating_sub(back)));
+                    }
+                    let (key, cost) = (random.below(KEYS), 1 + random.below(3));
+                    if limiter.check_n(&key, cost).is_allowed() {
+                        admitted[key as usize] += cost;
+                    }
+                    hand.did();
+                }
+                admitted
+            });
+            let most = bound(&quota, latest.into_inner());
+            for key in 0..KEYS as usize {
+                let admitted: u64 = results.iter().map(|admitted| admitted[key]).sum();
+                assert!(admitted <= most, "{quota}: key {key} got {admitted} of {most}");
+                assert!(
+                    count == CountPolicy::All || admitted >= LIMIT,
+                    "{quota}: key {key} got only {admitted}"
+                );
+            }
+        }
+    }
+}

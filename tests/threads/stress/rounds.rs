@@ -1,0 +1,198 @@
+//! Time stands still while threads ask, and moves while they meet: then it does not matter who came first, and what
+//! they get together is what the model gives to one caller who asks as often.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate::{
+    CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+};
+use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
+
+use super::crew::{Random, crew};
+use super::{SECOND, every};
+
+const LIMIT: u64 = 6;
+const HANDS: usize = 4;
+/// Checks of one thread in one round: together more than the limit.
+const CHECKS: u64 = 3;
+const ROUNDS: u64 = 400;
+
+/// Every quota of `every` as the model knows it, which the limiter's `resolution` completes.
+fn model(quota: &Quota, count: CountPolicy, ceiling: u64) -> Model {
+    let (limit, window_ns, origin_ns, granule) = (LIMIT, SECOND, 0, 1);
+    let count = if count == CountPolicy::All { ModelCount::All } else { ModelCount::Allowed };
+    let name = quota.to_string();
+    Model::new(match name.split(':').next().unwrap() {
+        "fixed-window" => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+        "sliding-window" if name.contains("subwindows") => {
+            Algorithm::SubWindows { limit, window_ns, subwindows: 4, origin_ns, count, ceiling, granule }
+        }
+        "sliding-window" => Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule },
+        "sliding-log" => Algorithm::SlidingLog { limit, window_ns, count },
+        _ => Algorithm::LeakyMeter { count: limit, period_ns: window_ns, capacity: limit, grains: None },
+    })
+}
+
+/// The steps of time between rounds: none, a little, a window, long.
+fn step(random: &mut Random) -> u64 {
+    match random.below(6) {
+        0 => 0,
+        1 => 1,
+        2 => SECOND,
+        3 => SECOND + random.below(SECOND),
+        _ => random.below(SECOND / 2),
+    }
+}
+
+fn agrees(quota: Quota, count: CountPolicy, ceiling: u64, check: impl Fn(u64) -> bool + Sync) {
+    let admitted: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
+    let mut times = vec![0];
+    let mut random = Random(LIMIT);
+    times.extend((1..ROUNDS).scan(0, |at, _| {
+        *at += step(&mut random);
+        Some(*at)
+    }));
+    crew(HANDS, |hand| {
+        for (&at, admitted) in times.iter().zip(&admitted) {
+            for _ in 0..CHECKS {
+                admitted.fetch_add(check(at).into(), Relaxed);
+                hand.did();
+            }
+            hand.meet();
+        }
+    });
+    let mut model = model(&quota, count, ceiling);
+    for (round, (&at, admitted)) in times.iter().zip(&admitted).enumerate() {
+        let right = (0..HANDS as u64 * CHECKS).filter(|_| model.check("k", at, 1).allowed).count() as u64;
+        assert_eq!(admitted.load(Relaxed), right, "{quota}, round {round} at {at} ns");
+    }
+}
+
+fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
+    for quota in quotas {
+        let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
+        let limiter = limiter.build().unwrap();
+        agrees(quota, count, limiter.resolution().ceiling, |at| {
+            limiter.check_at(&7, Timestamp::from_nanos(at)).is_allowed()
+        });
+        let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
+        agrees(quota, count, limiter.resolution().ceiling, |at| {
+            limiter.check_at(Timestamp::from_nanos(at)).is_allowed()
+        });
+    }
+}
+
+#[test]
+fn threads_together_are_admitted_exactly_what_one_caller_is() {
+    all_agree(every(LIMIT, CountPolicy::Allowed), CountPolicy::Allowed);
+}
+
+#[test]
+fn counters_that_count_refusals_admit_threads_exactly_what_they_admit_one_caller() {
+    let counters =
+        every(LIMIT, CountPolicy::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
+    all_agree(counters.collect(), CountPolicy::All);
+}
+
+#[test]
+fn a_log_that_counts_refusals_admits_threads_exactly_what_it_admits_one_caller() {
+    all_agree(
+        vec![SlidingLog::new(Rate::per_second(LIMIT)).count(CountPolicy::All).into()],
+        CountPolicy::All,
+    );
+}
+
+#[test]
+fn knocking_at_one_instant_opens_nothing() {
+    for quota in every(LIMIT, CountPolicy::Allowed).into_iter().chain(every(LIMIT, CountPolicy::All)) {
+        let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
+        let admitted = crew(3, |hand| {
+            let knocks = (0..150_000).filter(|_| {
+                hand.did();
+                limiter.check_at(Timestamp::from_nanos(SECOND)).is_allowed()
+            });
+            knocks.count() as u64
+        });
+        assert_eq!(admitted.iter().sum::<u64>(), LIMIT, "{quota}");
+    }
+}
+
+#[test]
+fn twenty_threads_at_ten_tokens_take_ten() {
+    for quota in every(10, CountPolicy::Allowed) {
+        let clock = ManualClock::new();
+        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
+        for round in 0..20 {
+            clock.set(Timestamp::from_nanos(2 * round * SECOND));
+            let admitted = crew(20, |hand| {
+                let allowed = limiter.check(&round).is_allowed();
+                hand.did();
+                u64::from(allowed)
+            });
+            assert_eq!(admitted.iter().sum::<u64>(), 10, "{quota}");
+        }
+    }
+}
+
+/// Costs of many units, and two tiers on one key, whose ring is longer than the smaller limit.
+#[test]
+fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
+    let rates = (Rate::per_second(7), Rate::per_second(20));
+    let log = |rate| Quota::from(SlidingLog::new(rate));
+    let sub = |rate| Quota::from(SlidingWindow::new(rate).subwindows(5));
+    for (small, large) in [(log(rates.0), log(rates.1)), (sub(rates.0), sub(rates.1))] {
+        let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
+        let limiter = builder.clock(ManualClock::new()).build().unwrap();
+        let histories = crew(HANDS, |hand| {
+            let mut random = Random(hand.number as u64);
+            let mut times = Random(77);
+            let (mut at, mut history) = (0, Vec::new());
+            for _ in 0..ROUNDS {
+                for _ in 0..3 {
+                    let (tier, cost) = (random.below(2), 1 + random.below(7));
+                    let tiered = limiter.tier(tier as usize).unwrap();
+                    if tiered.check_n_at(&7, cost, Timestamp::from_nanos(at)).is_allowed() {
+                        history.push((at, cost, tier));
+                    }
+                    hand.did();
+                }
+                hand.meet();
+                at += times.below(SECOND / 3);
+            }
+            history
+        });
+        let mut history: Vec<_> = histories.concat();
+        history.sort_unstable();
+        for &(start, _, _) in &history {
+            let window = history.iter().filter(|(at, _, _)| (start..start + SECOND).contains(at));
+            let (mut all, mut last_small) = (0, 0);
+            for &(_, cost, tier) in window {
+                all += cost;
+                last_small = if tier == 0 { last_small + cost } else { last_small };
+            }
+            assert!(all <= 20, "{small}: {all} from {start} ns on");
+            assert!(last_small <= 7, "{small}: {last_small} of the small tier from {start} ns on");
+        }
+    }
+}
+
+#[test]
+fn tiers_that_share_a_key_share_its_debt() {
+    for (small, large) in every(5, CountPolicy::Allowed).into_iter().zip(every(20, CountPolicy::Allowed)) {
+        let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
+        let limiter = builder.clock(ManualClock::new()).build().unwrap();
+        for key in 0..50 {
+            let admitted = crew(HANDS, |hand| {
+                let tier = limiter.tier(hand.number % 2).unwrap();
+                let admitted = (0..15).filter(|_| tier.check(&key).is_allowed()).count();
+                hand.did();
+                admitted
+            });
+            let taken = |first| admitted.iter().skip(first).step_by(2).sum::<usize>();
+            // A bucket's debt is time: a unit of the slow tier takes as long as four of the fast one.
+            let weight = if matches!(small, Quota::TokenBucket(_) | Quota::LeakyBucket(_)) { 4 } else { 1 };
+            assert_eq!(weight * taken(0) + taken(1), 20, "{large}");
+            assert!(taken(0) <= 5, "{small}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Real time, and threads that change their minds: they check, reserve, cancel and refund, and what acts in the end
+//! keeps the limit's promise in every interval.
+//!
+//! Each thread reads the limiter's clock itself and passes the time on, so that what is recorded is what was charged
+//! and no interval needs any slack for readings in between. (A time that has become old by the time of the charge is
+//! charged on top of later ones: that is stricter.) Only refunds and cancellations let the limiter read the clock,
+//! which it does when nobody can charge the key unseen. A unit takes whole nanoseconds, so nothing is rounded either.
+
+use std::time::{Duration, Instant};
+
+use tollgate::{Decision, LeakyBucket, Limiter, Quota, Rate, Reservation, SystemClock, TokenBucket};
+
+use super::crew::{Random, crew};
+
+/// Nanoseconds a unit.
+const UNIT: u64 = 10_000;
+const ROOM: u64 = 12;
+const KEYS: u64 = 2;
+/// How long a thread goes on; longer, while it has done less than [`ENOUGH`], up to a hundred times that: on a busy machine or
+/// under a sanitizer.
+const WHILE: Duration = Duration::from_millis(400);
+/// How often a thread acts, and how often something comes back to it, at the least.
+const ENOUGH: u64 = 25;
+/// How much a thread keeps in its hands, undecided.
+const UNDECIDED: usize = 6;
+
+type Keyed = Limiter<u64, Quota, SystemClock>;
+
+/// Something that will act if it is not given back.
+enum Plan<'l> {
+    Request(Decision<'l>),
+    Place(Reservation<'l, Keyed>),
+}
+
+/// When it acts, in nanoseconds, and its units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Act {
+    key: u64,
+    at: u64,
+    cost: u64,
+}
+
+/// What acted, and how often something came back.
+fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u64) {
+    let (mut acts, mut returned, begun) = (Vec::new(), 0, Instant::now());
+    let mut plans: Vec<(Act, Plan<'_>)> = Vec::new();
+    let mut random = Random(hand as u64);
+    let goes_on = |acts: &[Act], returned: u64| {
+        let is_too_little = (acts.len() as u64).min(returned) < ENOUGH;
+        begun.elapsed() < if is_too_little { 100 * WHILE } else { WHILE }
+    };
+    while goes_on(&acts, returned) {
+        let (key, cost, now) = (random.below(KEYS), 1 + random.below(4), limiter.now());
+        if random.below(3) == 0 {
+            let patience = Duration::from_nanos(random.below(4 * ROOM * UNIT));
+            if let Ok(place) = limiter.reserve_n_at(&key, cost, patience, now) {
+                plans.push((Act { key, at: place.departure().as_nanos(), cost }, Plan::Place(place)));
+            }
+        } else {
+            let decision = limiter.check_n_at(&key, cost, now);
+            if decision.is_allowed() {
+                let at = (now + decision.delay()).as_nanos();
+                plans.push((Act { key, at, cost }, Plan::Request(decision)));
+            }
+        }
+        did();
+        while plans.len() > random.below(UNDECIDED as u64) as usize {
+            let (act, plan) = plans.swap_remove(random.below(plans.len() as u64) as usize);
+            let back = match plan {
+                _ if random.below(3) == 0 => 0,
+                Plan::Request(decision) => limiter.refund(decision),
+                Plan::Place(place) => place.cancel(),
+            };
+            // Of what nothing came back, everything may act.
+            if back == 0 {
+                acts.push(act)
+            } else {
+                returned += 1
+            }
+            did();
+        }
+    }
+    acts.extend(plans.into_iter().map(|(act, _)| act));
+    (acts, returned)
+}
+
+/// What the threads together did to a limiter, by key and time.
+fn acted(quota: Quota) -> Vec<Act> {
+    let limiter = Limiter::builder(quota).max_keys(100).clock(SystemClock::new()).build().unwrap();
+    let all = crew(4, |hand| changing_minds(&limiter, hand.number, || hand.did()));
+    let returned: u64 = all.iter().map(|(_, returned)| returned).sum();
+    let mut acts: Vec<Act> = all.into_iter().flat_map(|(acts, _)| acts).collect();
+    acts.sort_unstable();
+    let enough = 4 * ENOUGH;
+    assert!(
+        returned >= enough && acts.len() as u64 >= enough,
+        "{returned} came back and {} acted",
+        acts.len()
+    );
+    acts
+}
+
+/// In every interval of length D, closed at both ends, `burst + rate * D` at most. The worst interval that ends with an
+/// act is what a bucket with a leak holds then.
+#[test]
+fn what_acts_keeps_the_buckets_promise_whoever_changes_their_mind() {
+    let rate = Rate::new(1, Duration::from_nanos(UNIT));
+    let bucket = TokenBucket::new(rate).burst(ROOM);
+    for quota in [bucket.into(), LeakyBucket::meter(rate).capacity(ROOM).into()] {
+        let mut before: Option<(Act, u64)> = None;
+        for act in acted(quota) {
+            let held = match before {
+                Some((last, held)) if last.key == act.key => held.saturating_sub(act.at - last.at),
+                _ => 0,
+            };
+            let held = held + act.cost * UNIT;
+            assert!(held <= ROOM * UNIT, "{quota}: {held} ns of {} at {}", ROOM * UNIT, act.at);
+            before = Some((act, held));
+        }
+    }
+}
+
+#[test]
+fn departures_of_a_queue_keep_their_distance_whoever_changes_their_mind() {
+    let rate = Rate::new(1, Duration::from_nanos(UNIT));
+    for pair in acted(LeakyBucket::queue(rate).capacity(ROOM).into()).windows(2) {
+        let [first, next] = pair else { unreachable!("windows of two") };
+        let distance = next.at.saturating_sub(first.at);
+        assert!(first.key != next.key || distance >= first.cost * UNIT, "{distance} ns at {}", first.at);
+    }
+}
