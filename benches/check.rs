@@ -1,4 +1,4 @@
-//! What does a check cost, algorithm by algorithm, on one hot key and over a million?
+//! The cost of a check for each algorithm, on one hot key and among a million keys.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -11,14 +11,14 @@ use tollgate::{
     SlidingLog, SlidingWindow, TokenBucket, TscClock,
 };
 
-/// A million a second: never reached by one thread at a time each second, and within every algorithm's packing.
+/// A limit that no benchmark reaches and every algorithm supports.
 const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
 
 fn limiter<A: Algorithm>(quota: A, keys: usize) -> Limiter<u64, A> {
     Limiter::builder(quota).max_keys(keys).build().expect("the quota is valid")
 }
 
-/// One hot key, whole call, default clock.
+/// The whole check on one hot key, with the default clock.
 fn hot<A: Algorithm>(criterion: &mut Criterion, name: &str, quota: A) {
     let limiter = limiter(quota, 1_000);
     criterion.bench_function(&format!("hot/{name}"), |bencher| {
@@ -26,7 +26,7 @@ fn hot<A: Algorithm>(criterion: &mut Criterion, name: &str, quota: A) {
     });
 }
 
-/// Does any algorithm cost more than the token bucket? How much of it is the clock, the hash, the table?
+/// Each algorithm, and the parts of a check: the clock, the hash, the table.
 fn algorithms(criterion: &mut Criterion) {
     let clock = TscClock::new();
     criterion.bench_function("clock alone", |bencher| bencher.iter(|| black_box(clock.now())));
@@ -43,11 +43,11 @@ fn algorithms(criterion: &mut Criterion) {
     let limiter = limiter(TokenBucket::new(RATE), 1_000);
     let now = limiter.now();
     criterion.bench_function("hot/token bucket, time given", |bencher| {
-        bencher.iter(|| limiter.check_at(black_box(&7), now).is_allowed());
+        bencher.iter(|| limiter.at(now).check(black_box(&7)).is_allowed());
     });
 }
 
-/// What does identity cost?
+/// The cost of hashing a key.
 fn keys(criterion: &mut Criterion) {
     let prf = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
     let trusted =
@@ -62,7 +62,7 @@ fn keys(criterion: &mut Criterion) {
     }
 }
 
-/// What does it save not to hash a key again, and to have its line when it is checked?
+/// The savings of a prepared key, which is hashed once, and of a prefetched line.
 fn prepared(criterion: &mut Criterion) {
     let limiter = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
     let key = "2001:db8:85a3:8d3:1319:8a2e:370:7348";
@@ -72,7 +72,7 @@ fn prepared(criterion: &mut Criterion) {
     });
 }
 
-/// What do several limits cost beside one on a hot key: admitted, and refused by the last?
+/// Several limits on a hot key compared with one: admitted, and refused by the last limit.
 fn several(criterion: &mut Criterion) {
     let of = |count: usize| {
         let limiter = MultiLimiter::<u64>::builder(vec![TokenBucket::new(RATE); count]).max_keys(1_000);
@@ -97,10 +97,10 @@ fn several(criterion: &mut Criterion) {
     });
 }
 
-/// So many keys take a table of 32 MiB.
+/// The keys of a table of 32 MiB.
 const MILLION: u64 = 1_000_000;
 
-/// How long does a batch of keys that are not in the cache take, by size? One key is the price of being a batch at all.
+/// Batches of keys outside the cache, by size. A batch of one key shows the cost of a batch itself.
 fn batches(criterion: &mut Criterion) {
     let limiter = limiter(TokenBucket::new(RATE), MILLION as usize);
     assert!(
@@ -109,7 +109,7 @@ fn batches(criterion: &mut Criterion) {
     );
     let mut group = criterion.benchmark_group("batch, a million keys");
     for size in [1, 8, 32, 256] {
-        // Steps that share no factor with a million go around all keys.
+        // The step has no common factor with a million, so it visits all keys.
         let mut keys = (0_u64..).map(|nth| nth * 611_953 % MILLION);
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(size.to_string(), |bencher| {
@@ -121,7 +121,7 @@ fn batches(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How long `threads` threads take that start together and each `work` so many times.
+/// Returns the time in which `threads` threads, started together, each run `work` `times` times.
 fn together<W: FnMut()>(threads: usize, times: u64, worker: impl Fn() -> W + Sync) -> Duration {
     let start = &Barrier::new(threads + 1);
     let run = || {
@@ -138,8 +138,8 @@ fn together<W: FnMut()>(threads: usize, times: u64, worker: impl Fn() -> W + Syn
     })
 }
 
-/// Do two threads on one hot key get more done than one? By checks they pass its line around; by leases they meet once in
-/// a thousand.
+/// One and two threads on one hot key. Checks pass the key's line between the cores; leases do so
+/// once in a thousand checks.
 fn contended(criterion: &mut Criterion) {
     let limiter = limiter(TokenBucket::new(Rate::per_second(1_000)).burst(1 << 40), 1_000);
     for threads in [1, 2] {
@@ -156,7 +156,7 @@ fn contended(criterion: &mut Criterion) {
         group.bench_function("lease", |bencher| {
             bencher.iter_custom(|times| {
                 together(threads, times, || {
-                    let mut lease = limiter.lease(&7);
+                    let mut lease = limiter.prepare(&7).lease();
                     move || assert!(black_box(&mut lease).check().is_allowed())
                 })
             });

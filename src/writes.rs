@@ -38,7 +38,7 @@ fn with_log() -> Vec<Quota> {
 struct Fellow(u64);
 
 impl Key for Fellow {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
     }
 }
@@ -98,7 +98,7 @@ fn a_refusal_of_a_known_key_writes_nothing() {
             let prepared = limiter.prepare(key);
             refused(&format!("{quota}, prepared"), || prepared.check().is_allowed());
             let now = limiter.now();
-            refused(&format!("{quota}, at"), || limiter.check_at(key, now).is_allowed());
+            refused(&format!("{quota}, at"), || limiter.at(now).check(key).is_allowed());
         }
         let keys: Vec<Fellow> = fellows.iter().map(|&key| Fellow(key)).collect();
         let (writes, allowed) = writes_of(|| limiter.check_many(&keys).any(|decision| decision.is_allowed()));
@@ -181,12 +181,12 @@ fn a_peek_writes_nothing_whatever_the_key_is() {
                 for key in 0..60 {
                     for cost in [0, 1, LIMIT, LIMIT + 1] {
                         let what = format!("{quota}, {when_full:?}, {keys} keys, cost {cost}");
-                        peeked(&what, || numbers(&limiter.peek_n_at(&Fellow(key), cost, limiter.now())));
+                        peeked(&what, || numbers(&limiter.at(limiter.now()).peek_n(&Fellow(key), cost)));
                     }
                     let prepared = limiter.prepare(&Fellow(key));
                     peeked(&quota.to_string(), || drop(prepared.peek()));
                 }
-                peeked(&quota.to_string(), || limiter.len());
+                peeked(&quota.to_string(), || limiter.usage().live_keys);
             }
         }
     }
@@ -211,7 +211,7 @@ fn a_refusal_and_a_peek_of_a_word_older_than_the_quota_write_nothing() {
             let _ = limiter.peek(&Fellow(99));
             for key in keys() {
                 let (writes, cost) = writes_of(|| {
-                    let left = limiter.peek_n_at(&key, 0, limiter.now()).remaining();
+                    let left = limiter.at(limiter.now()).peek_n(&key, 0).remaining();
                     assert_eq!(limiter.check_n(&key, left + 1).is_allowed(), false);
                     left
                 });

@@ -1,38 +1,38 @@
-//! What a limiter takes of the machine's memory, as the operating system counts it. A process of its own, so that nobody
-//! else's memory is in the figures.
+//! The resident memory of a limiter, as the operating system counts it. This file is a test binary
+//! of its own, so that no other test's memory is counted.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::time::Duration;
 
-use tollgate::{Builder, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
+use tollgate::{Builder, Keyed, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
 
-/// Bytes that are resident now.
+/// Returns the resident bytes.
 fn resident() -> usize {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
 }
 
-/// Page faults of this process until now that needed no disk.
+/// Returns the minor page faults of this process.
 fn faults() -> usize {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     stat.rsplit(") ").next().unwrap().split(' ').nth(7).unwrap().parse().unwrap()
 }
 
-/// Whether the system commits pages ahead when it is asked: Linux from 5.14 on.
+/// Returns whether the system can commit pages ahead: Linux from 5.14 on.
 fn commits_ahead() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
     (numbers.next(), numbers.next()) >= (Some(5), Some(14))
 }
 
-fn builder() -> Builder<u64, TokenBucket, ManualClock> {
+fn builder() -> Builder<u64, Keyed<TokenBucket>, ManualClock> {
     Limiter::builder(TokenBucket::new(Rate::per_hour(1))).clock(ManualClock::new())
 }
 
-/// What `keys` keys take in this limiter.
-fn taken(builder: Builder<u64, TokenBucket, ManualClock>, keys: u64) -> usize {
+/// Returns the bytes that `keys` keys take in this limiter.
+fn taken(builder: Builder<u64, Keyed<TokenBucket>, ManualClock>, keys: u64) -> usize {
     let before = resident();
     let limiter = builder.build().unwrap();
     let admitted = (0..keys).filter(|key| limiter.check(key).is_allowed()).count() as u64;
@@ -41,8 +41,8 @@ fn taken(builder: Builder<u64, TokenBucket, ManualClock>, keys: u64) -> usize {
 }
 
 #[test]
-fn memory_is_what_the_documentation_says() {
-    // The code and the test's own memory first.
+fn memory_matches_the_documentation() {
+    // Load the code and the test's own memory first.
     let _ = taken(builder(), 10);
     let before = resident();
     let idle: Vec<_> = (0..100).map(|_| builder().build().unwrap()).collect();
@@ -50,7 +50,7 @@ fn memory_is_what_the_documentation_says() {
     let each = (resident() - before) / idle.len();
     assert!(each < 64 << 10, "an idle limiter of default settings takes {each} bytes");
 
-    // A log's table does not grow, but what nobody has touched of it is not there yet.
+    // A log's table does not grow, but its untouched memory is not resident.
     let before = resident();
     let log = || Limiter::<u64, _>::builder(SlidingLog::new(Rate::per_minute(100))).build().unwrap();
     let idle: Vec<_> = (0..10).map(|_| log()).collect();
@@ -61,12 +61,13 @@ fn memory_is_what_the_documentation_says() {
     let bytes = taken(builder(), 10_000);
     assert!(bytes < 1 << 20, "10,000 keys take {bytes} bytes");
 
-    // A sixteenth of ten million, for which the table is as full.
+    // A sixteenth of ten million keys, which fill their table equally.
     let before = faults();
     let bytes = taken(builder().max_keys(625_000), 625_000);
     assert!(bytes <= 34 * 625_000, "625,000 keys take {bytes} bytes");
     let (faults, pages) = (faults() - before, bytes / 4096);
-    // Linux counts what it commits ahead as one fault a page, and pages that are touched as two: read first, then written.
+    // Linux counts a page that is committed ahead as one fault, and a touched page as two: for the
+    // read and for the write.
     assert!(!commits_ahead() || faults < pages + pages / 4, "{faults} faults for {pages} pages");
     let before = resident();
     let clock = ManualClock::new();
@@ -84,7 +85,7 @@ fn memory_is_what_the_documentation_says() {
 
     assert!(builder().max_keys(10_000_000).memory().unwrap() <= 34 * 10_000_000);
 
-    // A log's rings stay where they are, and their memory comes back by a save and a restore.
+    // A log's rings do not migrate. A save and a restore return their memory.
     let before = resident();
     let clock = ManualClock::new();
     let log = || {

@@ -1,4 +1,4 @@
-//! Settings in a file: what is written, what is read, and who judges it.
+//! Quotas in configuration files: how they are written and read, and which errors they have.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate::{
     TokenBucket, WhenFull,
 };
 
-/// Every kind of quota, and how it is written. What is written here must be read for ever.
+/// Every kind of quota with its format, which every future version must read.
 fn written() -> Vec<(Quota, Value)> {
     let rate = Rate::new(100, Duration::from_millis(1_500));
     let as_json = json!({ "count": 100, "period": { "secs": 1, "nanos": 500_000_000 } });
@@ -57,7 +57,7 @@ fn a_quota_is_written_as_ever_and_reads_back() {
 }
 
 #[test]
-fn what_is_usual_may_be_left_out() {
+fn default_settings_may_be_omitted() {
     let rate = json!({ "count": 60, "period": { "secs": 60, "nanos": 0 } });
     let quota: Quota = from_value(json!({ "sliding-log": { "rate": rate } })).unwrap();
     assert_eq!(quota, SlidingLog::new(Rate::per_minute(60)).into());

@@ -1,6 +1,6 @@
-//! Any bytes as a log, read by any options: nothing panics, and every line is accounted for.
+//! Any bytes as a log, read with any options: no panic, and every line is counted.
 //!
-//! The first line is the command line, the rest the log:
+//! The first line has the options, the rest is the log:
 //!
 //! ```text
 //!   --format json --cost-field n
@@ -24,37 +24,37 @@ fuzz_target!(|bytes: &[u8]| {
 
     let Some(reader) = reader(&words) else { return };
     let whole = reader.log(text, text.len());
-    // As two blocks, cut where the bytes say.
+    // The same log in two blocks, cut at a place that depends on the bytes.
     let cut = bytes.iter().fold(0, |sum: usize, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     assert_eq!(reader.log(text, cut % (text.len() + 1)), whole);
 
     let Ok(log) = whole else { return };
-    accounts_for_every_line(&log, text);
-    reads_the_same_as_a_trace(&log);
+    assert_every_line_is_counted(&log, text);
+    assert_a_trace_reads_the_same(&log);
 });
 
 thread_local! {
-    /// The readers of command lines seen before: to read words takes ten times as long as to read a log.
+    /// The readers by their options: parsing options takes ten times as long as reading a log.
     static READERS: RefCell<HashMap<String, Option<Rc<Reader>>>> = RefCell::default();
 }
 
-/// Keeps the map small.
-const MOST_READERS: usize = 1 << 10;
+/// Bounds the map.
+const MAX_READERS: usize = 1 << 10;
 
 fn reader(words: &[&str]) -> Option<Rc<Reader>> {
     READERS.with_borrow_mut(|readers| {
-        if readers.len() == MOST_READERS {
+        if readers.len() == MAX_READERS {
             readers.clear();
         }
         readers.entry(words.join(" ")).or_insert_with(|| Reader::new(words).ok().map(Rc::new)).clone()
     })
 }
 
-fn accounts_for_every_line(log: &Log, text: &[u8]) {
+fn assert_every_line_is_counted(log: &Log, text: &[u8]) {
     let Log { lines, malformed, without_key, ref requests } = *log;
-    let ends = text.iter().filter(|&&byte| byte == b'\n').count();
-    let unended = text.last().is_some_and(|&byte| byte != b'\n');
-    assert_eq!(lines, ends as u64 + u64::from(unended));
+    let newlines = text.iter().filter(|&&byte| byte == b'\n').count();
+    let has_rest = text.last().is_some_and(|&byte| byte != b'\n');
+    assert_eq!(lines, newlines as u64 + u64::from(has_rest));
     assert!(requests.len() as u64 + malformed <= lines, "{log:?}");
     assert!(without_key <= requests.len() as u64 + malformed, "{log:?}");
     let mut before = 0;
@@ -65,8 +65,8 @@ fn accounts_for_every_line(log: &Log, text: &[u8]) {
     }
 }
 
-/// The requests, written as a trace, are read as they are.
-fn reads_the_same_as_a_trace(log: &Log) {
+/// Writes the requests as a trace and reads them again.
+fn assert_a_trace_reads_the_same(log: &Log) {
     let requests = log.requests.iter().filter(|request| std::str::from_utf8(&request.key).is_ok());
     let (mut trace, mut expected) = (String::new(), Vec::new());
     for (line, request) in (1..).zip(requests) {

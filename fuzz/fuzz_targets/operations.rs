@@ -1,7 +1,7 @@
-//! Any limit, any operations, at any times: the engine decides as its specification does.
+//! Any limit and any operations at any times: the engine decides as its model does.
 //!
-//! The bytes become a case of `tests/model/against_model`, which plays it through every door of the engine and compares
-//! every field of every answer. A crash prints the case as a script.
+//! The bytes become a case of `tests/model/against_model`, which runs it through every way to call
+//! the engine and compares every field of every answer. A crash prints the case as a script.
 
 #![no_main]
 
@@ -35,7 +35,7 @@ use script::{Case, Cost, KEYS, Move, Op, Patience, Verb};
 struct Input {
     limit: AnyLimit,
     origin: u64,
-    /// Whether the clock only goes ahead: then requests are given back, too.
+    /// Whether the clock only goes ahead. Then the case has refunds and reservations too.
     ahead: bool,
     ops: Vec<AnyOp>,
 }
@@ -91,12 +91,12 @@ enum AnyCost {
 
 fuzz_target!(|input: Input| {
     let case = case(&input);
-    if let Err(parted) = contest::contest(&case) {
-        panic!("{parted}\n{case:?}");
+    if let Err(difference) = contest::contest(&case) {
+        panic!("{difference}\n{case:?}");
     }
 });
 
-/// The script, which libFuzzer prints when the engine itself panics.
+/// Prints the script; libFuzzer needs it if the engine panics.
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         case(self).fmt(f)

@@ -1,7 +1,7 @@
-//! Each rule alone, through one word: any limit, any costs, any times, and every answer the specification's.
+//! The arithmetic of each algorithm: any limit, costs and times, with the answers of the model.
 //!
-//! Where `operations` is about keys and tables, this is about arithmetic: costs and times are any numbers, one limiter
-//! has one word, and after every operation the word goes through a file and back.
+//! While `operations` tests keys and tables, this target tests arithmetic: costs and times are any
+//! numbers, and the limiter has one word, which is saved and restored after every operation.
 
 #![no_main]
 
@@ -22,14 +22,15 @@ use tollgate::{GlobalLimiter, ManualClock, Timestamp};
 use answers::{UPTIME, answer, same_answer};
 use limits::{AnyLimit, Number};
 
-/// A limiter of more is slow to save and says nothing new.
-const MOST_MEMORY: usize = 1 << 13;
+/// A larger limiter is slow to save and tests nothing new.
+const MAX_MEMORY: usize = 1 << 13;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
     limit: AnyLimit,
     origin: u64,
-    /// Whether the clock only goes ahead: then requests are given back and nothing is forgiven; else the other way round.
+    /// Whether the clock only goes ahead. Then the steps refund and do not reset; otherwise they
+    /// reset and do not refund.
     ahead: bool,
     steps: Vec<Step>,
 }
@@ -45,7 +46,7 @@ struct Step {
 enum Go {
     Stay,
     By(Number),
-    /// The last wait that was told, and a few nanoseconds more or less.
+    /// The last wait of a refusal, and a few nanoseconds more or less.
     Wait(i8),
     /// Eighths of the period, and a few nanoseconds more or less.
     Eighths(u8, i8),
@@ -64,14 +65,14 @@ enum AnyCost {
     Any(Number),
     /// The limit, and a few more or less.
     Limit(i8),
-    /// What is left, and a few more or less.
+    /// The remaining units, and a few more or less.
     Left(i8),
 }
 
 fuzz_target!(|input: Input| {
     let limit = input.limit.limit();
     let clock = ManualClock::starting_at(Duration::from_nanos(input.origin));
-    let builder = || GlobalLimiter::builder(limit.quota()).memory_budget(MOST_MEMORY).clock(clock.clone());
+    let builder = || GlobalLimiter::builder(limit.quota()).memory_budget(MAX_MEMORY).clock(clock.clone());
     let Ok(engine) = builder().build() else { return };
     let mut model = limit.model(engine.resolution(), input.origin);
     let (mut now, mut latest, mut floor) = (0_u64, 0, 0);
@@ -89,7 +90,7 @@ fuzz_target!(|input: Input| {
             Go::Back(ref by) if !input.ahead => now.saturating_sub(by.value()),
             Go::Back(_) => now,
         };
-        // A word only ever grows: it cannot forget how far the clock has been before a reset.
+        // A word remembers the latest time of the clock, across resets too.
         let resets = matches!(step.verb, Verb::Reset);
         now = to.max(if resets { latest } else { floor }).min(UPTIME);
         floor = if resets { now } else { floor };
@@ -100,17 +101,17 @@ fuzz_target!(|input: Input| {
             AnyCost::Limit(more) => limit.most().saturating_add_signed(more.into()),
             AnyCost::Left(more) => left.saturating_add_signed(more.into()),
         };
-        let foreseen = answer(&engine.peek_n_at(cost, Timestamp::from_nanos(now)));
+        let peeked = answer(&engine.at(Timestamp::from_nanos(now)).peek_n(cost));
         match step.verb {
             Verb::Reset if input.ahead => continue,
             Verb::Reset => {
                 engine.reset();
-                model.reset("k");
+                model.prepare("k").reset();
             }
             Verb::Check | Verb::CheckAndRefund => {
                 let decision = engine.check_n(cost);
                 let found = answer(&decision);
-                assert_eq!(found, foreseen, "a peek foresees the check");
+                assert_eq!(found, peeked, "the peek differs from the check");
                 let (right, receipt) = model.admit("k", now, cost);
                 assert!(
                     same_answer(now, right, found),
@@ -123,12 +124,12 @@ fuzz_target!(|input: Input| {
                 }
             }
         }
-        // Through a file and back: the word is what it was.
+        // The word survives a save and a restore.
         let mut file = Vec::new();
         engine.save(&mut file).expect("a vector takes all");
         let restored = builder().restore(&file[..]).expect("it was saved under this limit");
         for cost in [0, 1, cost] {
-            let (one, other) = (engine.peek_n_at(cost, engine.now()), restored.peek_n_at(cost, engine.now()));
+            let (one, other) = (engine.at(engine.now()).peek_n(cost), restored.at(engine.now()).peek_n(cost));
             assert_eq!(answer(&one), answer(&other), "restored at {now}\n{input:?}");
         }
     }

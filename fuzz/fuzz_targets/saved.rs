@@ -1,7 +1,7 @@
 //! Any bytes as a saved limiter: a typed error, or a limiter that admits no more than its limit.
 //!
-//! The bytes are taken as a file; as what a file holds, with checksums that are right; and as changes to what a limiter
-//! has saved, again with checksums that are right.
+//! The bytes are a file, or the content of a file with valid checksums, or edits of a limiter's
+//! file, again with valid checksums.
 
 #![no_main]
 
@@ -23,20 +23,22 @@ use limit::{Kind, Limit};
 use limits::{AnyLimit, Number};
 use sealed::{body, sealed};
 
-/// A limiter of more is slow and says nothing new.
-const MOST_MEMORY: usize = 1 << 20;
+/// A larger limiter is slow and tests nothing new.
+const MAX_MEMORY: usize = 1 << 20;
 
-/// The ten years that every accepted limit must run.
+/// Every accepted limit must run for ten years.
 const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     limit: AnyLimit,
-    /// The Unix time of the clock's zero, and the clock at the save.
+    /// The Unix time of the clock's zero.
     origin: u64,
+    /// The clock at the save.
     saved_at: Number,
-    /// How much later it is at the restore, and by how much the clock's zero is later then.
+    /// The time from the save to the restore.
     later: Number,
+    /// How much later the zero of the clock is at the restore.
     moved: Number,
     taken: [(u8, Number); 3],
     edits: Vec<Edit>,
@@ -47,7 +49,7 @@ struct Input<'a> {
 enum Bytes<'a> {
     File(&'a [u8]),
     Body(&'a [u8]),
-    /// What was saved, edited.
+    /// The edited file of the limiter.
     Edited,
 }
 
@@ -61,7 +63,7 @@ enum Edit {
         at: u16,
         word: Number,
     },
-    /// These bytes once more, elsewhere.
+    /// Inserts a copy of these bytes elsewhere.
     Copy {
         from: u16,
         len: u8,
@@ -75,8 +77,8 @@ enum Edit {
 fuzz_target!(|input: Input<'_>| {
     let limit = input.limit.limit();
     let memory = Limiter::<u64, Quota>::builder(limit.quota()).max_keys(8).memory();
-    let Ok(..=MOST_MEMORY) = memory else { return };
-    // Unix time beyond 584 years stands still, and with it what counts as passed.
+    let Ok(..=MAX_MEMORY) = memory else { return };
+    // Unix time saturates at 584 years, so the origin stays below the half.
     let (origin, saved_at) = (input.origin >> 1, input.saved_at.value().min(UPTIME));
     let before = clock_at(origin, saved_at);
     let limiter = builder(&limit, &before).build().expect("its memory was asked for");
@@ -89,26 +91,26 @@ fuzz_target!(|input: Input<'_>| {
         Bytes::Body(bytes) => sealed(bytes),
         Bytes::Edited => sealed(&edited(body(&file), &input.edits)),
     };
-    // Time has passed since the save, on a clock that begins later.
+    // The restore happens later, with a clock whose zero is later.
     let passed = saved_at.saturating_add(input.later.value()).min(UPTIME);
     let moved = input.moved.value().min(passed);
     let clock = clock_at(origin + moved, passed - moved);
     match builder(&limit, &clock).restore(&file[..]) {
-        Err(error) => judge(&error),
+        Err(error) => assert_meaningful(&error),
         Ok(restored) => {
             before.set(Timestamp::from_nanos(passed));
             if let (Bytes::Edited, []) = (&input.bytes, &input.edits[..]) {
-                says_what_the_saved_one_would(&limiter, &restored);
+                assert_no_debt_is_lost(&limiter, &restored);
             }
             let again = builder(&limit, &clock).restore(&saved(&restored)[..]);
-            assert!(again.is_ok(), "what was saved under this limit is restored under it: {again:?}");
-            admits_no_more_than_its_limit(&limit, &restored, &clock);
+            assert!(again.is_ok(), "a restored limiter can be saved and restored: {again:?}");
+            assert_within_the_limit(&limit, &restored, &clock);
         }
     }
 });
 
-/// No key has more left than by the saved limiter, nor more than a grain less.
-fn says_what_the_saved_one_would(
+/// A key has at most as much left as in the saved limiter, and at most one unit less.
+fn assert_no_debt_is_lost(
     saved: &Limiter<u64, Quota, ManualClock>,
     restored: &Limiter<u64, Quota, ManualClock>,
 ) {
@@ -140,8 +142,8 @@ fn edited(mut body: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
         let within = |at: u16| usize::from(at) % (end + 1);
         match *edit {
             Edit::Byte { at, byte } => {
-                if let Some(place) = body.get_mut(within(at)) {
-                    *place = byte;
+                if let Some(target) = body.get_mut(within(at)) {
+                    *target = byte;
                 }
             }
             Edit::Word { at, ref word } => {
@@ -161,26 +163,23 @@ fn edited(mut body: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
     body
 }
 
-/// An error that says something, and what it should.
-fn judge(error: &RestoreError) {
+/// The error has a message and blames the file.
+fn assert_meaningful(error: &RestoreError) {
     assert!(!error.to_string().is_empty());
     assert!(!matches!(error, RestoreError::Io(_)), "a slice is read without errors: {error}");
     assert!(!matches!(error, RestoreError::Build(_)), "the limit was accepted before: {error}");
 }
 
-/// A client that takes what it gets, at every eighth of a period for two periods.
-fn admits_no_more_than_its_limit(
-    limit: &Limit,
-    limiter: &Limiter<u64, Quota, ManualClock>,
-    clock: &ManualClock,
-) {
+/// A client that takes all it can get, at every eighth of a period for two periods, gets no more
+/// than the limit.
+fn assert_within_the_limit(limit: &Limit, limiter: &Limiter<u64, Quota, ManualClock>, clock: &ManualClock) {
     let begin = limiter.now().as_nanos();
     let mut admitted: Vec<(u64, u128)> = Vec::new();
     for step in 0..=16 {
         let now = begin.saturating_add((u128::from(limit.period) * step / 8).try_into().unwrap_or(u64::MAX));
         clock.set(Timestamp::from_nanos(now));
         let mut took = 0;
-        // Halving what is asked for, until not even one is left.
+        // Halve the cost until not even one unit is left.
         let mut cost = limit.most();
         while cost > 0 {
             if limiter.check_n(&7, cost).is_allowed() { took += u128::from(cost) } else { cost /= 2 }
@@ -191,23 +190,23 @@ fn admits_no_more_than_its_limit(
         let mut sum = 0;
         for &(to, took) in &admitted[first..] {
             sum += took;
-            let most = most_within(limit, to - from);
+            let most = max_within(limit, to - from);
             assert!(sum <= most, "{sum} and not {most} in {} ns, {limit}\n{admitted:?}", to - from);
         }
     }
 }
 
-/// The most that may be admitted in a closed interval of so many nanoseconds.
-fn most_within(limit: &Limit, nanos: u64) -> u128 {
+/// Returns the most that may be admitted in a closed interval.
+fn max_within(limit: &Limit, nanos: u64) -> u128 {
     let (most, count) = (u128::from(limit.most()), u128::from(limit.count));
     let (nanos, period) = (u128::from(nanos), u128::from(limit.period));
     match limit.kind {
-        // A token may come one grain early, where grains are not exact.
+        // Where grains are not exact, a token may come one grain early.
         Kind::TokenBucket { .. } | Kind::Meter { .. } | Kind::Queue { .. } => {
             most + (count * nanos).div_ceil(period) + 1
         }
         Kind::Log { .. } | Kind::SubWindows { .. } => most * (nanos / period + 1),
-        // Around a boundary twice as many may pass.
+        // Twice the limit may pass around a window boundary.
         Kind::Fixed { .. } | Kind::Sliding { .. } => most * (nanos / period + 2),
     }
 }

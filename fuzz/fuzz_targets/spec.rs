@@ -1,4 +1,5 @@
-//! Any text as a limit: an error that says something, or a limit that prints as it reads and can be put in force.
+//! Any text as a limit: an error with an example, or a limit that survives printing and can be
+//! used.
 
 #![no_main]
 
@@ -6,30 +7,33 @@ use libfuzzer_sys::fuzz_target;
 use tollgate::{Limiter, Quota};
 use tollgate_cli::{Spec, probe};
 
-/// What the limit is tried on: a check, one that is refused by most, and a wait.
+/// A trace to try the limit: a check, a check that most limits refuse, and a wait.
 const TRACE: &str = "\
 {\"t_ns\":1700000000000000000,\"key\":\"a\"}
 {\"t_ns\":1700000000000000001,\"key\":\"a\",\"cost\":18446744073709551615}
 {\"t_ns\":1700000001000000000,\"key\":\"a\",\"cost\":2}
 ";
 
-/// A limiter of more memory says nothing new about the text.
-const MOST_MEMORY: usize = 1 << 26;
+/// A limiter with more memory tests nothing new about the text.
+const MAX_MEMORY: usize = 1 << 26;
 
 fuzz_target!(|text: &str| {
-    let spec: Spec = match text.parse() {
-        Ok(spec) => spec,
+    let quota: Quota = match text.parse::<Quota>() {
+        Ok(quota) => quota,
         Err(error) => {
-            let said = format!("{error}");
-            let (_, example) = said.rsplit_once("(e.g. ").expect("an error shows what would be right");
-            assert!(example.trim_end_matches(')').parse::<Spec>().is_ok(), "{said}");
+            assert!(text[error.offset()..].starts_with(error.found()), "{text:?}: {error:?}");
+            assert!(error.hint().parse::<Quota>().is_ok(), "{error}");
+            assert!(!error.expected().is_empty(), "{error:?}");
             return;
         }
     };
+    let printed = quota.to_string();
+    assert_eq!(printed.parse(), Ok(quota), "{text:?} prints as {printed:?}");
+    let spec = Spec::from(quota);
     let printed = spec.to_string();
-    assert_eq!(printed.parse::<Spec>().ok(), Some(spec), "{text:?} prints as {printed:?}");
+    assert_eq!(printed.parse(), Ok(spec), "{text:?} prints as {printed:?}");
     let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(8).memory();
-    if memory.as_ref().is_ok_and(|memory| *memory > MOST_MEMORY) {
+    if memory.as_ref().is_ok_and(|memory| *memory > MAX_MEMORY) {
         return;
     }
     match probe::replay(spec, 8, TRACE.as_bytes()) {

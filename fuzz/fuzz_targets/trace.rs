@@ -1,6 +1,6 @@
-//! Any trace under any limit: what is asked, given back and reserved is answered as the specification says.
+//! Any trace under any limit: checks, refunds and reservations have the answers of the model.
 //!
-//! The first line is the limit, the rest the trace:
+//! The first line is the limit, the rest is the trace:
 //!
 //! ```text
 //!   leaky-bucket:3/s,capacity=4,mode=queue
@@ -20,38 +20,38 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tollgate::{Limiter, Quota};
 use tollgate_cli::Spec;
-use tollgate_cli::probe::{self, Op, Reader, Request, Told};
+use tollgate_cli::probe::{self, Op, Reader, RecordOutcome, Request};
 use tollgate_model::{Booking, Receipt, Reservation};
 
 use reference::{Reference, line};
 
-/// Fewer than a bucket of the table holds, so that no key loses its slot.
-const MOST_KEYS: usize = 8;
+/// Few enough for one bucket of the table, so that no key loses its slot.
+const MAX_KEYS: usize = 8;
 
-/// The ten years that a limiter's clock must run: beyond them it may refuse and tell longer waits.
+/// A limiter's clock must run for ten years. After that, the limiter may refuse, with longer waits.
 const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
-/// A model of more is slow and says nothing new.
-const MOST_MEMORY: usize = 1 << 20;
+/// A larger model is slow and tests nothing new.
+const MAX_MEMORY: usize = 1 << 20;
 
 fuzz_target!(|text: &str| {
     let (limit, trace) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(spec) = limit.parse::<Spec>() else { return };
     let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(64).memory();
-    let Ok(..=MOST_MEMORY) = memory else { return };
+    let Ok(..=MAX_MEMORY) = memory else { return };
     static READER: LazyLock<Reader> =
         LazyLock::new(|| Reader::new(&["--format", "trace"]).expect("a format"));
     let log = READER.log(trace.as_bytes(), trace.len()).expect("the format is given");
     let keys: HashSet<&[u8]> = log.requests.iter().map(|request| &request.key[..]).collect();
     let [first, ..] = &log.requests[..] else { return };
-    if keys.len() > MOST_KEYS {
+    if keys.len() > MAX_KEYS {
         return;
     }
-    let told = match probe::replay(spec, 64, trace.as_bytes()) {
-        Ok(told) => told,
+    let outcomes = match probe::replay(spec, 64, trace.as_bytes()) {
+        Ok(outcomes) => outcomes,
         Err(said) => return assert!(said.contains("counts in windows"), "{said}"),
     };
-    assert_eq!(told.len(), log.requests.len());
+    assert_eq!(outcomes.len(), log.requests.len());
     let mut contest = Contest {
         spec,
         reference: Reference::new(limit, first.t_ns),
@@ -60,14 +60,14 @@ fuzz_target!(|text: &str| {
         admitted: Vec::new(),
         reserved: Vec::new(),
     };
-    for (request, told) in log.requests.iter().zip(&told) {
-        if contest.step(request, told).is_none() {
+    for (request, outcome) in log.requests.iter().zip(&outcomes) {
+        if contest.step(request, outcome).is_none() {
             return;
         }
     }
 });
 
-/// What was taken under a key and an id.
+/// A charge or a reservation of a key, with the id of its request.
 struct Taken<T> {
     key: Vec<u8>,
     id: Vec<u8>,
@@ -85,8 +85,9 @@ struct Contest {
 }
 
 impl Contest {
-    /// `None` where the engine and its model may part: see `tests/model/against_model/shared.rs`.
-    fn step(&mut self, request: &Request, told: &Told) -> Option<()> {
+    /// `None` if the engine and the model may differ from here on: see
+    /// `tests/model/against_model/shared.rs`.
+    fn step(&mut self, request: &Request, outcome: &RecordOutcome) -> Option<()> {
         self.now = self.now.max(request.t_ns);
         let left = UPTIME.checked_sub(self.now - self.zero)?;
         let Request { line: number, cost, .. } = *request;
@@ -95,11 +96,11 @@ impl Contest {
             Op::Check => {
                 let (answer, receipt) = self.reference.admit(key, self.now, cost);
                 keep(&mut self.admitted, request, receipt);
-                same(&told.decision, &line(number, key, self.now, answer), left)
+                same(&outcome.decision, &line(number, key, self.now, answer), left)
             }
             Op::Peek => {
                 let answer = self.reference.peek(key, self.now, cost);
-                same(&told.decision, &line(number, key, self.now, answer), left)
+                same(&outcome.decision, &line(number, key, self.now, answer), left)
             }
             Op::Reserve => {
                 if request.max_wait_ns > left {
@@ -107,25 +108,25 @@ impl Contest {
                 }
                 let booking = self.reference.reserve(key, self.now, cost, request.max_wait_ns);
                 let booking = booking.expect("windows were refused");
-                self.reserves(&booking, told, left)?;
+                self.reserves(&booking, outcome, left)?;
                 keep(&mut self.reserved, request, booking.booked());
                 Some(())
             }
             Op::Refund => {
                 let it = take(&mut self.admitted, request);
                 if it.as_ref().is_some_and(|it| cost < it.cost) {
-                    // The model gives back all or nothing.
+                    // The model has no partial refunds.
                     return None;
                 }
                 let back = it.map(|it| self.reference.refund(it.it, self.now));
-                self.gives_back(back, told)
+                self.gives_back(back, outcome)
             }
             Op::Cancel => {
                 let back = take(&mut self.reserved, request).map(|it| self.reference.cancel(it.it, self.now));
-                self.gives_back(back, told)
+                self.gives_back(back, outcome)
             }
             Op::Reset => {
-                self.reference.reset(key);
+                self.reference.prepare(key).reset();
                 self.admitted.retain(|it| it.key != request.key);
                 self.reserved.retain(|it| it.key != request.key);
                 Some(())
@@ -133,7 +134,7 @@ impl Contest {
         }
     }
 
-    fn reserves(&self, booking: &Booking, told: &Told, left: u64) -> Option<()> {
+    fn reserves(&self, booking: &Booking, outcome: &RecordOutcome, left: u64) -> Option<()> {
         let wait = match booking {
             Booking::Booked(place) => Some(self.reference.departure(place) - self.now),
             Booking::Refused { wait_ns } => Some(*wait_ns),
@@ -143,47 +144,50 @@ impl Contest {
             return None;
         }
         let booked = matches!(booking, Booking::Booked(_));
-        let got: Value = serde_json::from_str(&told.decision).expect("a decision is an object");
+        let got: Value = serde_json::from_str(&outcome.decision).expect("a decision is an object");
         assert_eq!(got["allowed"], booked, "{got}");
         let waits = if booked { &got["delay_ns"] } else { &got["retry_after_ns"] }.as_u64();
-        // Of a full queue the model tells when there is room, the engine when the turn would come.
+        // For a full queue, the model returns the time until it has room, the engine the time until
+        // the request's turn.
         let queue = matches!(self.spec, Spec::LeakyBucket { queue: true, .. });
         assert!(waits == wait || queue && !booked && waits > wait, "{got}: {wait:?}");
         Some(())
     }
 
-    fn gives_back(&self, right: Option<u64>, told: &Told) -> Option<()> {
-        assert_eq!(told.found_nothing, right.is_none());
+    fn gives_back(&self, right: Option<u64>, outcome: &RecordOutcome) -> Option<()> {
+        assert_eq!(outcome.found_nothing, right.is_none());
         let right = right.unwrap_or(0);
-        if told.back == right {
+        if outcome.back == right {
             return Some(());
         }
-        let may_part = match self.spec {
-            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => told.back < right,
+        let may_differ = match self.spec {
+            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => outcome.back < right,
             Spec::SlidingLog { .. } => true,
             _ => false,
         };
-        assert!(may_part, "{} units came back and not {right}", told.back);
+        assert!(may_differ, "{} units came back and not {right}", outcome.back);
         None
     }
 }
 
-/// Keeps what was taken, if anything was; an id means the later of two alike.
+/// Keeps a charge or a reservation. An id refers to the latest request that has it.
 fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
-    let Some(it) = it else { return };
+    // What took nothing has nothing to give back.
+    let Some(it) = it.filter(|_| request.cost > 0) else { return };
     let Request { key, id, cost, .. } = request.clone();
     taken.iter_mut().filter(|other| other.key == key && other.id == id).for_each(|other| other.id.clear());
     taken.push(Taken { key, id, cost, it });
 }
 
-/// The key's latest of the request's id, or its latest of all when there is none.
+/// Removes and returns the key's latest entry with the request's id; its latest of all if the
+/// request has no id.
 fn take<T>(taken: &mut Vec<Taken<T>>, request: &Request) -> Option<Taken<T>> {
     let is_meant = |it: &Taken<T>| it.key == request.key && (request.id.is_empty() || it.id == request.id);
     let at = taken.iter().rposition(is_meant)?;
     Some(taken.remove(at))
 }
 
-/// `None` when a wait that is told reaches beyond the years left.
+/// Asserts that the decisions are equal. `None` if a wait ends beyond the years left.
 fn same(decision: &str, right: &Value, left: u64) -> Option<()> {
     let got: Value = serde_json::from_str(decision).expect("a decision is an object");
     if got == *right {

@@ -110,7 +110,7 @@ fn a_reset_finds_a_key_that_moves() {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check(&Y).is_allowed());
         let other = limiter.clone();
-        let reset: Run = Box::new(move || u64::from(other.reset(&X)));
+        let reset: Run = Box::new(move || u64::from(other.prepare(&X).reset()));
         assert_eq!(admitted([reset, take(&limiter, &[(Z, 1)], X)]), 1);
         assert_eq!(limiter.check_n(&X, 2).remaining(), 0);
     });

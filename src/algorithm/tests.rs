@@ -1,5 +1,6 @@
 //! What the table may rely on, of every rule.
 
+use std::borrow::Cow;
 use std::slice;
 use std::time::Duration;
 
@@ -125,6 +126,16 @@ fn a_slot_is_handed_over_up_to_half_of_the_smallest_limit() {
     for quota in [Quota::from(SlidingWindow::new(ten())), SlidingLog::new(ten()).into()] {
         let rule = rule(&quota);
         assert_eq!(rule.half(rule.moment(at(SECOND))), None, "{rule:?}");
+    }
+}
+
+#[test]
+fn a_lease_takes_by_the_rule_itself_and_not_by_a_copy() {
+    let quotas: [Quota; 3] =
+        [TokenBucket::new(ten()).into(), LeakyBucket::meter(ten()).into(), FixedWindow::new(ten()).into()];
+    for quota in quotas {
+        let rule = rule(&quota);
+        assert!(matches!(rule.ahead(), Some(Cow::Borrowed(own)) if std::ptr::eq(own, &rule)), "{quota}");
     }
 }
 

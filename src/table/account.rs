@@ -7,8 +7,9 @@ use crate::table::refunds::Refunding;
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
-    /// Forgives the key what it owes. `false` when the bucket does not hold it.
-    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp) -> bool {
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the bucket does
+    /// not hold it.
+    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
         let at = rule.moment(now);
         loop {
             let (view, header) = self.belonging(name);
@@ -16,7 +17,10 @@ impl<'a> View<'a> {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
-                    let forgiven = |payload| Some(Refund { payload: rule.forgive(payload, at), units: 0 });
+                    let forgiven = |payload| {
+                        self.table.refunds.forgive(name, count());
+                        Some(Refund { payload: rule.forgive(payload, at), units: 0 })
+                    };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
                         && slot.refund(word, name, forgiven).is_some()
                     {
@@ -29,15 +33,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `name`: how many units, 0 when the bucket does not hold the key.
+    /// Gives back what was `taken` under `name`, unless a later reset than that of number `resets` forgave it: how many
+    /// units, 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
         name: u64,
         taken: Taken,
+        resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.table.refunds, name, taken, clock);
+        let mut refunding = Refunding::new(&self.table.refunds, name, taken, resets, clock);
         loop {
             let (view, header) = self.belonging(name);
             match view.scan(name, header, |_| ()) {

@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
         skew(view, place);
-        assert!(view.reset(&rule, KEY, NOW), "nor is it held so");
+        assert!(view.reset(&rule, KEY, NOW, || 1), "nor is it held so");
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
     }

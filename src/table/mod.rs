@@ -52,7 +52,7 @@ pub(crate) type Zeroed<T> = Vec<T>;
 pub(crate) fn prefetch<T>(_place: &T) {}
 
 /// The most keys a table can be asked for.
-const MOST_KEYS: usize = 1 << 36;
+const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
 /// How many marks of refunds the keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
@@ -65,7 +65,7 @@ const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     buckets: Zeroed<Bucket>,
     /// Of a bucket's number in a name: one less than how many buckets are in use. A hint: with any value that it has had,
     /// a key is found. So it is not loom's, which would explore every order of reading it.

@@ -49,7 +49,7 @@ pub(crate) struct Slot {
 }
 
 /// A request, in the terms of the table.
-pub(crate) struct Ask<'r, R> {
+pub struct Ask<'r, R> {
     pub(crate) rule: &'r R,
     pub(crate) name: u64,
     pub(crate) cost: u64,
@@ -65,7 +65,7 @@ impl<R> Copy for Ask<'_, R> {}
 
 /// The table's answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Ruling<'a> {
+pub struct Ruling<'a> {
     pub(crate) allowed: bool,
     /// The key's payload after the request.
     pub(crate) payload: u64,
@@ -277,12 +277,6 @@ impl Slot {
     pub(crate) fn enter(&self, name: u64, payload: u64) {
         self.name.store(name, Relaxed);
         self.word.store(self.load().charged(payload).bits(), Relaxed);
-    }
-
-    /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
-    pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
-        let settled = seen.charged(payload);
-        self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S3
     }
 
     /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot has

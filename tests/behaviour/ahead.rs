@@ -1,5 +1,4 @@
-//! What is looked at ahead of its turn: a batch of keys, and a key that is prepared. Neither decides otherwise than
-//! one check after the other would.
+//! Batches and prepared keys, which prefetch: both decide exactly as single checks do.
 
 mod batch;
 mod prepared;
@@ -12,16 +11,16 @@ use tollgate::{Clock, Decision, Limiter, ManualClock, Quota, Rate, Timestamp};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The limits of the three tiers, a second.
+/// The limits a second of the three tiers.
 const LIMITS: [u64; 3] = [3, 1, 7];
 
-/// Three tiers of every algorithm.
+/// Every algorithm in three tiers.
 fn every() -> Vec<[Quota; 3]> {
     let tiers = LIMITS.map(|limit| crate::quotas::every(Rate::per_second(limit)));
     (0..tiers[0].len()).map(|which| [0, 1, 2].map(|tier| tiers[tier][which])).collect()
 }
 
-/// A key's tier is its number's remainder by 3. Many more keys fit than are asked for: no bucket is ever full.
+/// The tier of a key is its remainder by 3. The table has room for all keys of a test.
 fn limiter(tiers: [Quota; 3]) -> Limiter<u64, Quota, ManualClock> {
     Limiter::builder(tiers[0])
         .tier(tiers[1])
@@ -33,12 +32,12 @@ fn limiter(tiers: [Quota; 3]) -> Limiter<u64, Quota, ManualClock> {
         .unwrap()
 }
 
-/// All that a decision says. The log's numbers are those of this moment, so this is asked at once.
+/// Every field of a decision. A log's numbers are read when they are asked for, so ask at once.
 fn all_of(decision: Decision<'_>) -> String {
     format!("{decision:?}")
 }
 
-/// A clock that counts how often it is read, and moves on by a second each time.
+/// A clock that counts its readings and advances by a second at each.
 #[derive(Clone, Default)]
 struct Counting(Rc<Cell<u64>>);
 

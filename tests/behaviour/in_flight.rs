@@ -1,4 +1,4 @@
-//! What the in-flight limit promises: a bound on what is held at once, and that all of it comes back.
+//! The promises of the in-flight limit: a bound on the units held at once, all of which come back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,12 +11,12 @@ fn limiter(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
 }
 
-/// One or two buckets' worth of slots: the smallest table.
+/// The smallest table, with one or two buckets.
 fn smallest(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(1).build().unwrap()
 }
 
-/// The counter knows what is held without the limiter's help.
+/// The test counts the held units by itself.
 #[test]
 fn never_more_than_the_limit_is_held_at_once() {
     for (limit, most) in [(1, 1), (3, 1), (7, 3), (12, 12)] {
@@ -27,7 +27,7 @@ fn never_more_than_the_limit_is_held_at_once() {
             for _ in 0..40_000 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let units = 1 + (random >> 33) % most;
-                // Some hold several at a time.
+                // Some threads hold several guards at a time.
                 if (random >> 60) < 9
                     && let Ok(guard) = limiter.try_acquire_n(&1, units)
                 {
@@ -46,7 +46,7 @@ fn never_more_than_the_limit_is_held_at_once() {
         let work = &work;
         thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed)))));
         assert!(granted.into_inner() > 1_000);
-        assert_eq!((limiter.in_flight(&1), limiter.len()), (0, 0));
+        assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
     }
 }
 
@@ -55,7 +55,7 @@ fn the_limit_can_be_held_and_one_more_is_refused() {
     let limiter = limiter(5);
     let guards: Vec<_> = (0..5).map(|_| limiter.try_acquire(&1).unwrap()).collect();
     assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
-    assert_eq!((limiter.in_flight(&1), limiter.len(), limiter.limit()), (5, 1, 5));
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.limit()), (5, 1, 5));
     drop(guards);
     assert_eq!(limiter.try_acquire_n(&1, 5).unwrap().units(), 5);
 }
@@ -65,11 +65,11 @@ fn everything_is_given_back_when_all_guards_are_dropped() {
     let limiter = InFlightLimiter::<u64>::builder(9).max_keys(100_000).build().unwrap();
     let guards: Vec<_> = (0..1_500).map(|key| limiter.try_acquire_n(&key, 1 + key % 9).unwrap()).collect();
     assert!((0..1_500).all(|key| limiter.in_flight(&key) == 1 + key % 9));
-    assert_eq!(limiter.len(), 1_500);
-    // Elsewhere, and in another order.
+    assert_eq!(limiter.usage().live_keys, 1_500);
+    // Drop the guards on another thread, in another order.
     thread::scope(|scope| drop(scope.spawn(|| guards.into_iter().rev().for_each(drop))));
     assert!((0..1_500).all(|key| limiter.in_flight(&key) == 0));
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_holder_that_panics_gives_back() {
 }
 
 #[test]
-fn a_forgotten_guard_keeps_its_units_taken() {
+fn a_forgotten_guard_keeps_its_units() {
     let limiter = limiter(3);
     std::mem::forget(limiter.try_acquire_n(&1, 2).unwrap());
     assert_eq!(limiter.in_flight(&1), 2);
@@ -103,11 +103,11 @@ fn keys_do_not_disturb_each_other() {
     drop(one);
     assert_eq!([1, 2, 3].map(|key| limiter.in_flight(&key)), [0, 1, 0]);
     drop(two);
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
-fn a_refusal_takes_nothing() {
+fn a_refusal_acquires_nothing() {
     let limiter = limiter(4);
     let _three = limiter.try_acquire_n(&1, 3).unwrap();
     assert_eq!(limiter.try_acquire_n(&1, 2).unwrap_err(), AcquireError::Busy);
@@ -116,26 +116,26 @@ fn a_refusal_takes_nothing() {
 }
 
 #[test]
-fn more_than_the_limit_is_never_granted_and_says_so() {
+fn more_than_the_limit_is_never_granted() {
     let limiter = limiter(4);
     assert_eq!(limiter.try_acquire_n(&1, 5).unwrap_err(), AcquireError::Never { units: 5, limit: 4 });
     assert_eq!(
         limiter.try_acquire_n(&1, u64::MAX).unwrap_err(),
         AcquireError::Never { units: u64::MAX, limit: 4 }
     );
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
     assert_eq!(limiter.stats().inserted, 0);
 }
 
 #[test]
-fn nothing_is_always_granted_and_takes_no_room() {
+fn zero_units_are_granted_and_need_no_room() {
     let limiter = limiter(1);
     let _one = limiter.try_acquire(&1).unwrap();
     let nothing = limiter.try_acquire_n(&1, 0).unwrap();
     let of_another = limiter.try_acquire_n(&2, 0).unwrap();
     assert_eq!((nothing.units(), of_another.units()), (0, 0));
     drop((nothing, of_another));
-    assert_eq!((limiter.in_flight(&1), limiter.len(), limiter.stats().inserted), (1, 1, 1));
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.stats().inserted), (1, 1, 1));
 }
 
 #[test]
@@ -151,15 +151,15 @@ fn a_full_bucket_refuses_and_counts_it() {
             }
         }
     }
-    assert_eq!(limiter.len(), guards.len());
+    assert_eq!(limiter.usage().live_keys, guards.len());
     assert_eq!(guards.len(), 60, "four buckets of fifteen slots");
     assert_eq!(limiter.stats().refused_full, refused.len() as u64);
-    // Nobody lost a place to those who were refused, and nobody pays for them.
+    // The refusals changed no key's count.
     for key in 0..300 {
         let holds = guards.iter().any(|(holder, _)| *holder == key);
         assert_eq!(limiter.in_flight(&key), u64::from(holds));
     }
-    // Who has a slot is served as before; the others as soon as one runs empty.
+    // A key with a slot is served as before; the others are, as soon as a slot is free.
     let (known, _) = guards[0];
     assert!(limiter.try_acquire(&known).is_ok());
     drop(guards);
@@ -168,7 +168,7 @@ fn a_full_bucket_refuses_and_counts_it() {
     assert_eq!((stats.shared, stats.admitted_uncounted, stats.evicted_with_debt), (0, 0, 0));
 }
 
-/// Also while a neighbour holds its slot from beginning to end.
+/// The slots of a bucket are reused even while one of them stays in use.
 #[test]
 fn slots_that_ran_empty_are_used_again() {
     let limiter = smallest(2);
@@ -178,13 +178,13 @@ fn slots_that_ran_empty_are_used_again() {
         assert!(limiter.try_acquire(&key).is_err());
         drop(both);
     }
-    assert_eq!((limiter.in_flight(&u64::MAX), limiter.len()), (1, 1));
+    assert_eq!((limiter.in_flight(&u64::MAX), limiter.usage().live_keys), (1, 1));
     assert_eq!(limiter.stats().refused_full, 0);
     drop(stays);
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
-/// More keys than slots, from several threads: what a key holds is counted beside the limiter.
+/// Threads use more keys than slots. The test counts by itself what each key holds.
 #[test]
 fn recycled_slots_never_mix_two_keys_up() {
     const KEYS: usize = 90;
@@ -211,30 +211,30 @@ fn recycled_slots_never_mix_two_keys_up() {
     });
     assert!(granted > 100_000, "{granted}: so few never fill two buckets");
     assert!((0..KEYS as u64).all(|key| limiter.in_flight(&key) == 0));
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
-fn another_limit_decides_what_is_acquired_after_it() {
+fn a_changed_limit_applies_to_later_acquisitions() {
     let limiter = limiter(3);
     let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(&1).unwrap()).collect();
     limiter.reconfigure(5).unwrap();
     assert_eq!(limiter.limit(), 5);
     let two = limiter.try_acquire_n(&1, 2).unwrap();
-    // Five are in flight: guards that are out stay, and nobody comes in before the third of them is back.
+    // Five are in flight. Guards stay valid, and no unit is acquired before the third is returned.
     limiter.reconfigure(3).unwrap();
     assert_eq!((limiter.in_flight(&1), limiter.limit()), (5, 3));
     assert_eq!(limiter.try_acquire_n(&1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
     drop(two);
     assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
     drop(three);
-    assert_eq!((limiter.in_flight(&1), limiter.len()), (0, 0));
+    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
     assert_eq!(limiter.try_acquire_n(&1, 3).unwrap().units(), 3);
     assert!(limiter.try_acquire_n(&2, 3).is_ok(), "for every key");
 }
 
 #[test]
-fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
+fn a_limit_out_of_range_is_an_error() {
     let limiter = limiter(2);
     let largest = (1 << 20) - 1;
     for limit in [0, largest + 1, u64::MAX] {
@@ -250,7 +250,7 @@ fn a_limit_out_of_range_is_an_error_and_changes_nothing() {
     }
 }
 
-/// What a caller may do to one of three keys.
+/// An operation on one of three keys.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Acquire { key: u64, units: u64 },
@@ -268,7 +268,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The model is a sum over the guards that are out.
+    /// The model is a sum over the live guards.
     #[test]
     fn limits_that_change_decide_as_a_sum_does(steps in steps()) {
         let (limiter, mut limit) = (limiter(3), 3);
@@ -304,10 +304,10 @@ proptest! {
     }
 }
 
-/// Threads acquire and give back while the limit goes up and down. Once a key has come down to a lower limit it never
-/// holds more, whatever a thread had begun under the higher one.
+/// Threads acquire and return while the limit changes. Once a key's count is within a lower limit,
+/// it stays there, even if an acquisition began under a higher limit.
 #[test]
-fn a_key_that_came_down_to_a_lower_limit_stays_there() {
+fn a_key_stays_at_a_lower_limit() {
     let (limiter, held, over) = (limiter(8), AtomicU64::new(0), AtomicBool::new(false));
     let work = |seed: u64| {
         let mut random = seed;
@@ -338,7 +338,7 @@ fn a_key_that_came_down_to_a_lower_limit_stays_there() {
         }
         over.store(true, Relaxed);
     });
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn nothing_allocates() {
             assert_eq!((limiter.in_flight(&key), guards[2].is_err()), (2, true));
         }
     });
-    assert_eq!((seen.count_total, limiter.len()), (0, 0));
+    assert_eq!((seen.count_total, limiter.usage().live_keys), (0, 0));
 }
 
 #[test]

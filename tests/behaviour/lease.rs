@@ -1,4 +1,5 @@
-//! What a lease promises: the total, the windowed bound, what comes back, and how many it takes.
+//! The promises of a lease: the total, the bound of an interval, the returned permits, and the
+//! number of acquired permits.
 
 mod bounds;
 mod pace;
@@ -18,30 +19,30 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     (limiter, clock)
 }
 
-/// What a request could still take of key 1.
+/// The units that key 1 has left.
 fn left(limiter: &Manual) -> u64 {
-    limiter.peek_n_at(&1, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&1, 0).remaining()
 }
 
-/// Every algorithm with `limit` an hour.
+/// Every algorithm at `limit` an hour.
 fn every(limit: u64) -> Vec<Quota> {
     crate::quotas::every(Rate::per_hour(limit))
 }
 
-/// The same, but for the queue, which lends nothing.
+/// Every algorithm but the queue, which has no leases.
 fn lenders(limit: u64) -> Vec<Quota> {
     every(limit).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
-/// Those that can count refused requests, doing so.
+/// The algorithms that can count refusals, with `CountPolicy::All`.
 fn counting_all(limit: u64) -> Vec<Quota> {
     crate::quotas::counting_all(Rate::per_hour(limit))
 }
 
 #[test]
-fn a_queues_lease_checks_one_by_one_and_says_each_delay() {
+fn a_lease_of_a_queue_returns_each_delay() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)));
-    let mut lease = limiter.lease(&1).permits(5);
+    let mut lease = limiter.prepare(&1).lease().permits(5);
     let delays = [0, 100, 200].map(Duration::from_millis);
     for delay in delays {
         let decision = lease.check().decision().expect("each departure is the limiter's to say");
@@ -55,7 +56,7 @@ fn a_queues_lease_checks_one_by_one_and_says_each_delay() {
 fn costs_of_nothing_and_of_too_much_change_nothing() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.lease(&1).permits(5);
+        let mut lease = limiter.prepare(&1).lease().permits(5);
         assert!(lease.check_n(0).is_allowed(), "{quota}");
         assert!(lease.check_n(101).decision().is_some_and(|decision| decision.is_never()), "{quota}");
         assert_eq!((left(&limiter), lease.held()), (100, 0), "{quota}");
@@ -64,10 +65,10 @@ fn costs_of_nothing_and_of_too_much_change_nothing() {
 }
 
 #[test]
-fn a_cost_above_what_is_held_takes_the_rest() {
+fn a_cost_above_the_held_permits_acquires_the_rest() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.lease(&1).permits(10);
+        let mut lease = limiter.prepare(&1).lease().permits(10);
         assert!(lease.check_n(4).is_allowed());
         assert_eq!((left(&limiter), lease.held()), (90, 6), "{quota}");
         assert!(lease.check_n(20).is_allowed());
@@ -84,16 +85,16 @@ fn a_tiers_lease_has_its_limit() {
         .tier(TokenBucket::new(Rate::per_hour(5)))
         .build()
         .unwrap();
-    let mut lease = limiter.tier(1).unwrap().lease(&1);
+    let mut lease = limiter.tier(1).unwrap().prepare(&1).lease();
     assert_eq!((0..10).filter(|_| lease.check().is_allowed()).count(), 5);
-    let mut lease = limiter.lease(&2);
+    let mut lease = limiter.prepare(&2).lease();
     assert_eq!((0..10).filter(|_| lease.check().is_allowed()).count(), 3);
 }
 
 #[test]
 fn a_lease_moves_to_another_thread() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(100)));
-    let mut lease = limiter.lease(&1).permits(10);
+    let mut lease = limiter.prepare(&1).lease().permits(10);
     assert!(lease.check().is_allowed());
     std::thread::scope(|scope| {
         scope.spawn(move || assert!((0..9).all(|_| lease.check().is_allowed())));

@@ -1,12 +1,14 @@
-//! What callers see, topic by topic, under a clock that stands until the test moves it.
+//! Behaviour of the public API by topic, under a clock that the test moves.
 //!
-//! Where threads matter to a topic they are in a module of their own (`threads`, `meanwhile`).
+//! Topics with threads have a module for them (`threads`, `meanwhile`).
 
 mod ahead;
 mod in_flight;
+mod keys;
 mod lease;
 mod observe;
 mod pitfalls;
+mod quota_text;
 #[path = "../quotas/mod.rs"]
 mod quotas;
 mod reconfigure;

@@ -1,4 +1,4 @@
-//! Who is told of decisions, and how often.
+//! Observers of decisions: each decision is observed exactly once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Lender, Limiter, ManualClock, MultiLimiter,
+    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Limiter, Limits, ManualClock, MultiLimiter,
     Outcome, Quota, Rate, ReserveError, TokenBucket,
 };
 
@@ -14,10 +14,10 @@ use Outcome::{Allowed, Denied, Never};
 
 const THREE: TokenBucket = TokenBucket::new(Rate::per_hour(3));
 
-/// What was told, as an observer notes it down.
+/// The decisions that an observer has seen.
 type Told = Arc<Mutex<Vec<(Outcome, u64)>>>;
 
-/// Calls `check` from four threads, which stand in each other's way, and adds up what they are answered.
+/// Calls `check` from four contending threads and counts the outcomes.
 fn answered(check: impl Fn() -> Outcome + Sync) -> [u64; 3] {
     let answers = [const { AtomicU64::new(0) }; 3];
     std::thread::scope(|scope| {
@@ -36,12 +36,13 @@ fn counted(counts: Counts) -> [u64; 3] {
     [counts.allowed, counts.denied, counts.never]
 }
 
-/// A middleware of governor's was called 529,457 times for 400,000 grants: it sat inside the retry loop.
+/// governor's middleware was called 529,457 times for 400,000 grants, because it was inside the
+/// retry loop.
 #[test]
 fn an_observer_is_called_exactly_once_a_decision() {
     let counters = [(); 3].map(|()| Arc::new(Counters::new()));
     let [keyed, global, several] = counters.clone();
-    // A few are refused, at moments at which somebody else was faster.
+    // Some requests are refused after they lost to a concurrent update.
     let quota = TokenBucket::new(Rate::per_second(1_000_000)).burst(200_000);
     let keyed = Limiter::<u64>::builder(quota).on_decision(move |decision| keyed.count(decision));
     let global = GlobalLimiter::builder(quota).on_decision(move |decision| global.count(decision));
@@ -58,9 +59,10 @@ fn an_observer_is_called_exactly_once_a_decision() {
     }
 }
 
-/// A request is decided again when the quota changes under it, and told when it has been decided.
+/// A request that is decided again after a change of the quota is observed after its final
+/// decision.
 #[test]
-fn an_observer_is_told_once_of_what_a_change_has_decided_anew() {
+fn a_decision_repeated_after_a_change_is_observed_once() {
     let quota = |hours| TokenBucket::new(Rate::per_hour(50_000 + hours));
     let (counters, [first, second, third]) = counters();
     let keyed = Limiter::<u64>::builder(quota(0)).on_decision(move |decision| first.count(decision));
@@ -93,14 +95,14 @@ fn an_observer_is_told_once_of_what_a_change_has_decided_anew() {
     assert!(all[0] > 150_000 && all[1] > 150_000, "{all:?}: both were answered");
 }
 
-/// Counters, and three of the same to be counted by.
+/// Counters, with three handles for observers.
 fn counters() -> (Arc<Counters>, [Arc<Counters>; 3]) {
     let counters = Arc::new(Counters::new());
     (counters.clone(), [(); 3].map(|()| counters.clone()))
 }
 
 #[test]
-fn every_way_to_ask_is_told_and_looking_is_not() {
+fn all_verbs_but_peek_are_observed() {
     let told = Told::default();
     let tell = told.clone();
     let limiter = Limiter::<u64>::builder(THREE)
@@ -114,9 +116,9 @@ fn every_way_to_ask_is_told_and_looking_is_not() {
     let _ = limiter.prepare(&1).check();
     limiter.check_many([1, 1]).for_each(drop);
     let _ = limiter.tier(0).unwrap().check(&2);
-    let _ = limiter.reserve(&2, Duration::MAX);
-    let _ = limiter.reserve_n(&2, 3, Duration::from_secs(1));
-    let _ = limiter.reserve_n(&2, 4, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(1, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(3, Duration::from_secs(1));
+    let _ = limiter.prepare(&2).reserve(4, Duration::MAX);
     let _ = limiter.peek(&1);
     let _ = limiter.prepare(&1).peek();
     let expected = [
@@ -135,7 +137,7 @@ fn every_way_to_ask_is_told_and_looking_is_not() {
 }
 
 #[test]
-fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
+fn all_verbs_of_a_global_limiter_but_peek_are_observed() {
     let told = Told::default();
     let tell = told.clone();
     let limiter = GlobalLimiter::builder(THREE)
@@ -145,19 +147,19 @@ fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
         .unwrap();
     let _ = limiter.check();
     let _ = limiter.check_n(0);
-    assert!(limiter.wait().is_ok());
-    let _ = limiter.check_n_at(4, limiter.now());
-    let taken = limiter.reserve(Duration::ZERO).unwrap();
-    let _ = limiter.check_at(limiter.now());
-    let _ = limiter.reserve_n(2, Duration::from_secs(1));
-    let _ = limiter.reserve_n(4, Duration::MAX);
-    assert!(limiter.wait_timeout(Duration::from_secs(1)).is_err());
-    let refused = std::pin::pin!(limiter.ready_within(Duration::from_secs(1)));
+    assert!(limiter.prepare().wait(1, Duration::MAX).is_ok());
+    let _ = limiter.at(limiter.now()).check_n(4);
+    let taken = limiter.prepare().reserve(1, Duration::ZERO).unwrap();
+    let _ = limiter.at(limiter.now()).check();
+    let _ = limiter.prepare().reserve(2, Duration::from_secs(1));
+    let _ = limiter.prepare().reserve(4, Duration::MAX);
+    assert!(limiter.prepare().wait(1, Duration::from_secs(1)).is_err());
+    let refused = std::pin::pin!(limiter.prepare().ready(1, Duration::from_secs(1)));
     assert!(matches!(refused.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_))));
     let _ = limiter.peek();
-    let _ = limiter.peek_n_at(2, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(2);
     let _ = taken.cancel();
-    limiter.reset();
+    limiter.prepare().reset();
     let expected = [
         (Allowed, 1),
         (Allowed, 0),
@@ -174,7 +176,7 @@ fn every_way_to_ask_a_global_limiter_is_told_and_looking_is_not() {
 }
 
 #[test]
-fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
+fn all_verbs_of_several_limits_but_peek_are_observed() {
     let told = Told::default();
     let tell = told.clone();
     let quotas = [Quota::from(THREE), FixedWindow::new(Rate::per_day(5)).into()];
@@ -185,19 +187,19 @@ fn every_way_to_ask_several_limits_is_told_and_looking_is_not() {
         .unwrap();
     let taken = limiter.check(&1);
     let _ = limiter.check_n(&1, 0);
-    let _ = limiter.check_at(&1, limiter.now());
-    let _ = limiter.check_n_at(&1, 2, limiter.now());
+    let _ = limiter.at(limiter.now()).check(&1);
+    let _ = limiter.at(limiter.now()).check_n(&1, 2);
     let _ = limiter.check_n(&1, 4);
     let _ = limiter.peek(&1);
-    let _ = limiter.peek_n_at(&1, 4, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(&1, 4);
     let _ = limiter.refund(taken);
-    limiter.reset(&1);
+    limiter.prepare(&1).reset();
     assert_eq!(*told.lock().unwrap(), [(Allowed, 1), (Allowed, 0), (Allowed, 1), (Denied, 2), (Never, 4)]);
 }
 
-/// There is nothing to decide: the caller asked the wrong limiter.
+/// A window has no turns, so there is no decision.
 #[test]
-fn asking_for_a_turn_where_there_are_none_is_no_decision() {
+fn a_reservation_from_a_window_is_not_observed() {
     let (counters, [first, second, _]) = counters();
     let window = FixedWindow::new(Rate::per_hour(3));
     let keyed = Limiter::<u64, _>::builder(window).on_decision(move |decision| first.count(decision));
@@ -205,8 +207,8 @@ fn asking_for_a_turn_where_there_are_none_is_no_decision() {
     let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
     for cost in [0, 1, 4] {
         let answers = [
-            keyed.reserve_n(&1, cost, Duration::MAX).map(drop),
-            global.reserve_n(cost, Duration::MAX).map(drop),
+            keyed.prepare(&1).reserve(cost, Duration::MAX).map(drop),
+            global.prepare().reserve(cost, Duration::MAX).map(drop),
         ];
         assert_eq!(answers, [Err(ReserveError::NoTurns); 2], "{cost}");
     }
@@ -214,7 +216,7 @@ fn asking_for_a_turn_where_there_are_none_is_no_decision() {
 }
 
 #[test]
-fn an_observer_sees_what_the_caller_is_told() {
+fn an_observer_sees_the_decision_of_the_caller() {
     for (quota, larger) in
         crate::quotas::every(Rate::per_hour(3)).into_iter().zip(crate::quotas::every(Rate::per_hour(5)))
     {
@@ -242,7 +244,7 @@ fn an_observer_sees_what_the_caller_is_told() {
 }
 
 #[test]
-fn counters_count_what_many_threads_decide() {
+fn counters_count_the_decisions_of_all_threads() {
     let (counters, [counted, ..]) = counters();
     let limiter =
         Limiter::<u64>::builder(THREE).on_decision(move |decision| counted.count(decision)).build().unwrap();
@@ -257,19 +259,19 @@ fn counters_count_what_many_threads_decide() {
     assert_eq!((counts.allowed, counts.denied, counts.never), (3, 1_998, 1));
 }
 
-/// Twenty requests of a lease that takes eight at once of ten that there are.
-fn lent<L: Lender>(mut lease: Lease<'_, L>, told: &Told) {
+/// Twenty checks of a lease that acquires eight at once, of ten available units.
+fn lent<L: Limits>(mut lease: Lease<'_, L, ManualClock>, told: &Told) {
     assert_eq!((0..20).filter(|_| lease.check().is_allowed()).count(), 10);
     let told = told.lock().unwrap();
     let taken: u64 = told.iter().filter(|(outcome, _)| *outcome == Allowed).map(|(_, cost)| cost).sum();
     assert_eq!((taken, told[0]), (10, (Allowed, 8)));
-    // The ten that were refused, and no take that found no room.
+    // The ten refused checks are observed; acquisitions without room are not.
     let refused: Vec<_> = told.iter().filter(|(outcome, _)| *outcome != Allowed).collect();
     assert_eq!(refused, vec![&(Denied, 1); 10]);
 }
 
 #[test]
-fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
+fn a_leases_acquisitions_are_observed_not_its_checks() {
     let quota = TokenBucket::new(Rate::per_hour(10));
     let told = Told::default();
     let tell = told.clone();
@@ -278,7 +280,7 @@ fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease(&1).permits(8), &told);
+    lent(limiter.prepare(&1).lease().permits(8), &told);
     let told = Told::default();
     let tell = told.clone();
     let limiter = GlobalLimiter::builder(quota)
@@ -286,5 +288,5 @@ fn what_a_lease_takes_is_told_once_and_what_it_spends_is_not() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease().permits(8), &told);
+    lent(limiter.prepare().lease().permits(8), &told);
 }

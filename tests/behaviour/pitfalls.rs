@@ -1,7 +1,7 @@
-//! Ten ways in which other limiters went wrong, each as a promise of this one.
+//! Ten defects of other limiters, each as a promise of this one.
 //!
-//! The comment of a test says which limiter goes wrong there. Pitfalls of interleavings belong to `loom-tests`, those of
-//! volume to `tests/threads/stress`, and those of one verb to the file of that verb.
+//! The comment of a test names the limiter with the defect. Pitfalls of interleavings are in
+//! `loom-tests`, of volume in `tests/threads/stress`, and of one verb in the file of that verb.
 
 mod clocks;
 mod degenerate;
@@ -20,7 +20,7 @@ const SECOND: u64 = 1_000 * MS;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The uptime that every limit accepted must stand.
+/// Every accepted limit must support this uptime.
 const UPTIME: u64 = 10 * 31_557_600 * SECOND;
 
 /// `count` in `nanos` nanoseconds.
@@ -33,7 +33,7 @@ fn bucket(count: u64, burst: u64) -> TokenBucket {
     TokenBucket::new(Rate::per_second(count)).burst(burst)
 }
 
-/// One limit; every call brings its own time.
+/// One limit; each call passes its own time.
 struct One<A: Algorithm>(GlobalLimiter<A, ManualClock>);
 
 impl<A: Algorithm> One<A> {
@@ -46,20 +46,20 @@ impl<A: Algorithm> One<A> {
     }
 
     fn check_n(&self, at: u64, cost: u64) -> bool {
-        self.0.check_n_at(cost, Timestamp::from_nanos(at)).is_allowed()
+        self.0.at(Timestamp::from_nanos(at)).check_n(cost).is_allowed()
     }
 
-    /// The wait told to a request of this cost, looked at only; `None` if it would pass.
+    /// Returns the wait of a request, from a peek; `None` if it would be admitted.
     fn wait(&self, at: u64, cost: u64) -> Option<u64> {
-        let wait = self.0.peek_n_at(cost, Timestamp::from_nanos(at)).retry_after();
+        let wait = self.0.at(Timestamp::from_nanos(at)).peek_n(cost).retry_after();
         wait.map(|wait| u64::try_from(wait.as_nanos()).unwrap())
     }
 
     fn remaining(&self, at: u64) -> u64 {
-        self.0.peek_n_at(0, Timestamp::from_nanos(at)).remaining()
+        self.0.at(Timestamp::from_nanos(at)).peek_n(0).remaining()
     }
 
-    /// How many requests of cost 1 pass at this moment, before one is refused; looks no further than 1000.
+    /// Returns how many requests of cost 1 are admitted at `at`, 1000 at most.
     fn drain(&self, at: u64) -> u64 {
         (0..1_000).take_while(|_| self.check(at)).count() as u64
     }

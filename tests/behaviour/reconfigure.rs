@@ -1,4 +1,4 @@
-//! Another quota while the limiter runs: what each key inherits over the change, and that nothing is minted by it.
+//! Changes of the quota at run time: the inheritance of each key, without minting.
 
 mod buckets;
 mod exact;
@@ -41,7 +41,7 @@ fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, ManualClock>, ManualClock) 
     (Limiter::builder(quota).clock(clock.clone()).build().unwrap(), clock)
 }
 
-/// What the key could be admitted now.
+/// The units that the key has left.
 fn left<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }

@@ -1,10 +1,10 @@
-//! What a refund gives back, and what it never does.
+//! The units that a refund returns, and the limits of refunds.
 
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
@@ -14,7 +14,7 @@ fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, Manual
 }
 
 fn left(limiter: &Limiter<u64, Quota, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -62,9 +62,10 @@ fn a_refund_never_fills_above_capacity() {
     }
 }
 
-/// Without the first request the bucket would have been full when the second came: its refill would have been lost.
+/// Without the first request, the bucket would have been full when the second came, and its refill
+/// would have been lost.
 #[test]
-fn a_bucket_gets_back_no_more_than_is_still_owed() {
+fn a_refund_is_at_most_the_remaining_debt() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(10));
     let first = limiter.check_n(&1, 4);
     clock.advance(seconds(3));
@@ -74,7 +75,8 @@ fn a_bucket_gets_back_no_more_than_is_still_owed() {
     assert_eq!(left(&limiter, 1), 8);
 }
 
-/// Once the first was given back, the second is where the first was: at one second it owes nothing any more.
+/// After the refund of the first request, the second takes its position: at one second its debt is
+/// zero.
 #[test]
 fn refunds_out_of_order_mint_nothing() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(2));
@@ -92,7 +94,7 @@ fn requests_in_flight_together_are_all_given_back_at_once() {
     let taken: Vec<Decision<'_>> = (0..6).map(|_| limiter.check(&1)).collect();
     clock.advance(Duration::from_millis(50));
     assert_eq!(taken.into_iter().map(|decision| limiter.refund(decision)).sum::<u64>(), 6);
-    // Out of order, each costs what dripped meanwhile: less than a token together.
+    // Refunds out of order lose the tokens that dripped meanwhile, less than one in total.
     assert_eq!(left(&limiter, 1), 5);
     clock.advance(Duration::from_millis(6 * 50));
     assert_eq!(left(&limiter, 1), 6);
@@ -110,7 +112,7 @@ fn another_keys_refunds_do_not_give_a_key_more() {
     clock.advance(seconds(1));
 }
 
-/// Three taken at 0.9 s, refunded at 1.1 s when four were taken in the next window.
+/// Three units taken at 0.9 s are refunded at 1.1 s, after four were taken in the next window.
 #[test]
 fn a_refund_never_reaches_into_a_later_window() {
     let second = Rate::per_second(10);
@@ -150,7 +152,7 @@ fn a_log_gives_back_its_newest_admission_only() {
     let second = limiter.check_n(&1, 2);
     assert_eq!(limiter.refund(first), 0);
     assert_eq!(limiter.refund(second), 2);
-    // The log is as it was before the second: the first leaves at one second, and others may come.
+    // The log is as before the second request: the first entry leaves at one second.
     assert!(limiter.check_n(&1, 3).is_allowed());
     clock.advance(Duration::from_millis(899));
     assert!(!limiter.check(&1).is_allowed());
@@ -184,7 +186,7 @@ fn a_refund_never_revives_a_recycled_slot() {
         let keys = 1_000;
         let taken: Vec<Decision<'_>> = (0..keys).map(|key| limiter.check_n(&key, 5)).collect();
         clock.advance(seconds(5));
-        // Other keys take the slots, and each spends all that it has.
+        // Other keys take the slots and spend their limits.
         let spent: u64 = (keys..2 * keys).filter(|key| limiter.check_n(key, 10).is_allowed()).count() as u64;
         assert!(spent > 0);
         for decision in taken {
@@ -196,7 +198,7 @@ fn a_refund_never_revives_a_recycled_slot() {
     }
 }
 
-/// What a key owed when it lost its slot, it still owes when it comes back, although all others were given back.
+/// An evicted key keeps its debt, even if all other keys are refunded.
 #[test]
 fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
     let mut lost_its_slot = 0;
@@ -209,7 +211,7 @@ fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
         while limiter.stats().evicted_with_debt == 0 {
             others.push(limiter.check_n(&(1 + others.len() as u64), 4));
         }
-        lost_its_slot += u64::from(limiter.peek_n_at(&0, 0, limiter.now()).remaining() != 8);
+        lost_its_slot += u64::from(limiter.at(limiter.now()).peek_n(&0, 0).remaining() != 8);
         for decision in others {
             limiter.refund(decision);
         }
@@ -234,7 +236,8 @@ fn racing_refunds_and_checks_never_admit_more_than_the_limit() {
                             if !decision.is_allowed() {
                                 continue;
                             }
-                            // What was given back was not served; what could not be given back was.
+                            // A refunded request was not served. If nothing could be refunded, it
+                            // was.
                             if (turn + thread) % 4 == 0 || limiter.refund(decision) == 0 {
                                 served += 1;
                             }
@@ -246,5 +249,65 @@ fn racing_refunds_and_checks_never_admit_more_than_the_limit() {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(served + left(limiter, 1), 10, "{quota}");
+    }
+}
+
+#[test]
+fn a_receipt_of_another_limiter_gives_nothing_back() {
+    let build = || GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(10))).build().unwrap();
+    let (charged, drained) = (build(), build());
+    let receipt = charged.check_n(5).receipt();
+    assert!(drained.check_n(10).is_allowed());
+    assert_eq!(drained.refund(receipt), 0);
+    assert!(!drained.check().is_allowed());
+
+    // Nor does a limiter that was restored from the same file, whose keys have the same fingerprints.
+    let (saved, _) = limiter(TokenBucket::new(Rate::per_hour(10)));
+    let mut file = Vec::new();
+    saved.save(&mut file).unwrap();
+    let restore = || {
+        let quota: Quota = TokenBucket::new(Rate::per_hour(10)).into();
+        Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).restore(&file[..]).unwrap()
+    };
+    let (first, second) = (restore(), restore());
+    let mut receipt = first.check_n(&7, 5).receipt();
+    assert!(second.check_n(&7, 10).is_allowed());
+    assert_eq!(second.refund_part(&mut receipt, 5), 0);
+    assert!(!second.check(&7).is_allowed());
+    assert_eq!(receipt.left(), 5, "what a foreign limiter was asked for is not spent");
+    assert_eq!(first.refund(receipt), 5);
+}
+
+#[test]
+fn a_receipt_gives_back_its_cost_once_in_parts() {
+    for quota in all_five() {
+        let (limiter, _) = limiter(quota);
+        let before = limiter.check(&7).remaining();
+        let mut receipt = limiter.check_n(&7, 4).receipt();
+        let parts = [1, 0, 2].map(|units| limiter.refund_part(&mut receipt, units));
+        assert_eq!((parts, receipt.left()), ([1, 0, 2], 1), "{quota}");
+        assert_eq!(limiter.refund_part(&mut receipt, 9), 1, "{quota}");
+        assert_eq!((limiter.refund_part(&mut receipt, 9), limiter.refund(receipt)), (0, 0), "{quota}");
+        assert_eq!(left(&limiter, 7), before, "{quota}: a receipt is spent once");
+    }
+}
+
+/// A request of four units is two requests at one time, of which the second is given back first.
+#[test]
+fn parts_of_a_receipt_come_back_as_separate_requests_do() {
+    for quota in all_five() {
+        for (part, waits) in [(1, [3, 0]), (3, [1, 4]), (2, [0, 2])] {
+            let ((whole, clock), (split, other)) = (limiter(quota), limiter(quota));
+            let mut receipt = whole.check_n(&7, 4).receipt();
+            let requests = [split.check_n(&7, 4 - part), split.check_n(&7, part)];
+            let mut given = Vec::new();
+            for ((request, units), wait) in requests.into_iter().rev().zip([part, 4 - part]).zip(waits) {
+                clock.advance(seconds(wait));
+                other.advance(seconds(wait));
+                given.push((whole.refund_part(&mut receipt, units), split.refund(request)));
+            }
+            assert!(given.iter().all(|(whole, split)| whole == split), "{quota} {part} {waits:?}: {given:?}");
+            assert_eq!(left(&whole, 7), left(&split, 7), "{quota}");
+        }
     }
 }

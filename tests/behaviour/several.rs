@@ -1,4 +1,4 @@
-//! Several limits on one key: what all of them together promise.
+//! The promises of several limits on one key.
 
 mod alone;
 mod threads;
@@ -20,9 +20,9 @@ fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, Manu
     (limiter, clock)
 }
 
-/// What each limit has left.
+/// The units that each limit has left.
 fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
 /// Every algorithm at `limit` a second.
@@ -67,27 +67,27 @@ fn a_refusal_carries_the_longest_wait_and_its_limit() {
 }
 
 #[test]
-fn a_cost_above_one_limit_is_never_admitted_and_changes_nothing() {
+fn a_cost_above_one_limit_changes_nothing() {
     let (limiter, _) =
         several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
     let never = limiter.check_n(&1, 4);
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!((never.refused_by(), never.retry_after(), never.remaining()), (Some(1), None, 3));
     assert_eq!(left(&limiter, 1), [10, 3, 5, 3]);
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
 fn cost_zero_is_admitted_and_changes_nothing() {
     let (limiter, _) = several(every(2));
-    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.is_empty());
+    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.usage().live_keys == 0);
     assert!(limiter.check_n(&1, 2).is_allowed());
     assert!(limiter.check_n(&1, 0).is_allowed());
     assert_eq!(limiter.check_n(&1, 0).remaining(), 0);
 }
 
 #[test]
-fn a_limit_that_refuses_and_counts_all_counts_and_no_other_does() {
+fn only_a_refusing_limit_with_count_all_counts() {
     let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
     let (limiter, _) =
         several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
@@ -108,8 +108,8 @@ fn a_peek_foresees_the_check_and_changes_nothing() {
     for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All).into()]] {
         let (limiter, _) = several(quotas);
         for cost in [1, 2, 1, 3, 9] {
-            let peeked = format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now()));
-            assert_eq!(peeked, format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now())));
+            let peeked = format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost));
+            assert_eq!(peeked, format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost)));
             assert_eq!(peeked, format!("{:?}", limiter.check_n(&1, cost)));
         }
     }
@@ -146,24 +146,24 @@ fn a_refund_gives_back_to_every_limit() {
 #[test]
 fn a_reset_forgives_every_limit() {
     let (limiter, _) = several(every(3));
-    assert!(!limiter.reset(&1));
+    assert!(!limiter.prepare(&1).reset());
     assert!(limiter.check_n(&1, 3).is_allowed());
-    assert!(limiter.reset(&1));
+    assert!(limiter.prepare(&1).reset());
     assert_eq!(left(&limiter, 1), [3; 7]);
 }
 
 #[test]
-fn a_key_that_owes_to_several_limits_counts_once() {
+fn a_key_in_debt_to_several_limits_counts_once() {
     let (limiter, clock) = several([Rate::per_second(5), Rate::per_hour(5)].map(TokenBucket::new));
     for key in 0..50 {
         assert!(limiter.check(&key).is_allowed());
     }
-    assert_eq!(limiter.len(), 50);
+    assert_eq!(limiter.usage().live_keys, 50);
     clock.advance(Duration::from_secs(1));
-    assert_eq!(limiter.len(), 50, "to the second limit");
+    assert_eq!(limiter.usage().live_keys, 50, "to the second limit");
     assert!(limiter.check(&50).is_allowed());
-    assert_eq!(limiter.len(), 51);
-    assert_eq!((limiter.capacity(), limiter.stats().inserted + limiter.stats().recycled), (100, 102));
+    assert_eq!(limiter.usage().live_keys, 51);
+    assert_eq!((limiter.usage().max_keys, limiter.stats().inserted + limiter.stats().recycled), (100, 102));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn all_tables_share_one_budget() {
     assert_eq!(error, tollgate::BuildError::OverBudget { needed, budget: needed - 1 });
 }
 
-/// A key that finds no room in one table is refused by that table's limit, and charged to none.
+/// A key without room in one table is refused by that table's limit and charged to none.
 #[test]
 fn a_full_bucket_refuses_for_all_limits() {
     let clock = ManualClock::new();
@@ -205,16 +205,16 @@ fn a_full_bucket_refuses_for_all_limits() {
     let admitted = (0..1_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert!(admitted <= 60, "four buckets of fifteen slots: {admitted}");
     clock.advance(Duration::from_secs(1));
-    // The first table has room again, the second has not: nothing is charged to the first.
+    // The first table has room again, the second has not. The first limit is not charged.
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
-    assert_eq!((newcomers, limiter.len()), (60 - admitted, 60));
+    assert_eq!((newcomers, limiter.usage().live_keys), (60 - admitted, 60));
     let refused =
         (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
     assert_eq!(refused.refused_by(), Some(1));
 }
 
 #[test]
-fn the_stats_of_the_limits_add_up_to_those_of_all() {
+fn the_stats_are_the_sum_over_the_limits() {
     let (limiter, clock) =
         several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
     assert!(limiter.check(&1).is_allowed());

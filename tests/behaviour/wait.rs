@@ -1,4 +1,4 @@
-//! Waiting for one's turn, as a thread and as a future.
+//! Waiting for one's turn, on a thread and as a future.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use tollgate::{
 /// Ten a second, one at a time.
 const TENTHS: TokenBucket = TokenBucket::new(Rate::per_second(10)).burst(1);
 
-/// All that has turns, ten a second and one at a time.
+/// The limits with turns, ten a second and one at a time.
 fn lines() -> [Quota; 3] {
     let rate = Rate::per_second(10);
     [
@@ -36,9 +36,9 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     (Limiter::builder(quota.into()).clock(clock.clone()).max_keys(100).build().unwrap(), clock)
 }
 
-/// How long the next to come would have to wait.
+/// Returns the wait of the next request.
 fn line(limiter: &Manual) -> Duration {
-    match limiter.reserve(&1, Duration::ZERO) {
+    match limiter.prepare(&1).reserve(1, Duration::ZERO) {
         Err(ReserveError::TooLong { wait }) => wait,
         other => panic!("somebody is in line: {other:?}"),
     }
@@ -80,7 +80,7 @@ fn waiting_threads_are_paced_by_the_rate() {
                     .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                     .is_ok()
                 {
-                    limiter.wait(&1).unwrap();
+                    limiter.prepare(&1).wait(1, Duration::MAX).unwrap();
                 }
             });
         }
@@ -95,7 +95,7 @@ fn a_thread_waits_until_its_own_departure() {
         let (limiter, clock) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| limiter.wait(&1).map(|()| clock.now()));
+            let waiter = scope.spawn(|| limiter.prepare(&1).wait(1, Duration::MAX).map(|()| clock.now()));
             while line(&limiter) != Duration::from_millis(200) {
                 std::thread::yield_now();
             }
@@ -109,44 +109,44 @@ fn a_thread_waits_until_its_own_departure() {
 fn a_global_limiter_is_waited_for_alike() {
     let clock = ManualClock::new();
     let limiter = GlobalLimiter::builder(TENTHS).clock(clock.clone()).build().unwrap();
-    assert_eq!(limiter.wait(), Ok(()));
+    assert_eq!(limiter.prepare().wait(1, Duration::MAX), Ok(()));
     let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-    assert_eq!(limiter.wait_timeout(Duration::from_millis(99)), too_long);
-    assert_eq!(block_on(limiter.ready_within(Duration::from_millis(99))), too_long);
+    assert_eq!(limiter.prepare().wait(1, Duration::from_millis(99)), too_long);
+    assert_eq!(block_on(limiter.prepare().ready(1, Duration::from_millis(99))), too_long);
     {
-        let mut waiting = pin!(limiter.ready());
+        let mut waiting = pin!(limiter.prepare().ready(1, Duration::MAX));
         assert!(poll(waiting.as_mut()).is_pending());
         assert_eq!(limiter.peek().retry_after(), Some(Duration::from_millis(200)));
         clock.set(tick(1));
         assert_eq!(block_on(waiting), Ok(()));
     }
-    assert_eq!(limiter.reserve(Duration::MAX).unwrap().departure(), tick(2));
+    assert_eq!(limiter.prepare().reserve(1, Duration::MAX).unwrap().departure(), tick(2));
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once_and_takes_nothing() {
+fn a_wait_that_is_too_long_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-        assert_eq!(limiter.wait_timeout(&1, Duration::from_millis(99)), too_long, "{quota}");
-        assert_eq!(block_on(limiter.ready_within(&1, Duration::from_millis(99))), too_long, "{quota}");
+        assert_eq!(limiter.prepare(&1).wait(1, Duration::from_millis(99)), too_long, "{quota}");
+        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::from_millis(99))), too_long, "{quota}");
         assert_eq!(line(&limiter), Duration::from_millis(100), "{quota}");
     }
 }
 
 #[test]
-fn a_cost_above_the_limit_fails_at_once_and_never_stands_in_line() {
+fn waiting_with_a_cost_above_the_limit_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         let limit = limiter.peek(&1).limit();
         let never = ReserveError::Never { cost: limit + 1, limit };
-        assert_eq!(limiter.reserve_n(&1, limit + 1, Duration::MAX).unwrap_err(), never);
-        assert_eq!(block_on(limiter.ready(&1)), Ok(()), "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(limit + 1, Duration::MAX).unwrap_err(), never);
+        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::MAX)), Ok(()), "{quota}");
     }
 }
 
-/// A timer that never wakes anybody, and counts who asked it to.
+/// A timer that never wakes, and counts its sleeps.
 #[derive(Clone, Default)]
 struct Deaf(Arc<AtomicUsize>);
 
@@ -157,7 +157,7 @@ impl Timer for Deaf {
     }
 }
 
-/// A timer that is always early.
+/// A timer that always wakes early.
 #[derive(Clone, Default)]
 struct Early(Arc<AtomicUsize>);
 
@@ -171,57 +171,57 @@ impl Timer for Early {
     }
 }
 
-/// The last in line is dropped, and the next to come has its place.
+/// The last waiting future is dropped, and the next request gets its turn.
 #[test]
-fn a_dropped_future_returns_its_place() {
+fn a_dropped_future_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         {
-            let place = limiter.reserve(&1, Duration::MAX).unwrap();
+            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
             let mut waiting = pin!(place.ready(Deaf::default()));
             assert!(poll(waiting.as_mut()).is_pending());
             assert_eq!(line(&limiter), Duration::from_millis(200), "{quota}");
         }
-        assert_eq!(limiter.reserve(&1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
-/// As when another branch of a `select` was ready first.
+/// As in a `select` whose other branch was ready first.
 #[test]
-fn a_future_that_was_never_polled_returns_its_place() {
+fn a_future_that_was_never_polled_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
-        drop(limiter.reserve(&1, Duration::MAX).unwrap().ready(Deaf::default()));
-        assert_eq!(limiter.reserve(&1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        drop(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default()));
+        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
-/// Its charge was forgiven; what is owed since is others'.
+/// The reset forgave its charge. The debt since then belongs to other requests.
 #[test]
-fn a_future_that_is_dropped_after_a_reset_gives_nothing_back() {
+fn a_wait_dropped_after_a_reset_refunds_nothing() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        let departure = || limiter.reserve(&1, Duration::MAX).unwrap().departure();
+        let departure = || limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure();
         assert!(limiter.check(&1).is_allowed());
-        let waiting = limiter.reserve(&1, Duration::MAX).unwrap().ready(Deaf::default());
-        assert!(limiter.reset(&1));
+        let waiting = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default());
+        assert!(limiter.prepare(&1).reset());
         assert_eq!([departure(), departure()], [tick(0), tick(1)], "{quota}");
         drop(waiting);
         assert_eq!(departure(), tick(2), "{quota}");
     }
 }
 
-/// Eight wait, the first is dropped, the other seven keep their order and their distance.
+/// Eight futures wait, the first is dropped, and the other seven keep their departures.
 #[test]
-fn who_stands_behind_a_dropped_future_keeps_its_departure() {
+fn futures_behind_a_dropped_one_keep_their_departures() {
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         let early = Early::default();
         let mut waiting: Vec<_> = (0..8)
-            .map(|_| Box::pin(limiter.reserve(&1, Duration::MAX).unwrap().ready(early.clone())))
+            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(early.clone())))
             .collect();
         for future in &mut waiting {
             assert!(poll(future.as_mut()).is_pending());
@@ -242,9 +242,9 @@ fn who_stands_behind_a_dropped_future_keeps_its_departure() {
     }
 }
 
-/// With threads: they stand in line in the order of their charges, and so they leave.
+/// Threads depart in the order of their charges.
 #[test]
-fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
+fn waiting_threads_depart_one_by_one_in_order() {
     const WAITERS: usize = 64;
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
@@ -254,7 +254,7 @@ fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
             for _ in 0..WAITERS {
                 scope.spawn(|| {
                     start.wait();
-                    let place = limiter.reserve(&1, Duration::MAX).unwrap();
+                    let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
                     let departure = place.departure();
                     place.wait();
                     assert!(clock.now() >= departure);
@@ -277,9 +277,9 @@ fn threads_that_come_together_leave_one_by_one_in_the_order_of_their_places() {
 }
 
 #[test]
-fn a_future_takes_its_place_when_it_is_first_polled() {
+fn a_future_gets_its_turn_when_first_polled() {
     let (limiter, _) = limiter(TENTHS);
-    let future = limiter.ready(&1);
+    let future = limiter.prepare(&1).ready(1, Duration::MAX);
     assert!(limiter.check(&1).is_allowed());
     drop(future);
     assert_eq!(limiter.peek(&1).retry_after(), Some(Duration::from_millis(100)));
@@ -291,7 +291,7 @@ fn each_waiter_sleeps_once() {
         let (limiter, _) = limiter(quota);
         let timer = Deaf::default();
         let mut waiting: Vec<_> = (0..100)
-            .map(|_| Box::pin(limiter.reserve(&1, Duration::MAX).unwrap().ready(timer.clone())))
+            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(timer.clone())))
             .collect();
         for future in &mut waiting {
             let _ = poll(future.as_mut());
@@ -308,7 +308,7 @@ fn futures_wait_for_their_turns_by_the_thread_timer() {
     let (begun, order) = (clock.now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            let place = limiter.reserve(&1, Duration::MAX).unwrap();
+            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
             let (departure, order) = (place.departure(), &order);
             scope.spawn(move || {
                 block_on(place.ready(ThreadTimer));
@@ -337,7 +337,7 @@ fn the_thread_timer_wakes_the_earlier_of_two_first() {
 }
 
 #[test]
-fn a_sleeper_that_is_dropped_wakes_nobody() {
+fn a_dropped_sleep_wakes_no_task() {
     struct CountPolicy(AtomicUsize);
     impl Wake for CountPolicy {
         fn wake(self: Arc<Self>) {
@@ -354,7 +354,7 @@ fn a_sleeper_that_is_dropped_wakes_nobody() {
     assert_eq!(count.0.load(Ordering::Relaxed), 0);
 }
 
-/// Whether it is done within seconds, on a thread of its own, which is left behind if it is not.
+/// Returns whether `what` is done within seconds. It runs on a thread, which is left behind if not.
 fn is_done(what: impl FnOnce() + Send + 'static) -> bool {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
@@ -365,7 +365,7 @@ fn is_done(what: impl FnOnce() + Send + 'static) -> bool {
 }
 
 #[test]
-fn a_waker_that_panics_leaves_nobody_else_asleep() {
+fn a_waker_that_panics_leaves_no_other_task_asleep() {
     struct Panics(AtomicUsize);
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -381,7 +381,33 @@ fn a_waker_that_panics_leaves_nobody_else_asleep() {
     assert_eq!(panics.0.load(Ordering::Relaxed), 1);
 }
 
-/// As the waker of a task does that was given up, whose future sleeps as well.
+#[test]
+fn a_panic_whose_payload_panics_leaves_the_timer_running() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("and its payload cannot be dropped");
+        }
+    }
+    struct Panics(AtomicUsize);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::panic::panic_any(Payload);
+        }
+    }
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let waker = Waker::from(panics.clone());
+    let mut sleep = pin!(ThreadTimer.sleep(Duration::from_millis(5)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // The first may be woken together with the one that panics; the second needs the thread after that.
+    for _ in 0..2 {
+        assert!(is_done(|| block_on(ThreadTimer.sleep(Duration::from_millis(30)))));
+    }
+    assert_eq!(panics.0.load(Ordering::Relaxed), 1);
+}
+
+/// Like the waker of an aborted task whose future sleeps too.
 #[test]
 fn a_waker_may_own_another_sleeper() {
     struct Owner {
@@ -398,7 +424,7 @@ fn a_waker_may_own_another_sleeper() {
     let owner = move || Waker::from(Arc::new(Owner { _sleeps: Mutex::new(asleep()) }));
     assert!(is_done(move || {
         let mut sleep = Box::pin(ThreadTimer.sleep(Duration::from_secs(3_600)));
-        // The second waker takes the place of the first, and goes with the sleeper.
+        // The second waker replaces the first, and is dropped with the sleep.
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
         drop(sleep);
@@ -412,5 +438,5 @@ fn a_future_can_be_sent_to_another_thread() {
         future
     }
     let limiter = Limiter::<u64>::builder(TENTHS).build().unwrap();
-    assert_eq!(block_on(sendable(limiter.ready(&1))), Ok(()));
+    assert_eq!(block_on(sendable(limiter.prepare(&1).ready(1, Duration::MAX))), Ok(()));
 }

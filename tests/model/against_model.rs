@@ -1,9 +1,10 @@
-//! The engine against its specification, decision by decision, and against its promises.
+//! The engine compared with its model, decision by decision, and with its promises.
 //!
-//! Limits, costs and clocks are random: tiny and extreme rates, costs around the limit, times around every boundary,
-//! clocks that jump years or step back. So are the verbs: what was admitted is refunded in any order, and reservations
-//! are made and cancelled (by clocks that go ahead only). `tollgate-model` says what is right; `contest` compares every field of every
-//! answer. A failure shrinks to a script:
+//! Limits, costs and clocks are random: tiny and extreme rates, costs around the limit, times
+//! around every boundary, clocks that jump years or step back. So are the verbs: admissions are
+//! refunded in any order, and reservations are made and cancelled (with clocks that only go ahead).
+//! `contest` compares every field of every answer with `tollgate-model`. A failure shrinks to a
+//! script:
 //!
 //! ```text
 //! token-bucket:3/s,burst=3, clock zero at Unix time 0ns
@@ -12,7 +13,7 @@
 //!   3. t=+0ns refund alice line 1
 //! ```
 //!
-//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` looks longer.
+//! `PROPTEST_CASES=20000 cargo test --release --test model against_model::` runs more cases.
 
 mod answers;
 mod contest;
@@ -32,7 +33,7 @@ use proptest::test_runner::TestRunner;
 use script::{Case, Said};
 use shared::Shared;
 
-/// `cases` of them, unless `PROPTEST_CASES` asks for others.
+/// Runs `cases` cases, or the number in `PROPTEST_CASES`.
 fn config(cases: u32) -> ProptestConfig {
     let asked = |what| std::env::var(what).ok().and_then(|number| number.parse().ok());
     ProptestConfig {
@@ -87,17 +88,17 @@ fn a_sliding_log_decides_as_the_model_does() {
 }
 
 #[test]
-fn a_token_bucket_gives_back_and_books_as_the_model_does() {
+fn a_token_bucket_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::TokenBucket));
 }
 
 #[test]
-fn a_leaky_meter_gives_back_and_books_as_the_model_does() {
+fn a_leaky_meter_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::Meter));
 }
 
 #[test]
-fn a_leaky_queue_gives_back_and_books_as_the_model_does() {
+fn a_leaky_queue_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Sort::Queue));
 }
 
@@ -122,7 +123,7 @@ fn a_sliding_log_gives_back_as_the_model_does() {
 }
 
 #[test]
-fn most_of_what_is_drawn_is_accepted() {
+fn most_generated_limits_are_valid() {
     for sort in SORTS {
         let mut runner = TestRunner::deterministic();
         let strategy = draw::case(sort);
@@ -136,7 +137,7 @@ fn most_of_what_is_drawn_is_accepted() {
 }
 
 #[test]
-fn some_of_what_is_drawn_is_coarse() {
+fn some_generated_limits_are_coarse() {
     let mut runner = TestRunner::deterministic();
     let mut coarse = |sort, is_coarse: fn(&script::Script) -> bool| {
         let strategy = draw::case(sort);
@@ -147,9 +148,9 @@ fn some_of_what_is_drawn_is_coarse() {
     assert!(coarse(Sort::Sliding, |script| script.resolution.granule > 1) >= 3);
 }
 
-/// What is given back matters in many scripts, and is compared exactly in most of them.
+/// Many scripts have refunds, and most of these are compared exactly.
 #[test]
-fn most_of_what_is_given_back_is_compared_exactly() {
+fn most_refunds_are_compared_exactly() {
     for sort in SORTS {
         let mut runner = TestRunner::deterministic();
         let strategy = draw::with_all_verbs(sort);

@@ -1,4 +1,4 @@
-//! The engine beside what says how it must answer: `tollgate-model`, and the expectations of other limiters' tests.
+//! The engine compared with `tollgate-model`, and with the expectations of other limiters' tests.
 
 mod against_model;
 mod vectors;

@@ -1,8 +1,9 @@
-//! The decisions that other limiters' own tests assert, replayed on ours.
+//! The decisions that other limiters' tests assert, replayed on the engine and the model.
 //!
-//! `vectors/*.json` holds scenarios transcribed from peers' suites; `vectors/README.md` says how their words
-//! map to ours, and lists what is left out and what we contradict, each with the reason. The tests read those lists, so that what the page says is what happens: a scenario is replayed unless the page
-//! leaves it out, and a row that names nothing, or no longer holds, fails.
+//! `vectors/*.json` has scenarios transcribed from peers' suites. `vectors/README.md` explains how
+//! their terms map to ours, and lists the scenarios that are left out and the expectations that we
+//! contradict, each with the reason. The tests read these lists: a scenario is replayed unless the
+//! page leaves it out, and a row that names nothing, or no longer holds, fails.
 //!
 //! ```text
 //!   *.json -> scenario -> replay, closed_loop, procedure -> Subject: the model, the engine
@@ -23,7 +24,7 @@ mod vocabulary;
 
 use subject::Build;
 
-/// Everything that has to give the peers' answers.
+/// The limiters that must give the peers' answers.
 const SUBJECTS: &[(&str, Build)] = &[("model", model_subject::build), ("engine", engine_subject::build)];
 
 /// The files, each with its own test below.

@@ -1,4 +1,4 @@
-//! The quotas that tests go through: every algorithm, in each form that has words or answers of its own.
+//! The quotas for tests of every algorithm, in each form with different words or answers.
 
 use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
@@ -15,7 +15,7 @@ pub(crate) fn every(rate: Rate) -> Vec<Quota> {
     ]
 }
 
-/// Those that can count refused requests, doing so.
+/// The algorithms that can count refusals, with `CountPolicy::All`.
 #[allow(dead_code, reason = "not every test counts them")]
 pub(crate) fn counting_all(rate: Rate) -> Vec<Quota> {
     vec![

@@ -1,4 +1,4 @@
-//! The repository itself: its shape, and the pages that name its tests.
+//! Tests of the repository: its shape, and the documents that name tests.
 
 mod promises;
 mod tidy;

@@ -1,10 +1,10 @@
-//! `docs/promises.md`: every row of its table has a section, and every section names tests that exist.
+//! `docs/promises.md`: every row of its table has a section, and every section names existing tests.
 
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../docs/promises.md");
 
-/// The names in backticks that look like a test's: words joined by three underscores or more.
+/// Returns the names in backticks that look like tests: words joined by three underscores or more.
 fn tests_in(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted
@@ -12,7 +12,7 @@ fn tests_in(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// All of the repository's test code.
+/// Appends all test code of the repository.
 fn sources(folder: &Path, all: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
@@ -24,7 +24,7 @@ fn sources(folder: &Path, all: &mut String) {
     }
 }
 
-/// The page's sections: the heading, and what stands below it.
+/// Returns the sections of the page: heading and text.
 fn sections() -> Vec<(&'static str, &'static str)> {
     PAGE.split("\n## ").skip(1).filter_map(|section| section.split_once('\n')).collect()
 }

@@ -1,9 +1,9 @@
-//! Faults of what the engine calls and stands on: memory that is refused, clocks that jump, user code that panics in the
-//! middle of a call, and threads that stall there.
+//! Faults of the engine's surroundings: memory that the system refuses, clocks that jump, user code
+//! that panics in the middle of a call, and threads that stall there.
 //!
-//! After each of them nobody is forgiven, nobody is charged for what was not asked, and everything goes on. Where the
-//! engine calls out (a clock, a key's name, a tier, an observer) a test can stop it; `crates/tollgate-protocol` stops it
-//! between any two steps.
+//! After each fault no debt is forgiven, nothing is charged that was not requested, and the limiter
+//! stays usable. A test can stop the engine where it calls user code (a clock, a key's hash, a
+//! tier, an observer); `crates/tollgate-protocol` stops it between any two steps.
 
 mod hooked;
 mod jumps;
@@ -12,12 +12,12 @@ mod stalls;
 
 use tollgate::{BuildError, Limiter, Quota, Rate, SlidingLog};
 
-/// Every algorithm that answers at once, at five an hour.
+/// Every algorithm without delays, at five an hour.
 fn every() -> Vec<Quota> {
     crate::quotas::every(Rate::per_hour(5)).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
-/// A table of a thousand million rings of 16 million entries: no machine has that.
+/// A table of a thousand million rings of 16 million entries exceeds every machine.
 #[test]
 fn memory_that_the_system_refuses_is_an_error() {
     let quota = SlidingLog::new(Rate::per_hour(1 << 24));

@@ -1,4 +1,4 @@
-//! Growth in place: a table that comes into use as keys arrive forgets nobody on the way.
+//! Growth in place: a table that grows as keys arrive forgives no debt.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -10,7 +10,7 @@ mod keys;
 
 use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
-/// Room for 20,000 keys in 4,096 buckets, of which 64 are in use at first.
+/// Room for 20,000 keys in 4,096 buckets, of which 64 are used at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
@@ -22,21 +22,21 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
     let builder = || Limiter::<Nth>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
     let limiter = builder().clock(ManualClock::new()).build().unwrap();
     let most = builder().memory().unwrap();
-    let mut used = limiter.memory();
+    let mut used = limiter.usage().memory_in_use;
     assert_eq!((used, most), (64 * 256, 4_096 * 256));
     for key in 0..20_000 {
         assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
-        let now = limiter.memory();
+        let now = limiter.usage().memory_in_use;
         assert!(now == used || now == 2 * used, "{used} then {now}");
         assert!(now <= most);
         used = now;
     }
     assert_eq!(used, most);
-    assert_eq!(limiter.len(), 20_000);
+    assert_eq!(limiter.usage().live_keys, 20_000);
 }
 
 #[test]
-fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
+fn memory_follows_the_keys_in_debt() {
     let clock = ManualClock::new();
     let limiter = Limiter::<Nth>::builder(TokenBucket::new(Rate::per_second(1)))
         .max_keys(1_000_000)
@@ -47,12 +47,12 @@ fn memory_follows_the_keys_that_owe_something_not_those_that_came_by() {
         assert!(limiter.check(&Nth(key)).is_allowed());
         clock.advance(Duration::from_millis(10));
     }
-    // About a hundred at a time.
-    assert_eq!(limiter.memory(), 64 * 256);
+    // About a hundred keys at a time.
+    assert_eq!(limiter.usage().memory_in_use, 64 * 256);
 }
 
 #[test]
-fn a_key_owes_the_same_before_and_after_it_moves() {
+fn a_key_keeps_its_debt_when_it_migrates() {
     for quota in movable() {
         let (limiter, clock) = limiter(quota);
         clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
@@ -60,14 +60,14 @@ fn a_key_owes_the_same_before_and_after_it_moves() {
         for (cost, key) in early.iter().enumerate() {
             assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
         }
-        let owed = |key: &Nth| limiter.peek_n_at(key, 0, limiter.now());
+        let owed = |key: &Nth| limiter.at(limiter.now()).peek_n(key, 0);
         let before: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
-        let memory = limiter.memory();
+        let memory = limiter.usage().memory_in_use;
         for other in 1_000..15_000 {
             let _ = limiter.check(&Nth(other));
         }
-        assert!(limiter.memory() >= 32 * memory, "{quota}: the table has grown");
+        assert!(limiter.usage().memory_in_use >= 32 * memory, "{quota}: the table has grown");
         let after: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
         assert_eq!(before, after, "{quota}");
@@ -76,22 +76,22 @@ fn a_key_owes_the_same_before_and_after_it_moves() {
             .map(|key| (0..LIMIT).filter(|_| limiter.check(key).is_allowed()).count() as u64)
             .collect();
         assert_eq!(again, before.iter().map(|(remaining, _)| *remaining).collect::<Vec<_>>(), "{quota}");
-        assert_eq!(limiter.len(), 14_300);
+        assert_eq!(limiter.usage().live_keys, 14_300);
     }
 }
 
 #[test]
-fn looking_at_a_key_that_has_not_moved_yet_says_what_a_check_would() {
+fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (mut early, mut later) = (Vec::new(), 0);
-    while limiter.memory() < 2 * 64 * 256 {
+    while limiter.usage().memory_in_use < 2 * 64 * 256 {
         assert!(limiter.check_n(&Nth(later), 1 + later % LIMIT).is_allowed());
         early.push(later);
         later += 1;
     }
-    // One bucket has been split; the others' keys are still where they were.
+    // One bucket was split. The keys of the other buckets have not migrated.
     for nth in early {
-        let looked = limiter.peek_n_at(&Nth(nth), 0, limiter.now()).remaining();
+        let looked = limiter.at(limiter.now()).peek_n(&Nth(nth), 0).remaining();
         assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
         assert_eq!(limiter.peek(&Nth(nth)).is_allowed(), looked > 0);
         assert_eq!(limiter.check(&Nth(nth)).is_allowed(), looked > 0);
@@ -108,17 +108,17 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
         if key % 2 == 0 {
             assert_eq!(limiter.refund(decision), 2);
         } else {
-            assert!(limiter.reset(&Nth(key)));
+            assert!(limiter.prepare(&Nth(key)).reset());
         }
         assert_eq!(limiter.check_n(&Nth(key), LIMIT).remaining(), 0);
         assert!(!limiter.check(&Nth(key)).is_allowed());
     }
 }
 
-/// Threads ask for keys in different orders while the table grows under them: time stands still, so each gets its limit
-/// and never a unit more.
+/// Threads check keys in different orders while the table grows. Time stands still, so each key is
+/// admitted exactly its limit.
 #[test]
-fn threads_that_grow_a_table_admit_no_key_more_than_its_limit() {
+fn threads_that_grow_a_table_exceed_no_limit() {
     const KEYS: usize = 15_000;
     for quota in movable() {
         let (limiter, _) = limiter(quota);
@@ -130,13 +130,13 @@ fn threads_that_grow_a_table_admit_no_key_more_than_its_limit() {
             }
         });
         nobody_got_more(&admitted, &quota.to_string());
-        assert_eq!(limiter.len(), KEYS);
+        assert_eq!(limiter.usage().live_keys, KEYS);
     }
 }
 
-/// The same while some give back what they took and take it again.
+/// Like the test before, while other threads refund and take units again.
 #[test]
-fn refunds_of_keys_on_the_move_mint_nothing() {
+fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (held, done) = (counters(256), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -147,11 +147,11 @@ fn refunds_of_keys_on_the_move_mint_nothing() {
         (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
         done.store(true, SeqCst);
     });
-    assert!(limiter.memory() > 16 * 64 * 256);
+    assert!(limiter.usage().memory_in_use > 16 * 64 * 256);
 }
 
 #[test]
-fn a_limiter_saved_while_it_grows_forgets_nobody() {
+fn a_save_during_growth_keeps_all_debt() {
     let quota: Quota = TokenBucket::new(Rate::per_hour(LIMIT)).into();
     let (limiter, _) = limiter(quota);
     let known = AtomicU64::new(0);
@@ -192,10 +192,10 @@ fn several_limits_grow_each_by_itself() {
     .unwrap();
     for key in 0..10_000 {
         assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
-        // The first limit forgets while the second remembers: one table stays small.
+        // The first limit forgets keys and the second remembers them, so one table stays small.
         clock.advance(Duration::from_millis(10));
     }
-    assert_eq!(limiter.len(), 10_000);
+    assert_eq!(limiter.usage().live_keys, 10_000);
     clock.advance(Duration::from_secs(1));
     for key in 0..10_000 {
         assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());

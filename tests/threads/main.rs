@@ -1,4 +1,5 @@
-//! Many threads, real or stalled: exact totals, histories that have an order, growth, faults, and what is counted of it.
+//! Threads, running or stalled: exact totals, linearizable histories, growth, faults, and
+//! statistics.
 
 mod faults;
 mod growth;

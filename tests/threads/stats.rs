@@ -1,4 +1,5 @@
-//! The counters of rare events, each by what it counts. Those of full buckets are in `tests/behaviour/pitfalls` and `tests/behaviour/several.rs`.
+//! The counters of rare events. `tests/behaviour/pitfalls` and `tests/behaviour/several.rs` test
+//! those of full buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -10,7 +11,7 @@ use tollgate::{
 
 const PLENTY: TokenBucket = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
 
-/// Lets four threads do `work` until `stats` says that they met.
+/// Runs `work` on four threads until `stats` shows contention.
 fn meet(work: impl Fn() + Sync, stats: impl Fn() -> Stats) {
     let start = Instant::now();
     while stats().retried == 0 {
@@ -24,7 +25,7 @@ fn meet(work: impl Fn() + Sync, stats: impl Fn() -> Stats) {
 }
 
 #[test]
-fn threads_in_each_others_way_are_counted() {
+fn contention_between_threads_is_counted() {
     let limiter = Limiter::<u64>::builder(PLENTY).build().unwrap();
     (0..1_000).for_each(|_| assert!(limiter.check(&1).is_allowed()));
     assert_eq!(limiter.stats().retried, 0, "one thread is in nobody's way");
@@ -51,7 +52,8 @@ impl Clock for Fickle {
 fn a_clock_that_steps_back_under_an_insertion_is_counted() {
     let builder = || Limiter::<u64>::builder(PLENTY);
     let limiter = builder().clock(Fickle(AtomicU64::new(0))).build().unwrap();
-    // A new key's two readings go ahead; those of the next, after one in between, go back.
+    // The two readings of the first new key go ahead. Those of the second, after one reading in
+    // between, go back.
     assert!(limiter.check(&1).is_allowed());
     let _ = limiter.now();
     assert!(limiter.check(&2).is_allowed());

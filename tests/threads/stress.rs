@@ -1,7 +1,8 @@
-//! Volume: real threads on one limiter, through the public API only. Interleavings one by one belong to loom.
+//! Volume: threads on one limiter through the public API. Loom checks single interleavings.
 //!
-//! Nothing here sleeps, and every promise is exact: either time stands still while threads meet, or what is
-//! asserted holds for whatever they did. A check that does not return ends the process: see `crew`.
+//! The tests do not sleep, and every promise is exact: either time stands still while threads
+//! contend, or the assertion holds for any sequence of their operations. A check that does not
+//! return ends the process: see `crew`.
 
 mod crew;
 mod full;
@@ -13,7 +14,7 @@ mod verbs;
 
 use tollgate::{CountPolicy, Quota, Rate};
 
-/// Nanoseconds a second.
+/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Every algorithm, at `limit` a second.

@@ -1,39 +1,41 @@
-//! `cargo xtask check`: the format, clippy, and the unit and model tests of what changed since `main`. Takes less than a
-//! minute on two cores when all is built; `cargo xtask test` stays the whole.
+//! `cargo xtask check`: the format, clippy, and the unit and model tests of what changed since
+//! `main`. It takes less than a minute on two cores if all is built; `cargo xtask test` runs
+//! everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 use crate::root;
-use crate::step::{Step, works};
+use crate::step::{Step, succeeds};
 use crate::test::Plan;
 
-/// Fewer random cases than usual in each test that draws them.
+/// The random cases of each test, fewer than usual.
 const CASES: &str = "50";
 
 /// The engine's package.
 const ENGINE: &str = "tollgate";
 
-/// The specification's package: a change of it is a change of what the engine must answer.
+/// The package of the model: a change of it changes the answers that the engine must give.
 const MODEL: &str = "tollgate-model";
 
 /// The packages that are not members of the workspace.
 const LOOM: &str = "loom-tests";
 const FUZZ: &str = "fuzz";
 
-/// What is checked.
+/// The packages and tests to check.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Scope {
     /// Packages of the workspace: clippy, and the unit tests.
     packages: BTreeSet<String>,
-    /// Integration tests by their packages and binaries, and the words that choose tests; all tests without any.
+    /// Integration tests by package and binary, with the words that select tests; the empty word
+    /// selects all.
     binaries: BTreeMap<(String, String), BTreeSet<String>>,
-    /// Packages outside of the workspace: whether they compile.
+    /// Packages outside of the workspace, which must compile.
     outside: BTreeSet<String>,
 }
 
-/// The steps for what changed since the branch left `main`.
+/// Returns the steps for the files that changed since the branch left `main`.
 pub(crate) fn plans() -> Result<Vec<Plan>, String> {
     let paths = changed()?;
     println!("{} files differ from main.", paths.len());
@@ -42,12 +44,13 @@ pub(crate) fn plans() -> Result<Vec<Plan>, String> {
     Ok(scope.steps(root()).into_iter().map(Plan::Run).collect())
 }
 
-/// The files that differ from the commit at which the branch left `main`, and those that git does not know.
+/// Returns the files that differ from the commit at which the branch left `main`, and untracked
+/// files.
 fn changed() -> Result<Vec<String>, String> {
     let base = git(&["merge-base", "HEAD", "main"]).unwrap_or_else(|_| "HEAD".to_owned());
     let tracked = git(&["diff", "--name-only", "--no-renames", base.trim()])?;
-    let unknown = git(&["ls-files", "--others", "--exclude-standard"])?;
-    Ok(tracked.lines().chain(unknown.lines()).map(str::to_owned).collect())
+    let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
+    Ok(tracked.lines().chain(untracked.lines()).map(str::to_owned).collect())
 }
 
 fn git(words: &[&str]) -> Result<String, String> {
@@ -60,7 +63,7 @@ fn git(words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The names of the workspace's packages.
+/// Returns the names of the workspace's packages.
 fn packages_in(root: &Path) -> BTreeSet<String> {
     let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let crates = crates.filter_map(|entry| entry.file_name().into_string().ok());
@@ -70,7 +73,7 @@ fn packages_in(root: &Path) -> BTreeSet<String> {
 impl Scope {
     fn of<'p>(paths: impl Iterator<Item = &'p str>, everywhere: &BTreeSet<String>) -> Self {
         let mut scope = Self::default();
-        // They take a second, and read all sources and pages.
+        // These tests take a second and read all sources and documents.
         scope.packages.insert("xtask".into());
         scope.test(ENGINE, "repository", "");
         for path in paths {
@@ -79,7 +82,7 @@ impl Scope {
         scope
     }
 
-    /// Adds what a change of this file may break.
+    /// Adds the tests that a change of this file may break.
     fn add(&mut self, path: &str, everywhere: &BTreeSet<String>) {
         match &path.split('/').collect::<Vec<_>>()[..] {
             ["Cargo.toml" | "Cargo.lock"] => {
@@ -109,12 +112,13 @@ impl Scope {
             [package @ (LOOM | FUZZ), ..] => {
                 self.outside.insert((*package).into());
             }
-            // Pages, breaks and settings: read by the tests that always run.
+            // Documents, breaks and settings are read by the tests that always run.
             _ => {}
         }
     }
 
-    /// Adds the tests of a file below a package's `tests`: `save.rs`, `behaviour/save.rs`, `behaviour/save/exact.rs`.
+    /// Adds the tests of a file below a package's `tests`: `save.rs`, `behaviour/save.rs`,
+    /// `behaviour/save/exact.rs`.
     fn tests_of(&mut self, package: &str, path: &[&str]) {
         match path {
             [file] => {
@@ -123,7 +127,8 @@ impl Scope {
                 }
             }
             [binary, "main.rs"] => self.test(package, binary, ""),
-            // What several binaries share is no binary: `steps` leaves it out, and clippy compiles it.
+            // A folder that several binaries share is no binary: `steps` skips it, and clippy
+            // compiles it.
             [binary, module, ..] => {
                 self.test(package, binary, &format!("{}::", module.trim_end_matches(".rs")));
             }
@@ -150,7 +155,7 @@ impl Scope {
         }
         for ((package, binary), words) in &self.binaries {
             if !is_binary(&root.join(folder(package)), binary) {
-                // It was deleted or moved.
+                // The binary was deleted or moved.
                 continue;
             }
             let all = words.contains("");
@@ -162,14 +167,14 @@ impl Scope {
             let models = Step::new("loom models", "cargo check --release --tests --target-dir target");
             steps.push(models.within(LOOM).with("RUSTFLAGS", "--cfg loom"));
         }
-        if self.outside.contains(FUZZ) && works("cargo +nightly --version") {
+        if self.outside.contains(FUZZ) && succeeds("cargo +nightly --version") {
             steps.push(Step::new("fuzz targets", "cargo +nightly check --target-dir target").within(FUZZ));
         }
         steps
     }
 }
 
-/// Where a package of the workspace is, from the repository's root.
+/// Returns the folder of a package, from the root of the repository.
 fn folder(package: &str) -> String {
     match package {
         ENGINE => String::new(),
@@ -178,7 +183,7 @@ fn folder(package: &str) -> String {
     }
 }
 
-/// Whether the package in this folder has such an integration test.
+/// Returns whether the package in this folder has this integration test.
 fn is_binary(package: &Path, name: &str) -> bool {
     let tests = package.join("tests");
     tests.join(format!("{name}.rs")).exists() || tests.join(name).join("main.rs").exists()
@@ -188,7 +193,7 @@ fn is_binary(package: &Path, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The commands for these files, without those that every check has.
+    /// Returns the commands for these files, without those of every check.
     fn commands(paths: &[&str]) -> Vec<String> {
         let everywhere = packages_in(root());
         let of = |paths: &[&str]| {
@@ -199,7 +204,7 @@ mod tests {
         of(paths).into_iter().filter(|command| !always.contains(command)).collect()
     }
 
-    /// With the number of cases.
+    /// Adds the number of random cases.
     fn drawn(command: &str) -> String {
         format!("PROPTEST_CASES='{CASES}' {command}")
     }

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets, one after the other, with what each has done.
+//! `cargo xtask fuzz`: runs the fuzz targets one after the other, with a summary.
 //!
-//! libFuzzer says much and the end of it matters: what it prints is kept, a line of progress is shown now and then, and
-//! all of the end when something was found.
+//! libFuzzer prints much. Its last lines are kept and printed if it finds something; otherwise a
+//! line of progress is printed from time to time.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -9,48 +9,37 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::root;
-use crate::step::works;
+use crate::step::succeeds;
 
-/// How often progress is shown.
-const PACE: Duration = Duration::from_secs(10);
+/// The time between lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How much of what libFuzzer said is shown when it found something: a panic, its case and its stack.
-const KEPT: usize = 120;
+/// The last lines of libFuzzer that are printed after a finding: a panic, its case and its stack.
+const KEPT_LINES: usize = 120;
 
-/// Longer inputs are slow, and longer than any seed.
-const LONGEST: usize = 1024;
+/// The most bytes of an input. All seeds are shorter, and longer inputs are slow.
+const MAX_INPUT: usize = 1024;
 
-/// After so many seconds an input is one that never ends.
-const PATIENCE: u64 = 60;
+/// The seconds after which an input counts as endless.
+const INPUT_TIMEOUT: u64 = 60;
 
-/// What a run of a target came to.
+/// The result of running a target.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     runs: u64,
     seconds: u64,
-    /// The input of a finding, as libFuzzer names the file.
+    /// The file with the input of a finding.
     artifact: Option<String>,
-    /// Whether the run ended as it should.
-    ended: bool,
+    /// Whether the run ended without an error.
+    succeeded: bool,
 }
 
-/// Fuzzes `only`, or every target, for so many seconds each.
-pub(crate) fn run(seconds: u64, only: Option<&str>) -> ExitCode {
-    match fuzz(seconds, only) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn fuzz(seconds: u64, only: Option<&str>) -> Result<bool, String> {
-    if !works("cargo +nightly --version") {
+/// Runs `only`, or every target, for `seconds` each.
+pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<ExitCode, String> {
+    if !succeeds("cargo +nightly --version") {
         return Err("fuzzing needs a nightly toolchain: rustup toolchain install nightly".into());
     }
-    if !works("cargo fuzz --version") {
+    if !succeeds("cargo fuzz --version") {
         return Err("fuzzing needs cargo-fuzz: cargo install cargo-fuzz --locked".into());
     }
     let mut targets = targets()?;
@@ -69,42 +58,43 @@ fn fuzz(seconds: u64, only: Option<&str>) -> Result<bool, String> {
     for (target, outcome) in &done {
         println!("  {target:12} {}", summary(target, outcome));
     }
-    Ok(done.iter().all(|(_, outcome)| outcome.ended))
+    let succeeded = done.iter().all(|(_, outcome)| outcome.succeeded);
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {
-    // What is found goes where git does not look; the seeds are only read.
-    let (found, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
-    std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
-    // What is slow but ends is no finding: the machine may have stood still.
+    // New inputs go to a folder that git ignores. The seeds are only read.
+    let (corpus, seeds) = (format!("fuzz/artifacts/corpus/{target}"), format!("fuzz/corpus/{target}"));
+    std::fs::create_dir_all(root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+    // A slow input that ends is no finding: the machine may have been suspended.
     let limits = format!(
-        "-max_len={LONGEST} -max_total_time={seconds} -timeout={PATIENCE} -report_slow_units={PATIENCE}"
+        "-max_len={MAX_INPUT} -max_total_time={seconds} -timeout={INPUT_TIMEOUT} -report_slow_units={INPUT_TIMEOUT}"
     );
-    let command = format!("cargo +nightly fuzz run {target} {found} {seeds} -- {limits}");
+    let command = format!("cargo +nightly fuzz run {target} {corpus} {seeds} -- {limits}");
     println!("\n=== {target}: {command}");
     let [program, arguments @ ..] = &command.split(' ').collect::<Vec<_>>()[..] else {
         return Err("an empty command".into());
     };
     let child = Command::new(program).args(arguments).current_dir(root()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("{program} did not start: {error}"))?;
-    let said = child.stderr.take().ok_or("its output is not to be had")?;
+    let stderr = child.stderr.take().ok_or("its output is missing")?;
     let (mut outcome, mut kept, mut shown) = (Outcome::default(), VecDeque::new(), Instant::now());
-    for line in BufReader::new(said).split(b'\n') {
+    for line in BufReader::new(stderr).split(b'\n') {
         let line = line.map_err(|error| format!("its output cannot be read: {error}"))?;
         let line = String::from_utf8_lossy(&line).into_owned();
-        outcome.hear(&line);
-        if line.starts_with('#') && shown.elapsed() >= PACE {
+        outcome.read_line(&line);
+        if line.starts_with('#') && shown.elapsed() >= PROGRESS_INTERVAL {
             shown = Instant::now();
             println!("{target}: {line}");
         }
-        if kept.len() == KEPT {
+        if kept.len() == KEPT_LINES {
             kept.pop_front();
         }
         kept.push_back(line);
     }
     let status = child.wait().map_err(|error| format!("{program} did not end: {error}"))?;
-    outcome.ended = status.success();
-    if !outcome.ended {
+    outcome.succeeded = status.success();
+    if !outcome.succeeded {
         kept.iter().for_each(|line| println!("{line}"));
     }
     println!("=== {target}: {}", summary(target, &outcome));
@@ -112,9 +102,9 @@ fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {
 }
 
 impl Outcome {
-    /// Takes notice of what a line of libFuzzer's says.
-    fn hear(&mut self, line: &str) {
-        // `#1234  NEW    cov: ...`, and in the end `Done 1234 runs in 56 second(s)`.
+    /// Reads a line of libFuzzer.
+    fn read_line(&mut self, line: &str) {
+        // `#1234  NEW    cov: ...`; at the end `Done 1234 runs in 56 second(s)`.
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if let ["Done", runs, "runs", "in", seconds, ..] = words[..] {
             self.runs = runs.parse().unwrap_or(self.runs);
@@ -128,17 +118,17 @@ impl Outcome {
 }
 
 fn summary(target: &str, outcome: &Outcome) -> String {
-    let Outcome { runs, seconds, artifact, ended } = outcome;
+    let Outcome { runs, seconds, artifact, succeeded } = outcome;
     match artifact {
         Some(artifact) => {
             format!("FOUND after {runs} runs. To repeat it:\n    cargo +nightly fuzz run {target} {artifact}")
         }
-        None if !ended => "FAILED to build or to run: see above".to_owned(),
+        None if !succeeded => "FAILED to build or to run: see above".to_owned(),
         None => format!("{runs} runs in {seconds} s, {} a second, no findings", runs / (*seconds).max(1)),
     }
 }
 
-/// The names of the files in fuzz/fuzz_targets.
+/// Returns the names of the files in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, String> {
     let folder = root().join("fuzz/fuzz_targets");
     let files = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -153,24 +143,27 @@ fn targets() -> Result<Vec<String>, String> {
 mod tests {
     use super::*;
 
-    fn heard(lines: &[&str]) -> Outcome {
+    fn outcome_of(lines: &[&str]) -> Outcome {
         let mut outcome = Outcome::default();
-        lines.iter().for_each(|line| outcome.hear(line));
+        lines.iter().for_each(|line| outcome.read_line(line));
         outcome
     }
 
     #[test]
-    fn what_libfuzzer_says_in_the_end_is_the_outcome() {
-        let outcome =
-            heard(&["INFO: seed corpus: files: 9", "#512\tNEW    cov: 7", "Done 1000 runs in 10 second(s)"]);
+    fn the_last_line_of_libfuzzer_is_the_outcome() {
+        let outcome = outcome_of(&[
+            "INFO: seed corpus: files: 9",
+            "#512\tNEW    cov: 7",
+            "Done 1000 runs in 10 second(s)",
+        ]);
         assert_eq!(outcome, Outcome { runs: 1000, seconds: 10, ..Outcome::default() });
-        let text = summary("spec", &Outcome { ended: true, ..outcome });
+        let text = summary("spec", &Outcome { succeeded: true, ..outcome });
         assert_eq!(text, "1000 runs in 10 s, 100 a second, no findings");
     }
 
     #[test]
-    fn a_finding_is_told_with_the_command_that_repeats_it() {
-        let outcome = heard(&[
+    fn a_finding_has_the_command_that_repeats_it() {
+        let outcome = outcome_of(&[
             "#77\tREDUCE cov: 7",
             "artifact_prefix='fuzz/artifacts/spec/'; Test unit written to fuzz/artifacts/spec/crash-0a",
         ]);

@@ -1,16 +1,16 @@
 //! The project's own commands: `cargo xtask test` and friends.
 //!
 //! ```text
-//! cargo xtask check                what changed, in less than a minute
-//! cargo xtask test                 everything that has to hold before a change goes in
-//! cargo xtask loom                 only the slot protocol under every interleaving
-//! cargo xtask sanitize             the engine's tests under the compiler's sanitizers
-//! cargo xtask mutants              changes the pure algorithms: some test must fail
-//! cargo xtask mutate-orderings     weakens each ordering: some loom model must fail
+//! cargo xtask check                tests what changed, in less than a minute
+//! cargo xtask test                 tests everything before a change is merged
+//! cargo xtask loom                 runs the slot protocol under every interleaving
+//! cargo xtask sanitize             runs the engine's tests under the compiler's sanitizers
+//! cargo xtask mutants              changes the pure algorithms: a test must fail
+//! cargo xtask mutate-orderings     weakens each ordering: a loom model must fail
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
-//! cargo xtask fuzz --seconds 60    looks for what the tests do not think of
-//! cargo xtask soak                 every algorithm on the real clock, many threads, a flood of keys
-//! cargo xtask help                 this, in other words
+//! cargo xtask fuzz --seconds 60    runs the fuzz targets
+//! cargo xtask soak                 runs every algorithm on the real clock, with threads and floods
+//! cargo xtask help                 prints the help
 //! ```
 
 mod breaks;
@@ -21,6 +21,7 @@ mod orderings;
 mod sanitize;
 mod soak;
 mod step;
+mod targets;
 mod test;
 mod thorough;
 mod tree;
@@ -34,107 +35,108 @@ const HELP: &str = "\
 Tollgate's own commands.
 
   cargo xtask check
-      What changed since the branch left main: the format, clippy, the unit tests of
-      the packages, the changed modules of integration tests, and after a change of
-      the engine or of its model the tests that compare the two, with fewer random
-      cases. Less than a minute on two cores when all is built.
+      Tests what changed since the branch left main: the format, clippy, the unit
+      tests of the packages, and the changed modules of integration tests. After a
+      change of the engine or of its model, it compares the two with fewer random
+      cases than usual. Takes less than a minute on two cores if all is built.
 
   cargo xtask test
-      Format, clippy with warnings denied, all tests, loom tests, documentation
-      without warnings, and that the fuzz targets build (with a nightly toolchain).
-      Stops at the first step that fails and says how to repeat it.
+      Checks the format, clippy with warnings denied, all tests, the loom tests, the
+      documentation without warnings, the build of the fuzz targets (with a nightly
+      toolchain), and `cargo check` on every supported target that is installed.
+      Stops at the first step that fails and prints its command.
 
   cargo xtask test --thorough
-      The same, then the tests that draw their cases with many more of them,
-      histories of threads for a minute each, the stress tests again and again,
-      the soak as below, the protocol's long scenarios and the loom models as
-      below. Takes hours.
+      Runs `test`, then the tests with random cases with many more cases, histories of
+      threads for a minute each, the stress tests several times, `soak`, the
+      protocol's long scenarios and `loom --thorough`. Takes hours.
 
   cargo xtask loom [--thorough]
-      Only the loom tests; with --thorough, one preemption more in each than is
-      usual, for at most five minutes a model.
+      Runs the loom tests only; with --thorough, with one more preemption than usual,
+      for at most five minutes each.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
-      Weakens each ordering of the engine in turn, in a copy of the tree, and
-      says which loom model caught it: the one that docs/correctness.md names,
-      or any other that takes no longer than the limit (30 unless told
-      otherwise). Prints that page's table. Takes minutes.
+      Weakens each ordering of the engine in turn, in a copy of the tree, and prints
+      which loom model caught it: the model in docs/correctness.md, or another one
+      that takes no longer than the limit (by default, 30 seconds). Prints the table
+      of that page. Takes minutes.
 
   cargo xtask break [--only NAME] [--list]
-      Breaks the engine and the middleware in each way that breaks/ describes, in
-      a copy of the tree, and runs the test that must fail. A break that survives is a
-      failure. Takes ten minutes; --only takes those with NAME in their name.
+      Applies each break of breaks/ to a copy of the tree and runs the test that must
+      fail. A break that survives is a failure. Takes ten minutes; --only runs the
+      breaks with NAME in their name.
 
   cargo xtask fuzz [--seconds N] [TARGET]
-      Runs every fuzz target, or this one, for N seconds (60 unless told
-      otherwise), and says how many inputs were tried, what was found and how to
-      repeat it. Needs a nightly toolchain and cargo-fuzz.
+      Runs every fuzz target, or TARGET, for N seconds (by default, 60), and prints
+      the number of inputs and, for a finding, the command that repeats it. Needs a
+      nightly toolchain and cargo-fuzz.
 
   cargo xtask mutants [--only TEXT]
-      Changes the pure algorithms in every small way that cargo-mutants knows,
-      in a copy of the tree, and runs the tests that should notice. A mutant that
-      all of them miss is a failure. --only takes those with TEXT in their name.
-      Needs cargo-mutants.
+      Applies every change that cargo-mutants knows to the pure algorithms, in a copy
+      of the tree, and runs the tests that should fail. A mutant that no test catches
+      is a failure. --only runs the mutants with TEXT in their name. Needs
+      cargo-mutants.
 
   cargo xtask sanitize
-      The engine's tests under AddressSanitizer, and those with threads under
+      Runs the engine's tests under AddressSanitizer, and those with threads under
       ThreadSanitizer. Needs a nightly toolchain, with rust-src for the latter.
 
   cargo xtask soak [--seconds N]
-      `tollgate stress` for every algorithm on 1, 2, 4 and 8 threads and in two
-      floods of keys, N seconds each (5 unless told otherwise): four minutes. Ends
-      at the first key that is admitted beyond its bound, and says how many
-      decisions were made.
+      Runs `tollgate stress` for every algorithm on 1, 2, 4 and 8 threads and in two
+      floods of keys, N seconds each (by default, 5), four minutes in all. Stops at
+      the first key that is admitted beyond its bound, and prints the number of
+      decisions.
 
   cargo xtask help
-      This.";
+      Prints this text.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["check"] => judged(check::plans().map(test::run)),
+        ["check"] => exit_code(check::plans().map(test::run)),
         ["test"] => test::run(test::everything()),
         ["test", "--thorough"] => test::run(thorough::everything()),
         ["loom"] => test::run(vec![test::loom()]),
         ["loom", "--thorough"] => test::run(vec![thorough::loom()]),
         ["sanitize"] => test::run(sanitize::everything()),
-        ["mutants", ref options @ ..] => judged(mutants::run(options)),
-        ["mutate-orderings", ref options @ ..] => judged(orderings::run(options)),
-        ["break", ref options @ ..] => judged(breaks::run(options)),
-        ["fuzz"] => fuzz::run(60, None),
+        ["mutants", ref options @ ..] => exit_code(mutants::run(options)),
+        ["mutate-orderings", ref options @ ..] => exit_code(orderings::run(options)),
+        ["break", ref options @ ..] => exit_code(breaks::run(options)),
+        ["fuzz"] => exit_code(fuzz::run(60, None)),
         ["fuzz", "--seconds", seconds, ref target @ ..] if target.len() < 2 => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => fuzz::run(seconds, target.first().copied()),
-            _ => misunderstood(&format!("{seconds} is not a number of seconds")),
+            Ok(seconds) if seconds > 0 => exit_code(fuzz::run(seconds, target.first().copied())),
+            _ => usage_error(&format!("{seconds} is not a number of seconds")),
         },
-        ["fuzz", target] => fuzz::run(60, Some(target)),
-        ["soak"] => judged(soak::run(5)),
+        ["fuzz", target] => exit_code(fuzz::run(60, Some(target))),
+        ["soak"] => exit_code(soak::run(5)),
         ["soak", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => judged(soak::run(seconds)),
-            _ => misunderstood(&format!("{seconds} is not a number of seconds")),
+            Ok(seconds) if seconds > 0 => exit_code(soak::run(seconds)),
+            _ => usage_error(&format!("{seconds} is not a number of seconds")),
         },
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
         }
-        _ => misunderstood(&format!("`cargo xtask {}` is none of these", words.join(" "))),
+        _ => usage_error(&format!("`cargo xtask {}` is no command", words.join(" "))),
     }
 }
 
-/// How it ended, or why it could not.
-fn judged(outcome: Result<ExitCode, String>) -> ExitCode {
-    outcome.unwrap_or_else(|why| {
-        eprintln!("{why}");
+/// Prints the error of a command that could not run.
+fn exit_code(result: Result<ExitCode, String>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("{error}");
         ExitCode::from(2)
     })
 }
 
-fn misunderstood(what: &str) -> ExitCode {
+fn usage_error(what: &str) -> ExitCode {
     eprintln!("{what}\n\n{HELP}");
     ExitCode::from(2)
 }
 
-/// The repository: what `cargo run` says, since a target folder shared by two checkouts may hold the other's binary.
+/// Returns the root of the repository. The variable of `cargo run` comes first, because a target
+/// folder that two checkouts share may contain the binary of the other.
 fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built = || env!("CARGO_MANIFEST_DIR").into();

@@ -1,30 +1,32 @@
-//! `cargo xtask sanitize`: the engine's tests under the compiler's sanitizers, which see what `unsafe` and threads really
-//! do.
+//! `cargo xtask sanitize`: the engine's tests under the compiler's sanitizers, which find errors of
+//! `unsafe` code and of threads.
 //!
-//! AddressSanitizer has no wrong alarms here, but for what a test leaks on purpose (`xtask/leaks.txt`). ThreadSanitizer
-//! needs a standard library that is built under it: otherwise it does not see the order that `Arc` and channels make.
+//! AddressSanitizer ignores the memory that tests leak on purpose (`xtask/leaks.txt`).
+//! ThreadSanitizer needs an instrumented standard library: otherwise it misses the ordering of
+//! `Arc` and channels and reports false races.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::step::{Step, works};
+use crate::step::{Step, succeeds};
 use crate::test::Plan;
 
-/// The only machines that the compiler's sanitizers and our tests have both been seen on.
+/// The only target on which the sanitizers were tried.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Both, each with its own target folder: the flags differ.
+/// Returns the steps of both sanitizers, each with its own target folder, because their flags
+/// differ.
 pub(crate) fn everything() -> Vec<Plan> {
-    if !works("cargo +nightly --version") {
+    if !succeeds("cargo +nightly --version") {
         return vec![Plan::Missing(
             "sanitize",
             "sanitizers need a nightly toolchain: rustup toolchain install nightly",
         )];
     }
-    // The sanitizer's own memory is not what that test measures.
+    // The skipped test measures memory, to which the sanitizer adds its own.
     let addresses = format!(
         "cargo +nightly test -p tollgate --all-features --target {TARGET} --target-dir target/asan --lib --tests -- \
-         --skip memory_is_what_the_documentation_says"
+         --skip memory_matches_the_documentation"
     );
     let addresses = Step::new("addresses", &addresses).with("RUSTFLAGS", "-Zsanitizer=address");
     let addresses = addresses.with("LSAN_OPTIONS", "suppressions=xtask/leaks.txt");
@@ -44,7 +46,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans
 }
 
-/// Whether nightly's standard library can be built.
+/// Returns whether the sources of the nightly standard library are installed.
 fn has_rust_src() -> bool {
     let output = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
     let sysroot = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());

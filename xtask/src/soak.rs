@@ -1,15 +1,15 @@
-//! `cargo xtask soak`: `tollgate stress` for every algorithm, from 1 to 8 threads and in a flood of keys, on the real clock.
-//! Whatever goes beyond its bound ends it.
+//! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
+//! keys, on the real clock. It stops at the first key beyond its bound.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::root;
 
-/// Threads of the runs in turn, of which a machine may have fewer.
+/// The threads of each run, which may be more than the machine's.
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];
 
-/// Every algorithm with a limit that keys meet again and again, and with one that they meet once.
+/// Every algorithm with a limit that keys reach repeatedly, and with one that they reach once.
 const LIMITS: [(&str, &str); 7] = [
     ("token-bucket:1000/s,burst=100", "token-bucket:100/h,burst=20"),
     ("leaky-bucket:1000/s,capacity=100", "leaky-bucket:100/h,capacity=20"),
@@ -20,15 +20,15 @@ const LIMITS: [(&str, &str); 7] = [
     ("sliding-log:100/100ms", "sliding-log:20/h"),
 ];
 
-/// What one run said.
-struct Told {
+/// The result of a run.
+struct StressReport {
     decisions: u64,
     row: String,
 }
 
-/// Runs the set, each run for so many seconds.
+/// Makes all runs, each for `seconds`.
 pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
-    let tollgate = built()?;
+    let tollgate = build()?;
     let seconds = seconds.to_string();
     println!(
         "| limit | run | decisions | M a second | p99.9 (ns) | most admitted | of at most | bytes, of at most |"
@@ -41,9 +41,9 @@ pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
         let flood = [limit, slow].map(|limit| (limit, vec!["--flood", "--track", "1000", "--threads", "4"]));
         for (limit, options) in crowd.into_iter().chain(flood) {
             let words = [&["--seconds", &seconds, "--limit", limit], &options[..]].concat();
-            let told = stress(&tollgate, &words)?;
-            println!("| `{limit}` | `{}` | {}", options.join(" "), told.row);
-            decisions += told.decisions;
+            let report = stress(&tollgate, &words)?;
+            println!("| `{limit}` | `{}` | {}", options.join(" "), report.row);
+            decisions += report.decisions;
             runs += 1;
         }
     }
@@ -51,34 +51,34 @@ pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the command in release mode. Returns the path of the binary.
-fn built() -> Result<PathBuf, String> {
+/// Builds the command in release mode and returns the path of the binary.
+fn build() -> Result<PathBuf, String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--message-format=json", "--package", "tollgate-cli"]);
     let output = cargo.current_dir(root()).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo: {error}"))?;
     let messages = String::from_utf8_lossy(&output.stdout);
-    // One message a line; only that of the binary has a path in this field.
+    // Each line is a message; only the message of the binary has a path in this field.
     let path =
         messages.lines().rev().find_map(|line| line.split_once(r#""executable":""#)?.1.split_once('"'));
     let path = path.filter(|_| output.status.success());
     path.map(|(path, _)| path.into()).ok_or_else(|| "cargo did not build tollgate-cli".to_owned())
 }
 
-/// One run; an error when the limit did not hold.
-fn stress(tollgate: &Path, options: &[&str]) -> Result<Told, String> {
+/// Makes one run. Returns an error if a key was admitted beyond its bound.
+fn stress(tollgate: &Path, options: &[&str]) -> Result<StressReport, String> {
     let mut command = Command::new(tollgate);
     command.args(["stress", "--json"]).args(options).stdin(Stdio::null());
     let output = command.output().map_err(|error| format!("{}: {error}", tollgate.display()))?;
     if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}To repeat it:\n  tollgate stress {}", why, options.join(" ")));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{stderr}To repeat it:\n  tollgate stress {}", options.join(" ")));
     }
-    read(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "stress told no figures".to_owned())
+    read(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "stress printed no figures".to_owned())
 }
 
-/// The figures of a run, from its one JSON object.
-fn read(json: &str) -> Option<Told> {
+/// Reads the figures of a run from its JSON object.
+fn read(json: &str) -> Option<StressReport> {
     let number = |name: &str| {
         let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
@@ -94,21 +94,21 @@ fn read(json: &str) -> Option<Told> {
         number("memory")?,
         number("memory_most")?,
     );
-    Some(Told { decisions, row })
+    Some(StressReport { decisions, row })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TOLD: &str = r#"{"decisions":300,"decisions_per_s":2500000.0,"latency_ns":{"p99":7,"p99.9":80},"bound":9,
+    const OUTPUT: &str = r#"{"decisions":300,"decisions_per_s":2500000.0,"latency_ns":{"p99":7,"p99.9":80},"bound":9,
         "most_admitted":{"key":1,"admitted":8},"memory":256,"memory_most":512}"#;
 
     #[test]
-    fn figures_are_read_from_what_a_run_tells() {
-        let told = read(TOLD).expect("it has all of them");
-        assert_eq!((told.decisions, told.row.as_str()), (300, "300 | 2.5 | 80 | 8 | 9 | 256, 512 |"));
-        assert!(read(&TOLD.replace("p99.9", "p99.8")).is_none());
+    fn figures_are_read_from_the_output_of_a_run() {
+        let report = read(OUTPUT).expect("it has all of them");
+        assert_eq!((report.decisions, report.row.as_str()), (300, "300 | 2.5 | 80 | 8 | 9 | 256, 512 |"));
+        assert!(read(&OUTPUT.replace("p99.9", "p99.8")).is_none());
     }
 
     #[test]

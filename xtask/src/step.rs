@@ -1,4 +1,4 @@
-//! A step: one command, shown before it runs so that it can be repeated by hand.
+//! A step: one command, printed before it runs so that it can be repeated by hand.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::root;
 
-/// A command to run, and how it is shown.
+/// A command to run.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     words: Vec<String>,
@@ -15,25 +15,25 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// `command` is split at its blanks; it runs in the repository.
+    /// Makes a step that runs in the repository. `command` is split at blanks.
     pub(crate) fn new(name: &'static str, command: &str) -> Self {
         let words = command.split_whitespace().map(str::to_owned).collect();
         Self { name, words, folder: root().to_owned(), variables: Vec::new() }
     }
 
-    /// The same, run in this folder of the repository.
+    /// Sets the folder of the repository in which the step runs.
     pub(crate) fn within(mut self, folder: &str) -> Self {
         self.folder = root().join(folder);
         self
     }
 
-    /// The same, with an environment variable set.
+    /// Sets an environment variable.
     pub(crate) fn with(mut self, variable: &'static str, value: &'static str) -> Self {
         self.variables.push((variable, value));
         self
     }
 
-    /// How to repeat it in a shell, from the repository.
+    /// Returns the shell command that repeats the step in the repository.
     pub(crate) fn command(&self) -> String {
         let mut command = String::new();
         if let Ok(folder) = self.folder.strip_prefix(root())
@@ -47,7 +47,7 @@ impl Step {
         command + &self.words.join(" ")
     }
 
-    /// Runs it, its output going where ours goes; an error says why it did not succeed.
+    /// Runs the step, with its output on ours.
     pub(crate) fn run(&self) -> (Result<(), String>, Duration) {
         println!("\n=== {}: {}", self.name, self.command());
         let begun = Instant::now();
@@ -69,8 +69,8 @@ impl Step {
     }
 }
 
-/// Whether a command can be run and succeeds; what it says is dropped.
-pub(crate) fn works(command: &str) -> bool {
+/// Returns whether a command exists and succeeds.
+pub(crate) fn succeeds(command: &str) -> bool {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return false };
     Command::new(program).args(words).current_dir(root()).output().is_ok_and(|output| output.status.success())

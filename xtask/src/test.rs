@@ -1,21 +1,22 @@
-//! `cargo xtask test`, and its loom step alone: everything that has to hold before a change goes in.
+//! `cargo xtask test` and `cargo xtask loom`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::root;
-use crate::step::{Step, works};
+use crate::step::{Step, succeeds};
+use crate::targets;
 
-/// Whether a step can run here.
+/// A step, or the reason why it cannot run.
 pub(crate) enum Plan {
     Run(Step),
-    /// It cannot, and that is no failure.
+    /// The step cannot run, which is no failure.
     Skip(&'static str, &'static str),
-    /// It cannot, and that is one.
+    /// The step cannot run, which is a failure.
     Missing(&'static str, &'static str),
 }
 
-/// What has been done, for the summary.
+/// A finished step, for the summary.
 struct Done {
     name: &'static str,
     result: String,
@@ -51,15 +52,15 @@ pub(crate) fn run(plans: Vec<Plan>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// All steps, the quick ones first.
+/// Returns all steps, the quick ones first.
 pub(crate) fn everything() -> Vec<Plan> {
     let run = |name, command| Plan::Run(Step::new(name, command));
-    vec![
+    let mut plans = vec![
         run("format", "cargo fmt --all --check"),
         run("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         run("build without features", "cargo check --workspace"),
         run("tests", "cargo test --workspace --all-features"),
-        // With the features somebody always listens to decisions: only without them is it seen that hooks do.
+        // With all features, decisions are always reported. Without them, only hooks cause reports.
         run("the middleware without features", "cargo test -p tollgate-tower --tests"),
         loom(),
         Plan::Run(
@@ -67,10 +68,13 @@ pub(crate) fn everything() -> Vec<Plan> {
                 .with("RUSTDOCFLAGS", "-D warnings"),
         ),
         fuzz(),
-    ]
+    ];
+    plans.extend(targets::checks());
+    plans
 }
 
-/// The models of the slot protocol: their own package, since `--cfg loom` changes every crate below it.
+/// Returns the step of the loom models. They are a package of their own, because `--cfg loom`
+/// changes every crate that they use.
 pub(crate) fn loom() -> Plan {
     if !root().join("loom-tests/Cargo.toml").exists() {
         return Plan::Missing(
@@ -81,15 +85,15 @@ pub(crate) fn loom() -> Plan {
     Plan::Run(loom_step("loom", ""))
 }
 
-/// The loom models, with these words to the test harness.
+/// Returns the step of the loom models with arguments for the test harness.
 pub(crate) fn loom_step(name: &'static str, words: &str) -> Step {
     let command = format!("cargo test --release --target-dir target {words}");
     Step::new(name, &command).within("loom-tests").with("RUSTFLAGS", "--cfg loom")
 }
 
-/// That the fuzz targets still build. Fuzzing itself needs nightly, which a fresh machine does not have.
+/// Returns the build of the fuzz targets, which needs a nightly toolchain.
 fn fuzz() -> Plan {
-    if !works("cargo +nightly --version") {
+    if !succeeds("cargo +nightly --version") {
         return Plan::Skip("fuzz targets", "no nightly toolchain (rustup toolchain install nightly)");
     }
     let step = Step::new("fuzz targets", "cargo +nightly check --target-dir target").within("fuzz");

@@ -1,18 +1,18 @@
-//! `--thorough`: what everything runs, and then longer.
+//! `--thorough`: all usual steps, and longer ones.
 
 use crate::step::Step;
 use crate::test::{self, Plan};
 
-/// Cases of each test that draws them.
+/// The random cases of each test.
 const CASES: &str = "20000";
 
-/// How long threads' histories are recorded, in each test of them.
+/// The seconds for which each test records histories of threads.
 const SECONDS: &str = "60";
 
-/// How often the stress tests are run, one run after the other.
+/// The number of runs of the stress tests.
 const ROUNDS: usize = 5;
 
-/// All usual steps, then the long ones.
+/// Returns all usual steps, then the long ones.
 pub(crate) fn everything() -> Vec<Plan> {
     let mut plans = test::everything();
     let drawn = "cargo test --release --test model --test behaviour -- against_model:: reconfigure:: save::";
@@ -28,9 +28,9 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans
 }
 
-/// The loom models with one preemption more, each for five minutes at the most.
+/// Returns the loom models with one more preemption, each for at most five minutes.
 pub(crate) fn loom() -> Plan {
-    // Shown is which models were stopped.
+    // The output tells which models were stopped.
     let step = test::loom_step("loom, longer", "-- --show-output");
     Plan::Run(step.with("LOOM_MORE_PREEMPTIONS", "1").with("LOOM_MAX_SECONDS", "300"))
 }

@@ -1,4 +1,4 @@
-//! Copies of the repository, in which commands may change what they like.
+//! Copies of the repository that commands may change.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,16 @@ use std::{env, fs, io};
 
 use crate::root;
 
-/// What cargo writes and git keeps is not part of a copy.
-const LEFT_OUT: [&str; 3] = ["target", ".git", "fuzz"];
+/// The folders that are not copied.
+const EXCLUDED: [&str; 3] = ["target", ".git", "fuzz"];
 
-/// Where cargo puts what it builds, as a path from the file system's root.
+/// Returns the absolute path of cargo's target folder.
 pub(crate) fn target() -> io::Result<PathBuf> {
     std::path::absolute(env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from))
 }
 
-/// Makes the folder `to` hold what `from` does. What is the same already is not written, so cargo builds only what changed.
+/// Makes the folder `to` a copy of `from`. Files that are equal already are not written, so that
+/// cargo builds only what changed.
 pub(crate) fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(to)? {
@@ -26,7 +27,7 @@ pub(crate) fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     }
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        if LEFT_OUT.iter().any(|name| entry.file_name() == OsStr::new(name)) {
+        if EXCLUDED.iter().any(|name| entry.file_name() == OsStr::new(name)) {
             continue;
         }
         let (from, to) = (entry.path(), to.join(entry.file_name()));
@@ -39,7 +40,7 @@ pub(crate) fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` unless the file holds them.
+/// Writes `bytes` unless the file contains them already.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|held| held == bytes) { Ok(()) } else { fs::write(path, bytes) }
 }

@@ -1,4 +1,4 @@
-//! One test, run in a process of its own: built once, then started as often as somebody wants to know.
+//! One test in its own process: built once, then started any number of times.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) binary: PathBuf,
-    /// With its modules, as the test harness calls it.
+    /// The name in the test harness, with its modules.
     pub(crate) test: String,
 }
 
@@ -18,31 +18,31 @@ pub(crate) struct Trial {
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// It was stopped.
+    /// The run was stopped at its limit.
     TimedOut,
 }
 
-/// Has cargo build tests in `folder`: their sources as cargo calls them (`tests/slots.rs`, `unittests src/lib.rs`), and
-/// the binaries. An error is what cargo said.
+/// Builds tests in `folder`. Returns their sources as cargo calls them (`tests/slots.rs`,
+/// `unittests src/lib.rs`) and their binaries. The error is the output of cargo.
 pub(crate) fn build(cargo: &mut Command, folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let output = cargo
         .current_dir(folder)
         .stdout(Stdio::null())
         .output()
         .map_err(|error| format!("cargo did not start: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(said.into_owned());
+        return Err(stderr.into_owned());
     }
     // `  Executable tests/slots.rs (target/release/deps/slots-0123)`
-    let lines = said.lines().filter_map(|line| line.trim().strip_prefix("Executable ")?.strip_suffix(')'));
+    let lines = stderr.lines().filter_map(|line| line.trim().strip_prefix("Executable ")?.strip_suffix(')'));
     Ok(lines
         .filter_map(|line| line.split_once(" ("))
         .map(|(source, binary)| (source.into(), folder.join(binary)))
         .collect())
 }
 
-/// The tests in a binary.
+/// Returns the names of the tests in a binary.
 pub(crate) fn tests_in(binary: &Path) -> Result<Vec<String>, String> {
     let output = Command::new(binary).args(["--list", "--format", "terse"]).output();
     let output = output.map_err(|error| format!("{} did not start: {error}", binary.display()))?;
@@ -51,7 +51,7 @@ pub(crate) fn tests_in(binary: &Path) -> Result<Vec<String>, String> {
 }
 
 impl Trial {
-    /// Runs it in `folder` for at most `limit`, with `variable` set, or not.
+    /// Runs the test in `folder` for at most `limit`, with `variable` set to `value` or not set.
     pub(crate) fn run(
         &self,
         folder: &Path,
@@ -73,7 +73,7 @@ impl Trial {
                 return (outcome, begun.elapsed());
             }
             if begun.elapsed() > limit {
-                // It may have ended in between, which is no matter.
+                // Killing a process that has just ended fails, which does not matter.
                 let _ = child.kill();
                 let _ = child.wait();
                 return (Outcome::TimedOut, begun.elapsed());

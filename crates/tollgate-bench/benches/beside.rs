@@ -1,5 +1,6 @@
-//! Is a check faster than governor's, on one hot key and among a million? Quick to run and to read; what is quoted comes from
-//! the `tollgate-bench` command, in which they take turns on the same keys.
+//! A quick comparison of a check with governor's, on one hot key and among a million keys. Figures
+//! in documents come from the `tollgate-bench` command, in which contestants take turns on the same
+//! keys.
 //!
 //!     cargo bench -p tollgate-bench --bench beside
 
@@ -12,11 +13,11 @@ use tollgate::{Limiter, Rate, TokenBucket};
 
 const KEYS: u64 = 1_000_000;
 
-/// So large that it is never reached, and runs out so slowly that every key owes something.
+/// So large that no run reaches it, with a refill so slow that every key stays in debt.
 const BURST: u32 = 1_000_000;
 
-/// Key numbers below `keys`, in an order that is the same each time.
-fn asked(keys: u64) -> impl Iterator<Item = u64> {
+/// A reproducible sequence of keys below `keys`.
+fn random_keys(keys: u64) -> impl Iterator<Item = u64> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     std::iter::repeat_with(move || {
         // xorshift64
@@ -29,23 +30,23 @@ fn asked(keys: u64) -> impl Iterator<Item = u64> {
 
 fn beside(criterion: &mut Criterion) {
     for (name, keys) in [("one hot key", 1), ("a million keys, uniform", KEYS)] {
-        let asked: Vec<u64> = asked(keys).take(2 * KEYS as usize).collect();
+        let sequence: Vec<u64> = random_keys(keys).take(2 * KEYS as usize).collect();
         let quota = TokenBucket::new(Rate::per_minute(1)).burst(BURST.into());
         let tollgate =
             Limiter::<u64>::builder(quota).max_keys(keys as usize).build().expect("the quota is valid");
         let quota = governor::Quota::with_period(Duration::from_secs(60)).expect("not zero");
         let governor = RateLimiter::dashmap(quota.allow_burst(NonZeroU32::new(BURST).expect("not zero")));
-        // Known to both.
+        // Both limiters know every key before the measurement.
         assert!((0..keys).all(|key| tollgate.check(&key).is_allowed() && governor.check_key(&key).is_ok()));
 
         let mut group = criterion.benchmark_group(name);
-        let mut next = asked.iter().cycle();
+        let mut next = sequence.iter().cycle();
         group.bench_function("tollgate", |bencher| {
-            bencher.iter(|| tollgate.check(next.next().expect("it goes round")).is_allowed());
+            bencher.iter(|| tollgate.check(next.next().expect("it is endless")).is_allowed());
         });
-        let mut next = asked.iter().cycle();
+        let mut next = sequence.iter().cycle();
         group.bench_function("governor", |bencher| {
-            bencher.iter(|| governor.check_key(next.next().expect("it goes round")).is_ok());
+            bencher.iter(|| governor.check_key(next.next().expect("it is endless")).is_ok());
         });
         group.finish();
     }

@@ -1,11 +1,12 @@
-//! What does a rate limiting layer add to a request that is admitted? The inner service answers at once; the difference
-//! to `bare` is the layer's.
+//! The cost of a rate limiting layer for an admitted request. The inner service responds at once,
+//! so the difference to `bare` is the cost of the layer.
 //!
-//!     cargo bench -p tollgate-bench --bench layer               # nanoseconds, the middle of so many rounds
-//!     cargo bench -p tollgate-bench --bench layer -- NAME       # one service alone, for a profiler
+//!     cargo bench -p tollgate-bench --bench layer               # nanoseconds, medians
+//!     cargo bench -p tollgate-bench --bench layer -- NAME       # one service only, for a profiler
 //!
-//! The services take turns, batch by batch, so that what else the machine does falls on all of them: one after the other, as
-//! criterion has it, the neighbours move them by tens of nanoseconds.
+//! The services take turns, batch by batch, so that other activity of the machine affects all of
+//! them. If they ran one after the other, as in criterion, it would move them by tens of
+//! nanoseconds.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -23,13 +24,13 @@ use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-/// More than the bench sends.
+/// More than the benchmark sends.
 const RATE: u64 = 100_000_000;
 
-/// Requests of a batch, so few that they stay in the cache.
+/// The requests in a batch, few enough to stay in the cache.
 const BATCH: usize = 100;
 
-/// Batches of each service.
+/// The batches of each service.
 const ROUNDS: usize = 5_000;
 
 #[derive(Clone, Copy)]
@@ -54,7 +55,7 @@ fn request() -> Request<Body> {
     Request::builder().uri("/").extension(ConnectInfo(client)).body(Body::empty()).unwrap()
 }
 
-/// Serves a batch of requests, and says how long that took without making them.
+/// Serves a batch of requests. Returns the time without making the requests.
 type Batch = Box<dyn FnMut() -> Duration>;
 
 fn batch<S: Service<Request<Body>> + 'static>(mut service: S) -> Batch {
@@ -89,7 +90,7 @@ fn services() -> Vec<(&'static str, Batch)> {
 }
 
 fn main() {
-    // cargo itself adds `--bench`.
+    // cargo adds `--bench`.
     let chosen = std::env::args().skip(1).find(|word| word != "--bench");
     let mut services = services();
     if let Some(chosen) = &chosen {
@@ -102,11 +103,11 @@ fn main() {
             nanos[turn].push(services[turn].1().as_nanos() as f64 / BATCH as f64);
         }
     }
-    println!("{:<42} {:>8} {:>12}", "ns a request, middle of the rounds", "in all", "above bare");
+    println!("{:<42} {:>8} {:>12}", "ns a request, median", "in all", "above bare");
     let mut bare = None;
     for ((name, _), nanos) in services.iter().zip(&mut nanos) {
         nanos.sort_by(f64::total_cmp);
-        let middle = nanos[ROUNDS / 2];
-        println!("{name:<42} {middle:>8.1} {:>12.1}", middle - *bare.get_or_insert(middle));
+        let median = nanos[ROUNDS / 2];
+        println!("{name:<42} {median:>8.1} {:>12.1}", median - *bare.get_or_insert(median));
     }
 }

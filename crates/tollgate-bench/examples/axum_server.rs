@@ -1,12 +1,13 @@
-//! An axum server bare, behind an idle layer, tollgate-tower, or tower_governor, to be loaded by `wrk`: all of them in
-//! turn by `tollgate-bench server-speed`, or one by hand:
+//! An axum server for load tests: bare, behind a layer without limits, behind tollgate-tower, or
+//! behind tower_governor. `tollgate-bench server-speed` loads all of them in turn. To load one by
+//! hand:
 //!
 //! ```sh
 //! cargo run --release -p tollgate-bench --example axum_server -- tollgate 3000
 //! wrk -t1 -c64 -d10s --latency http://127.0.0.1:3000/
 //! ```
 //!
-//! All limit each client address, so high that every request is admitted.
+//! The limits for each client address are so high that every request is admitted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-/// More than any loader sends.
+/// More than `wrk` can send.
 const RATE: u64 = 10_000_000;
 
 fn limited(layer: &str) -> Result<Router, String> {
@@ -37,9 +38,9 @@ fn limited(layer: &str) -> Result<Router, String> {
     let tollgate = RateLimitLayer::builder().rule(rule);
     Ok(match layer {
         "bare" => app,
-        // What axum itself takes for any layer at all.
+        // The cost of any layer in axum.
         "idle" => app.layer(MapResponseLayer::new(|response: Response| response)),
-        // What two more headers take, whoever they are of: to put them in, and to send them.
+        // The cost of adding and sending any two headers.
         "two-headers" => app.layer(MapResponseLayer::new(|mut response: Response| {
             let headers = response.headers_mut();
             headers.insert("ratelimit", HeaderValue::from_static("\"default\";r=9999999;t=1"));

@@ -7,99 +7,102 @@ use clap::{Parser, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::charts;
-use crate::fault::Fault;
+use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::results::Results;
 use crate::targets::{TARGETS, Verdict};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
 use crate::{json, replay_speed, report, server_speed};
 
-/// Exit code while a target is missed.
-const MISSED: u8 = 1;
-/// Exit code when there are no figures; clap's for a wrong command line, too.
-pub(crate) const FAULT: u8 = 2;
+/// Exit code if a target is missed.
+const EXIT_MISSED: u8 = 1;
+/// Exit code of errors; clap uses it for a wrong command line too.
+pub(crate) const EXIT_ERROR: u8 = 2;
 
-/// Tollgate beside its peers, and beside what no limiter can beat.
+/// Compare Tollgate with its peers, and with floors that no limiter can beat.
 ///
-/// All contestants of a workload take turns on the same keys, pass by pass; the tables show medians, quartiles, and ratios
-/// within a pass. Run it in release, on a machine that does nothing else.
+/// The contestants of a workload take turns on the same keys, pass by pass. The tables show
+/// medians, quartiles, and ratios within a pass. Use a release build on an idle machine.
 #[derive(Debug, Parser)]
 #[command(
     version,
     about,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit code: 0, 1 while a target is missed, 2 when there are no figures."
+    after_help = "Exit code: 0, 1 if a target is missed, 2 if an error prevents the measurement."
 )]
 pub(crate) struct Command {
     #[command(subcommand)]
     tool: Option<Tool>,
-    /// Run only the workloads whose names contain this; "scale" runs some that nothing else does: up to 10^8 keys,
-    /// minutes, and gigabytes
+    /// Run only the workloads whose names contain this text; only "scale" runs those with up to
+    /// 10^8 keys, which take minutes and gigabytes
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Run only what the targets need, and say which are met
+    /// Run only the workloads with targets, and print which targets are met
     #[arg(long)]
     targets: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure nothing: take the figures of a file that --json printed; several if one build printed all
+    /// Measure nothing: read the figures from a file that --json printed; repeat it for several
+    /// files of the same build
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "targets", "json", "passes", "quick", "list"])]
     from: Vec<PathBuf>,
-    /// Draw charts into this folder, those for which there are figures, beside a page of all figures
+    /// Write a page of all figures into this folder, and the charts for which there are figures
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
-    /// Passes of each workload
+    /// The number of passes of each workload
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = value_parser!(u32).range(1..))]
     passes: u32,
-    /// Ask for next to nothing: to see that all works, not how fast
+    /// Run a few checks only, to see that all contestants work
     #[arg(long)]
     quick: bool,
-    /// Name the workloads and run none
+    /// Print the names of the workloads and run none
     #[arg(long)]
     list: bool,
-    /// The resident bytes of one contestant: asked by this command of itself
+    /// Print the resident bytes of one contestant; the command runs itself with this option
     #[arg(long, hide = true, value_name = "NAME", requires = "keys")]
     resident_of: Option<String>,
-    /// Keys that it is asked for
+    /// The number of keys for --resident-of
     #[arg(long, hide = true, value_name = "N")]
     keys: Option<usize>,
 }
 
-/// What measures whole programs from outside.
+/// Measurements of whole programs.
 #[derive(Debug, Subcommand)]
 enum Tool {
-    /// Load an axum server bare, behind tollgate-tower and behind tower_governor by wrk, in turn, and print a page
+    /// Load an axum server bare, behind tollgate-tower and behind tower_governor with wrk, and
+    /// print a page
     ///
-    /// The page has requests a second, p99, and the server's CPU time a request, and compares each server with the
-    /// first of its round. Two that follow each other at once are told apart best: --only governor,tollgate. Needs
-    /// wrk, taskset and two cores.
+    /// The page has requests a second, p99, and the server's CPU time for each request, and
+    /// compares each server with the first in its round. To compare two servers most precisely, run
+    /// only these: --only governor,tollgate. Needs wrk, taskset and two cores.
     ServerSpeed {
-        /// Rounds
+        /// The number of rounds
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = value_parser!(u32).range(1..))]
         rounds: u32,
-        /// Seconds for each server in each round
+        /// Seconds of load for each server in each round
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
         seconds: u32,
-        /// The servers to load; the others are compared with the first
+        /// The servers to load, all compared with the first
         #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Time `tollgate replay`, goaccess (where it is installed) and `wc -l` on one access log, in turn, and print a page
+    /// Time `tollgate replay`, goaccess (if installed) and `wc -l` on one access log, and print a
+    /// page
     ///
-    /// Exit code 1 when tollgate is not ten times as fast as goaccess.
+    /// Exit code 1 if tollgate is not ten times as fast as goaccess.
     ReplaySpeed {
-        /// An access log in Combined format, not packed
+        /// An access log in Combined format, uncompressed
         file: String,
-        /// How often each reads it
+        /// How often each program reads it
         #[arg(long, value_name = "N", default_value_t = 11, value_parser = value_parser!(u32).range(1..))]
         runs: u32,
     },
 }
 
 impl Command {
-    /// Measures, and prints.
-    pub(crate) fn run(&self) -> Result<ExitCode, Fault> {
+    /// Runs the command.
+    pub(crate) fn run(&self) -> Result<ExitCode, BenchError> {
         match &self.tool {
             Some(Tool::ServerSpeed { rounds, seconds, only }) => {
                 return server_speed::run(*rounds, *seconds, only);
@@ -112,7 +115,7 @@ impl Command {
             return Ok(ExitCode::SUCCESS);
         }
         if !self.from.is_empty() {
-            self.show(&Results::read(&self.from)?)?;
+            self.write_charts(&Results::read(&self.from)?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let chosen = self.chosen()?;
@@ -122,31 +125,31 @@ impl Command {
         }
         let verdicts = self.measure(&chosen)?;
         let missed = self.targets && verdicts.iter().any(|verdict| !verdict.is_met);
-        Ok(ExitCode::from(if missed { MISSED } else { 0 }))
+        Ok(ExitCode::from(if missed { EXIT_MISSED } else { 0 }))
     }
 
-    /// The workloads to run.
-    fn chosen(&self) -> Result<Vec<Workload>, Fault> {
+    /// Returns the workloads to run.
+    fn chosen(&self) -> Result<Vec<Workload>, BenchError> {
         let filter = self.filter.as_deref().unwrap_or_default();
         let has_target = |workload: &Workload| TARGETS.iter().any(|target| target.workload == workload.name);
         let is_chosen = |workload: &Workload| !self.targets || has_target(workload);
         let chosen: Vec<Workload> = workloads(filter).into_iter().filter(is_chosen).collect();
-        if chosen.is_empty() { Err(Fault::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
+        if chosen.is_empty() { Err(BenchError::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
     }
 
-    /// Runs them, tells of them, and judges those that have targets.
-    fn measure(&self, chosen: &[Workload]) -> Result<Vec<Verdict>, Fault> {
+    /// Runs the workloads, prints their figures, and evaluates the targets.
+    fn measure(&self, chosen: &[Workload]) -> Result<Vec<Verdict>, BenchError> {
         let (machine, effort) = (Machine::now(), self.effort());
         if !self.json {
             println!("{}", report::head(&machine, effort).trim_end());
         }
-        let bar = progress(chosen.len() * effort.passes);
+        let bar = progress_bar(chosen.len() * effort.passes);
         let (mut outcomes, mut verdicts) = (Vec::new(), Vec::new());
         for workload in chosen {
             bar.set_message(workload.name.clone());
             let outcome = workload.run(effort, &mut || bar.inc(1))?;
             let of = TARGETS.iter().filter(|target| target.workload == workload.name);
-            verdicts.extend(of.map(|target| target.judge(&outcome)));
+            verdicts.extend(of.map(|target| target.evaluate(&outcome)));
             if !self.json {
                 bar.suspend(|| print!("{}", report::table(&outcome)));
             }
@@ -159,12 +162,12 @@ impl Command {
         } else if self.targets {
             print!("{}", report::targets(&verdicts));
         }
-        self.show(&Results::new(document))?;
+        self.write_charts(&Results::new(document))?;
         Ok(verdicts)
     }
 
-    /// Writes what is asked for besides the tables.
-    fn show(&self, results: &Results) -> Result<(), Fault> {
+    /// Writes the charts if the user wants them.
+    fn write_charts(&self, results: &Results) -> Result<(), BenchError> {
         self.charts.iter().try_for_each(|folder| charts::write(results, folder))
     }
 
@@ -173,8 +176,8 @@ impl Command {
     }
 }
 
-/// On standard error, and only if that is a terminal.
-fn progress(passes: usize) -> ProgressBar {
+/// Makes a progress bar on standard error, which shows only on a terminal.
+fn progress_bar(passes: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} passes, {eta} to go: {msg}");
     ProgressBar::new(passes as u64).with_style(style.expect("the template is valid"))
 }

@@ -1,109 +1,114 @@
-//! A contest: one workload, and all who do it, taking turns.
+//! A contest: one workload, and the contestants that take turns on it.
 //!
-//! Pass by pass, each contestant is asked for the same keys in the same order, so that whatever else the machine does hits
-//! all alike. What each answered is checked: nobody gets a figure for work that it did not do.
+//! In each pass, the contestants check the same keys in the same order, so that other activity of
+//! the machine affects all of them. The contest verifies the answers: a contestant that gives wrong
+//! answers gets no figure.
 
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::fault::Fault;
-use crate::limit::Answer;
-use crate::machine::waited;
+use crate::error::BenchError;
+use crate::limit::Expected;
+use crate::machine::time_without_processor;
 use crate::measure::{Outcome, Score, Unit};
 
-/// A limiter under test.
-pub(crate) trait Limits<K>: Send + Sync {
-    /// Asks for one unit.
-    fn admits(&self, key: &K) -> bool;
+/// A limiter or a floor whose checks are timed.
+pub(crate) trait TestedLimiter<K>: Send + Sync {
+    /// Checks a key. Returns whether it is admitted.
+    fn admit(&self, key: &K) -> bool;
 
-    /// Asks for all in order, and counts the admitted.
-    fn admitted(&self, keys: &[K]) -> usize {
-        keys.iter().filter(|key| self.admits(key)).count()
+    /// Checks the keys in order. Returns the number admitted.
+    fn admit_all(&self, keys: &[K]) -> usize {
+        keys.iter().filter(|key| self.admit(key)).count()
     }
 }
 
-impl<K, F: Fn(&K) -> bool + Send + Sync> Limits<K> for F {
-    fn admits(&self, key: &K) -> bool {
+impl<K, F: Fn(&K) -> bool + Send + Sync> TestedLimiter<K> for F {
+    fn admit(&self, key: &K) -> bool {
         self(key)
     }
 }
 
-/// A limiter of any kind.
-pub(crate) type Boxed<K> = Box<dyn Limits<K>>;
+pub(crate) type BoxedLimiter<K> = Box<dyn TestedLimiter<K>>;
 
-/// One who takes part.
+/// A limiter or a floor that takes part in a contest.
 pub(crate) struct Contestant<K> {
-    /// As the tables and the targets call it.
+    /// Its name in tables and targets.
     pub(crate) name: String,
-    /// Threads that ask at once, each for its share of the keys.
+    /// The number of concurrent threads, each with its share of the keys.
     pub(crate) threads: usize,
-    /// A floor decides nothing, so its answers are not checked.
+    /// A floor decides nothing, so its answers are not verified.
     pub(crate) is_floor: bool,
-    /// Builds it anew.
-    pub(crate) make: Box<dyn Fn() -> Boxed<K>>,
+    /// Builds a new limiter.
+    pub(crate) make: Box<dyn Fn() -> BoxedLimiter<K>>,
 }
 
 impl<K: 'static> Contestant<K> {
-    /// A limiter asked by one thread.
-    pub(crate) fn new<L: Limits<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
-        let make = move || -> Boxed<K> { Box::new(make()) };
+    /// A limiter with one thread.
+    pub(crate) fn new<L: TestedLimiter<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
+        let make = move || -> BoxedLimiter<K> { Box::new(make()) };
         Self { name: name.to_owned(), threads: 1, is_floor: false, make: Box::new(make) }
     }
 
-    /// What no limiter can beat.
-    pub(crate) fn floor<L: Limits<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
+    /// A floor, which no limiter can beat.
+    pub(crate) fn floor<L: TestedLimiter<K> + 'static>(name: &str, make: impl Fn() -> L + 'static) -> Self {
         Self { is_floor: true, ..Self::new(name, make) }
     }
 
-    /// The same under another name.
+    /// Gives the contestant another name.
     pub(crate) fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// The same asked by so many threads at once.
+    /// Sets the number of concurrent threads.
     pub(crate) fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 }
 
-/// What is asked, and who.
+/// The keys and the contestants of a workload.
 pub(crate) struct Contest<K> {
-    /// Keys that are asked for once before.
-    pub(crate) known: Vec<K>,
-    /// The keys of a pass.
-    pub(crate) asks: Asks<K>,
-    /// Turns a pass: short ones mostly fit between two of the scheduler's interruptions, but then there must be many.
+    /// Keys that are checked once before the measurement.
+    pub(crate) warm_up: Vec<K>,
+    /// The keys of each turn.
+    pub(crate) turn_keys: TurnKeys<K>,
+    /// The turns in a pass. Short turns mostly fit between two interruptions by the scheduler, but
+    /// then a pass needs several.
     pub(crate) turns: usize,
-    /// What everybody must answer.
-    pub(crate) answer: Answer,
-    /// Who is asked.
+    /// The answers that all contestants must give.
+    pub(crate) expected: Expected,
     pub(crate) contestants: Vec<Contestant<K>>,
 }
 
 /// The keys of a turn.
-pub(crate) enum Asks<K> {
-    /// The same in every turn, and once before that the clock does not see.
+pub(crate) enum TurnKeys<K> {
+    /// The same keys in every turn, and once before the measurement.
     Same(Vec<K>),
-    /// Others in every turn.
+    /// Other keys in every turn.
     Other(Draw<K>),
-    /// Others in every turn, of a limiter that is built anew for it.
-    Fresh(Draw<K>),
+    /// Other keys in every turn, each with a new limiter.
+    NewLimiter(Draw<K>),
 }
 
-/// Draws the keys of a turn by its number.
+/// Returns the keys of a turn by its number.
 type Draw<K> = Box<dyn Fn(usize) -> Vec<K>>;
 
 impl<K: Sync> Contest<K> {
-    /// Runs all passes; `tick` is called after each.
-    pub(crate) fn run(self, name: &str, passes: usize, tick: &mut dyn FnMut()) -> Result<Outcome, Fault> {
-        let mut limiters: Vec<Boxed<K>> = Vec::new();
+    /// Runs all passes. Calls `tick` after each.
+    pub(crate) fn run(
+        self,
+        name: &str,
+        passes: usize,
+        tick: &mut dyn FnMut(),
+    ) -> Result<Outcome, BenchError> {
+        let mut limiters: Vec<BoxedLimiter<K>> = Vec::new();
         for contestant in &self.contestants {
             let limiter = (contestant.make)();
-            limiter.admitted(&self.known);
-            if let Asks::Same(keys) = &self.asks {
-                limiter.admitted(keys);
+            limiter.admit_all(&self.warm_up);
+            if let TurnKeys::Same(keys) = &self.turn_keys {
+                limiter.admit_all(keys);
             }
             limiters.push(limiter);
         }
@@ -114,24 +119,24 @@ impl<K: Sync> Contest<K> {
             .collect();
         for turn in 0..passes * self.turns {
             let drawn;
-            let keys = match &self.asks {
-                Asks::Same(keys) => keys,
-                Asks::Other(draw) | Asks::Fresh(draw) => {
+            let keys = match &self.turn_keys {
+                TurnKeys::Same(keys) => keys,
+                TurnKeys::Other(draw) | TurnKeys::NewLimiter(draw) => {
                     drawn = draw(turn);
                     &drawn
                 }
             };
-            // Who begins, and so who comes after whom, changes from turn to turn.
-            for place in 0..limiters.len() {
-                let index = (place + turn) % limiters.len();
+            // The order of the contestants rotates from turn to turn.
+            for offset in 0..limiters.len() {
+                let index = (offset + turn) % limiters.len();
                 let contestant = &self.contestants[index];
-                if matches!(self.asks, Asks::Fresh(..)) {
+                if matches!(self.turn_keys, TurnKeys::NewLimiter(..)) {
                     limiters[index] = (contestant.make)();
                 }
                 let done = self.turn(name, contestant, &*limiters[index], keys)?;
-                let asked = keys.len();
-                scores[index].add(done.took.as_secs_f64() * 1e9 / asked as f64, done.admitted, asked);
-                scores[index].waits(done.waited, done.of);
+                let checks = keys.len();
+                scores[index].add(done.took.as_secs_f64() * 1e9 / checks as f64, done.admitted, checks);
+                scores[index].add_wait(done.waited, done.timed);
             }
             if (turn + 1) % self.turns == 0 {
                 tick();
@@ -140,81 +145,82 @@ impl<K: Sync> Contest<K> {
         Ok(Outcome { workload: name.to_owned(), unit: Unit::NanosACheck, scores })
     }
 
-    /// One turn. A short one that was interrupted is taken again, since the next one may not be.
+    /// Runs one turn of a contestant. Repeats a short turn that was interrupted.
     fn turn(
         &self,
         workload: &str,
         contestant: &Contestant<K>,
-        limiter: &dyn Limits<K>,
+        limiter: &dyn TestedLimiter<K>,
         keys: &[K],
-    ) -> Result<Turn, Fault> {
-        let mut again = if self.turns > 1 { AGAIN } else { 0 };
+    ) -> Result<Turn, BenchError> {
+        let mut retries = if self.turns > 1 { MAX_RETRIES } else { 0 };
         loop {
-            let turn = together(limiter, keys, contestant.threads);
-            self.judge(workload, contestant, turn.admitted, keys.len())?;
-            if !turn.is_interrupted() || again == 0 {
+            let turn = run_turn(limiter, keys, contestant.threads);
+            self.verify(workload, contestant, turn.admitted, keys.len())?;
+            if !turn.is_interrupted() || retries == 0 {
                 return Ok(turn);
             }
-            again -= 1;
+            retries -= 1;
         }
     }
 
-    /// Whether the contestant did what is claimed of it.
-    fn judge(
+    /// Verifies that the contestant gave the expected answers.
+    fn verify(
         &self,
         workload: &str,
         contestant: &Contestant<K>,
         admitted: usize,
-        asked: usize,
-    ) -> Result<(), Fault> {
-        let expected = match self.answer {
-            Answer::Allow => asked,
-            Answer::Deny => 0,
-            Answer::Either => return Ok(()),
+        checks: usize,
+    ) -> Result<(), BenchError> {
+        let expected = match self.expected {
+            Expected::Allowed => checks,
+            Expected::Denied => 0,
+            Expected::Any => return Ok(()),
         };
         if admitted == expected || contestant.is_floor {
             return Ok(());
         }
         let (workload, contestant) = (workload.to_owned(), contestant.name.clone());
-        Err(Fault::Answered { workload, contestant, admitted, expected, asked })
+        Err(BenchError::WrongAnswers { workload, contestant, admitted, expected, checks })
     }
 }
 
-/// What one turn came to.
+/// The measurement of one turn.
 struct Turn {
     took: Duration,
     admitted: usize,
-    /// Of all threads together, for a processor.
+    /// How long all threads together waited for a processor.
     waited: Duration,
-    /// Of so much time of all threads, with the reading of that.
-    of: Duration,
+    /// How long all threads together were timed, including the readings of `waited`.
+    timed: Duration,
 }
 
 impl Turn {
-    /// Whether others held a processor for more of it than threads take to start.
+    /// Returns whether the threads waited for a processor for more than 5 % of the turn, which is
+    /// more than they take to start.
     fn is_interrupted(&self) -> bool {
         self.waited * 20 > self.took
     }
 }
 
-/// How often an interrupted turn is taken again.
-const AGAIN: usize = 5;
+/// How often an interrupted turn is repeated.
+const MAX_RETRIES: usize = 5;
 
-/// `threads` threads share the keys, and start together.
-fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> Turn {
+/// Divides the keys among `threads` threads, which start together.
+fn run_turn<K: Sync>(limiter: &dyn TestedLimiter<K>, keys: &[K], threads: usize) -> Turn {
     if threads == 1 {
-        let (watched, before, begun) = (Instant::now(), waited(), Instant::now());
-        let admitted = black_box(limiter.admitted(keys));
+        let (watched, before, begun) = (Instant::now(), time_without_processor(), Instant::now());
+        let admitted = black_box(limiter.admit_all(keys));
         let took = begun.elapsed();
-        return Turn { took, admitted, waited: waited() - before, of: watched.elapsed() };
+        return Turn { took, admitted, waited: time_without_processor() - before, timed: watched.elapsed() };
     }
     let start = &Barrier::new(threads);
     let run = |keys: &[K]| {
-        let (watched, before) = (Instant::now(), waited());
+        let (watched, before) = (Instant::now(), time_without_processor());
         start.wait();
         let begun = Instant::now();
-        let admitted = black_box(limiter.admitted(keys));
-        (begun, Instant::now(), admitted, waited() - before, watched.elapsed())
+        let admitted = black_box(limiter.admit_all(keys));
+        (begun, Instant::now(), admitted, time_without_processor() - before, watched.elapsed())
     };
     let parts: Vec<_> = thread::scope(|scope| {
         let shares = keys.chunks(keys.len().div_ceil(threads));
@@ -222,14 +228,15 @@ fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> Tur
         let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("a contestant does not panic");
         threads.into_iter().map(join).collect()
     });
-    // From the first that begins to the last that ends, by their own clocks: whoever started them may be late.
+    // From the first thread's start to the last thread's end, as they read the clock themselves:
+    // the thread that started them may run late.
     let begun = parts.iter().map(|part| part.0).min();
     let ended = parts.iter().map(|part| part.1).max();
     Turn {
         took: begun.zip(ended).map_or(Duration::ZERO, |(begun, ended)| ended - begun),
         admitted: parts.iter().map(|part| part.2).sum(),
         waited: parts.iter().map(|part| part.3).sum(),
-        of: parts.iter().map(|part| part.4).sum(),
+        timed: parts.iter().map(|part| part.4).sum(),
     }
 }
 
@@ -237,28 +244,25 @@ fn together<K: Sync>(limiter: &dyn Limits<K>, keys: &[K], threads: usize) -> Tur
 mod tests {
     use super::*;
 
-    fn contest(answer: Answer, admits: fn(&u64) -> bool) -> Result<Outcome, Fault> {
+    fn contest(expected: Expected, admits: fn(&u64) -> bool) -> Result<Outcome, BenchError> {
         let contestants =
             vec![Contestant::new("right", || |_: &u64| true), Contestant::new("tried", move || admits)];
-        Contest { known: vec![], asks: Asks::Same(vec![1, 2, 3]), turns: 1, answer, contestants }.run(
-            "name",
-            2,
-            &mut || (),
-        )
+        Contest { warm_up: vec![], turn_keys: TurnKeys::Same(vec![1, 2, 3]), turns: 1, expected, contestants }
+            .run("name", 2, &mut || ())
     }
 
     #[test]
-    fn who_answers_something_else_gets_no_figure() {
-        assert!(contest(Answer::Allow, |_| true).is_ok());
-        let fault = contest(Answer::Allow, |&key| key != 2).err().map(|fault| fault.to_string());
-        assert_eq!(fault.as_deref(), Some("name: tried admitted 2 of 3, not 3"));
-        assert!(contest(Answer::Deny, |_| false).is_err(), "the first one admits");
-        assert!(contest(Answer::Either, |_| false).is_ok());
+    fn wrong_answers_are_an_error() {
+        assert!(contest(Expected::Allowed, |_| true).is_ok());
+        let error = contest(Expected::Allowed, |&key| key != 2).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("name: tried admitted 2 of 3, not 3"));
+        assert!(contest(Expected::Denied, |_| false).is_err(), "the first contestant admits");
+        assert!(contest(Expected::Any, |_| false).is_ok());
     }
 
     #[test]
     fn threads_share_the_keys() {
-        let turn = together(&|key: &u64| *key > 1, &[1, 2, 3], 2);
+        let turn = run_turn(&|key: &u64| *key > 1, &[1, 2, 3], 2);
         assert_eq!(turn.admitted, 2);
     }
 }

@@ -1,4 +1,5 @@
-//! What no limiter can beat: the clock, a compare-exchange, both, and both on a random line of a table.
+//! Floors, which no limiter can beat: the clock, a compare-exchange, both, and both on a random
+//! line of a table.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,7 +8,7 @@ use tollgate::{Limiter, Rate, TokenBucket};
 
 use crate::contest::Contestant;
 
-/// Reading the clock (the raw TSC where there is one).
+/// Reads the clock (the raw TSC if there is one).
 pub(crate) fn clock<K: 'static>() -> Contestant<K> {
     Contestant::floor("floor: clock", || {
         let clock = Clock::new();
@@ -15,26 +16,27 @@ pub(crate) fn clock<K: 'static>() -> Contestant<K> {
     })
 }
 
-/// One compare-exchange on one word.
-pub(crate) fn swap<K: 'static>() -> Contestant<K> {
+/// Makes one compare-exchange on one word.
+pub(crate) fn compare_exchange<K: 'static>() -> Contestant<K> {
     Contestant::floor("floor: CAS", || {
         let word = AtomicU64::new(0);
         move |_: &K| {
-            let seen = word.load(Relaxed);
-            word.compare_exchange(seen, seen + 1, Relaxed, Relaxed).is_ok()
+            let current = word.load(Relaxed);
+            word.compare_exchange(current, current + 1, Relaxed, Relaxed).is_ok()
         }
     })
 }
 
-/// Reading the clock, and one compare-exchange on one word.
-pub(crate) fn clock_and_swap<K: 'static>() -> Contestant<K> {
+/// Reads the clock and makes one compare-exchange on one word.
+pub(crate) fn clock_and_compare_exchange<K: 'static>() -> Contestant<K> {
     Contestant::floor("floor: clock + CAS", || {
         let (clock, word) = (Clock::new(), AtomicU64::new(0));
         move |_: &K| advance(&word, &clock)
     })
 }
 
-/// Mixing the key, reading the clock, and one compare-exchange on a line of a table as large as Tollgate's for `keys`.
+/// Mixes the key, reads the clock, and makes one compare-exchange on a line of a table that is as
+/// large as Tollgate's for `keys`.
 pub(crate) fn line(keys: usize) -> Contestant<u64> {
     Contestant::floor("floor: hash + clock + CAS", move || {
         let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).max_keys(keys);
@@ -49,10 +51,10 @@ pub(crate) fn line(keys: usize) -> Contestant<u64> {
     })
 }
 
-/// The name of `stream`.
+/// The name of [`stream`].
 pub(crate) const STREAM: &str = "floor: a line of memory";
 
-/// Reading and writing one word of each line in order: what memory moves when nobody waits for an answer.
+/// Reads and writes one word of each line in order, so that the bandwidth of memory is the bound.
 pub(crate) fn stream(lines: usize) -> Contestant<u64> {
     Contestant::floor(STREAM, move || {
         let lines: Vec<Line> = (0..lines).map(|_| Line(AtomicU64::new(1))).collect();
@@ -64,12 +66,12 @@ pub(crate) fn stream(lines: usize) -> Contestant<u64> {
     })
 }
 
-/// A word on a cache line of its own.
+/// A word in its own cache line.
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// What GCRA needs at the least.
+/// The least work of GCRA.
 fn advance(word: &AtomicU64, clock: &Clock) -> bool {
-    let (seen, now) = (word.load(Relaxed), clock.raw());
-    word.compare_exchange(seen, seen.max(now) + 1, Relaxed, Relaxed).is_ok()
+    let (current, now) = (word.load(Relaxed), clock.raw());
+    word.compare_exchange(current, current.max(now) + 1, Relaxed, Relaxed).is_ok()
 }

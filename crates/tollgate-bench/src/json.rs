@@ -1,4 +1,4 @@
-//! The same for machines.
+//! The figures as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::report::PERCENTILES;
 use crate::targets::Verdict;
 use crate::workloads::Effort;
 
-/// Everything that was measured.
+/// Returns everything that was measured.
 pub(crate) fn document(
     machine: &Machine,
     effort: Effort,
@@ -32,7 +32,7 @@ pub(crate) fn document(
     })
 }
 
-/// How to repeat it.
+/// Returns the command that repeats the run.
 fn command() -> String {
     let quoted = |word: String| if word.contains(' ') { format!("\"{word}\"") } else { word };
     let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
@@ -49,10 +49,10 @@ fn workload(outcome: &Outcome) -> Value {
 
 fn contestant(score: &Score) -> Value {
     let latencies = score.latencies.as_ref().map(|all| {
-        let of =
+        let named =
             |&percentile: &f64| (format!("p{percentile}"), Value::from(all.value_at_percentile(percentile)));
-        let named: serde_json::Map<String, Value> = PERCENTILES.iter().map(of).collect();
-        json!({ "checks": all.len(), "max": all.max(), "percentiles": named })
+        let percentiles: serde_json::Map<String, Value> = PERCENTILES.iter().map(named).collect();
+        json!({ "checks": all.len(), "max": all.max(), "percentiles": percentiles })
     });
     json!({
         "name": score.name,

@@ -1,25 +1,26 @@
-//! `cargo run --release -p tollgate-bench`: Tollgate, its peers, and the floors that no limiter can beat, side by side.
+//! `cargo run --release -p tollgate-bench`: compares Tollgate with its peers, and with floors that
+//! no limiter can beat.
 //!
 //! | module | holds |
 //! |--------|-------|
-//! | `limit`, `keys` | what is asked: limits never reached or always, keys in an order that is the same each time |
-//! | `contest` | who is asked: contestants behind one small trait, timed in turn, their answers checked |
-//! | `peers`, `floors` | the contestants: one file a crate |
-//! | `workloads` | the questions: one file a kind |
+//! | `limit`, `keys` | the limits, and reproducible sequences of keys |
+//! | `contest` | contestants that take turns, with their answers verified |
+//! | `peers`, `floors` | the contestants: one file for each crate |
+//! | `workloads` | the workloads: one file for each kind |
 //! | `measure` | medians, quartiles, and ratios within a pass |
-//! | `targets` | what is to be reached |
-//! | `report`, `json`, `machine` | how it is told, and of which machine |
-//! | `results`, `charts`, `tables` | the JSON read again, drawn, and written as a page |
-//! | `scaling` | a model of more cores than there are |
-//! | `server_speed`, `replay_speed` | whole programs, measured from outside |
-//! | `build` | which `build` makes first |
-//! | `command`, `fault` | the command line, and what goes wrong |
+//! | `targets` | the targets and their verdicts |
+//! | `report`, `json`, `machine` | the output, and the machine of the figures |
+//! | `results`, `charts`, `tables` | charts and a page, made from the JSON |
+//! | `scaling` | a model of machines with more cores |
+//! | `server_speed`, `replay_speed` | measurements of whole programs |
+//! | `build` | builds these programs |
+//! | `command`, `error` | the command line and its errors |
 
 mod build;
 mod charts;
 mod command;
 mod contest;
-mod fault;
+mod error;
 mod floors;
 mod json;
 mod keys;
@@ -42,8 +43,8 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let command = command::Command::parse();
-    command.run().unwrap_or_else(|fault| {
-        eprintln!("tollgate-bench: {fault}");
-        ExitCode::from(command::FAULT)
+    command.run().unwrap_or_else(|error| {
+        eprintln!("tollgate-bench: {error}");
+        ExitCode::from(command::EXIT_ERROR)
     })
 }

@@ -1,22 +1,22 @@
-//! Figures: one a pass, their medians and quartiles, and ratios within a pass.
+//! Figures: one for each pass, their medians and quartiles, and ratios within a pass.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Nanoseconds from one answer to the next, of all threads together.
+    /// The time of a pass divided by the checks of all threads, in nanoseconds.
     NanosACheck,
-    /// The latency that 999 of 1,000 checks do not exceed, in nanoseconds.
+    /// The 99.9th percentile of the latency, in nanoseconds.
     NanosAtP999,
-    /// Resident bytes.
+    /// Resident bytes divided by the keys.
     BytesAKey,
 }
 
 impl Unit {
-    /// As the tables say it.
+    /// Returns the name in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NanosACheck => "ns a check",
@@ -28,32 +28,29 @@ impl Unit {
 
 /// The figures of one workload.
 pub(crate) struct Outcome {
-    /// Its name.
     pub(crate) workload: String,
-    /// What the figures count.
     pub(crate) unit: Unit,
-    /// One a contestant.
+    /// One for each contestant.
     pub(crate) scores: Vec<Score>,
 }
 
 /// The figures of one contestant.
 pub(crate) struct Score {
-    /// Its name.
     pub(crate) name: String,
-    /// Whether it decides nothing.
+    /// Whether the contestant is a floor, which decides nothing.
     pub(crate) is_floor: bool,
-    /// One a pass.
+    /// One figure for each pass.
     pub(crate) passes: Vec<f64>,
-    /// How many checks were admitted, of how many.
+    /// The admitted checks, and all checks.
     pub(crate) admitted: (usize, usize),
-    /// How long its threads waited for a processor, of how long they were timed.
+    /// How long its threads waited for a processor, and how long they were timed.
     pub(crate) waited: (Duration, Duration),
-    /// Every latency of all passes, where latencies are measured.
+    /// The latencies of all passes, if the workload measures them.
     pub(crate) latencies: Option<Histogram<u64>>,
 }
 
 impl Score {
-    /// Nothing yet.
+    /// A score without passes.
     pub(crate) fn new(name: &str, is_floor: bool) -> Self {
         Self {
             name: name.to_owned(),
@@ -65,41 +62,42 @@ impl Score {
         }
     }
 
-    /// One more pass.
-    pub(crate) fn add(&mut self, figure: f64, admitted: usize, asked: usize) {
+    /// Adds a pass.
+    pub(crate) fn add(&mut self, figure: f64, admitted: usize, checks: usize) {
         self.passes.push(figure);
-        self.admitted = (self.admitted.0 + admitted, self.admitted.1 + asked);
+        self.admitted = (self.admitted.0 + admitted, self.admitted.1 + checks);
     }
 
-    /// Some of the time of its threads went by without a processor.
-    pub(crate) fn waits(&mut self, waited: Duration, of: Duration) {
+    /// Adds time in which the threads waited for a processor, out of the time `of`.
+    pub(crate) fn add_wait(&mut self, waited: Duration, of: Duration) {
         self.waited = (self.waited.0 + waited, self.waited.1 + of);
     }
 
-    /// The share of it. Others' work does that, and not the contestant.
+    /// Returns the share of the time in which the threads waited for a processor. Other processes
+    /// cause it, not the contestant.
     pub(crate) fn waited_share(&self) -> f64 {
         let (waited, of) = self.waited;
         if of.is_zero() { 0.0 } else { waited.as_secs_f64() / of.as_secs_f64() }
     }
 
-    /// Whether others' work is in the figures.
+    /// Returns whether other processes disturbed the figures.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.waited_share() > 0.05
     }
 
-    /// The figures' quartiles.
+    /// Returns the median and the quartiles of the figures.
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.passes.clone())
     }
 
-    /// This one's figures by those of another, pass by pass.
-    pub(crate) fn by(&self, other: &Self) -> Spread {
+    /// Returns the ratio of these figures to those of another contestant, pass by pass.
+    pub(crate) fn ratio_to(&self, other: &Self) -> Spread {
         Spread::of(self.passes.iter().zip(&other.passes).map(|(own, other)| own / other).collect())
     }
 }
 
 impl Outcome {
-    /// The contestant of this name.
+    /// Returns the score of a contestant.
     pub(crate) fn score(&self, name: &str) -> Option<&Score> {
         self.scores.iter().find(|score| score.name == name)
     }
@@ -117,7 +115,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of these figures, of which there is at least one.
+    /// The spread of one or more figures.
     pub(crate) fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_by(f64::total_cmp);
         let count = figures.len();
@@ -129,7 +127,7 @@ impl Spread {
         }
     }
 
-    /// One by these: what is small becomes large.
+    /// Returns the spread of the reciprocals.
     pub(crate) fn inverse(self) -> Self {
         Self { low: 1.0 / self.high, median: 1.0 / self.median, high: 1.0 / self.low }
     }
@@ -159,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_within_each_pass() {
-        // The machine was ten times slower in the second pass: the ratio does not see it.
+        // The machine was ten times slower in the second pass, which does not affect the ratio.
         let (fast, slow) = (score(&[1.0, 10.0, 1.1]), score(&[2.0, 20.0, 2.2]));
-        assert_eq!(fast.by(&slow), Spread { low: 0.5, median: 0.5, high: 0.5 });
+        assert_eq!(fast.ratio_to(&slow), Spread { low: 0.5, median: 0.5, high: 0.5 });
     }
 }

@@ -1,4 +1,4 @@
-//! The tables for people.
+//! The tables on standard output.
 
 use std::fmt::Write;
 
@@ -7,20 +7,22 @@ use crate::measure::{Outcome, Score, Spread, Unit};
 use crate::targets::Verdict;
 use crate::workloads::Effort;
 
-/// Percentiles of a latency, as the tables have them.
+/// The percentiles of latencies in tables.
 pub(crate) const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// Where the figures come from.
+/// Returns the origin of the figures.
 pub(crate) fn head(machine: &Machine, effort: Effort) -> String {
     let load = machine.load.map_or_else(String::new, |load| format!(", load {load} before"));
-    let note = if effort.is_quick { "\nQuick: that all works, and no measurement.\n" } else { "" };
+    let note =
+        if effort.is_quick { "\nQuick: a test that all contestants work, not a measurement.\n" } else { "" };
     format!(
         "{}, {} threads{load}; medians of {} passes in turn, with quartiles\n{note}",
         machine.processor, machine.threads, effort.passes
     )
 }
 
-/// The figures of one workload. The last column is Tollgate's, or whoever comes first, by each other's.
+/// Returns the table of one workload. The last column is the ratio of the first contestant's
+/// figures to each other's.
 pub(crate) fn table(outcome: &Outcome) -> String {
     let mut text = String::new();
     let first = outcome.scores.first();
@@ -29,7 +31,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         writeln!(text, "\n{:<44} {:>13}   quartiles             {by}", outcome.workload, outcome.unit.name());
     for score in &outcome.scores {
         let Spread { low, median, high } = score.spread();
-        let ratio = first.filter(|first| first.name != score.name).map(|first| first.by(score));
+        let ratio = first.filter(|first| first.name != score.name).map(|first| first.ratio_to(score));
         let ratio = ratio.map_or_else(String::new, ratio_text);
         let spread = format!("{low:.1} .. {high:.1}");
         let _ = writeln!(
@@ -46,7 +48,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// Something to say where neither all nor none were admitted.
+/// Returns the share of admitted checks, unless it is none or all.
 fn admitted(score: &Score) -> String {
     let (admitted, asked) = score.admitted;
     if score.is_floor || admitted == 0 || admitted == asked {
@@ -55,7 +57,7 @@ fn admitted(score: &Score) -> String {
     format!("   admitted {:.1} %", admitted as f64 / asked as f64 * 100.0)
 }
 
-/// Something to say where others held the processors.
+/// Returns the share of time without a processor, if the contestant was disturbed.
 fn waited(score: &Score) -> String {
     if !score.is_disturbed() {
         return String::new();
@@ -63,7 +65,7 @@ fn waited(score: &Score) -> String {
     format!("   {:.0} % without a processor", score.waited_share() * 100.0)
 }
 
-/// The latencies of all passes together.
+/// Returns the latencies of all passes together.
 fn percentiles(outcome: &Outcome) -> String {
     let named = PERCENTILES.map(|percentile| format!("{:>11}", format!("p{percentile}"))).concat();
     let mut text = format!("  {:<42}{named}{:>11}\n", "all passes, ns", "max");
@@ -76,17 +78,17 @@ fn percentiles(outcome: &Outcome) -> String {
     text
 }
 
-/// The targets, and how each came out.
+/// Returns the verdicts of the targets.
 pub(crate) fn targets(verdicts: &[Verdict]) -> String {
     let mut text = format!("\n{:<5} {:<28} {:<29} what\n", "", "measured", "target");
     for verdict in verdicts {
-        let said = if verdict.is_met { "pass" } else { "MISS" };
+        let result = if verdict.is_met { "pass" } else { "MISS" };
         let measured = verdict.measured.map_or_else(|| "not measured".to_owned(), ratio_text);
         let workload = verdict.target.workload;
         let disturbed = if verdict.is_disturbed { "   (disturbed)" } else { "" };
         let _ = writeln!(
             text,
-            "{said:<5} {measured:<28} {:<29} {workload}: {}{disturbed}",
+            "{result:<5} {measured:<28} {:<29} {workload}: {}{disturbed}",
             verdict.bound, verdict.what
         );
     }

@@ -1,108 +1,113 @@
-//! What a run has found, as its JSON says it: what charts and pages are made of.
+//! The JSON of a run, read for charts and pages.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::fault::Fault;
+use crate::error::BenchError;
 use crate::measure::Spread;
 
-/// One run, or several of one build on one machine.
+/// The figures of one run, or of several runs of one build on one machine.
 pub(crate) struct Results(Value);
 
-/// What a picture or a page has no figures for.
-pub(crate) type Lacking = String;
+/// Names the figure that a picture or a page lacks.
+pub(crate) type MissingFigure = String;
 
 impl Results {
-    /// Of the run that has just ended.
+    /// The results of the current run.
     pub(crate) fn new(document: Value) -> Self {
         Self(document)
     }
 
-    /// Of files that `--json` has printed. They are taken together if they are of one machine and one commit.
-    pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, Fault> {
+    /// Reads files that `--json` printed, and joins them if they have the same machine and commit.
+    pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, BenchError> {
         let mut all: Option<Value> = None;
         for path in paths {
-            let text = fs::read_to_string(path).map_err(|error| Fault::file(path, error))?;
-            let document: Value = serde_json::from_str(&text).map_err(|error| Fault::unfit(path, error))?;
+            let text = fs::read_to_string(path).map_err(|error| BenchError::file(path, error))?;
+            let document: Value =
+                serde_json::from_str(&text).map_err(|error| BenchError::invalid(path, error))?;
             if document["workloads"].as_array().is_none() || document["commands"].as_array().is_none() {
-                return Err(Fault::unfit(path, "it is not what `--json` prints"));
+                return Err(BenchError::invalid(path, "it was not printed by `--json`"));
             }
             match &mut all {
                 None => all = Some(document),
-                Some(all) => join(all, document).map_err(|why| Fault::unfit(path, why))?,
+                Some(all) => join(all, document).map_err(|why| BenchError::invalid(path, why))?,
             }
         }
-        all.map(Self).ok_or_else(|| Fault::NothingMatches(String::new()))
+        all.map(Self).ok_or_else(|| BenchError::NothingMatches(String::new()))
     }
 
-    /// The names of all workloads.
+    /// Returns the names of all workloads.
     pub(crate) fn workloads(&self) -> impl Iterator<Item = &str> {
         self.list("workloads").filter_map(|workload| workload["name"].as_str())
     }
 
-    /// The names of those who took part.
+    /// Returns the names of a workload's contestants.
     pub(crate) fn contestants(&self, workload: &str) -> impl Iterator<Item = &str> {
         self.found(workload).flat_map(entries).filter_map(|contestant| contestant["name"].as_str())
     }
 
-    /// The unit of its figures.
-    pub(crate) fn unit(&self, workload: &str) -> Result<&str, Lacking> {
+    /// Returns the unit of a workload's figures.
+    pub(crate) fn unit(&self, workload: &str) -> Result<&str, MissingFigure> {
         let mut unit = self.found(workload).filter_map(|workload| workload["unit"].as_str());
         unit.next().ok_or_else(|| format!("there is no `{workload}`"))
     }
 
-    /// Medians and quartiles of a contestant.
-    pub(crate) fn spread(&self, workload: &str, contestant: &str) -> Result<Spread, Lacking> {
-        let said = &self.contestant(workload, contestant)?["spread"];
-        spread(said).ok_or_else(|| format!("`{workload}`, `{contestant}` has no spread"))
+    /// Returns the median and the quartiles of a contestant.
+    pub(crate) fn spread(&self, workload: &str, contestant: &str) -> Result<Spread, MissingFigure> {
+        let json = &self.contestant(workload, contestant)?["spread"];
+        spread(json).ok_or_else(|| format!("`{workload}`, `{contestant}` has no spread"))
     }
 
-    /// Latencies in nanoseconds by percentile, the highest last.
-    pub(crate) fn latencies(&self, workload: &str, contestant: &str) -> Result<Vec<(&str, f64)>, Lacking> {
-        let said = self.contestant(workload, contestant)?["latencies"]["percentiles"].as_object();
-        let said = said.ok_or_else(|| format!("`{workload}`, `{contestant}` has no latencies"))?;
-        let figures = said.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
+    /// Returns latencies in nanoseconds by percentile, the highest last.
+    pub(crate) fn latencies(
+        &self,
+        workload: &str,
+        contestant: &str,
+    ) -> Result<Vec<(&str, f64)>, MissingFigure> {
+        let latencies = self.contestant(workload, contestant)?["latencies"]["percentiles"].as_object();
+        let latencies = latencies.ok_or_else(|| format!("`{workload}`, `{contestant}` has no latencies"))?;
+        let figures = latencies.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
         Ok(figures.collect())
     }
 
-    /// The share of its checks that a contestant admitted, where it was neither all nor none.
+    /// Returns the share of its checks that a contestant admitted, unless it is none or all.
     pub(crate) fn admitted(&self, workload: &str, contestant: &str) -> Option<f64> {
-        let said = self.contestant(workload, contestant).ok().filter(|said| said["floor"] != true)?;
-        let share = said["admitted"].as_f64()? / said["asked"].as_f64()?;
+        let json = self.contestant(workload, contestant).ok().filter(|json| json["floor"] != true)?;
+        let share = json["admitted"].as_f64()? / json["asked"].as_f64()?;
         (share > 0.0 && share < 1.0).then_some(share)
     }
 
-    /// Whether others held the processors for more than 5 % of its time.
+    /// Returns whether a contestant waited for a processor for more than 5 % of its time.
     pub(crate) fn is_disturbed(&self, workload: &str, contestant: &str) -> bool {
-        let said = self.contestant(workload, contestant);
-        said.is_ok_and(|said| said["share_without_processor"].as_f64().is_some_and(|share| share > 0.05))
+        let json = self.contestant(workload, contestant);
+        json.is_ok_and(|json| json["share_without_processor"].as_f64().is_some_and(|share| share > 0.05))
     }
 
-    /// The targets that were judged.
+    /// Returns the verdicts of the targets.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Value> {
         self.list("targets")
     }
 
-    /// The figures of one contestant by those of another, pass by pass.
-    pub(crate) fn ratio(&self, workload: &str, of: &str, by: &str) -> Result<Spread, Lacking> {
+    /// Returns the ratio of one contestant's figures to another's, pass by pass.
+    pub(crate) fn ratio(&self, workload: &str, of: &str, by: &str) -> Result<Spread, MissingFigure> {
         let (of, by) = (passes(self.contestant(workload, of)?), passes(self.contestant(workload, by)?));
         let ratios: Vec<f64> = of.iter().zip(&by).map(|(of, by)| of / by).collect();
         if ratios.is_empty() { Err(format!("`{workload}` has no passes")) } else { Ok(Spread::of(ratios)) }
     }
 
-    /// Something of the machine, by its name in the JSON.
+    /// Returns a property of the machine by its name in the JSON.
     pub(crate) fn machine(&self, what: &str) -> Option<&Value> {
         self.0["machine"].get(what).filter(|value| !value.is_null())
     }
 
-    /// Passes of each workload.
+    /// Returns the number of passes of each workload.
     pub(crate) fn passes(&self) -> u64 {
         self.0["passes"].as_u64().unwrap_or(0)
     }
 
-    /// Where the figures come from: a sentence each for the machine, the build and the commands.
+    /// Returns the origin of the figures: a line each for the machine, the build and the commands.
     pub(crate) fn origin(&self) -> Vec<String> {
         let text = |what: &str| self.machine(what).and_then(Value::as_str).unwrap_or("unknown").to_owned();
         let threads = self.machine("threads").and_then(Value::as_u64).unwrap_or(0);
@@ -115,7 +120,7 @@ impl Results {
             format!("Command: {}", commands.join("; ")),
         ];
         if self.0["quick"] == true {
-            lines.insert(0, "A QUICK RUN: to see that all works, and no measurement.".to_owned());
+            lines.insert(0, "A QUICK RUN: a test that all contestants work, not a measurement.".to_owned());
         }
         lines
     }
@@ -128,7 +133,7 @@ impl Results {
         self.list("workloads").filter(move |found| found["name"] == workload)
     }
 
-    fn contestant(&self, workload: &str, name: &str) -> Result<&Value, Lacking> {
+    fn contestant(&self, workload: &str, name: &str) -> Result<&Value, MissingFigure> {
         let mut all = self.found(workload).flat_map(entries).filter(|contestant| contestant["name"] == name);
         all.next().ok_or_else(|| format!("there is no `{name}` in a workload `{workload}`"))
     }
@@ -142,16 +147,16 @@ fn passes(contestant: &Value) -> Vec<f64> {
     contestant["passes"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
-/// Medians and quartiles as the JSON has them.
-pub(crate) fn spread(said: &Value) -> Option<Spread> {
+/// Reads a spread from the JSON.
+pub(crate) fn spread(json: &Value) -> Option<Spread> {
     Some(Spread {
-        low: said["low"].as_f64()?,
-        median: said["median"].as_f64()?,
-        high: said["high"].as_f64()?,
+        low: json["low"].as_f64()?,
+        median: json["median"].as_f64()?,
+        high: json["high"].as_f64()?,
     })
 }
 
-/// Adds the workloads of another run.
+/// Adds the workloads of another run, which must have the same machine, commit and passes.
 fn join(all: &mut Value, other: Value) -> Result<(), String> {
     for what in ["processor", "threads", "commit"] {
         let (one, two) = (&all["machine"][what], &other["machine"][what]);
@@ -165,8 +170,10 @@ fn join(all: &mut Value, other: Value) -> Result<(), String> {
         }
     }
     let known: Vec<Value> = entries_of(all, "workloads").map(|workload| workload["name"].clone()).collect();
-    if let Some(twice) = entries_of(&other, "workloads").find(|workload| known.contains(&workload["name"])) {
-        return Err(format!("{} is in a file before it", twice["name"]));
+    if let Some(duplicate) =
+        entries_of(&other, "workloads").find(|workload| known.contains(&workload["name"]))
+    {
+        return Err(format!("{} is in a file before it", duplicate["name"]));
     }
     for what in ["workloads", "commands", "targets"] {
         let more: Vec<Value> = entries_of(&other, what).cloned().collect();
@@ -199,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_build_are_taken_together_and_of_two_are_not() {
+    fn only_runs_of_the_same_build_are_joined() {
         let mut all = run("a", "1");
         join(&mut all, run("b", "1")).unwrap();
         let results = Results::new(all.clone());
@@ -208,14 +215,11 @@ mod tests {
         assert!(results.is_disturbed("a", "us"));
         assert_eq!(results.admitted("a", "us"), Some(0.25));
         assert!(join(&mut all, run("c", "2")).unwrap_err().contains("commit"));
-        assert!(
-            join(&mut all, run("a", "1")).unwrap_err().contains("\"a\""),
-            "figures twice are not figures"
-        );
+        assert!(join(&mut all, run("a", "1")).unwrap_err().contains("\"a\""), "a workload twice");
     }
 
     #[test]
-    fn what_is_lacking_is_named() {
+    fn a_missing_figure_is_named() {
         let results = Results::new(run("a", "1"));
         assert!(results.spread("a", "them").unwrap_err().contains("`them`"));
         assert!(results.unit("b").unwrap_err().contains("`b`"));

@@ -1,37 +1,37 @@
-//! A model of 1 to 64 cores, computed from what was measured on this machine's few. It is a model: what it assumes is said
-//! wherever it is shown.
+//! A model of 1 to 64 cores, computed from the figures of this machine's cores. Every output of the
+//! model states its assumptions.
 
 use crate::measure::Spread;
-use crate::results::{Lacking, Results};
+use crate::results::{MissingFigure, Results};
 
-/// Cores that the model goes to.
+/// The numbers of cores in the model.
 pub(crate) const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Bytes of memory that a check of a key outside the caches moves: its line is read, and written back.
-const MOVED: f64 = 128.0;
-/// Permits that a lease takes at once under load, by default.
-const TAKE: f64 = 1_024.0;
+/// Bytes of memory traffic for a check of a key outside the caches: its line is read and written
+/// back.
+const BYTES_A_CHECK: f64 = 128.0;
+/// Permits that a lease acquires at once under load, by default.
+const LEASE_SIZE: f64 = 1_024.0;
 
-/// What threads get done together, in million checks a second.
+/// The throughput of all cores together, in million checks a second.
 pub(crate) struct Projection {
-    /// What is asked.
+    /// The kind of check.
     pub(crate) name: &'static str,
-    /// Measured: one core, and the most that there are.
+    /// Measured with one core and with all cores of this machine.
     pub(crate) measured: [(usize, f64); 2],
-    /// From there on.
+    /// Computed for more cores.
     pub(crate) beyond: Vec<(usize, f64)>,
 }
 
-/// The model, with what it rests on.
+/// The model and its assumptions.
 pub(crate) struct Model {
-    /// What it says.
     pub(crate) projections: Vec<Projection>,
-    /// In sentences.
+    /// One sentence each.
     pub(crate) assumptions: Vec<String>,
 }
 
-/// The name in the model, the workload, who does it.
-const ASKED: [(&str, &str, &str); 4] = [
+/// The name in the model, the workload, and the contestant.
+const PROJECTED: [(&str, &str, &str); 4] = [
     ("one key, admitted", "hot key, allow", "tollgate"),
     ("one key, leases", "hot key, lease", "tollgate (lease)"),
     ("one key, refused", "hot key, deny", "tollgate"),
@@ -39,26 +39,26 @@ const ASKED: [(&str, &str, &str); 4] = [
 ];
 
 impl Model {
-    /// Computes it.
-    pub(crate) fn of(results: &Results) -> Result<Self, Lacking> {
+    /// Computes the model from the figures of this machine.
+    pub(crate) fn of(results: &Results) -> Result<Self, MissingFigure> {
         let threads = results
             .workloads()
             .filter_map(|name| name.strip_prefix("hot key, allow, ")?.strip_suffix(" threads")?.parse().ok());
         let most: usize = threads.max().ok_or("there is no `hot key, allow, 2 threads`")?;
         let line = results.workloads().find(|name| name.starts_with("scale, lines of memory"));
         let line = line.ok_or("there is no `scale, lines of memory` (--filter scale)")?;
-        // A line streamed is read and written back, as one that is charged.
+        // Streaming a line reads it and writes it back, as a charge does.
         let memory = rate(results.spread(line, crate::floors::STREAM)?);
         let mut ends = Vec::new();
-        for (_, workload, who) in ASKED {
+        for (_, workload, who) in PROJECTED {
             let one = rate(results.spread(workload, who)?);
             ends.push([(1, one), (most, rate(results.spread(&format!("{workload}, {most} threads"), who)?))]);
         }
-        // All charges of one key, by however many cores.
+        // The charges of one key take turns on its line, for any number of cores.
         let transfers = ends[0][1].1;
-        let bounds = [transfers, transfers * TAKE, f64::INFINITY, f64::INFINITY];
+        let bounds = [transfers, transfers * LEASE_SIZE, f64::INFINITY, f64::INFINITY];
         let mut projections = Vec::new();
-        for (((name, ..), measured), bound) in ASKED.into_iter().zip(ends).zip(bounds) {
+        for (((name, ..), measured), bound) in PROJECTED.into_iter().zip(ends).zip(bounds) {
             let each = measured[1].1 / most as f64;
             let beyond = CORES.into_iter().filter(|&cores| cores > most);
             let beyond = beyond.map(|cores| (cores, (each * cores as f64).min(bound))).collect();
@@ -77,21 +77,21 @@ fn assumptions(most: usize, transfers: f64, memory: f64) -> Vec<String> {
              as much done as {most}, {transfers:.0} million a second (less where cores are further apart);"
         ),
         format!(
-            "one key, leases: each core adds what one of {most} does, until the takes of {TAKE} permits each are as many as \
-             that line can be charged;"
+            "one key, leases: each core adds what one of {most} does, until the acquisitions of {LEASE_SIZE} permits each \
+             are as many as the charges that the line can take;"
         ),
         "one key, refused: a refusal writes nothing, so all cores read copies of one line and each adds as much;"
             .to_owned(),
         format!(
-            "a million keys: cores seldom meet on a line, so each adds what one of {most} does, as far as memory keeps up: \
-             {most} threads were seen to move {:.1} GB a second, enough for the lines of {memory:.0} million checks \
+            "a million keys: cores seldom share a line, so each adds what one of {most} does, as far as memory keeps up: \
+             {most} threads were measured to move {:.1} GB a second, enough for the lines of {memory:.0} million checks \
              if none were in a cache. A machine with more cores has more memory channels, too.",
-            memory * MOVED / 1e3
+            memory * BYTES_A_CHECK / 1e3
         ),
     ]
 }
 
-/// Million a second, of nanoseconds each.
+/// Converts nanoseconds a check into million checks a second.
 fn rate(nanos: Spread) -> f64 {
     1e3 / nanos.median
 }
@@ -108,14 +108,14 @@ mod tests {
     }
 
     fn measured() -> Vec<Value> {
-        let all = ASKED.iter().flat_map(|(_, name, who)| {
+        let all = PROJECTED.iter().flat_map(|(_, name, who)| {
             let slower = if *name == "hot key, allow" { 20.0 } else { 5.0 };
             [workload(name, who, 10.0), workload(&format!("{name}, 2 threads"), who, slower)]
         });
         all.chain([workload("scale, lines of memory, 2 threads", crate::floors::STREAM, 4.0)]).collect()
     }
 
-    fn model(workloads: Vec<Value>) -> Result<Model, Lacking> {
+    fn model(workloads: Vec<Value>) -> Result<Model, MissingFigure> {
         Model::of(&Results::new(json!({ "workloads": workloads })))
     }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_bounds_its_key_and_nothing_bounds_those_who_do_not_meet() {
+    fn only_charges_of_one_key_are_bounded_by_its_line() {
         let model = model(measured()).unwrap();
         assert_eq!(at(&model, "one key, admitted", 64), 50.0);
         assert_eq!(at(&model, "one key, refused", 64), 64.0 * 100.0);
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn leases_end_where_their_takes_do() {
+    fn leases_are_bounded_by_their_acquisitions() {
         let mut workloads = measured();
-        // Each thread so fast that the takes of 64 are more than the line carries.
+        // Each thread is so fast that the acquisitions of 64 threads exceed the rate of the line.
         workloads[3] = workload("hot key, lease, 2 threads", "tollgate (lease)", 0.01);
-        assert_eq!(at(&model(workloads).unwrap(), "one key, leases", 64), 50.0 * TAKE);
+        assert_eq!(at(&model(workloads).unwrap(), "one key, leases", 64), 50.0 * LEASE_SIZE);
     }
 
     #[test]
-    fn without_the_memorys_figure_there_is_no_model() {
+    fn the_model_needs_the_figure_of_memory() {
         let mut workloads = measured();
         workloads.pop();
-        assert!(model(workloads).is_err_and(|lacking| lacking.contains("--filter scale")));
+        assert!(model(workloads).is_err_and(|missing| missing.contains("--filter scale")));
     }
 }

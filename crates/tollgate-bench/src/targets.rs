@@ -1,43 +1,40 @@
-//! What is to be reached, as issue 5 has it, and whether it is.
+//! The performance targets and their verdicts.
 
 use crate::measure::{Outcome, Score, Spread};
 
-/// What is compared with what.
+/// The figure that a target bounds.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
-    /// The first by the second: at most so much.
+    /// The ratio of two contestants' figures, at most the bound.
     Ratio(&'static str, &'static str),
-    /// The throughput of the first by that of the second: at least so much.
+    /// The ratio of two contestants' throughputs, at least the bound.
     Speedup(&'static str, &'static str),
-    /// The figure itself: at most so much.
+    /// A contestant's figure, at most the bound.
     Plain(&'static str),
 }
 
-/// One row of the table.
+/// A bound on a figure of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    /// In which workload.
     pub(crate) workload: &'static str,
     figure: Figure,
-    /// How much, at most or at least.
     pub(crate) bound: f64,
-    /// Another way to reach it: at most so many of the workload's unit.
+    /// The target is also met by a figure of at most this, in the workload's unit.
     or_plain: Option<f64>,
 }
 
-/// How it came out.
+/// Whether a target is met.
 pub(crate) struct Verdict {
-    /// The row.
     pub(crate) target: Target,
-    /// What is compared, in words.
+    /// The figure, in words.
     pub(crate) what: String,
     /// The bound, in words.
     pub(crate) bound: String,
-    /// What was measured; `None` where a contestant is missing, and then the target is missed.
+    /// `None` if a contestant is missing; the target is missed then.
     pub(crate) measured: Option<Spread>,
-    /// Whether the bound is kept by the median.
+    /// Whether the median is within the bound.
     pub(crate) is_met: bool,
-    /// Whether others held the processors too much for it to be believed, either way.
+    /// Whether other processes disturbed the contestants, so that the verdict is unreliable.
     pub(crate) is_disturbed: bool,
 }
 
@@ -53,7 +50,7 @@ const LINE: &str = "floor: hash + clock + CAS";
 const CAS: &str = "floor: CAS";
 const BUCKET: &str = "tollgate: token bucket";
 
-/// The aims that `--targets` judges.
+/// The targets of `--targets`.
 pub(crate) const TARGETS: [Target; 27] = [
     ratio("hot key, allow", "tollgate", "floor: clock + CAS", 1.10),
     ratio("hot key, allow", "tollgate", "governor", 0.45),
@@ -85,11 +82,11 @@ pub(crate) const TARGETS: [Target; 27] = [
 ];
 
 impl Target {
-    /// Judges it by the outcome of its workload.
-    pub(crate) fn judge(self, outcome: &Outcome) -> Verdict {
+    /// Compares the target with the outcome of its workload.
+    pub(crate) fn evaluate(self, outcome: &Outcome) -> Verdict {
         let unit = outcome.unit.name();
         let spread = |of: &str| outcome.score(of).map(|score| score.spread());
-        let by = |of: &str, by: &str| Some(outcome.score(of)?.by(outcome.score(by)?));
+        let by = |of: &str, by: &str| Some(outcome.score(of)?.ratio_to(outcome.score(by)?));
         let (what, bound, measured, of) = match self.figure {
             Figure::Ratio(of, other) => {
                 (format!("{of} / {other}"), format!("at most {}", self.bound), by(of, other), of)
@@ -100,13 +97,13 @@ impl Target {
             }
             Figure::Plain(of) => (of.to_owned(), format!("at most {} {unit}", self.bound), spread(of), of),
         };
-        let keeps = |measured: Spread| match self.figure {
+        let is_within = |measured: Spread| match self.figure {
             Figure::Speedup(..) => measured.median >= self.bound,
             Figure::Ratio(..) | Figure::Plain(_) => measured.median <= self.bound,
         };
         let or_plain = self.or_plain.map(|plain| format!(", or {plain} {unit}")).unwrap_or_default();
         let also = self.or_plain.zip(spread(of)).is_some_and(|(plain, spread)| spread.median <= plain);
-        let is_met = measured.is_some_and(keeps) || also;
+        let is_met = measured.is_some_and(is_within) || also;
         let other = match self.figure {
             Figure::Ratio(_, other) | Figure::Speedup(_, other) => other,
             Figure::Plain(of) => of,
@@ -141,45 +138,45 @@ mod tests {
     #[test]
     fn a_ratio_is_met_up_to_its_bound() {
         let target = ratio("w", "ours", "theirs", 0.5);
-        assert!(target.judge(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
-        let verdict = target.judge(&outcome(&[("ours", 5.1), ("theirs", 10.0)]));
+        assert!(target.evaluate(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
+        let verdict = target.evaluate(&outcome(&[("ours", 5.1), ("theirs", 10.0)]));
         assert!(
             !verdict.is_met && verdict.measured.is_some_and(|spread| (spread.median - 0.51).abs() < 1e-9)
         );
-        assert!(!target.judge(&outcome(&[("ours", 1.0)])).is_met, "who is missing is no excuse");
+        assert!(!target.evaluate(&outcome(&[("ours", 1.0)])).is_met, "a contestant is missing");
     }
 
     #[test]
-    fn a_speedup_is_the_throughput_and_not_the_time() {
+    fn a_speedup_compares_throughputs() {
         let target = speedup("w", "ours", "theirs", 2.0);
-        assert!(target.judge(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
-        assert!(!target.judge(&outcome(&[("ours", 5.1), ("theirs", 10.0)])).is_met);
+        assert!(target.evaluate(&outcome(&[("ours", 5.0), ("theirs", 10.0)])).is_met);
+        assert!(!target.evaluate(&outcome(&[("ours", 5.1), ("theirs", 10.0)])).is_met);
     }
 
     #[test]
-    fn a_contestant_that_waited_for_a_processor_disturbs_its_targets() {
+    fn a_disturbed_contestant_disturbs_its_targets() {
         let mut outcome = outcome(&[("ours", 5.0), ("theirs", 10.0)]);
         let target = ratio("w", "ours", "theirs", 0.5);
-        assert!(!target.judge(&outcome).is_disturbed);
-        outcome.scores[1].waits(Duration::from_millis(6), Duration::from_millis(100));
-        assert!(target.judge(&outcome).is_disturbed && target.judge(&outcome).is_met);
+        assert!(!target.evaluate(&outcome).is_disturbed);
+        outcome.scores[1].add_wait(Duration::from_millis(6), Duration::from_millis(100));
+        assert!(target.evaluate(&outcome).is_disturbed && target.evaluate(&outcome).is_met);
     }
 
     #[test]
-    fn either_of_two_bounds_is_enough() {
+    fn either_of_two_bounds_suffices() {
         let target = Target { or_plain: Some(3.0), ..ratio("w", "ours", "theirs", 0.6) };
-        assert!(target.judge(&outcome(&[("ours", 3.0), ("theirs", 1.0)])).is_met);
-        assert!(target.judge(&outcome(&[("ours", 6.0), ("theirs", 10.0)])).is_met);
-        assert!(!target.judge(&outcome(&[("ours", 6.1), ("theirs", 10.0)])).is_met);
+        assert!(target.evaluate(&outcome(&[("ours", 3.0), ("theirs", 1.0)])).is_met);
+        assert!(target.evaluate(&outcome(&[("ours", 6.0), ("theirs", 10.0)])).is_met);
+        assert!(!target.evaluate(&outcome(&[("ours", 6.1), ("theirs", 10.0)])).is_met);
         let plain = Target { figure: Figure::Plain("ours"), ..ratio("w", "", "", 34.0) };
-        assert!(plain.judge(&outcome(&[("ours", 34.0)])).is_met);
-        assert!(!plain.judge(&outcome(&[("ours", 34.1)])).is_met);
+        assert!(plain.evaluate(&outcome(&[("ours", 34.0)])).is_met);
+        assert!(!plain.evaluate(&outcome(&[("ours", 34.1)])).is_met);
     }
 
     #[test]
     fn every_target_has_its_workload() {
         let names: Vec<String> = workloads("").into_iter().map(|workload| workload.name).collect();
-        // Without Linux nobody says what is resident.
+        // The workloads of memory need Linux.
         let known = |target: &Target| {
             cfg!(not(target_os = "linux")) || names.iter().any(|name| name == target.workload)
         };

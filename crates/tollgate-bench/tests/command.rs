@@ -1,4 +1,4 @@
-//! The command as it is run: all contestants do what is claimed of them, and the exit code says how it came out.
+//! Runs of the command: all contestants give the expected answers, and the exit code is right.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a string").to_owned()
 }
 
-/// Those who are to take part, by the beginnings of their names.
-const EVERYBODY: [&str; 9] = [
+/// The contestants that must take part.
+const CONTESTANTS: [&str; 9] = [
     "tollgate",
     "governor",
     "governor (ahash)",
@@ -32,7 +32,7 @@ const EVERYBODY: [&str; 9] = [
     "Mutex<HashMap>",
 ];
 
-/// A folder of this test alone, empty.
+/// Returns an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -41,8 +41,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn every_contestant_of_every_workload_does_what_is_claimed_of_it() {
-    // Whoever admits or refuses what it should not ends the run with a fault.
+fn every_contestant_gives_the_expected_answers() {
+    // A wrong answer ends the run with an error.
     let output = bench(&["--quick", "--json", "--passes", "1"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document = parsed(&output);
@@ -61,7 +61,7 @@ fn every_contestant_of_every_workload_does_what_is_claimed_of_it() {
             );
         }
     }
-    for name in EVERYBODY {
+    for name in CONTESTANTS {
         assert!(names.iter().any(|other| other == name), "{name} takes no part");
     }
     every_chart_is_drawn(&output.stdout, &document);
@@ -78,8 +78,8 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
     let output = bench(&["--from", results, "--from", scale, "--charts", drawn_to]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn = fs::read_dir(&charts).expect("it was made").count();
-    let told = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(drawn == 9 && !told.contains("did not draw"), "{drawn}: {told}");
+    let printed = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(drawn == 10 && !printed.contains("did not draw"), "{drawn}: {printed}");
     let headline = fs::read_to_string(charts.join("headline.svg")).expect("it was drawn");
     let first = &document["workloads"][0]["contestants"][0];
     let median = first["spread"]["median"].as_f64().expect("a number");
@@ -101,22 +101,22 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
 }
 
 #[test]
-fn charts_without_figures_say_what_they_lack() {
+fn a_chart_without_figures_names_the_missing_one() {
     let folder = folder("lacking");
     fs::write(folder.join("headline.svg"), "of an earlier run").expect("it can be written");
     let charts = folder.to_str().expect("UTF-8");
     let output = bench(&["--quick", "--passes", "1", "--filter", "hot key, allow", "--charts", charts]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(!folder.join("headline.svg").exists(), "old figures among new ones");
-    let told = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(!folder.join("headline.svg").exists(), "the chart of an earlier run stays");
+    let printed = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(
-        told.contains("headline.svg: there is no `tollgate` in a workload `1M keys uniform, allow`"),
-        "{told}"
+        printed.contains("headline.svg: there is no `tollgate` in a workload `1M keys uniform, allow`"),
+        "{printed}"
     );
 }
 
 #[test]
-fn a_file_that_is_no_run_is_a_fault() {
+fn an_invalid_file_of_results_is_an_error() {
     let file = folder("unfit").join("results.json");
     for content in ["{}", "[1]", "not JSON"] {
         fs::write(&file, content).expect("it can be written");
@@ -127,7 +127,7 @@ fn a_file_that_is_no_run_is_a_fault() {
 }
 
 #[test]
-fn the_exit_code_says_whether_a_target_is_missed() {
+fn the_exit_code_tells_whether_a_target_is_missed() {
     for filter in ["string key", "new keys", "hot key, time given"] {
         let output = bench(&["--quick", "--targets", "--json", "--passes", "3", "--filter", filter]);
         let document = parsed(&output);
@@ -139,17 +139,17 @@ fn the_exit_code_says_whether_a_target_is_missed() {
 }
 
 #[test]
-fn people_get_tables() {
+fn the_default_output_is_tables() {
     let output = bench(&["--quick", "--targets", "--passes", "1", "--filter", "string key of 16"]);
-    let told = String::from_utf8(output.stdout).expect("UTF-8");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
     for part in ["string key of 16 bytes, hot", "ns a check", "throttlecrab", "at most 0.7", "of 2 missed"] {
-        assert!(told.contains(part), "{part} is not in\n{told}");
+        assert!(printed.contains(part), "{part} is not in\n{printed}");
     }
-    assert!(output.stderr.is_empty(), "no bar where there is no terminal");
+    assert!(output.stderr.is_empty(), "no progress bar without a terminal");
 }
 
 #[test]
-fn a_filter_that_nothing_matches_is_a_fault() {
+fn a_filter_without_matches_is_an_error() {
     let output = bench(&["--filter", "no such workload"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no such workload"));

@@ -1,4 +1,4 @@
-//! The baseline of the instruction counts: what is told of a change. (A bench has no tests of its own.)
+//! Tests of the baseline of instruction counts, because a benchmark cannot contain tests.
 
 #[path = "../benches/instructions/baseline.rs"]
 mod baseline;
@@ -14,22 +14,22 @@ fn baseline() -> Baseline {
 }
 
 #[test]
-fn more_than_two_per_cent_more_is_bad_and_less_is_not() {
-    let judged = |now| baseline().judge("hot key, allow", now).1;
-    assert_eq!(judged(101.9), Change::Same);
-    assert!(matches!(judged(102.1), Change::More(percent) if (percent - 2.1).abs() < 1e-9));
-    assert!(judged(102.1).is_bad() && !judged(98.0).is_bad());
-    assert!(matches!(judged(97.0), Change::Less(_)) && !judged(97.0).is_bad());
-    assert!(baseline().judge("a new scenario", 1.0).1.is_bad(), "what is not compared is not good");
+fn only_increases_of_more_than_two_percent_are_bad() {
+    let change = |now| baseline().compare("hot key, allow", now).1;
+    assert_eq!(change(101.9), Change::Same);
+    assert!(matches!(change(102.1), Change::More(percent) if (percent - 2.1).abs() < 1e-9));
+    assert!(change(102.1).is_bad() && !change(98.0).is_bad());
+    assert!(matches!(change(97.0), Change::Less(_)) && !change(97.0).is_bad());
+    assert!(baseline().compare("a new scenario", 1.0).1.is_bad(), "an unknown scenario");
 }
 
 #[test]
-fn a_baseline_is_read_as_it_was_written() {
+fn a_baseline_survives_a_write_and_a_read() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("baseline.txt");
     baseline().write(&path).unwrap();
     let read = Baseline::read(&path).unwrap();
     assert_eq!(read.compiler, "rustc 1.0");
-    assert_eq!(read.judge("hot key, allow", 110.0).0, Some(100.0));
+    assert_eq!(read.compare("hot key, allow", 110.0).0, Some(100.0));
     std::fs::write(&path, "rustc 1.0\nnot a count\n").unwrap();
     assert!(Baseline::read(&path).is_err_and(|why| why.contains("no baseline")));
 }

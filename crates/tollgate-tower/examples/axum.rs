@@ -1,10 +1,13 @@
-//! An API with three limits, tiers by API key, a limit on trial, and counters.
+//! An API with three rules, a tier by API key, a shadow rule, and counters.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --example axum --features metrics
-//! curl -i localhost:3000/search                            # a guest: 2 a second, 5 at once
-//! curl -i -H 'x-api-key: gold-7' localhost:3000/search     # a paying client: 50 a second and 10,000 an hour
-//! curl -s localhost:3000/metrics                           # what each rule said, also the one on trial
+//! # A guest has 2 requests a second, 5 at once:
+//! curl -i localhost:3000/search
+//! # A paying client has 50 a second and 10,000 an hour:
+//! curl -i -H 'x-api-key: gold-7' localhost:3000/search
+//! # The outcomes of each rule, shadow rules included:
+//! curl -s localhost:3000/metrics
 //! ```
 
 use std::error::Error;
@@ -16,15 +19,15 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
-use tollgate_tower::{ClientAddress, Head, KeyBy, RateLimitLayer, Rule, Style};
+use tollgate_tower::{ClientAddress, HeaderStyle, KeyBy, RateLimitLayer, RequestHead, Rule};
 
-/// What a real server looks up in its database or reads from a signed token. A key that nobody issued is no key.
-fn is_gold(head: Head<'_>) -> bool {
+/// A real server looks keys up in its database or reads them from a signed token.
+fn is_gold(head: RequestHead<'_>) -> bool {
     static ISSUED: LazyLock<Vec<&[u8]>> = LazyLock::new(|| vec![b"gold-7", b"gold-8"]);
     head.header("x-api-key").is_some_and(|key| ISSUED.contains(&key))
 }
 
-/// The key by which clients are told apart: the API key where it is a known one, else the address.
+/// The key of a client: its API key if it was issued, else its address.
 fn client() -> KeyBy {
     let address = ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip()));
     KeyBy::request(move |head, key| match head.header("x-api-key").filter(|_| is_gold(head)) {
@@ -44,15 +47,15 @@ fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {
                 .tier(is_gold, gold)
                 .skip(|head| head.path() == "/metrics"),
         )
-        // Reports cost ten, and all clients together have a hundred units a second of each route.
+        // All clients together have 100 units a second on each route. A report costs 10 units.
         .rule(
             Rule::new("route", [TokenBucket::new(Rate::per_second(100))])
                 .key(route)
                 .cost(|head| if head.path() == "/reports" { 10 } else { 1 }),
         )
-        // Would a stricter limit hurt? It counts, and refuses nobody.
+        // Counts what a stricter limit would refuse, without refusing.
         .rule(Rule::new("stricter", [SlidingWindow::new(Rate::per_minute(20))]).key(client()).shadow())
-        .headers([Style::Ietf, Style::XRateLimit])
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .on_limited(|refusal| {
             println!(
                 "{} refused by {} for {:?}",

@@ -1,4 +1,4 @@
-//! A rate limiter in front of another HTTP server, by client address.
+//! A proxy that limits each client address in front of another HTTP server.
 //!
 //! ```sh
 //! python3 -m http.server 8000 &
@@ -6,7 +6,8 @@
 //! curl -i localhost:3000/
 //! ```
 //!
-//! It forwards HTTP/1 without upgrades and does not time out: enough to try limits on a server that cannot be changed.
+//! It forwards HTTP/1 without upgrades and does not time out: enough to try limits on a server that
+//! cannot be changed.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -24,22 +25,22 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, Http, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
+use tollgate_tower::{ClientAddress, HttpResponder, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// A hyper `Incoming` cannot be made of a text, so both kinds of bodies become one.
+/// A hyper `Incoming` cannot be made from text, so both kinds of bodies are boxed as one type.
 fn text(text: String) -> Body {
     Full::from(text).map_err(|never| match never {}).boxed()
 }
 
-fn answer(refusal: &Refusal<'_>) -> Response<Body> {
-    Http::json().respond(refusal).map(|body: String| text(body))
+fn respond(refusal: &Refusal<'_>) -> Response<Body> {
+    HttpResponder::json().respond(refusal).map(|body: String| text(body))
 }
 
 /// Headers that concern one connection only (RFC 9110, section 7.6.1).
-const OF_ONE_HOP: [HeaderName; 5] =
+const HOP_BY_HOP: [HeaderName; 5] =
     [CONNECTION, TE, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
 
 async fn forward(
@@ -53,11 +54,12 @@ async fn forward(
         return Ok(status(StatusCode::BAD_REQUEST));
     };
     *request.uri_mut() = uri;
-    // Each side of a proxy speaks its own version: else a client would be answered in the one of the server behind.
+    // The version of each connection is its own: the client's must not reach the upstream.
     *request.version_mut() = Version::HTTP_11;
-    OF_ONE_HOP.iter().for_each(|name| drop(request.headers_mut().remove(name)));
+    HOP_BY_HOP.iter().for_each(|name| drop(request.headers_mut().remove(name)));
     request.headers_mut().remove(HOST);
-    // Whoever is behind us may trust this line, because nothing of what the client wrote in either header is passed on.
+    // The upstream may trust `x-forwarded-for`, because the client's values of both headers are
+    // removed.
     request.headers_mut().remove(FORWARDED);
     if let Ok(address) = HeaderValue::try_from(peer.ip().to_string()) {
         request.headers_mut().insert("x-forwarded-for", address);
@@ -65,7 +67,7 @@ async fn forward(
     Ok(match client.request(request).await {
         Ok(mut response) => {
             *response.version_mut() = Version::HTTP_11;
-            OF_ONE_HOP.iter().for_each(|name| drop(response.headers_mut().remove(name)));
+            HOP_BY_HOP.iter().for_each(|name| drop(response.headers_mut().remove(name)));
             response.map(BodyExt::boxed)
         }
         Err(_) => status(StatusCode::BAD_GATEWAY),
@@ -87,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let by_address = KeyBy::client(ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip())));
     let limit = RateLimitLayer::builder()
         .rule(Rule::new("client", [TokenBucket::new(Rate::per_second(10)).burst(20)]).key(by_address))
-        .answer(answer as fn(&Refusal<'_>) -> Response<Body>)
+        .responder(respond as fn(&Refusal<'_>) -> Response<Body>)
         .build()?;
     let client = Client::builder(TokioExecutor::new()).build_http();
 
@@ -96,7 +98,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // Out of file descriptors, or a client that has gone already: the others are served on.
+            // Out of file descriptors, or the client has disconnected already. Keep accepting.
             Err(error) => {
                 eprintln!("accept: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;

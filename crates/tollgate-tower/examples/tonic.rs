@@ -1,4 +1,4 @@
-//! A gRPC server whose clients are limited, and a client that runs into the limit.
+//! A gRPC server with a rate limit, and a client that exceeds it.
 //!
 //! ```sh
 //! cargo run -p tollgate-tower --example tonic
@@ -8,7 +8,7 @@ use std::error::Error;
 
 use tokio::net::TcpListener;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, Grpc, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{ClientAddress, GrpcResponder, KeyBy, RateLimitLayer, Rule};
 use tonic::transport::server::{TcpConnectInfo, TcpIncoming};
 use tonic::transport::{Endpoint, Server};
 use tonic_health::pb::HealthCheckRequest;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         KeyBy::client(ClientAddress::connection(|info: &TcpConnectInfo| Some(info.remote_addr()?.ip())));
     let limit = RateLimitLayer::builder()
         .rule(Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(3)]).key(by_address))
-        .answer(Grpc)
+        .responder(GrpcResponder)
         .build()?;
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -1,11 +1,11 @@
-//! Why a layer could not be built.
+//! The error of building a layer.
 
 use std::error::Error;
 use std::fmt;
 
-use crate::rule::{LONGEST_NAME, MOST_RULES};
+use crate::rule::{MAX_NAME_LEN, MAX_RULES};
 
-/// What is wrong with a description of limits. Nothing was built.
+/// An invalid setting of a layer, a rule or a client address. Nothing was built.
 ///
 /// # Examples
 ///
@@ -16,57 +16,62 @@ use crate::rule::{LONGEST_NAME, MOST_RULES};
 /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(0))]).key(KeyBy::everyone());
 /// let error = RateLimitLayer::builder().rule(rule).build().unwrap_err();
 /// assert!(matches!(error, BuildError::Limit { ref rule, .. } if rule == "api"));
-/// assert!(error.to_string().starts_with("rule \"api\": rate.count is 0, but must be between 1 and "));
+/// let message = error.to_string();
+/// assert!(message.starts_with("rule \"api\": rate.count is 0, but must be between 1 and "));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The engine refuses a rule's limits.
+    /// The engine rejects a limit of a rule.
     Limit {
         /// The rule.
         rule: String,
-        /// The setting, its value, and its range.
+        /// Names the setting, its value and its range.
         error: tollgate::BuildError,
     },
-    /// A layer has from 1 to 8 rules.
-    Rules {
+    /// A layer has 1 to 8 rules.
+    RuleCount {
         /// How many were given.
         given: usize,
     },
-    /// A rule's name goes into headers and metrics: from 1 to 64 ASCII letters, digits, `-`, `_`, `.`, `:` and `/`.
-    Name {
+    /// A rule's name has 1 to 64 ASCII letters, digits, `-`, `_`, `.`, `:` and `/`, because it
+    /// appears in headers and metrics.
+    RuleName {
         /// The name given.
         given: String,
     },
-    /// Two rules, or a rule and a limit of another, have one name, so nobody could tell them apart in headers and metrics.
-    /// Of a rule with several limits each is called after its period, too: `api/s`, `api/h`.
-    SameName {
-        /// The name of both.
+    /// Two rules have the same name, or a rule has the name of another rule's limit. Headers and
+    /// metrics could not tell them apart. The limits of a rule with several limits are named by
+    /// rule and period: `api/s`, `api/h`.
+    DuplicateName {
+        /// The name.
         name: String,
     },
-    /// A rule has [`for_key`](crate::Rule::for_key) twice for one key. Which one is not said: keys are often secrets.
-    SameKey {
+    /// A rule has [`for_key`](crate::Rule::for_key) twice for the same key. The error does not say
+    /// which key, because keys are often secrets.
+    DuplicateKey {
         /// The rule.
         rule: String,
     },
-    /// A rule that asks a backend has a setting that only limits in this process have.
-    Remote {
+    /// A rule that is decided by a backend has a setting that only works with limits in this
+    /// process.
+    BackendSetting {
         /// The rule.
         rule: String,
         /// The setting.
         setting: &'static str,
     },
     /// A trusted proxy is neither an address nor a network such as `10.0.0.0/8`.
-    Network {
+    InvalidNetwork {
         /// The text given.
         given: String,
     },
-    /// A network of trusted proxies holds every address, so any client could write its own.
+    /// A network of trusted proxies contains every address, so any client could choose its address.
     TrustsEveryone {
         /// The network given.
         given: String,
     },
-    /// The prefix by which IPv6 clients are grouped is not from 1 to 128 bits.
+    /// The prefix that groups IPv6 clients has 1 to 128 bits.
     Ipv6Prefix {
         /// The bits given.
         given: u8,
@@ -77,26 +82,28 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit { rule, error } => write!(f, "rule {rule:?}: {error}"),
-            Self::Rules { given } => write!(f, "{given} rules, but a layer has between 1 and {MOST_RULES}"),
-            Self::Name { given } => write!(
+            Self::RuleCount { given } => {
+                write!(f, "{given} rules, but a layer has between 1 and {MAX_RULES}")
+            }
+            Self::RuleName { given } => write!(
                 f,
-                "the rule name {given:?} must be 1 to {LONGEST_NAME} ASCII letters, digits, `-`, `_`, `.`, `:` and `/`"
+                "the rule name {given:?} must be 1 to {MAX_NAME_LEN} ASCII letters, digits, `-`, `_`, `.`, `:` and `/`"
             ),
-            Self::SameName { name } => {
+            Self::DuplicateName { name } => {
                 write!(
                     f,
-                    "two rules, or their limits, are called {name:?}: headers and metrics need one name each"
+                    "two rules, or their limits, are called {name:?}: headers and metrics need distinct names"
                 )
             }
-            Self::SameKey { rule } => write!(f, "rule {rule:?} has `for_key` twice for one key"),
-            Self::Remote { rule, setting } => {
-                write!(f, "rule {rule:?} asks a backend, which knows nothing of `{setting}`")
+            Self::DuplicateKey { rule } => write!(f, "rule {rule:?} has `for_key` twice for one key"),
+            Self::BackendSetting { rule, setting } => {
+                write!(f, "rule {rule:?} is decided by a backend, which does not support `{setting}`")
             }
-            Self::Network { given } => {
+            Self::InvalidNetwork { given } => {
                 write!(f, "{given:?} is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
             }
             Self::TrustsEveryone { given } => {
-                write!(f, "{given:?} trusts everybody: any client could choose its own address")
+                write!(f, "{given:?} trusts every address: any client could choose its own")
             }
             Self::Ipv6Prefix { given } => {
                 write!(f, "ipv6_prefix is {given}, but must be between 1 and 128 bits")

@@ -1,4 +1,4 @@
-//! The response to come.
+//! The future of a response.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,135 +8,141 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::decide::{Denial, Held, Rules};
-use crate::headers::Note;
-use crate::{Head, Respond};
+use crate::decide::{Held, LayerState, RefusalRecord};
+use crate::headers::LimitHeaders;
+use crate::{RequestHead, Respond};
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's, or a refusal.
+    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a
+    /// refusal.
     ///
-    /// Dropped while the request waits for its turn, it gives the turn back.
+    /// When it is dropped while the request waits in a queue, it gives the request's turn back.
     #[must_use = "a future does nothing until it is polled"]
-    pub struct ResponseFuture<S, A, B, R>
+    pub struct ResponseFuture<S, R, ReqBody, ResBody>
     where
-        S: Service<Request<B>>,
+        S: Service<Request<ReqBody>>,
     {
         #[pin]
-        state: State<S, A, B, R>,
-        // Of a request that is served.
-        note: Note,
-        // What is to be given back when the response is known.
+        state: State<S, R, ReqBody, ResBody>,
+        // The headers for the inner service's response; empty in the other states.
+        headers: LimitHeaders,
+        // Charges that the inner service's response may give back.
         held: Option<Box<Held>>,
     }
 }
 
 pin_project! {
-    #[project = Step]
-    enum State<S, A, B, R>
+    #[project = StateProjection]
+    enum State<S, R, ReqBody, ResBody>
     where
-        S: Service<Request<B>>,
+        S: Service<Request<ReqBody>>,
     {
-        Refused { response: Option<Response<R>> },
+        Refused { response: Option<Response<ResBody>> },
         Serving { #[pin] future: S::Future },
-        // Boxed, so that requests that do not wait carry no room for it.
-        Waiting { waiting: Option<Box<Waiting<S, A, B>>> },
+        // Boxed, so that the futures of requests that do not wait stay small.
+        Waiting { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
     }
 }
 
-/// A request that is not decided yet, or not served.
-struct Waiting<S, A, B> {
+/// A request that waits for its decision, and then for the inner service.
+struct Waiting<S, R, ReqBody> {
     held: Held,
-    /// Once it is admitted: whether its charge is remembered until the response.
+    /// `None` until the request is admitted; then whether its response may give the charge back.
     admitted: Option<bool>,
-    /// Not ready: what is ready may hold a permit, which nobody should have who waits.
+    /// A clone that is not ready yet: a ready service may hold a permit while the request waits.
     service: S,
-    answer: A,
-    request: Request<B>,
+    responder: R,
+    request: Request<ReqBody>,
 }
 
-impl<S: Service<Request<B>>, A, B, R> ResponseFuture<S, A, B, R> {
-    pub(crate) fn serving(future: S::Future, note: Note) -> Self {
-        Self { state: State::Serving { future }, note, held: None }
+impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody> {
+    pub(crate) fn serving(future: S::Future, headers: LimitHeaders) -> Self {
+        Self { state: State::Serving { future }, headers, held: None }
     }
 
-    pub(crate) fn refused(response: Response<R>) -> Self {
-        Self { state: State::Refused { response: Some(response) }, note: Note::default(), held: None }
+    pub(crate) fn refused(response: Response<ResBody>) -> Self {
+        let state = State::Refused { response: Some(response) };
+        Self { state, headers: LimitHeaders::default(), held: None }
     }
 
-    pub(crate) fn waiting(held: Held, service: S, answer: A, request: Request<B>) -> Self {
-        let waiting = Waiting { held, admitted: None, service, answer, request };
-        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) }, note: Note::default(), held: None }
+    pub(crate) fn waiting(held: Held, service: S, responder: R, request: Request<ReqBody>) -> Self {
+        let waiting = Box::new(Waiting { held, admitted: None, service, responder, request });
+        let state = State::Waiting { waiting: Some(waiting) };
+        Self { state, headers: LimitHeaders::default(), held: None }
     }
 }
 
-impl Rules {
-    /// The response to a refused request.
-    pub(crate) fn refuse<R>(
+impl LayerState {
+    /// Makes the response to a refused request.
+    pub(crate) fn refuse<ResBody>(
         &self,
-        head: Head<'_>,
-        denial: &Denial,
-        mut note: Note,
-        answer: &impl Respond<R>,
-    ) -> Response<R> {
-        let mut response = answer.respond(&self.refusal(head, denial));
-        note.write_refusal(response.headers_mut(), denial.retry_after_seconds());
+        head: RequestHead<'_>,
+        refusal: &RefusalRecord,
+        mut headers: LimitHeaders,
+        responder: &impl Respond<ResBody>,
+    ) -> Response<ResBody> {
+        let mut response = responder.respond(&self.refusal(head, refusal));
+        headers.write_refusal(response.headers_mut(), refusal.retry_after_seconds());
         response
     }
 }
 
-impl<S, A, B, R> Future for ResponseFuture<S, A, B, R>
+impl<S, R, ReqBody, ResBody> Future for ResponseFuture<S, R, ReqBody, ResBody>
 where
-    S: Service<Request<B>, Response = Response<R>>,
-    A: Respond<R>,
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    R: Respond<ResBody>,
 {
-    type Output = Result<Response<R>, S::Error>;
+    type Output = Result<Response<ResBody>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                Step::Refused { response } => {
-                    return Poll::Ready(Ok(response
-                        .take()
-                        .expect("a future is not polled after it is done")));
+                StateProjection::Refused { response } => {
+                    let response = response.take().expect("a future is not polled after it is done");
+                    return Poll::Ready(Ok(response));
                 }
-                // Nothing to be added: the response goes where it is wanted, and is not moved once more.
-                Step::Serving { future } if this.held.is_none() && this.note.is_empty() => {
+                // There is nothing to add. Returning the poll unchanged avoids a copy of the
+                // response.
+                StateProjection::Serving { future } if this.held.is_none() && this.headers.is_empty() => {
                     return future.poll(context);
                 }
-                Step::Serving { future } => {
-                    let mut answer = future.poll(context);
-                    if let Poll::Ready(result) = &mut answer {
+                StateProjection::Serving { future } => {
+                    let mut poll = future.poll(context);
+                    if let Poll::Ready(result) = &mut poll {
                         if let Some(held) = this.held.take() {
                             held.answered(
                                 result.as_ref().ok().map(|response| (response.status(), response.headers())),
                             );
                         }
                         if let Ok(response) = result {
-                            this.note.write(response.headers_mut());
+                            this.headers.write(response.headers_mut());
                         }
                     }
-                    return answer;
+                    return poll;
                 }
-                Step::Waiting { waiting } => {
-                    let one = waiting.as_mut().expect("a future is not polled after it is done");
-                    if one.admitted.is_none() {
-                        let (verdict, remembers) = ready!(one.held.poll_verdict(context));
-                        let head = Head::of(&one.request);
-                        one.held.rules.tell(&head, &verdict);
-                        if let Some(denial) = verdict.denial {
-                            let response = one.held.rules.refuse(head, &denial, verdict.note, &one.answer);
+                StateProjection::Waiting { waiting: slot } => {
+                    let waiting = slot.as_mut().expect("a future is not polled after it is done");
+                    if waiting.admitted.is_none() {
+                        let (verdict, awaits_response) = ready!(waiting.held.poll_verdict(context));
+                        let state = &waiting.held.state;
+                        let head = RequestHead::of(&waiting.request);
+                        state.report(&head, &verdict);
+                        if let Some(refusal) = verdict.refusal {
+                            let response = state.refuse(head, &refusal, verdict.headers, &waiting.responder);
                             return Poll::Ready(Ok(response));
                         }
-                        *this.note = verdict.note;
-                        one.admitted = Some(remembers);
+                        *this.headers = verdict.headers;
+                        waiting.admitted = Some(awaits_response);
                     }
-                    let ready = ready!(one.service.poll_ready(context));
-                    let Some(one) = waiting.take() else { continue };
-                    let Waiting { held, admitted, mut service, request, .. } = *one;
-                    let held = admitted.filter(|remembers| *remembers).map(|_| Box::new(held));
+                    let ready = ready!(waiting.service.poll_ready(context));
+                    let Some(waiting) = slot.take() else { continue };
+                    let Waiting { held, admitted, mut service, request, .. } = *waiting;
+                    let held = (admitted == Some(true)).then(|| Box::new(held));
                     if let Err(error) = ready {
-                        held.into_iter().for_each(|held| held.answered(None));
+                        if let Some(held) = held {
+                            held.answered(None);
+                        }
                         return Poll::Ready(Err(error));
                     }
                     *this.held = held;
@@ -147,7 +153,9 @@ where
     }
 }
 
-impl<S: Service<Request<B>>, A, B, R> fmt::Debug for ResponseFuture<S, A, B, R> {
+impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> fmt::Debug
+    for ResponseFuture<S, R, ReqBody, ResBody>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! The layer, and how it is described.
+//! The layer and its builder.
 
 use std::error::Error;
 use std::fmt;
@@ -8,24 +8,29 @@ use std::sync::Arc;
 use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
 use tower_layer::Layer;
 
-use crate::decide::{Rules, Sleep};
-use crate::headers::Styles;
-use crate::rule::{Compiled, SharedClock};
-use crate::told::Hooks;
-use crate::{BuildError, ClientAddress, Event, Http, KeyBy, RateLimit, Refusal, Rule, Style};
+use crate::decide::{LayerState, Sleep};
+use crate::headers::HeaderStyles;
+use crate::hooks::Hooks;
+use crate::rule::{CompiledRule, SharedClock};
+use crate::{
+    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, RateLimit, Refusal, Rule, RuleDecision,
+};
 
-/// Limits the requests to a service: a tower layer.
+/// LimitSet the requests to a service: a tower layer.
 ///
-/// Clones, and all services that it makes, share one state. `A` is the [answer](crate::Respond) to refused requests.
+/// A layer, its clones and all services made by them share one state. `R` is the
+/// [responder](crate::Respond) that answers refused requests.
 ///
-/// **Cost.** An admitted request is decided where it stands, without a box, an allocation or a lock; what waits, is
-/// decided by a backend, or is remembered until its response (see [`Rule::charge_if`]) lives in a boxed future. Header
-/// values are cut from a buffer of the thread's own that is used again.
+/// **Cost.** The layer decides an admitted request without an allocation or a lock. A request gets
+/// a boxed future if it waits in a queue, if a backend decides it, or if its response decides
+/// whether it is charged (see [`Rule::charge_if`]). Header values are written into a reused,
+/// thread-local buffer.
 ///
-/// **Changes at run time.** [`reconfigure`](Self::reconfigure) gives a rule other limits, and keys keep what they owe.
-/// Which rules there are is fixed when the layer is built; but `skip`, `when`, `tier` and `cost` are asked for each
-/// request, so a switch or a plan that is read there counts at once. A key has a state in each tier, so one that changes
-/// tiers begins anew in the other.
+/// **Changes at run time.** [`reconfigure`](Self::reconfigure) changes the limits of a rule; keys
+/// keep their debt. The set of rules is fixed when the layer is built. The closures `skip`, `when`,
+/// `tier` and `cost` run for every request, so a flag or a plan that they read takes effect at
+/// once. A key has separate state in each tier: when it changes its tier, it starts with a fresh
+/// limit.
 ///
 /// # Examples
 ///
@@ -47,18 +52,18 @@ use crate::{BuildError, ClientAddress, Event, Http, KeyBy, RateLimit, Refusal, R
 /// # Ok(())
 /// # }
 /// ```
-pub struct RateLimitLayer<A = Http> {
-    rules: Arc<Rules>,
-    answer: A,
+pub struct RateLimitLayer<R = HttpResponder> {
+    state: Arc<LayerState>,
+    responder: R,
 }
 
 impl RateLimitLayer {
-    /// Gives each client address this limit, and refuses what is above it with 429, `Retry-After`, `RateLimit` and
-    /// `RateLimit-Policy`.
+    /// Gives each client address this limit. A request above it is refused with 429, `Retry-After`,
+    /// `RateLimit` and `RateLimit-Policy`.
     ///
-    /// `peer` reads the connection's address out of an extension of the request: see [`ClientAddress::connection`], and
-    /// [`builder`](Self::builder) for everything else, such as clients behind proxies. Requests without it share one
-    /// limit.
+    /// `peer` reads the connection's address from an extension of the request: see
+    /// [`ClientAddress::connection`]. Requests without that extension share one limit. For all
+    /// other settings, such as clients behind proxies, use [`builder`](Self::builder).
     ///
     /// # Errors
     ///
@@ -71,108 +76,114 @@ impl RateLimitLayer {
         Self::builder().rule(Rule::new("default", [limit]).key(client)).build()
     }
 
-    /// Begins to describe a layer: without rules, answering in JSON, with the headers of [`Style::Ietf`].
+    /// Starts a builder without rules, with JSON responses and the headers of
+    /// [`HeaderStyle::Ietf`].
     pub fn builder() -> Builder {
         let clock: fn() -> SharedClock = || Arc::new(TscClock::new());
         Builder {
             rules: Vec::new(),
-            styles: Styles::from_iter([Style::Ietf]),
+            styles: HeaderStyles::from_iter([HeaderStyle::Ietf]),
             hooks: Hooks::default(),
             clock: Box::new(clock),
             sleep: sleep_by(ThreadTimer),
-            answer: Http::default(),
+            responder: HttpResponder::default(),
         }
     }
 }
 
-impl<A> RateLimitLayer<A> {
-    pub(crate) fn rules(&self) -> &[Compiled] {
-        &self.rules.rules
+impl<R> RateLimitLayer<R> {
+    pub(crate) fn rules(&self) -> &[CompiledRule] {
+        &self.state.rules
     }
 }
 
-impl<S, A: Clone> Layer<S> for RateLimitLayer<A> {
-    type Service = RateLimit<S, A>;
+impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
+    type Service = RateLimit<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.rules), self.answer.clone())
+        RateLimit::new(inner, Arc::clone(&self.state), self.responder.clone())
     }
 }
 
-impl<A: Clone> Clone for RateLimitLayer<A> {
+impl<R: Clone> Clone for RateLimitLayer<R> {
     fn clone(&self) -> Self {
-        Self { rules: Arc::clone(&self.rules), answer: self.answer.clone() }
+        Self { state: Arc::clone(&self.state), responder: self.responder.clone() }
     }
 }
 
-impl<A> fmt::Debug for RateLimitLayer<A> {
+impl<R> fmt::Debug for RateLimitLayer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.rules.rules.iter().map(|rule| &*rule.name).collect();
+        let names: Vec<_> = self.rules().iter().map(|rule| &*rule.name).collect();
         f.debug_struct("RateLimitLayer").field("rules", &names).finish_non_exhaustive()
     }
 }
 
-/// The settings of a [`RateLimitLayer`]. Nothing is judged or reserved before [`build`](Self::build).
+/// The settings of a [`RateLimitLayer`]. Only [`build`](Self::build) validates them and allocates.
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder<A = Http> {
+pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
-    styles: Styles,
+    styles: HeaderStyles,
     hooks: Hooks,
     clock: Box<dyn FnOnce() -> SharedClock + Send>,
     sleep: Sleep,
-    answer: A,
+    responder: R,
 }
 
-impl<A> Builder<A> {
-    /// Adds a rule, asked after those before it: from one to eight, each of which must admit a request that it concerns.
+impl<R> Builder<R> {
+    /// Adds a rule: a layer has one to eight. The layer checks them in the order in which they were
+    /// added, and every rule that applies to a request must admit it.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// Which headers a response gets, instead of [`Style::Ietf`]: any number of styles, or `[]`.
-    pub fn headers(mut self, styles: impl IntoIterator<Item = Style>) -> Self {
+    /// Which rate limit headers a response gets, instead of [`HeaderStyle::Ietf`]: any number of
+    /// styles; `[]` for none.
+    pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
         self.styles = styles.into_iter().collect();
         self
     }
 
-    /// What a refused request is answered: [`Http::problem`], [`Http::text`], [`Grpc`](crate::Grpc), or a closure that
-    /// sees the [`Refusal`].
-    pub fn answer<R>(self, answer: R) -> Builder<R> {
+    /// Makes the responses to refused requests: [`HttpResponder::problem`],
+    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
+    /// the [`Refusal`].
+    pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
         let Self { rules, styles, hooks, clock, sleep, .. } = self;
-        Builder { rules, styles, hooks, clock, sleep, answer }
+        Builder { rules, styles, hooks, clock, sleep, responder }
     }
 
-    /// Calls `hook` with each rule's decision on each request, shadow rules included: once each, before the request is
-    /// served. A request whose client leaves while it waits is not told of.
-    pub fn on_decision(mut self, hook: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+    /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
+    /// served. If the client disconnects while its request waits, `hook` is not called.
+    pub fn on_decision(mut self, hook: impl Fn(&RuleDecision<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.on_decision = Some(Box::new(hook));
         self
     }
 
-    /// Calls `hook` with each refused request, once. To write the answer, see [`answer`](Self::answer).
+    /// Calls `hook` once for each refused request. To write the response, see
+    /// [`responder`](Self::responder).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.on_limited = Some(Box::new(hook));
         self
     }
 
-    /// Calls `hook` with the name of the rule and the error each time that a [`Backend`](crate::Backend) fails.
-    pub fn on_error(
+    /// Calls `hook` with the rule's name and the error each time a [`Backend`](crate::Backend)
+    /// fails.
+    pub fn on_backend_error(
         mut self,
         hook: impl Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync + 'static,
     ) -> Self {
-        self.hooks.on_error = Some(Box::new(hook));
+        self.hooks.on_backend_error = Some(Box::new(hook));
         self
     }
 
-    /// Where the time comes from. By default, [`TscClock`].
+    /// The clock that all limits read; by default, [`TscClock`].
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
         self.clock = Box::new(move || Arc::new(clock));
         self
     }
 
-    /// What makes a waiting request sleep. By default [`ThreadTimer`], which needs no runtime; a runtime's own is
-    /// cheaper.
+    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
+    /// runtime. The timer of a runtime is cheaper.
     ///
     /// # Examples
     ///
@@ -200,17 +211,18 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Judges the rules, reserves their memory, and starts the clock.
+    /// Validates the rules, allocates their tables, and starts the clock.
     ///
     /// # Errors
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
-    pub fn build(self) -> Result<RateLimitLayer<A>, BuildError> {
-        let Self { rules, styles, hooks, clock, sleep, answer } = self;
+    pub fn build(self) -> Result<RateLimitLayer<R>, BuildError> {
+        let Self { rules, styles, hooks, clock, sleep, responder } = self;
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
         let may_hold = rules.iter().any(|rule| rule.may_hold());
-        Ok(RateLimitLayer { rules: Arc::new(Rules { rules, styles, hooks, clock, sleep, may_hold }), answer })
+        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, may_hold });
+        Ok(RateLimitLayer { state, responder })
     }
 }
 
@@ -222,7 +234,7 @@ fn sleep_by(timer: impl Timer + Send + Sync + 'static) -> Sleep {
     })
 }
 
-impl<A> fmt::Debug for Builder<A> {
+impl<R> fmt::Debug for Builder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("rules", &self.rules)

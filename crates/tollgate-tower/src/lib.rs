@@ -1,31 +1,31 @@
 #![doc = include_str!("../README.md")]
 
-mod answer;
 mod backend;
-mod change;
 mod client;
 mod decide;
 mod error;
 mod future;
-mod head;
 mod headers;
+mod hooks;
 mod key;
 mod layer;
-mod meter;
+mod reconfigure;
+mod request_head;
+mod respond;
 mod rule;
 mod service;
-mod told;
+mod telemetry;
 
-pub use answer::{Grpc, Http, Reason, Refusal, Respond};
-pub use backend::{Backend, OnError, Reply};
-pub use change::ChangeError;
+pub use backend::{Backend, BackendReply, OnBackendError};
 pub use client::ClientAddress;
 pub use error::BuildError;
 pub use future::ResponseFuture;
-pub use head::Head;
-pub use headers::Style;
+pub use headers::HeaderStyle;
+pub use hooks::{RuleDecision, RuleOutcome};
 pub use key::{KeyBuf, KeyBy};
 pub use layer::{Builder, RateLimitLayer};
-pub use rule::{Missing, Rule};
+pub use reconfigure::ReconfigureError;
+pub use request_head::RequestHead;
+pub use respond::{GrpcResponder, HttpResponder, Refusal, RefusalReason, Respond};
+pub use rule::{MissingKey, Rule};
 pub use service::RateLimit;
-pub use told::{Event, Told};

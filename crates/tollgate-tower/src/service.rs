@@ -1,4 +1,4 @@
-//! The service that asks before it serves.
+//! The service that decides each request before it calls the inner service.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,85 +7,87 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{Rules, Verdict};
+use crate::decide::{LayerState, Verdict};
 use crate::future::ResponseFuture;
-use crate::{Head, Respond};
+use crate::{RequestHead, Respond};
 
-/// A service whose requests are limited: what [`RateLimitLayer`](crate::RateLimitLayer) makes of the inner one.
+/// A service whose requests are limited, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// Its response, body and error types are those of the inner service. The inner service must be `Clone`: a request that
-/// waits takes a clone with it, which is asked whether it is ready when the wait is over, and leaves another one here; one
-/// that is refused leaves another one, too, so that no permit of the inner service is kept; others clone nothing.
-pub struct RateLimit<S, A> {
+/// Its response, body and error types are those of the inner service, which must be `Clone`. A
+/// request that is admitted at once clones nothing. A queued or a refused request replaces the
+/// inner service by a clone, so that neither keeps a permit that the ready inner service holds.
+pub struct RateLimit<S, R> {
     inner: S,
-    rules: Arc<Rules>,
-    answer: A,
+    state: Arc<LayerState>,
+    responder: R,
 }
 
-impl<S, A> RateLimit<S, A> {
-    pub(crate) fn new(inner: S, rules: Arc<Rules>, answer: A) -> Self {
-        Self { inner, rules, answer }
+impl<S, R> RateLimit<S, R> {
+    pub(crate) fn new(inner: S, state: Arc<LayerState>, responder: R) -> Self {
+        Self { inner, state, responder }
     }
 
-    /// The inner service.
+    /// Returns the inner service.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The inner service, to be changed.
+    /// Returns the inner service for changes.
     pub fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The inner service, without limits.
+    /// Removes the limits and returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
 }
 
-impl<S, A, B, R> Service<Request<B>> for RateLimit<S, A>
+impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, R>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
-    A: Respond<R> + Clone,
+    S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
+    R: Respond<ResBody> + Clone,
 {
-    type Response = Response<R>;
+    type Response = Response<ResBody>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, A, B, R>;
+    type Future = ResponseFuture<S, R, ReqBody, ResBody>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     #[inline]
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let mut verdict = Verdict::default();
-        // Each way takes the request along: where one left it to be dropped here, the others would copy it once more.
-        match (self.rules.decide(&Head::of(&request), &mut verdict), &verdict.denial) {
-            (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.note),
-            (None, Some(denial)) => {
-                // The one that is ready and is not called may hold a permit, which nobody needs now.
+        // Every branch consumes the request. If one left it to the end of this function, the
+        // compiler would copy it once more in the other branches.
+        match (self.state.decide(&RequestHead::of(&request), &mut verdict), &verdict.refusal) {
+            (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.headers),
+            (None, Some(refusal)) => {
+                // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
-                let response = self.rules.refuse(Head::of(&request), denial, verdict.note, &self.answer);
+                let head = RequestHead::of(&request);
+                let response = self.state.refuse(head, refusal, verdict.headers, &self.responder);
                 drop(request);
                 ResponseFuture::refused(response)
             }
             (Some(held), _) => {
                 let inner = self.inner.clone();
-                // The one that is ready may hold a permit: were it kept, the request might wait for just that one.
+                // The ready inner service may hold the very permit for which the request will wait.
                 self.inner = inner.clone();
-                ResponseFuture::waiting(held, inner, self.answer.clone(), request)
+                ResponseFuture::waiting(held, inner, self.responder.clone(), request)
             }
         }
     }
 }
 
-impl<S: Clone, A: Clone> Clone for RateLimit<S, A> {
+impl<S: Clone, R: Clone> Clone for RateLimit<S, R> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), rules: Arc::clone(&self.rules), answer: self.answer.clone() }
+        Self { inner: self.inner.clone(), state: Arc::clone(&self.state), responder: self.responder.clone() }
     }
 }
 
-impl<S: fmt::Debug, A> fmt::Debug for RateLimit<S, A> {
+impl<S: fmt::Debug, R> fmt::Debug for RateLimit<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
     }

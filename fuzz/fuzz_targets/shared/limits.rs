@@ -1,11 +1,11 @@
-//! Limits out of bytes: every algorithm, small numbers as likely as large ones.
+//! Limits made from bytes: every algorithm, with small numbers as likely as large ones.
 
 use arbitrary::Arbitrary;
 use tollgate::CountPolicy;
 
 use crate::limit::{Kind, Limit};
 
-/// Any limit, which the engine may refuse.
+/// Any limit, valid or not.
 #[derive(Arbitrary, Debug)]
 pub(crate) struct AnyLimit {
     kind: AnyKind,
@@ -13,7 +13,7 @@ pub(crate) struct AnyLimit {
     period: Number,
 }
 
-/// A number, small ones as likely as large ones.
+/// A number; small numbers are as likely as large ones.
 #[derive(Arbitrary, Debug)]
 pub(crate) struct Number {
     digits: u64,
@@ -31,8 +31,8 @@ enum AnyKind {
     Log { all: bool },
 }
 
-/// A log of more takes long to fill and shows nothing new.
-const LONGEST_LOG: u64 = 1 << 10;
+/// A longer log takes long to fill and tests nothing new.
+const MAX_LOG: u64 = 1 << 10;
 
 impl Number {
     pub(crate) fn value(&self) -> u64 {
@@ -58,7 +58,7 @@ impl AnyLimit {
         };
         let mut limit = Limit { kind, count: self.count.value(), period: self.period.value() };
         if let Kind::Log { .. } = limit.kind {
-            limit.count %= LONGEST_LOG;
+            limit.count %= MAX_LOG;
         }
         limit
     }

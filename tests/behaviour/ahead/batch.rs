@@ -1,4 +1,4 @@
-//! What `check_many` promises.
+//! The promises of `check_many`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollgate::{Limiter, Rate, Timestamp, TokenBucket};
 
 use super::{Counting, LIMITS, all_of, every, limiter};
 
-/// More keys than two windows hold.
+/// More keys than two windows of a batch.
 const MANY: u64 = 70;
 
 fn one_a_second() -> Limiter<u64, TokenBucket, Counting> {
@@ -26,8 +26,8 @@ proptest! {
             let mut now = Timestamp::ZERO;
             for (later, keys) in &batches {
                 now = now + Duration::from_millis(*later);
-                let batch: Vec<String> = together.check_many_at(keys, now).map(all_of).collect();
-                let singly: Vec<String> = keys.iter().map(|key| all_of(alone.check_at(key, now))).collect();
+                let batch: Vec<String> = together.at(now).check_many(keys).map(all_of).collect();
+                let singly: Vec<String> = keys.iter().map(|key| all_of(alone.at(now).check(key))).collect();
                 prop_assert_eq!(batch, singly, "{:?}", tiers[0]);
             }
         }
@@ -49,11 +49,12 @@ fn the_clock_is_read_once_for_all() {
     let clock = Counting::default();
     let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock.clone());
     let limiter = limiter.build().unwrap();
-    // New keys, whose insertion reads a clock once more, and known ones; the clock moves each time, the batch does not.
+    // New keys, whose insertion could read the clock again, and known keys. Every reading advances
+    // the clock, but the batch reads it once.
     let keys: Vec<u64> = (0..MANY).chain(0..MANY).collect();
     assert_eq!(limiter.check_many(&keys).filter(|decision| decision.is_allowed()).count() as u64, MANY);
     assert_eq!(clock.readings(), 1);
-    assert_eq!(limiter.check_many_at(&keys, Timestamp::ZERO).count() as u64, 2 * MANY);
+    assert_eq!(limiter.at(Timestamp::ZERO).check_many(&keys).count() as u64, 2 * MANY);
     assert_eq!(clock.readings(), 1, "the time was given");
 }
 
@@ -61,17 +62,17 @@ fn the_clock_is_read_once_for_all() {
 fn dropping_the_batch_leaves_the_rest_unchecked() {
     let limiter = one_a_second();
     let keys: Vec<u64> = (0..MANY).collect();
-    let taken = limiter.check_many_at(&keys, Timestamp::ZERO).take(3).map(all_of).count();
+    let taken = limiter.at(Timestamp::ZERO).check_many(&keys).take(3).map(all_of).count();
     assert_eq!(taken, 3);
-    let left = keys.iter().filter(|key| limiter.peek_n_at(key, 1, Timestamp::ZERO).is_allowed()).count();
+    let left = keys.iter().filter(|key| limiter.at(Timestamp::ZERO).peek_n(key, 1).is_allowed()).count();
     assert_eq!(left, keys.len() - 3);
 }
 
 #[test]
-fn a_batch_that_nobody_takes_changes_nothing() {
+fn a_batch_that_is_not_iterated_changes_nothing() {
     let limiter = one_a_second();
     drop(limiter.check_many(&[1, 2, 3]));
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
     assert_eq!(limiter.stats(), one_a_second().stats());
 }
 
@@ -91,13 +92,13 @@ fn a_batch_knows_how_many_are_left() {
 }
 
 #[test]
-fn keys_that_run_dry_are_not_asked_again() {
+fn an_iterator_is_not_polled_after_its_end() {
     let limiter = one_a_second();
-    // Not fused: a key after the end.
+    // The iterator is not fused: it has a key after its end.
     let mut script = [Some(1), None, Some(2)].into_iter();
     let keys = std::iter::from_fn(move || script.next().flatten());
-    assert_eq!(limiter.check_many_at(keys, Timestamp::ZERO).count(), 1);
-    assert!(limiter.peek_n_at(&2, 1, Timestamp::ZERO).is_allowed());
+    assert_eq!(limiter.at(Timestamp::ZERO).check_many(keys).count(), 1);
+    assert!(limiter.at(Timestamp::ZERO).peek_n(&2, 1).is_allowed());
 }
 
 #[test]

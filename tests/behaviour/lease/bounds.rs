@@ -1,4 +1,4 @@
-//! How much is spent, in all and in any interval.
+//! The bound on what leases spend, in total and in any interval.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,14 +14,14 @@ use super::{Manual, counting_all, every, left, limiter};
 
 const THREADS: u64 = 4;
 
-/// Whatever threads do with leases and checks while time stands still, exactly the limit is admitted.
+/// Threads use leases and checks while time stands still: exactly the limit is admitted.
 fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
     let (limiter, _) = limiter(quota);
     let (limiter, start) = (&limiter, &Barrier::new(THREADS as usize));
     let work = |number: u64| {
         start.wait();
         let open = || {
-            let lease = limiter.lease(&1);
+            let lease = limiter.prepare(&1).lease();
             if let Some(permits) = permits { lease.permits(permits) } else { lease }
         };
         let (mut lease, mut admitted) = (open(), 0);
@@ -34,7 +34,7 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
             };
             admitted += if allowed { cost } else { 0 };
             if turn % 97 == 96 {
-                lease = open(); // the one before gives back what it holds
+                lease = open(); // the previous lease returns its permits
             }
         }
         admitted
@@ -44,7 +44,7 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert!(admitted <= limit, "{quota}, {permits:?}: {admitted} of {limit}");
-    // What is missing is there: nothing is lost either, but what a log could not give back.
+    // The rest of the limit is still available, except for units that a log could not take back.
     if quota.to_string().starts_with("sliding-log") {
         assert!(admitted + left(limiter) <= limit);
     } else {
@@ -61,7 +61,7 @@ fn the_total_never_exceeds_the_limit() {
     }
 }
 
-/// Refused requests are counted, so what is left cannot be told; what is admitted can.
+/// Refusals are counted, so the remaining units are unknown, but the admissions are known.
 #[test]
 fn the_total_never_exceeds_the_limit_where_refusals_count() {
     for quota in counting_all(2_000) {
@@ -69,7 +69,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
         let limiter = &limiter;
         let admitted: usize = thread::scope(|scope| {
             let work = || {
-                let mut lease = limiter.lease(&1);
+                let mut lease = limiter.prepare(&1).lease();
                 (0..3_000).filter(|_| lease.check().is_allowed()).count()
             };
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
@@ -79,7 +79,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
     }
 }
 
-/// A splitmix64, as in `tests/threads/stress/crew.rs`.
+/// splitmix64, as in `tests/threads/stress/crew.rs`.
 struct Random(u64);
 
 impl Random {
@@ -91,11 +91,11 @@ impl Random {
     }
 }
 
-/// When requests were admitted, in nanoseconds, in order: leases that are used, left alone, dropped and opened again
-/// at random times, and the clock moved at random between.
+/// The times in nanoseconds at which requests are admitted, in order, while leases are used, left
+/// idle, dropped and opened again at random times.
 fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u64> {
     let mut random = Random(seed);
-    let open = || limiter.lease(&1).ttl(Duration::from_nanos(ttl)).permits(8);
+    let open = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(ttl)).permits(8);
     let mut leases: Vec<_> = (0..3).map(|_| open()).collect();
     let mut times = Vec::new();
     for _ in 0..2_000 {
@@ -119,7 +119,7 @@ fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u6
     times
 }
 
-/// What the most extreme of all intervals has beyond `bound(length)`: so many units too many.
+/// The most units by which any interval exceeds `bound(length)`.
 fn excess(times: &[u64], bound: impl Fn(u64) -> u64) -> u64 {
     let mut worst = 0;
     for (from, &first) in times.iter().enumerate() {
@@ -133,9 +133,9 @@ fn excess(times: &[u64], bound: impl Fn(u64) -> u64) -> u64 {
 
 const TTL: u64 = 1_000_000;
 
-/// A thousand a millisecond would hide what a ttl adds; ten a millisecond do not.
+/// The rate is ten a millisecond. A rate of a thousand would hide the effect of the ttl.
 #[test]
-fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() {
+fn leases_exceed_a_bucket_by_the_ttl_at_most() {
     let (burst, nanos_a_token, rate) = (20, 100_000, Rate::per_second(10_000));
     let buckets: [Quota; 2] =
         [TokenBucket::new(rate).burst(burst).into(), LeakyBucket::meter(rate).capacity(burst).into()];
@@ -156,9 +156,9 @@ fn a_bucket_spends_at_most_its_burst_and_the_rate_of_the_interval_and_the_ttl() 
     }
 }
 
-/// Any interval shorter than a period touches two half-open ones when the ttl is added.
+/// With the ttl, an interval shorter than a period touches two half-open periods.
 #[test]
-fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
+fn leases_exceed_a_log_by_the_ttl_at_most() {
     let rate = Rate::new(20, Duration::from_millis(2));
     for quota in [Quota::from(SlidingLog::new(rate)), SlidingWindow::new(rate).subwindows(2).into()] {
         for seed in 0..10 {
@@ -172,7 +172,7 @@ fn a_log_and_sub_windows_spend_what_intervals_of_the_ttl_more_are_charged() {
 }
 
 #[test]
-fn a_window_spends_what_the_windows_within_the_ttl_are_charged() {
+fn leases_of_a_window_spend_charges_within_the_ttl() {
     let rate = Rate::new(20, Duration::from_millis(2));
     for quota in [Quota::from(FixedWindow::new(rate)), SlidingWindow::new(rate).into()] {
         for seed in 0..10 {
@@ -190,7 +190,7 @@ fn a_window_spends_what_the_windows_within_the_ttl_are_charged() {
     }
 }
 
-/// Threads whose clock another moves.
+/// Threads check while another thread advances the clock.
 #[test]
 fn threads_keep_the_windowed_bound_under_a_moving_clock() {
     let clock = ManualClock::new();
@@ -206,14 +206,16 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
             }
         });
         let work = move || {
-            let (mut lease, mut times) = (limiter.lease(&1).ttl(Duration::from_nanos(TTL)), Vec::new());
+            let (mut lease, mut times) =
+                (limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
             while times.len() < 400 {
-                // The time is the caller's, so what is noted is when the request was decided.
+                // The time is passed to the check, so the recorded time is the time of the
+                // decision.
                 let now = limiter.now();
                 if lease.check_at(now).is_allowed() {
                     times.push(now);
                 } else {
-                    thread::yield_now(); // to whoever moves the clock
+                    thread::yield_now(); // to the thread that advances the clock
                 }
             }
             running.fetch_sub(1, Relaxed);
@@ -224,7 +226,8 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
     });
     times.sort_unstable();
     let times: Vec<u64> = times.into_iter().map(Timestamp::as_nanos).collect();
-    // Also for a thread that was stopped between reading the time and its charge: what is admitted at times in an
-    // interval raises the bucket's arrival time from its begin at the earliest to `burst` beyond its end at the latest.
+    // The bound holds even if a thread stalls between reading the time and its charge: admissions
+    // at times in an interval raise the bucket's arrival time from at least its begin to at most
+    // `burst` beyond its end.
     assert_eq!(excess(&times, |length| burst + (length + TTL) / nanos_a_token), 0);
 }

@@ -1,4 +1,4 @@
-//! How many permits a lease takes.
+//! The number of permits that a lease acquires at once.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use tollgate::{Inherit, Lease, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
 use super::{MILLISECOND, Manual, every, left, limiter};
 
-/// How many permits each of the next takes was of, while the lease is checked every `step`.
+/// Returns the size of each acquisition while the lease is checked every `step`.
 fn takes(limiter: &Manual, clock: &ManualClock, step: Duration, checks: usize) -> Vec<u64> {
-    let mut lease = limiter.lease(&1);
+    let mut lease = limiter.prepare(&1).lease();
     let mut takes = Vec::new();
     for _ in 0..checks {
         let before = left(limiter);
@@ -24,7 +24,7 @@ fn plenty() -> (Manual, ManualClock) {
 }
 
 #[test]
-fn takes_grow_under_a_hot_loop() {
+fn acquisitions_grow_under_a_hot_loop() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, Duration::from_nanos(100), 8_000);
     assert_eq!(takes[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024]);
@@ -32,25 +32,25 @@ fn takes_grow_under_a_hot_loop() {
 }
 
 #[test]
-fn takes_grow_no_further_than_they_are_spent_quickly() {
+fn acquisitions_grow_while_they_are_spent_quickly() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, Duration::from_micros(20), 1_000);
-    // Sixteen take 320 microseconds: more than a quarter of the ttl, and within it.
+    // Sixteen permits last 320 microseconds: more than a quarter of the ttl, and less than the ttl.
     assert_eq!(takes[..5], [1, 2, 4, 8, 16]);
     assert!(takes[5..].iter().all(|&taken| taken == 16), "{takes:?}");
 }
 
 #[test]
-fn sparse_use_takes_one_by_one() {
+fn sparse_use_acquires_one_by_one() {
     let (limiter, clock) = plenty();
     let takes = takes(&limiter, &clock, MILLISECOND / 3, 100);
     assert_eq!(takes, [1; 100]);
 }
 
 #[test]
-fn takes_shrink_once_permits_lapse() {
+fn acquisitions_shrink_once_permits_lapse() {
     let (limiter, clock) = plenty();
-    let mut lease = limiter.lease(&1);
+    let mut lease = limiter.prepare(&1).lease();
     assert!((0..2_000).all(|_| lease.check().is_allowed()));
     assert!(lease.held() > 0);
     let mut held = Vec::new();
@@ -63,9 +63,9 @@ fn takes_shrink_once_permits_lapse() {
 }
 
 #[test]
-fn no_lease_takes_more_than_an_eighth_of_the_limit() {
+fn no_lease_acquires_more_than_an_eighth_of_the_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
-    let mut lease = limiter.lease(&1);
+    let mut lease = limiter.prepare(&1).lease();
     for _ in 0..40 {
         assert!(lease.check().is_allowed());
         assert!(lease.held() < 10);
@@ -73,11 +73,11 @@ fn no_lease_takes_more_than_an_eighth_of_the_limit() {
 }
 
 #[test]
-fn a_lease_takes_an_eighth_of_the_limit_in_force() {
+fn a_lease_acquires_an_eighth_of_the_current_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
     let bucket = |burst| TokenBucket::new(Rate::per_hour(80)).burst(burst).into();
-    let mut lease = limiter.lease(&1);
-    let most = |lease: &mut Lease<'_, Manual>| {
+    let mut lease = limiter.prepare(&1).lease();
+    let most = |lease: &mut Lease<'_, tollgate::Keyed<Quota>, ManualClock>| {
         let held = |_| {
             assert!(lease.check().is_allowed());
             lease.held() + 1
@@ -86,18 +86,18 @@ fn a_lease_takes_an_eighth_of_the_limit_in_force() {
     };
     limiter.reconfigure(bucket(8_000), Inherit::Reset).unwrap();
     assert_eq!(most(&mut lease), 1_000);
-    // What it holds ends with the reset, and it takes no more than what is its share now.
+    // The reset ends the held permits, and the next acquisition takes only its share.
     limiter.reconfigure(bucket(24), Inherit::Reset).unwrap();
     assert!(lease.check().is_allowed());
     assert_eq!((lease.held(), left(&limiter)), (2, 21));
 }
 
 #[test]
-fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
+fn an_empty_lease_refuses_only_what_a_check_refuses() {
     for permits in [None, Some(1), Some(7), Some(100), Some(1_000)] {
         for quota in every(100) {
             let (limiter, _) = limiter(quota);
-            let lease = limiter.lease(&1);
+            let lease = limiter.prepare(&1).lease();
             let mut lease = if let Some(permits) = permits { lease.permits(permits) } else { lease };
             assert!(limiter.check_n(&1, 30).is_allowed());
             let admitted = (0..200).filter(|_| lease.check().is_allowed()).count();
@@ -106,15 +106,16 @@ fn a_lease_without_permits_refuses_nothing_that_a_check_would_admit() {
     }
 }
 
-/// Held permits are too few, and with them there is no room: they come back, and the request is decided alone.
+/// The held permits are too few and the limit has no room. The lease returns them, and the request
+/// is decided alone.
 #[test]
-fn a_refusal_says_what_a_check_would() {
+fn a_refusal_of_a_lease_equals_that_of_a_check() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.lease(&1).permits(10);
+        let mut lease = limiter.prepare(&1).lease().permits(10);
         assert!(lease.check().is_allowed(), "{quota}");
         let left = left(&limiter) + lease.held();
-        let plain = format!("{:?}", limiter.peek_n_at(&1, 100, limiter.now()).outcome());
+        let plain = format!("{:?}", limiter.at(limiter.now()).peek_n(&1, 100).outcome());
         let refused = lease.check_n(100).decision().expect("it is refused by the limiter");
         assert_eq!(format!("{:?}", refused.outcome()), plain, "{quota}");
         assert_eq!((refused.remaining(), refused.cost()), (left, 100), "{quota}");
@@ -124,9 +125,9 @@ fn a_refusal_says_what_a_check_would() {
 }
 
 #[test]
-fn without_a_ttl_nothing_is_taken_ahead() {
+fn without_a_ttl_nothing_is_acquired_ahead() {
     let (limiter, _) = plenty();
-    for lease in [limiter.lease(&1), limiter.lease(&1).permits(50)] {
+    for lease in [limiter.prepare(&1).lease(), limiter.prepare(&1).lease().permits(50)] {
         let mut lease = lease.ttl(Duration::ZERO);
         let before = left(&limiter);
         assert!((0..100).all(|_| lease.check().is_allowed()));
@@ -135,23 +136,23 @@ fn without_a_ttl_nothing_is_taken_ahead() {
 }
 
 #[test]
-fn large_costs_are_taken_ahead_too() {
+fn large_costs_are_acquired_ahead_too() {
     let (limiter, _) = plenty();
-    let mut lease = limiter.lease(&1);
+    let mut lease = limiter.prepare(&1).lease();
     assert!((0..50).all(|_| lease.check_n(5).is_allowed()));
     assert!(lease.held() >= 5, "{lease:?}");
 }
 
-/// One reading of the clock a check, and no look at the limiter while permits last.
+/// A check reads the clock once and does not read the limiter while permits last.
 #[test]
 fn a_permit_is_spent_without_the_limiter() {
     let limiter = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_hour(100)).into())
         .clock(ManualClock::new())
         .build()
         .unwrap();
-    let mut lease = limiter.lease(&1).permits(10);
+    let mut lease = limiter.prepare(&1).lease().permits(10);
     assert!(lease.check().is_allowed());
-    // All that the key has left: only the permits are there.
+    // Spend all that the key has left. Only the permits remain.
     assert!(limiter.check_n(&1, 90).is_allowed());
     assert!((0..9).all(|_| lease.check().is_allowed()));
     assert!(!lease.check().is_allowed());

@@ -1,4 +1,4 @@
-//! What comes back, and what is never spent.
+//! The permits that a lease returns, and those that it loses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn unspent_permits_come_back_on_drop_exactly() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 20).is_allowed());
-        let mut lease = limiter.lease(&1).permits(30);
+        let mut lease = limiter.prepare(&1).lease().permits(30);
         assert!(lease.check_n(7).is_allowed());
         assert_eq!((left(&limiter), lease.held()), (50, 23), "{quota}");
         drop(lease);
@@ -23,11 +23,12 @@ fn unspent_permits_come_back_on_drop_exactly() {
 fn two_leases_give_back_in_either_order() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut first, mut second) = (limiter.lease(&1).permits(30), limiter.lease(&1).permits(30));
+        let (mut first, mut second) =
+            (limiter.prepare(&1).lease().permits(30), limiter.prepare(&1).lease().permits(30));
         assert!(first.check().is_allowed() && second.check().is_allowed());
         drop(first);
         drop(second);
-        // A log gives back its newest admission only: the first lease's thirty are behind it.
+        // A log takes back its newest admission only, and the first lease's thirty are behind it.
         let kept = if quota.to_string().starts_with("sliding-log") { 31 } else { 2 };
         assert_eq!(left(&limiter), 100 - kept, "{quota}");
     }
@@ -37,7 +38,7 @@ fn two_leases_give_back_in_either_order() {
 fn a_permit_lapses_after_its_ttl() {
     for quota in lenders(100) {
         let (limiter, clock) = limiter(quota);
-        let mut lease = limiter.lease(&1).permits(10).ttl(MILLISECOND);
+        let mut lease = limiter.prepare(&1).lease().permits(10).ttl(MILLISECOND);
         assert!(lease.check().is_allowed(), "{quota}");
         clock.advance(MILLISECOND - Duration::from_nanos(1));
         assert!(lease.check().is_allowed(), "{quota}");
@@ -51,9 +52,9 @@ fn a_permit_lapses_after_its_ttl() {
 }
 
 #[test]
-fn a_release_says_what_came_back() {
+fn a_release_returns_the_refunded_units() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1_000)));
-    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1));
+    let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1));
     assert_eq!(lease.release(), 0);
     assert!(lease.check_n(40).is_allowed());
     clock.advance(Duration::from_millis(25));
@@ -62,15 +63,15 @@ fn a_release_says_what_came_back() {
     assert_eq!(lease.release(), 0);
 }
 
-/// What was given back meanwhile would make a debt that has drained look owed.
+/// After the earlier refund, the arrival time alone would make drained debt look current.
 #[test]
-fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
+fn a_refund_of_an_earlier_request_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
     let first = limiter.check_n(&1, 99);
-    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1_000));
+    let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1_000));
     assert!(lease.check().is_allowed());
     assert_eq!(limiter.refund(first), 99);
-    clock.advance(Duration::from_secs(100)); // the lease's own hundred have drained
+    clock.advance(Duration::from_secs(100)); // drains the lease's own hundred
     assert!(limiter.check_n(&1, 50).is_allowed());
     drop(lease);
     assert_eq!(left(&limiter), 150);
@@ -80,9 +81,10 @@ fn a_lease_mints_nothing_when_an_earlier_request_was_given_back() {
 fn no_permit_is_spent_or_given_back_after_a_reset() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut spending, mut dropped) = (limiter.lease(&1).permits(20), limiter.lease(&1).permits(20));
+        let (mut spending, mut dropped) =
+            (limiter.prepare(&1).lease().permits(20), limiter.prepare(&1).lease().permits(20));
         assert!(spending.check().is_allowed() && dropped.check().is_allowed());
-        assert!(limiter.reset(&1));
+        assert!(limiter.prepare(&1).reset());
         assert!(limiter.check_n(&1, 60).is_allowed());
         drop(dropped);
         assert_eq!(left(&limiter), 40, "{quota}: what others took stays taken");
@@ -93,19 +95,19 @@ fn no_permit_is_spent_or_given_back_after_a_reset() {
         .clock(ManualClock::new())
         .build()
         .unwrap();
-    let mut lease = limiter.lease().permits(5);
+    let mut lease = limiter.prepare().lease().permits(5);
     assert!(lease.check().is_allowed());
-    limiter.reset();
+    limiter.prepare().reset();
     assert!(limiter.check_n(10).is_allowed());
     assert!(!lease.check().is_allowed());
 }
 
 #[test]
-fn a_lease_is_its_keys_own_after_others_took_its_slot() {
+fn a_lease_survives_the_eviction_of_its_key() {
     for quota in every(100) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, _>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
-        let mut lease = limiter.lease(&1).permits(10);
+        let mut lease = limiter.prepare(&1).lease().permits(10);
         assert!(lease.check().is_allowed());
         clock.advance(Duration::from_secs(3 * 3_600));
         let taken = (2..1_000).filter(|key| limiter.check_n(key, 60).is_allowed()).count();
@@ -115,22 +117,22 @@ fn a_lease_is_its_keys_own_after_others_took_its_slot() {
     }
 }
 
-/// A lease that looks whether there is room for many is not a client that knocks.
+/// An acquisition by a lease is not a request, so its refusal is not counted.
 #[test]
-fn a_take_that_finds_no_room_is_not_counted() {
+fn an_acquisition_without_room_is_not_counted() {
     for quota in counting_all(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 95).is_allowed());
-        let mut lease = limiter.lease(&1).permits(50);
+        let mut lease = limiter.prepare(&1).lease().permits(50);
         assert_eq!((0..5).filter(|_| lease.check().is_allowed()).count(), 5, "{quota}");
     }
 }
 
 #[test]
-fn a_request_that_is_refused_in_the_end_counts_as_itself() {
+fn a_lease_counts_refusals_like_checks() {
     let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
     let (limiter, clock) = limiter(quota);
-    let mut lease = limiter.lease(&1).permits(4);
+    let mut lease = limiter.prepare(&1).lease().permits(4);
     assert!((0..4).all(|_| lease.check().is_allowed()));
     clock.advance(Duration::from_millis(900));
     assert!(!lease.check().is_allowed());
@@ -139,10 +141,10 @@ fn a_request_that_is_refused_in_the_end_counts_as_itself() {
 }
 
 #[test]
-fn a_clock_that_steps_back_ends_a_take_and_mints_nothing() {
+fn a_clock_that_steps_back_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(100)));
     clock.advance(Duration::from_secs(10));
-    let mut lease = limiter.lease(&1).permits(50);
+    let mut lease = limiter.prepare(&1).lease().permits(50);
     assert!(lease.check().is_allowed());
     clock.set(Timestamp::ZERO + Duration::from_secs(9));
     assert!(!lease.check().is_allowed(), "the bucket is full a second and a half from now");

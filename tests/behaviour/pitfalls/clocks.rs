@@ -1,4 +1,4 @@
-//! Clocks that are late, threads that are many, and bursts after idling.
+//! Late clocks, concurrent threads, and bursts after idling.
 
 use tollgate::TokenBucket;
 
@@ -25,7 +25,7 @@ fn a_jump_back_grants_no_more_than_the_time_reached() {
 
 /// Seen in quanta #111.
 #[test]
-fn two_cores_whose_clocks_differ_share_one_limit_and_hear_honest_waits() {
+fn cores_with_different_clocks_share_a_limit_exactly() {
     let limit = One::new(bucket(20, 3));
     let (ahead, behind) = (10_000 * MS, 8_400 * MS);
     let times = [ahead, behind].into_iter().cycle().take(100);
@@ -56,9 +56,9 @@ fn a_long_pause_gives_one_burst_and_no_extra_cell() {
     assert_eq!(limit.drain(2 * SECOND), 5);
 }
 
-/// throttlecrab grants 17 and 12.
+/// throttlecrab admits 17 and 12.
 #[test]
-fn a_pause_shorter_than_a_burst_and_its_tolerance_gives_one_burst() {
+fn a_short_pause_gives_one_burst() {
     for pause in [17_999 * MS, 12 * SECOND] {
         let limit = One::new(TokenBucket::new(per(60, 60 * SECOND)).burst(10));
         assert_eq!(limit.drain(0), 10);
@@ -76,12 +76,12 @@ fn two_a_second_means_two_then_two_a_second_later() {
 
 /// Seen in governor #16, Bucket4j #128.
 #[test]
-fn the_first_period_admits_twice_the_burst_unless_the_bucket_starts_empty() {
+fn an_initially_empty_bucket_admits_one_burst_in_a_period() {
     let first_period = |quota| {
         let limit = One::new(quota);
         let granted: u64 = (0..3600).map(|second| limit.drain(second * SECOND)).sum();
         granted + limit.drain(HOUR - 1)
     };
-    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // and the 200th a nanosecond later
+    assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // and the 200th later
     assert_eq!(first_period(TokenBucket::new(per(100, HOUR)).initial(0)), 99);
 }

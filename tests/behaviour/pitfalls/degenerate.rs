@@ -1,4 +1,4 @@
-//! Overflow, parameters that mean nothing, and costs that never fit.
+//! Overflow, meaningless parameters, and costs above the limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tollgate::{
 
 use super::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
 
-/// The error that a quota is refused with.
+/// Returns the error of a quota.
 fn refusal<A: Algorithm>(quota: A) -> BuildError {
     let built = GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
     built.expect_err("the quota means nothing and must be refused")
 }
 
-/// Whether the error is about this field, with this value outside of the range it names.
+/// Returns whether the error names this field, and this value outside of its range.
 fn names(error: &BuildError, name: &str, given: u128) -> bool {
     matches!(*error, BuildError::OutOfRange { field, value, min, max }
         if field == name && value == given && !(min..=max).contains(&given))
@@ -42,7 +42,7 @@ fn half_a_day_of_idling_overflows_nothing() {
 
 /// governor panics.
 #[test]
-fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
+fn a_huge_burst_is_exact_or_an_error() {
     for burst in [u64::from(u32::MAX), u64::MAX] {
         let builder = GlobalLimiter::builder(TokenBucket::new(Rate::per_day(1)).burst(burst));
         match builder.clock(ManualClock::new()).build() {
@@ -56,7 +56,7 @@ fn a_burst_of_four_billion_a_day_is_exact_or_refused() {
 }
 
 #[test]
-fn a_period_of_73_years_is_the_longest_and_the_error_names_it() {
+fn a_period_has_at_most_73_years() {
     const LONGEST: u64 = 2_305_843_009_213_693_951;
     let rate = |nanos| Rate::new(1, Duration::from_nanos(nanos));
     let build = |quota: Quota| GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
@@ -103,7 +103,7 @@ fn a_tiny_rate_waits_for_long_but_never_for_nothing() {
 
 /// Seen in folly: 5000 of 5000.
 #[test]
-fn a_clock_that_shows_unix_time_grants_no_more_than_the_burst_at_once() {
+fn a_clock_in_unix_time_admits_one_burst_at_first() {
     for rate in [1_000_000, 10_000_000] {
         for at in [0, UPTIME - 1, 1_700_000_000 * SECOND] {
             let limit = One::new(bucket(rate, 1_000));
@@ -134,7 +134,7 @@ fn a_count_near_its_end_does_not_wrap() {
 
 /// Seen in Guava #6475: unlimited in production; rate-net RN-COR-04.
 #[test]
-fn what_means_nothing_is_refused_by_name() {
+fn meaningless_settings_are_errors() {
     let never = Rate::new(1, Duration::ZERO);
     assert!(names(&refusal(TokenBucket::new(never)), "rate.period", 0));
     assert!(names(&refusal(FixedWindow::new(never)), "rate.period", 0));
@@ -152,7 +152,7 @@ fn what_means_nothing_is_refused_by_name() {
     }
 }
 
-/// The issue: a million a window must be accepted from one second on
+/// A million a window must be valid for windows of one second or more.
 #[test]
 fn a_million_a_second_fits_every_window() {
     for period in [SECOND, MINUTE, HOUR, 24 * HOUR] {
@@ -186,7 +186,8 @@ fn fails_closed<A: Algorithm + fmt::Display>(quota: A) {
     }
 }
 
-/// The slow tier's bucket takes eleven years to refill, and the other's rate is counted in grains: each keeps its own.
+/// The slow tier's bucket takes eleven years to refill, and the fast tier's rate needs grains. Each
+/// tier has a grain of its own.
 #[test]
 fn a_deep_slow_tier_fits_beside_a_fast_one() {
     const BURST: u64 = 100_000;
@@ -199,7 +200,7 @@ fn a_deep_slow_tier_fits_beside_a_fast_one() {
         .unwrap();
     assert!(limiter.check_n(&0, 1_000).is_allowed() && !limiter.check(&0).is_allowed());
     assert!(limiter.check_n(&1, BURST).is_allowed() && !limiter.check(&1).is_allowed());
-    // Not more than a grain early, and late by a thousand-millionth at the most.
+    // At most a grain early, and at most a billionth late.
     clock.set(Timestamp::from_nanos(HOUR - 2));
     assert!(!limiter.check(&1).is_allowed());
     clock.set(Timestamp::from_nanos(HOUR + HOUR / 1_000_000_000 + 1));

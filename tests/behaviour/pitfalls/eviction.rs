@@ -21,7 +21,7 @@ fn limiter<A: Algorithm>(
 
 /// Seen in rate-net RN-005.
 #[test]
-fn a_flood_of_other_keys_does_not_buy_a_key_its_freedom() {
+fn a_flood_of_other_keys_forgives_no_debt() {
     let five_a_minute = TokenBucket::new(Rate::per_minute(5));
     for (spent, when_full) in
         [(5, WhenFull::Share), (3, WhenFull::Share), (5, WhenFull::Deny), (3, WhenFull::Deny)]
@@ -32,7 +32,7 @@ fn a_flood_of_other_keys_does_not_buy_a_key_its_freedom() {
         for other in 0..10_000 {
             let _ = limiter.check(&other);
         }
-        let owed = limiter.peek_n_at(&victim, 0, Timestamp::ZERO).remaining();
+        let owed = limiter.at(Timestamp::ZERO).peek_n(&victim, 0).remaining();
         assert_eq!(owed, 5 - spent, "{when_full:?}");
         assert!(!limiter.check_n(&victim, 5 - spent + 1).is_allowed());
         assert!(limiter.check_n(&victim, 5 - spent).is_allowed());
@@ -56,31 +56,32 @@ fn going_round_more_keys_than_fit_grants_nothing_twice() {
     }
 }
 
-/// Whether a key that spent `cost` at zero counts as owing a nanosecond before `end`, and at it.
+/// Returns the keys in debt a nanosecond before `end` and at `end`, if a key spent `cost` at time
+/// zero.
 fn owing<A: Algorithm>(quota: A, cost: u64, end: u64) -> (usize, usize) {
     let (limiter, clock) = limiter(quota, 10, WhenFull::Share);
     assert!(limiter.check_n(&7, cost).is_allowed());
     let len_at = |at| {
         clock.set(Timestamp::from_nanos(at));
-        limiter.len()
+        limiter.usage().live_keys
     };
     (len_at(end - 1), len_at(end))
 }
 
 /// Seen in ulule, sei-chain #3507: evicted early.
 #[test]
-fn a_key_is_forgotten_when_it_owes_nothing_and_not_a_nanosecond_sooner() {
+fn a_key_is_forgotten_exactly_when_its_debt_is_zero() {
     assert_eq!(owing(TokenBucket::new(per(1, MINUTE)).burst(5), 3, 3 * MINUTE), (1, 0));
     assert_eq!(owing(FixedWindow::new(per(5, MINUTE)), 1, MINUTE), (1, 0));
     assert_eq!(owing(SlidingWindow::new(per(5, MINUTE)), 1, 2 * MINUTE), (1, 0));
     assert_eq!(owing(SlidingWindow::new(per(5, MINUTE)).subwindows(6), 1, 70 * SECOND), (1, 0));
-    // A log may remember a key for a few nanoseconds more than it has to.
+    // A log may remember a key a few nanoseconds too long.
     assert_eq!(owing(SlidingLog::new(per(5, MINUTE)), 1, MINUTE).0, 1);
     assert_eq!(owing(SlidingLog::new(per(5, MINUTE)), 1, MINUTE + HOUR).1, 0);
 }
 
 #[test]
-fn what_happens_when_the_table_is_full_is_chosen_and_counted() {
+fn when_full_decides_and_is_counted() {
     for when_full in [WhenFull::Share, WhenFull::Deny, WhenFull::Allow] {
         let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(4)), 1, when_full);
         let granted = (0..1_000).filter(|key| limiter.check_n(key, 4).is_allowed()).count();
@@ -99,9 +100,10 @@ fn what_happens_when_the_table_is_full_is_chosen_and_counted() {
     }
 }
 
-/// A flood of new keys takes no slot from those that owe more than half, and costs them nothing.
+/// A flood of new keys evicts no key that has used more than half of its limit, and charges it
+/// nothing.
 #[test]
-fn a_key_that_owes_more_than_half_keeps_its_slot() {
+fn a_key_with_much_debt_keeps_its_slot() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_day(4)), 1, WhenFull::Share);
     let owners: Vec<u64> = (0..200).filter(|key| limiter.check_n(key, 3).is_allowed()).collect();
     assert!((15..=60).contains(&owners.len()), "{} keys have slots", owners.len());

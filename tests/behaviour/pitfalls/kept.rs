@@ -1,4 +1,4 @@
-//! What the comparison with the model once found, kept as it shrank.
+//! Defects that the comparison with the model has found, as the shortest scripts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tollgate_model::{CountPolicy::Allowed, Model};
 
 use super::{One, SECOND, UPTIME, per};
 
-/// The last moment of the refill clock did not fit a word and was cut to one that the clock had long passed.
+/// The largest refill time did not fit into a word and was truncated to a time in the past.
 #[test]
 fn a_bucket_of_a_huge_burst_refills_for_ten_years() {
     let quota = TokenBucket::new(per(5, 35_751_777_952_395_970)).burst(854_096_332_599);
@@ -22,7 +22,7 @@ fn a_bucket_of_a_huge_burst_refills_for_ten_years() {
 fn a_request_for_nothing_does_not_queue() {
     let limit = One::new(LeakyBucket::queue(per(1, SECOND)).capacity(2));
     assert!(limit.check_n(0, 2));
-    assert_eq!(limit.0.check_n_at(0, Timestamp::ZERO).delay(), Duration::ZERO);
+    assert_eq!(limit.0.at(Timestamp::ZERO).check_n(0).delay(), Duration::ZERO);
 }
 
 /// Panicked in debug builds.
@@ -38,21 +38,21 @@ fn a_log_answers_requests_for_nothing_and_for_too_much() {
     }
 }
 
-/// Entries never written read as admitted at the clock's zero once the log was reset.
+/// After a reset, entries that were never written counted as admissions at time zero.
 #[test]
 fn a_log_that_was_reset_holds_nothing() {
     let limit = One::new(SlidingLog::new(per(2, SECOND)));
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
     assert!(limit.check(0));
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
     assert_eq!(limit.drain(0), 2);
 }
 
-/// The window of the answer lay beyond what a word can number, and the debug assertion on it failed.
+/// The window of the answer was beyond the window numbers of a word, and a debug assertion failed.
 #[test]
 fn a_wait_of_many_years_is_answered() {
     let years = UPTIME / 10;
@@ -69,17 +69,18 @@ fn a_wait_of_many_years_is_answered() {
 
 /// A peek at a refusal that would count read the clock instead of the newest entry.
 #[test]
-fn a_late_peek_at_a_log_sees_the_time_of_its_newest_entry() {
+fn a_late_peek_sees_the_newest_entry_of_a_log() {
     let limit = One::new(SlidingLog::new(per(1, SECOND)).count(CountPolicy::All));
     assert!(limit.check(1));
     assert_eq!(limit.wait(0, 1), Some(SECOND + 1));
 }
 
-/// A recycled slot's ring held entries of its last owner against its new one.
+/// The ring of a recycled slot counted entries of its previous owner against the new one.
 #[test]
-fn a_recycled_slot_of_a_log_holds_nothing_against_its_new_owner() {
+fn a_recycled_slot_of_a_log_starts_empty() {
     let clock = ManualClock::new();
-    // Two buckets; about eight of sixty keys owe something at a time, so they fit even if they meet in one.
+    // Two buckets. About eight of sixty keys are in debt at a time, so they fit even into one
+    // bucket.
     let builder = Limiter::<u64, SlidingLog>::builder(SlidingLog::new(per(4, SECOND))).max_keys(1);
     let limiter = builder.clock(clock.clone()).build().unwrap();
     let mut model =

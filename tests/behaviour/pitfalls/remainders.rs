@@ -1,13 +1,13 @@
-//! No remainder is lost, no rate is rounded.
+//! No remainder is lost, and no rate is rounded.
 //!
-//! Where a vector polls a bucket, the bucket here holds two tokens, so that the time between a token's arrival and the
-//! next poll is not lost to a bucket that is full.
+//! If a vector polls a bucket, the bucket here holds two tokens. A full bucket would lose the time
+//! between a token's arrival and the next poll.
 
 use tollgate::{Rate, TokenBucket};
 
 use super::{HOUR, MINUTE, MS, One, SECOND, per};
 
-/// How much of a bucket that begins empty is granted by polling it until `end` has passed.
+/// Returns how many requests an initially empty bucket admits if it is polled until `end`.
 fn polled(rate: Rate, every: u64, end: u64) -> u64 {
     let limit = One::new(TokenBucket::new(rate).burst(2).initial(0));
     (0..=end.div_ceil(every)).filter(|poll| limit.check(poll * every)).count() as u64
@@ -15,7 +15,7 @@ fn polled(rate: Rate, every: u64, end: u64) -> u64 {
 
 /// Seen in ratelimit 2.0: 5.
 #[test]
-fn one_an_hour_is_ten_in_ten_hours_however_often_one_asks() {
+fn one_an_hour_is_ten_in_ten_hours() {
     assert_eq!(polled(per(1, HOUR), 7_190_000, 10 * HOUR), 10);
     assert_eq!(polled(per(1, HOUR), 36_000_000, 10 * HOUR), 10);
 }
@@ -43,7 +43,7 @@ fn the_long_run_rate_is_the_configured_one() {
     }
 }
 
-/// At rates that do not divide a nanosecond, over nine years.
+/// Rates that do not divide a nanosecond, over nine years.
 #[test]
 fn odd_rates_are_exact_to_a_billionth_over_years() {
     let odd =
@@ -52,7 +52,7 @@ fn odd_rates_are_exact_to_a_billionth_over_years() {
     for rate in odd {
         let period = u64::try_from(rate.period().as_nanos()).unwrap();
         let limit = One::new(TokenBucket::new(rate).burst(2).initial(0));
-        // A bucket that gives one token at the very moment it is there, then the next from there on.
+        // The bucket gives one token exactly when it arrives, then the next one after that.
         let first = limit.wait(0, 1).unwrap();
         let expected = period.div_ceil(rate.count());
         assert!(expected - first <= 1, "{rate}: {first} instead of {expected}");
@@ -72,7 +72,7 @@ fn a_bucket_fills_evenly_within_its_period() {
     assert_eq!(limit.drain(100), 1);
 }
 
-/// Polled each 60 ms rather than each 1 ms.
+/// Polled every 60 ms, where the vector polls every millisecond.
 #[test]
 fn one_a_minute_is_1440_a_day_and_the_first() {
     let limit = One::new(TokenBucket::new(per(1, MINUTE)));

@@ -1,4 +1,4 @@
-//! The wait is exact and rounds up.
+//! Waits are exact and rounded up.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn waits_grow_with_the_cost() {
 
 /// Seen in rate-net: early.
 #[test]
-fn a_sliding_window_says_when_enough_of_the_last_one_has_slid_out() {
+fn a_sliding_window_has_an_exact_retry_after() {
     let limit = One::new(SlidingWindow::new(per(10, SECOND)));
     assert!(limit.check_n(0, 10));
     assert_eq!(limit.wait(500 * MS, 1), Some(600_000_000));
@@ -43,12 +43,12 @@ fn a_sliding_window_says_when_enough_of_the_last_one_has_slid_out() {
 
 /// Seen in governor #102, #157.
 #[test]
-fn what_remains_is_what_is_left_after_this_request() {
+fn remaining_is_after_this_request() {
     let limit = One::new(bucket(4, 4));
     assert_eq!([(); 4].map(|()| limit.0.check().remaining()), [3, 2, 1, 0]);
 }
 
-/// The issue: the first leaves at once, the next one interval later
+/// The first request leaves at once, the next one interval later.
 #[test]
 fn a_queue_hands_out_departure_times_in_order() {
     let limit = One::new(LeakyBucket::queue(per(10, SECOND)).capacity(3));
@@ -57,7 +57,7 @@ fn a_queue_hands_out_departure_times_in_order() {
     assert_eq!(limit.wait(0, 1), Some(100 * MS));
 }
 
-/// The issue: a meter refuses what would overflow, and never delays
+/// A meter refuses what would overflow, and does not delay.
 #[test]
 fn a_meter_lets_its_capacity_act_at_once() {
     let limit = One::new(LeakyBucket::meter(per(10, SECOND)).capacity(3));

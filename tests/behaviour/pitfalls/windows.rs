@@ -1,4 +1,4 @@
-//! Boundaries, rotation, late threads; and the worked examples of the window algorithms.
+//! Boundaries, rotation, late threads, and the worked examples of the window algorithms.
 
 use tollgate::{CountPolicy, FixedWindow, SlidingLog, SlidingWindow};
 
@@ -31,7 +31,7 @@ fn an_entry_leaves_a_log_exactly_one_window_later() {
 }
 
 #[test]
-fn a_window_skipped_leaves_nothing_and_one_passed_leaves_its_count() {
+fn only_the_previous_window_counts_in_the_current_one() {
     let limit = One::new(SlidingWindow::new(per(10, SECOND)));
     assert!(limit.check_n(0, 10));
     assert_eq!(limit.drain(2 * SECOND), 10);
@@ -41,9 +41,9 @@ fn a_window_skipped_leaves_nothing_and_one_passed_leaves_its_count() {
     assert_eq!(limit.drain(1_500 * MS), 5);
 }
 
-/// The issue: 84 * 3/4 + 36 = 99
+/// 84 * 3/4 + 36 = 99.
 #[test]
-fn the_estimate_weighs_the_last_window_by_what_it_still_covers() {
+fn the_estimate_weighs_the_previous_window_by_its_overlap() {
     let limit = One::new(SlidingWindow::new(per(100, HOUR)));
     assert!(limit.check_n(30 * MINUTE, 84));
     let quarter = HOUR + 15 * MINUTE;
@@ -53,9 +53,10 @@ fn the_estimate_weighs_the_last_window_by_what_it_still_covers() {
     assert!(!limit.check(quarter));
 }
 
-/// The issue: 11.75 is too much, 9.5 is not. (Four in the current minute at a quarter of it: one of them refused.)
+/// 11.75 is too much, 9.5 is not. At a quarter of the current minute there are four requests, one
+/// of them refused.
 #[test]
-fn the_fifth_of_a_minute_passes_at_half_of_it_and_not_at_a_quarter() {
+fn the_fifth_request_passes_at_half_of_the_minute() {
     let limit = One::new(SlidingWindow::new(per(10, MINUTE)).count(CountPolicy::All));
     assert!(limit.check_n(0, 9));
     let quarter = MINUTE + 15 * SECOND;
@@ -64,17 +65,18 @@ fn the_fifth_of_a_minute_passes_at_half_of_it_and_not_at_a_quarter() {
     assert!(limit.check(MINUTE + 30 * SECOND));
 }
 
-/// The issue: a log that counts refusals
+/// A log that counts refusals.
 #[test]
-fn who_keeps_knocking_on_a_log_stays_out() {
+fn a_log_with_count_all_refuses_persistent_retries() {
     let limit = One::new(SlidingLog::new(per(2, MINUTE)).count(CountPolicy::All));
     let granted = [12, 24, 36, 85].map(|second| limit.check(second * SECOND));
     assert_eq!(granted, [true, true, false, true]);
-    // 1:25 and 0:36 are still in the window; had the refusal not counted, 1:26 would pass.
+    // 1:25 and 0:36 are still in the window. If the refusal had not counted, 1:26 would be
+    // admitted.
     assert!(!limit.check(86 * SECOND));
 }
 
-/// The issue: sub-windows never admit more than the limit in any window
+/// Sub-windows never admit more than the limit in any window.
 #[test]
 fn sub_windows_do_not_double_at_a_boundary() {
     let limit = One::new(SlidingWindow::new(per(5, SECOND)).subwindows(4));

@@ -1,4 +1,4 @@
-//! The buckets' promises, one by one.
+//! Changes of buckets.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{SECOND, at, bucket, global, keyed, left, per};
 const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
 
 #[test]
-fn each_meaning_inherits_what_it_says() {
+fn each_inherit_policy_keeps_its_promise() {
     for (inherit, expected) in [(AsIs, 1), (Additive, 58), (Reset, 60), (Proportional, 36)] {
         let (limiter, clock) = global(TokenBucket::new(per(3, 5)));
         assert!(limiter.check_n(3).is_allowed());
         clock.set(at(3)); // 1.8 tokens
         limiter.reconfigure(TokenBucket::new(per(60, 1_000)), inherit).unwrap();
-        assert_eq!(limiter.peek_n_at(0, at(3)).remaining(), expected, "{inherit:?}");
+        assert_eq!(limiter.at(at(3)).peek_n(0).remaining(), expected, "{inherit:?}");
         assert!(limiter.check_n(expected).is_allowed(), "{inherit:?}");
         assert!(!limiter.check().is_allowed(), "{inherit:?}");
     }
@@ -35,7 +35,7 @@ fn a_full_bucket_shrinks_to_the_new_burst() {
 }
 
 #[test]
-fn what_remains_never_underflows() {
+fn remaining_never_underflows() {
     for (inherit, expected) in [(AsIs, 0), (Proportional, 0), (Additive, 0), (Reset, 200)] {
         let (limiter, _) = keyed(bucket(500, 500));
         assert!(limiter.check_n(&7, 500).is_allowed());
@@ -74,15 +74,15 @@ fn a_key_never_seen_had_the_old_burst() {
 }
 
 #[test]
-fn a_key_that_was_seen_and_recovered_is_worth_one_that_was_not() {
+fn a_recovered_key_equals_a_new_one() {
     let (limiter, clock) = keyed(bucket(1, 10));
     assert!(limiter.check_n(&7, 5).is_allowed());
     clock.advance(Duration::from_secs(5));
     limiter.reconfigure(bucket(1, 30), AsIs).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (10, 10));
-    assert_eq!(limiter.len(), 0, "it owes nothing that others do not");
+    assert_eq!(limiter.usage().live_keys, 0, "it owes nothing that others do not");
     assert!(limiter.check_n(&7, 10).is_allowed() && limiter.check_n(&8, 10).is_allowed());
-    assert_eq!(limiter.len(), 2);
+    assert_eq!(limiter.usage().live_keys, 2);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn each_tier_inherits_its_own() {
 }
 
 #[test]
-fn a_chain_of_changes_is_what_each_of_them_says() {
+fn a_chain_of_changes_applies_each_of_them() {
     let (limiter, clock) = keyed(bucket(10, 10));
     assert!(limiter.check_n(&7, 8).is_allowed()); // 2
     assert!(limiter.check_n(&8, 8).is_allowed());
@@ -123,9 +123,19 @@ fn a_chain_of_changes_is_what_each_of_them_says() {
     limiter.reconfigure(bucket(5, 10), Proportional).unwrap(); // 7
     limiter.reconfigure(bucket(1, 100), AsIs).unwrap(); // 7
     assert!(limiter.check_n(&8, 3).is_allowed());
+    let all = || [7, 8, 9].map(|key| left(&limiter, key));
+    assert_eq!(all(), [7, 4, 10], "a key that was not seen inherits like one that was");
     clock.advance(Duration::from_secs(1)); // 8
+    assert_eq!(all(), [8, 5, 11]);
     limiter.reconfigure(bucket(1, 9), AsIs).unwrap(); // 8
-    assert_eq!((left(&limiter, 7), left(&limiter, 8), left(&limiter, 9)), (8, 5, 9));
+    assert_eq!(all(), [8, 5, 9]);
+    // What is owed stays over any number of changes: 1 and 4.
+    for turn in 1..=100 {
+        limiter.reconfigure(bucket(1, 9 + turn), Additive).unwrap();
+        assert_eq!(all(), [8 + turn, 5 + turn, 9 + turn], "after {turn} changes");
+    }
+    clock.advance(Duration::from_secs(2)); // Owed: nothing and 2.
+    assert_eq!(all(), [109, 107, 109]);
     limiter.reconfigure(bucket(1, 9), Reset).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (9, 9));
 }
@@ -144,8 +154,8 @@ fn a_limiter_stands_a_million_changes() {
 }
 
 #[test]
-fn changes_without_end_are_an_error_and_not_a_mistake() {
-    // Each debt outlives all of the changes.
+fn too_many_changes_are_an_error() {
+    // Each debt lasts longer than all changes together.
     let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
     assert!(limiter.check_n(&7, 90).is_allowed());
     let changes = (0..10_000).take_while(|_| {
@@ -165,7 +175,7 @@ fn changes_without_end_are_an_error_and_not_a_mistake() {
 }
 
 #[test]
-fn rates_may_be_as_far_apart_as_they_can_be_written() {
+fn a_change_may_have_the_slowest_and_the_fastest_rate() {
     let slow = TokenBucket::new(Rate::per_day(1)).burst(10);
     let fast = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
     let (limiter, clock) = keyed(slow);
@@ -196,23 +206,23 @@ fn retry_after_is_exact_after_a_change() {
             limiter.reconfigure(TokenBucket::new(per(new.0, new.1)).burst(40), inherit).unwrap();
             while limiter.check_n(3).is_allowed() {}
             let wait = u64::try_from(limiter.check_n(3).retry_after().unwrap().as_nanos()).unwrap();
-            assert!(!limiter.check_n_at(3, at(3 + wait - 1)).is_allowed(), "{inherit:?} {new:?}");
-            assert!(limiter.check_n_at(3, at(3 + wait)).is_allowed(), "{inherit:?} {new:?}");
+            assert!(!limiter.at(at(3 + wait - 1)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
+            assert!(limiter.at(at(3 + wait)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
         }
     }
 }
 
 #[test]
-fn a_time_before_the_change_counts_as_that_of_the_change() {
+fn a_time_before_the_change_is_the_change() {
     let (limiter, clock) = keyed(bucket(10, 10));
     clock.set(at(SECOND));
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 10), AsIs).unwrap();
     for early in [0, 1, SECOND - 1, SECOND] {
-        assert_eq!(limiter.peek_n_at(&7, 0, at(early)).remaining(), 0);
-        let refused = limiter.check_at(&7, at(early));
+        assert_eq!(limiter.at(at(early)).peek_n(&7, 0).remaining(), 0);
+        let refused = limiter.at(at(early)).check(&7);
         assert_eq!(refused.retry_after(), Some(Duration::from_nanos(2 * SECOND - early)));
-        assert_eq!(limiter.peek_n_at(&8, 0, at(early)).remaining(), 10);
+        assert_eq!(limiter.at(at(early)).peek_n(&8, 0).remaining(), 10);
     }
     clock.set(at(0));
     limiter.reconfigure(bucket(2, 10), AsIs).unwrap();
@@ -221,9 +231,9 @@ fn a_time_before_the_change_counts_as_that_of_the_change() {
 
 #[test]
 fn a_time_far_ahead_before_the_change_stays_paid() {
-    // The word is far beyond what the clock would lead to expect.
+    // The word is far ahead of the clock.
     let (limiter, clock) = keyed(bucket(10, 10));
-    assert!(limiter.check_n_at(&7, 10, at(100 * SECOND)).is_allowed());
+    assert!(limiter.at(at(100 * SECOND)).check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(20, 10), AsIs).unwrap();
     assert!(!limiter.check(&7).is_allowed());
     clock.set(at(50 * SECOND));
@@ -233,15 +243,15 @@ fn a_time_far_ahead_before_the_change_stays_paid() {
 }
 
 #[test]
-fn what_is_booked_ahead_stays_booked() {
+fn a_reservation_survives_a_change() {
     for (inherit, wait) in [(AsIs, 15), (Additive, 13), (Proportional, 12), (Reset, 1)] {
         let (limiter, _) = keyed(bucket(1, 2));
         assert!(limiter.check_n(&7, 2).is_allowed());
-        let place = limiter.reserve_n(&7, 2, Duration::from_secs(60)).unwrap();
+        let place = limiter.prepare(&7).reserve(2, Duration::from_secs(60)).unwrap();
         assert_eq!(place.delay(), Duration::from_secs(2));
-        // 2 less than nothing: -2 of 2.
+        // 2 units are reserved ahead: -2 of 2 are available.
         limiter.reconfigure(bucket(1, 4), inherit).unwrap();
-        let refused = limiter.reserve_n(&7, 4, Duration::ZERO);
+        let refused = limiter.prepare(&7).reserve(4, Duration::ZERO);
         if inherit == Reset {
             assert!(refused.is_ok());
             continue;
@@ -283,7 +293,7 @@ fn a_refund_after_a_change_is_as_one_before_it() {
 }
 
 #[test]
-fn a_refund_gives_nothing_once_the_key_was_charged_under_the_new_quota() {
+fn a_refund_is_zero_once_the_new_quota_charged() {
     let (limiter, _) = keyed(bucket(1, 10));
     let taken = limiter.check_n(&7, 3);
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
@@ -295,8 +305,8 @@ fn a_refund_gives_nothing_once_the_key_was_charged_under_the_new_quota() {
 }
 
 #[test]
-fn a_refund_of_an_old_request_never_lowers_a_new_word() {
-    // Under the old quota the new word looks like one that the request could still be owed in.
+fn a_refund_from_before_a_change_mints_nothing() {
+    // Under the old quota, the new word looks as if it still contained the request.
     for cost in [3, 100] {
         let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
         let taken = limiter.check_n(&7, cost);
@@ -330,11 +340,11 @@ fn a_shared_allowance_is_carried_over_every_change() {
 }
 
 #[test]
-fn a_reset_after_a_change_makes_a_key_as_never_seen() {
+fn a_reset_after_a_change_makes_a_key_new() {
     let (limiter, _) = keyed(bucket(1, 10));
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
-    assert!(limiter.reset(&7));
+    assert!(limiter.prepare(&7).reset());
     assert_eq!(left(&limiter, 7), 10);
 }
 
@@ -379,40 +389,40 @@ fn errors_change_nothing() {
         }
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (6, 10));
     }
-    // A token bucket and a leaky bucket are one rule.
+    // Token buckets and leaky buckets are the same rule.
     limiter.reconfigure(LeakyBucket::meter(Rate::per_second(1)).capacity(12).into(), AsIs).unwrap();
     assert_eq!(left(&limiter, 7), 6);
 }
 
 #[test]
-fn of_debts_by_two_quotas_the_least_is_handed_over() {
+fn the_least_debt_across_quotas_is_evicted() {
     let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let owing: Vec<_> = (0..200_u64).map(|key| (key, limiter.check_n(&key, 9))).collect();
     let mut in_slots = owing.into_iter().filter(|(_, taken)| taken.is_allowed());
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(10), Additive).unwrap();
-    // One key is charged by the new quota: its word is the largest, and its debt the least.
+    // One key is charged under the new quota: it has the largest word and the least debt.
     let (key, taken) = in_slots.next().unwrap();
-    assert_eq!(limiter.refund_n(taken, 8), 8);
+    assert_eq!(limiter.refund_part(&mut taken.receipt(), 8), 8);
     assert!(limiter.check(&key).is_allowed());
     let _ = (200..260).filter(|key| limiter.check_n(key, 2).is_allowed()).count();
     assert!(limiter.stats().evicted_with_debt > 0, "{:?}", limiter.stats());
 }
 
 #[test]
-fn a_debt_in_the_shared_word_outlives_a_change_and_smaller_debts_that_join_it() {
+fn a_debt_in_the_overflow_word_survives_a_change() {
     let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let keys = || 0..200_u64;
-    // Every slot owes more than half; one more key of each bucket shares the other half.
+    // Every key in a slot has used more than half; one more key of each bucket shares the rest.
     let in_slots: Vec<_> =
         keys().map(|key| limiter.check_n(&key, 6)).filter(|taken| taken.is_allowed()).collect();
-    let known = |key: &u64| limiter.peek_n_at(key, 10, limiter.now()).remaining() < 10;
+    let known = |key: &u64| limiter.at(limiter.now()).peek_n(key, 10).remaining() < 10;
     let shared: Vec<_> = keys().filter(|key| limiter.check_n(key, 5).is_allowed()).collect();
     assert!(!in_slots.is_empty() && !shared.is_empty() && shared.iter().all(known));
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(40), Additive).unwrap();
-    // The slots owe less than the shared word, and are handed over.
-    assert!(in_slots.into_iter().all(|taken| limiter.refund_n(taken, 5) == 5));
+    // The keys in slots have less debt than the overflow word, so they are evicted.
+    assert!(in_slots.into_iter().all(|taken| limiter.refund_part(&mut taken.receipt(), 5) == 5));
     assert!((200..206).all(|key| limiter.check(&key).is_allowed()));
     assert!(limiter.stats().evicted_with_debt >= 6, "{:?}", limiter.stats());
     for key in shared {
@@ -421,8 +431,8 @@ fn a_debt_in_the_shared_word_outlives_a_change_and_smaller_debts_that_join_it() 
 }
 
 #[test]
-fn a_full_bucket_of_the_table_forgets_no_debt_over_a_change() {
-    // More keys than there are slots: keys are handed over and share allowances, before the change and after it.
+fn a_full_bucket_keeps_all_debt_across_a_change() {
+    // More keys than slots: keys are evicted and share allowances before and after the change.
     for inherit in [AsIs, Proportional, Additive] {
         for (old, new) in [((1, 10), (1, 20)), ((1, 20), (7, 10)), ((14_500, 10), (3, 10))] {
             let clock = ManualClock::new();
@@ -455,7 +465,7 @@ fn a_full_bucket_of_the_table_forgets_no_debt_over_a_change() {
     }
 }
 
-/// The last of them.
+/// Returns the last element.
 trait PopLast<T> {
     fn pop_last(self) -> T;
 }

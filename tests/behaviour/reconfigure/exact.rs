@@ -1,4 +1,4 @@
-//! Random checks and changes of a bucket, against the same in exact rational arithmetic.
+//! Random checks and changes of a bucket, compared with exact rational arithmetic.
 
 use proptest::prelude::*;
 use tollgate::{Inherit, Limiter, ManualClock, TokenBucket};
@@ -19,8 +19,8 @@ impl Limit {
     }
 }
 
-/// What a key owes, in steps of `1 / nanos` token: `count` of them drip each nanosecond. Nothing but a change rounds, up
-/// to the next such step: one of the new limit's.
+/// The debt of a key in units of `1 / nanos` token: `count` of them drain each nanosecond. Only a
+/// change rounds, up to the next unit of the new limit.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     limit: Limit,
@@ -51,12 +51,12 @@ impl Model {
         (full.saturating_sub(self.owed) / u128::from(self.limit.nanos)) as u64
     }
 
-    /// From what is available, `(full - owed) / nanos` tokens, as the meanings are defined.
+    /// Converts the available tokens, `(full - owed) / nanos`, as `inherit` defines it.
     fn change(&mut self, new: Limit, inherit: Inherit) {
         let old = self.limit;
         let (old_nanos, new_nanos) = (i128::from(old.nanos), i128::from(new.nanos));
         let (old_burst, new_burst) = (i128::from(old.burst), i128::from(new.burst));
-        // Tokens times `unit`.
+        // The available tokens times `unit`.
         let (available, unit) = (old_burst * old_nanos - self.owed as i128, old_nanos);
         let (available, unit) = match inherit {
             Inherit::AsIs => (available.min(new_burst * unit), unit),
@@ -77,7 +77,8 @@ enum Op {
     Change(Limit, Inherit),
 }
 
-/// Limits whose steps fit a word exactly: of at most 7 tokens in lowest terms. From 1 in 10 days to 7 a nanosecond.
+/// Limits whose units fit a word exactly: at most 7 tokens in lowest terms, from 1 in 10 days to 7
+/// a nanosecond.
 fn limit() -> impl Strategy<Value = Limit> {
     let nanos = prop_oneof![1_u64..20, 100_u64..10_000, Just(1_000_000_000), Just(864_000_000_000_000)];
     (1_u64..=7, nanos, prop_oneof![1_u64..=3, 1_u64..=200]).prop_map(|(count, nanos, burst)| {
@@ -144,7 +145,7 @@ proptest! {
         }
         for (key, model) in keys.iter_mut().enumerate() {
             model.advance(now);
-            let left = limiter.peek_n_at(&(key as u64), 0, at(now)).remaining();
+            let left = limiter.at(at(now)).peek_n(&(key as u64), 0).remaining();
             prop_assert_eq!(left, model.remaining());
         }
     }

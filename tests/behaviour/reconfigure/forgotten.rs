@@ -12,7 +12,7 @@ const BURST: u64 = 20;
 struct Fellow(u64);
 
 impl Key for Fellow {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
     }
 }

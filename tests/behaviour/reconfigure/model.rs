@@ -1,4 +1,5 @@
-//! Random checks, looks, resets and changes of every limit that can be changed, against the model.
+//! Random checks, peeks, resets and changes of every limit that can change, compared with the
+//! model.
 
 use proptest::prelude::*;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use tollgate::{
 };
 use tollgate_model::{Algorithm, Answer, CountPolicy, Inherit as Told, Model};
 
-/// An algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Bucket,
@@ -16,8 +16,8 @@ pub(crate) enum Kind {
     Fixed,
 }
 
-/// A limit whose decisions are exact: its rate is in lowest terms and has a small numerator. So the engine's grain, to
-/// which a change rounds, is the model's.
+/// A limit with exact decisions: its rate is in lowest terms with a small numerator. So the
+/// engine's grain, to which a change rounds, equals the model's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     count: u64,
@@ -35,7 +35,7 @@ enum Op {
 }
 
 pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
-/// A window whose number leaves room for the counts.
+/// The shortest window whose number leaves room for the counts.
 const SHORTEST: u64 = 1_000;
 pub(crate) const ORIGIN: u64 = 1_700_000_000_123_456_789;
 
@@ -135,13 +135,13 @@ proptest! {
                     continue;
                 }
                 Op::Reset(key) => {
-                    limiter.reset(KEYS[key]);
+                    limiter.prepare(KEYS[key]).reset();
                     model.reset(KEYS[key]);
                     continue;
                 }
                 Op::Check(key, cost) => (limiter.check_n(KEYS[key], cost), model.check(KEYS[key], now, cost)),
                 Op::Peek(key, cost) => {
-                    (limiter.peek_n_at(KEYS[key], cost, limiter.now()), model.peek(KEYS[key], now, cost))
+                    (limiter.at(limiter.now()).peek_n(KEYS[key], cost), model.peek(KEYS[key], now, cost))
                 }
             };
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();

@@ -1,4 +1,4 @@
-//! Several limits on one key that change together, or one of them alone.
+//! Changes of several limits on one key, together or of one alone.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub(crate) fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Se
     (limiter, clock)
 }
 
-/// What each limit has left.
+/// The units that each limit has left.
 pub(crate) fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
-/// The limits by which a decision was taken.
+/// The limits in a decision.
 fn limits(decision: &MultiDecision<'_>) -> Vec<u64> {
     decision.parts().map(|part| part.limit()).collect()
 }
@@ -45,7 +45,7 @@ fn every(limit: u64) -> [Quota; 7] {
 }
 
 #[test]
-fn each_limit_inherits_what_the_change_says() {
+fn each_limit_inherits_as_the_change_says() {
     for (inherit, expected) in
         [(AsIs, [6, 16]), (Proportional, [12, 24]), (Additive, [16, 26]), (Reset, [20, 30])]
     {
@@ -60,11 +60,11 @@ fn each_limit_inherits_what_the_change_says() {
 }
 
 #[test]
-fn one_limit_changes_and_every_other_keeps_what_is_owed() {
+fn a_change_of_one_limit_keeps_the_others_debt() {
     for number in 0..7 {
         let (limiter, _) = several(every(10));
         assert!(limiter.check_n(&7, 4).is_allowed());
-        // The log has a ring for ten, so limits shrink.
+        // The log has room for ten times, so its limit shrinks.
         limiter.reconfigure_limit(number, every(8)[number], Additive).unwrap();
         let mut expected = [6; 7];
         expected[number] = 4;
@@ -72,7 +72,7 @@ fn one_limit_changes_and_every_other_keeps_what_is_owed() {
         let refused = limiter.check_n(&7, 5);
         assert_eq!(refused.refused_by(), Some(number));
         assert!(limiter.check_n(&7, 4).is_allowed() && !limiter.check(&7).is_allowed());
-        // By what it began with, every other limit has room for two.
+        // Every other limit has room for two, as at the beginning.
         let (limits, fours) = (limits(&limiter.peek(&7)), [4; 7]);
         assert!(limits.iter().enumerate().all(|(at, limit)| *limit == if at == number { 8 } else { 10 }));
         assert!(left(&limiter, 7).iter().zip(fours).all(|(left, four)| *left <= four));
@@ -92,7 +92,7 @@ fn one_limit_is_forgiven_and_no_other() {
 }
 
 #[test]
-fn a_cost_that_was_never_possible_becomes_so_and_the_other_way_round() {
+fn a_change_can_make_a_cost_possible_or_impossible() {
     let (limiter, _) = several([bucket(1, 5), bucket(1, 9)]);
     assert!(limiter.check_n(&7, 6).is_never());
     limiter.reconfigure([bucket(1, 7), bucket(1, 9)], Additive).unwrap();
@@ -103,7 +103,7 @@ fn a_cost_that_was_never_possible_becomes_so_and_the_other_way_round() {
     assert!(limiter.check_n(&8, 2).is_allowed());
 }
 
-/// What cannot be done to one limit is done to none.
+/// A change that one limit rejects changes no limit.
 #[test]
 fn a_change_that_one_limit_refuses_changes_none() {
     let (limiter, _) = several(every(10));
@@ -144,7 +144,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
 }
 
 #[test]
-fn a_decision_keeps_the_numbers_of_the_quotas_that_took_it() {
+fn a_decision_keeps_the_numbers_of_its_quotas() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
     let decision = limiter.check_n(&7, 4);
     limiter.reconfigure([bucket(1, 100), bucket(1, 200)], Reset).unwrap();
@@ -172,26 +172,26 @@ fn a_reset_after_a_change_forgives_every_limit() {
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(every(9), Additive).unwrap();
     assert_eq!(left(&limiter, 7), [0; 7]);
-    assert!(limiter.reset(&7));
-    assert_eq!((left(&limiter, 7), limiter.len()), (vec![9; 7], 0));
+    assert!(limiter.prepare(&7).reset());
+    assert_eq!((left(&limiter, 7), limiter.usage().live_keys), (vec![9; 7], 0));
 }
 
 #[test]
-fn keys_that_owe_over_a_change_are_counted() {
+fn keys_in_debt_across_a_change_are_counted() {
     let (limiter, clock) = several([bucket(1, 10), bucket(1, 20)]);
     for key in 0..50 {
         assert!(limiter.check_n(&key, 10).is_allowed());
     }
     limiter.reconfigure([bucket(1, 20), bucket(1, 40)], Additive).unwrap();
-    assert_eq!(limiter.len(), 50);
+    assert_eq!(limiter.usage().live_keys, 50);
     assert!((0..50).all(|key| left(&limiter, key) == [10, 30]));
     clock.advance(Duration::from_secs(10));
-    assert_eq!(limiter.len(), 0);
+    assert_eq!(limiter.usage().live_keys, 0);
 }
 
-/// Two limits of which one takes much room for each change: it speaks for both.
+/// Of two limits, one needs much room for each change and decides for both.
 #[test]
-fn changes_without_end_are_an_error_and_not_a_mistake() {
+fn too_many_changes_are_an_error() {
     let slow = TokenBucket::new(Rate::per_day(1)).burst(100);
     let (limiter, _) = several([bucket(10, 10), slow]);
     assert!(limiter.check_n(&7, 9).is_allowed());
@@ -208,7 +208,7 @@ fn changes_without_end_are_an_error_and_not_a_mistake() {
     assert!(limiter.check(&7).is_allowed() && !limiter.check(&7).is_allowed());
 }
 
-/// A version reaches a second ahead; who comes later raises it, whichever of the limits asks first.
+/// The horizon of a version is a second ahead. A later check extends it, by any of the limits.
 #[test]
 fn time_goes_on_for_every_limit_between_and_after_changes() {
     let quotas = [bucket(1, 3), TokenBucket::new(Rate::per_hour(1_000_003)).burst(2_000)];
@@ -229,7 +229,7 @@ fn time_goes_on_for_every_limit_between_and_after_changes() {
     }
 }
 
-/// A clock that does something once, in the middle of whoever reads it.
+/// A clock that runs a hook once, during a reading.
 struct Hooked {
     time: ManualClock,
     hook: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -245,9 +245,9 @@ impl Clock for Hooked {
     }
 }
 
-/// Whichever limit is asked for more time first, the change has ended it for all.
+/// The change ends the old version for all limits, whichever limit extends its horizon first.
 #[test]
-fn a_check_that_the_change_overtakes_is_decided_by_the_old_quotas_alone() {
+fn a_check_during_a_change_uses_one_version_only() {
     for known in [false, true] {
         let quotas = |rate, bursts: [u64; 2]| bursts.map(|burst| TokenBucket::new(rate).burst(burst));
         let clock = Arc::new(Hooked { time: ManualClock::new(), hook: Mutex::new(None) });
@@ -263,8 +263,8 @@ fn a_check_that_the_change_overtakes_is_decided_by_the_old_quotas_alone() {
         assert!(decision.is_allowed(), "{known}");
         let remaining = 2 - u64::from(known);
         assert_eq!((limits(&decision), decision.remaining()), (vec![10, 20], remaining), "{known}");
-        // It counts as if it had come before the change, and is not paid by the old rate since.
-        let after = limiter.peek_n_at(&7, 0, limiter.now());
+        // The check counts as before the change, and the old rate has not paid for it since.
+        let after = limiter.at(limiter.now()).peek_n(&7, 0);
         let left: Vec<u64> = after.parts().map(|part| part.remaining()).collect();
         assert!(left[0] <= 3 && left[1] <= 13, "{known}: {left:?}");
     }

@@ -1,4 +1,4 @@
-//! Threads that check several limits while another changes them.
+//! Threads check several limits while another changes them.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,8 +12,8 @@ use super::several::{Several, several};
 
 const CHANGES: u64 = 300;
 
-/// Checks one key from three threads while `change` is called so many times, by its number: what was admitted, and how
-/// many times it was refused.
+/// Three threads check one key while `change` is called with its number, many times. Returns how
+/// many requests were admitted and refused.
 fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64, u64) {
     let begun = Barrier::new(4);
     let (admitted, refused, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
@@ -28,7 +28,7 @@ fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64
                     let limits: Vec<u64> = decision.parts().map(|part| part.limit()).collect();
                     assert!(of.iter().any(|quotas| *quotas == limits[..]), "{limits:?}: a mixture");
                     assert!(decision.parts().all(|part| part.remaining() <= part.limit()));
-                    // Nobody is told to wait for the end of a version.
+                    // No wait is the rest of a version's lifetime.
                     assert!(decision.retry_after().is_none_or(|wait| wait < Duration::from_secs(1_000_000)));
                 }
             });
@@ -44,11 +44,11 @@ fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64
 }
 
 #[test]
-fn threads_see_all_quotas_of_one_version_and_are_admitted_what_the_least_allows() {
+fn threads_see_the_quotas_of_one_version_only() {
     let quotas = |count, first, second| {
         [Quota::from(bucket(count, first)), FixedWindow::new(Rate::per_hour(second)).into()]
     };
-    // The least is in force at first: of the bucket, and of the window.
+    // The smallest bucket and the smallest window are current at first.
     for of in [[[100, 7_000], [5_000, 300]], [[7_000, 100], [300, 5_000]]] {
         let (limiter, _) = several(quotas(1, of[0][0], of[0][1]));
         let change = |number: u64| {
@@ -56,16 +56,17 @@ fn threads_see_all_quotas_of_one_version_and_are_admitted_what_the_least_allows(
             limiter.reconfigure(quotas(1 + number % 2, first, second), Inherit::AsIs).unwrap();
         };
         let (admitted, refused) = contested(&limiter, change, of);
-        // The clock stands still and what is available stays: no more than the least of the bursts, however often.
+        // The clock stands still and available tokens stay, so the changes admit at most the
+        // smallest burst.
         assert!((1..=100).contains(&admitted), "{admitted}");
         assert!(refused > 0);
     }
 }
 
-/// There is room for all by either quotas: nobody is refused for a change, by any limit, while time moves.
+/// Both versions have room for all requests, so no limit refuses a request because of a change.
 #[test]
-fn nobody_is_refused_for_a_change() {
-    // More in a step of the clock than three threads ask for.
+fn a_change_refuses_no_request() {
+    // More than three threads request in a step of the clock.
     const PLENTY: [[u64; 2]; 2] = [[1 << 20, 1 << 21], [1 << 21, 1 << 22]];
     let quotas = |[one, two]: [u64; 2]| [bucket(3_000_000, one), bucket(1_000_003, two)];
     let (limiter, clock) = several(quotas(PLENTY[0]));

@@ -1,4 +1,4 @@
-//! Threads that check while another changes the quota.
+//! Threads check while another changes the quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use tollgate::{Algorithm, FixedWindow, Inherit, Limiter, ManualClock};
 
 use super::{SECOND, bucket, per};
 
-/// Checks one key from three threads while `changes` puts the quotas in force in turn; what was admitted, and the limits
-/// that decisions named.
+/// Three threads check one key while the quotas become current in turn. Returns the number of
+/// admissions and the limits in the decisions.
 fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u64, Vec<u64>) {
     let limiter = Arc::new(Limiter::<u64, A>::builder(quotas[0]).clock(ManualClock::new()).build().unwrap());
     let (admitted, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -22,7 +22,7 @@ fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u
                 if decision.is_allowed() {
                     admitted.fetch_add(1, Ordering::Relaxed);
                 }
-                // The numbers are those of the rule that decided.
+                // The numbers are those of the version that decided.
                 assert!(decision.remaining() < decision.limit());
                 if !limits.contains(&decision.limit()) {
                     limits.push(decision.limit());
@@ -48,22 +48,24 @@ fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u
 const CHANGES: u64 = 1_000;
 
 #[test]
-fn what_threads_are_admitted_is_what_the_sequence_of_quotas_allows() {
-    // The clock stands still, and what is available stays: the least burst, however often it changes.
+fn threads_are_admitted_as_the_sequence_of_quotas_allows() {
+    // The clock stands still and available tokens stay, so the changes admit at most the smallest
+    // burst.
     let quotas = [bucket(1_000, 100), bucket(7, 5_000)];
     let (admitted, limits) = contested(quotas, Inherit::AsIs, CHANGES);
     assert!(admitted <= 100, "{admitted}");
     assert!(limits.iter().all(|limit| [100, 5_000].contains(limit)), "{limits:?}");
-    // Half full stays half full: what is admitted of the larger burst is missing in the smaller one.
+    // A half-full bucket stays half full, so admissions under the larger burst reduce the smaller
+    // one.
     let (admitted, _) = contested(quotas, Inherit::Proportional, CHANGES);
     assert!(admitted <= 5_000, "{admitted}");
-    // 4900 more for each raise: a smaller burst remembers no more than itself.
+    // Each raise adds 4900. A smaller burst cannot remember more debt than itself.
     let (admitted, _) = contested(quotas, Inherit::Additive, CHANGES);
     assert!(admitted <= 100 + CHANGES / 2 * 4_900, "{admitted}");
 }
 
 #[test]
-fn what_windows_admit_to_threads_is_what_the_sequence_of_limits_allows() {
+fn windows_admit_threads_as_the_sequence_of_limits_allows() {
     let quotas = [FixedWindow::new(per(100, SECOND)), FixedWindow::new(per(5_000, 60 * SECOND))];
     let (admitted, _) = contested(quotas, Inherit::AsIs, CHANGES);
     assert!(admitted <= 100, "{admitted}");

@@ -1,4 +1,4 @@
-//! The windows' promises, one by one.
+//! Changes of windows.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_fixed_window_shrinks_and_never_underflows() {
 }
 
 #[test]
-fn a_fixed_window_may_take_another_period() {
+fn a_fixed_window_may_change_its_period() {
     let (hour, minute, second) = (fixed(100, 3_600 * SECOND), fixed(20, 60 * SECOND), fixed(5, SECOND));
     let (limiter, clock) = keyed(second);
     clock.set(at(90 * SECOND));
@@ -68,9 +68,9 @@ fn a_fixed_window_may_take_another_period() {
     assert_eq!(left(&limiter, 7), 5);
 }
 
-/// What a window counted that is over is forgotten, and the change with it.
+/// The counts of past windows are forgotten, and the changes with them.
 #[test]
-fn a_fixed_window_stands_changes_without_end_while_windows_pass() {
+fn a_fixed_window_allows_changes_while_windows_pass() {
     let (limiter, clock) = global(fixed(10, SECOND));
     for turn in 1..=2_000 {
         clock.set(at(turn * 2 * SECOND));
@@ -101,21 +101,21 @@ fn retry_after_is_exact_after_a_window_changes() {
         limiter.reconfigure(fixed(8, 700), inherit).unwrap();
         while limiter.check(&7).is_allowed() {}
         let wait = u64::try_from(limiter.check(&7).retry_after().unwrap().as_nanos()).unwrap();
-        assert!(!limiter.check_at(&7, at(1_300 + wait - 1)).is_allowed());
-        assert!(limiter.check_at(&7, at(1_300 + wait)).is_allowed());
+        assert!(!limiter.at(at(1_300 + wait - 1)).check(&7).is_allowed());
+        assert!(limiter.at(at(1_300 + wait)).check(&7).is_allowed());
         assert_eq!((1_300 + wait) % 700, 0);
     }
 }
 
 #[test]
-fn a_window_takes_a_time_before_the_change_for_that_of_the_change() {
+fn a_windows_time_before_a_change_is_the_change() {
     let (limiter, clock) = keyed(fixed(10, 1_000));
     clock.set(at(5_500));
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(fixed(20, 1_000), AsIs).unwrap();
-    assert!(!limiter.check_at(&7, at(0)).is_allowed());
-    assert_eq!(limiter.check_at(&7, at(4_000)).retry_after(), Some(Duration::from_nanos(2_000)));
-    assert_eq!(limiter.peek_n_at(&8, 0, at(0)).remaining(), 10);
+    assert!(!limiter.at(at(0)).check(&7).is_allowed());
+    assert_eq!(limiter.at(at(4_000)).check(&7).retry_after(), Some(Duration::from_nanos(2_000)));
+    assert_eq!(limiter.at(at(0)).peek_n(&8, 0).remaining(), 10);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
         assert_eq!(left(&limiter, 7), 1);
         let refused = |error| Err(BuildError::CannotInherit { field: error });
         assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
-        // With the limit as it was, what is owed stays by every meaning but the one by which it would not.
+        // With the same limit, every policy but `Reset` keeps the debt.
         assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
         for stays in [AsIs, Proportional, Additive] {
             limiter.reconfigure(limit(9), stays).unwrap();
@@ -204,12 +204,12 @@ fn a_log_changes_its_limit_within_its_ring() {
     clock.set(at(SECOND / 2));
     assert!(limiter.check_n(2).is_allowed());
     limiter.reconfigure(log(5), Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 0);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 0);
     assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(SECOND / 2)));
     clock.set(at(SECOND));
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 3);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 3);
     limiter.reconfigure(log(10), Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 8);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 8);
     let longer = limiter.reconfigure(log(11), Additive);
     assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
     let reset = limiter.reconfigure(log(9), Reset);

@@ -1,4 +1,4 @@
-//! What is not a saved limiter is an error, and no more than that.
+//! Damaged files are errors and have no other effect.
 
 use std::io::{self, Read};
 
@@ -13,7 +13,7 @@ fn quota() -> Quota {
     SlidingLog::new(Rate::per_hour(3)).into()
 }
 
-/// Two keys and their times.
+/// A file with two keys and their times.
 fn file() -> Vec<u8> {
     let limiter: Subject = Limiter::builder(quota()).max_keys(8).clock(clock(BEGUN, SECOND)).build().unwrap();
     assert!(limiter.check_n(&1, 2).is_allowed());
@@ -66,7 +66,7 @@ fn a_newer_format_is_named_so() {
 }
 
 #[test]
-fn a_reader_that_fails_is_told_with_its_reason() {
+fn an_error_of_the_reader_keeps_its_cause() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -77,7 +77,7 @@ fn a_reader_that_fails_is_told_with_its_reason() {
     assert!(error.to_string().ends_with("the disk is on fire"), "{error}");
 }
 
-/// Counts what is asked of it: a reader that never ends.
+/// An endless reader that counts the bytes read.
 struct Endless<'a> {
     begins: &'a [u8],
     asked: usize,
@@ -95,13 +95,13 @@ impl Read for &mut Endless<'_> {
 }
 
 #[test]
-fn a_length_is_believed_only_as_far_as_the_bytes_go() {
+fn a_length_beyond_the_file_is_an_error() {
     let file = file();
     let mut endless = Endless { begins: &file[..12], asked: 0 };
     assert!(matches!(restore(&mut endless), Err(RestoreError::Corrupt)));
     assert!(endless.asked < 1 << 10, "asked for {} bytes", endless.asked);
 
-    // With checksums that are right: billions of tiers, of times, of keys.
+    // With valid checksums: billions of tiers, of times, of keys.
     let body = body(&file);
     assert!(restore(&sealed(&body)[..]).is_ok());
     let mut tiers = body.clone();
@@ -112,7 +112,8 @@ fn a_length_is_believed_only_as_far_as_the_bytes_go() {
     assert!(allocated.bytes_max < 1 << 20, "{allocated:?}");
     let mut times = body.clone();
     let len = times.len();
-    // KEY: tag, name, payload, times; one key of two times, one of one, END and its count.
+    // KEY: tag, fingerprint, payload, times; one key with two times, one with one, END and its
+    // count.
     let second = len - 9 - 8 - 4;
     let found = [second, second - 8].into_iter().find(|&at| matches!(times[at..at + 4], [1 | 2, 0, 0, 0]));
     let at = found.expect("the last key's number of times");
@@ -163,7 +164,7 @@ fn no_bytes_panic_even_when_their_checksums_are_right() {
 }
 
 #[test]
-fn what_follows_a_saved_limiter_is_left_to_be_read() {
+fn restore_reads_no_bytes_after_the_limiter() {
     let one = GlobalLimiter::builder(quota()).clock(clock(BEGUN, SECOND)).build().unwrap();
     assert!(one.check_n(3).is_allowed());
     let mut two = file();
@@ -172,6 +173,6 @@ fn what_follows_a_saved_limiter_is_left_to_be_read() {
     let first = restore(&mut rest).unwrap();
     let second = GlobalLimiter::builder(quota()).clock(clock(BEGUN, SECOND)).restore(&mut rest).unwrap();
     assert!(rest.is_empty());
-    assert_eq!(first.len(), 2);
+    assert_eq!(first.usage().live_keys, 2);
     assert!(!second.check().is_allowed());
 }

@@ -1,4 +1,4 @@
-//! A restored limiter and the one it was saved from, side by side.
+//! A restored limiter compared with one that was never saved.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tollgate::{
 
 use super::{SECOND, Subject, clock};
 
-/// Where the first clock begins: no multiple of any period.
+/// The first zero of the clock, which is no multiple of any period.
 pub(crate) const BEGUN: u64 = 1_700_000_000 * SECOND + 123_456_789;
 
-/// Every algorithm, in every form whose words look different. No grains: those are below.
+/// Every algorithm in every form with a different word, but without grains, which are below.
 pub(crate) fn quotas() -> Vec<Quota> {
     let second = |count| Rate::new(count, Duration::from_secs(1));
     let odd = Rate::new(7, Duration::from_nanos(999_999_937));
@@ -38,7 +38,7 @@ pub(crate) fn quotas() -> Vec<Quota> {
     ]
 }
 
-/// What happens to the limiter.
+/// An operation on the limiter.
 #[derive(Clone, Debug)]
 enum Op {
     Wait(u64),
@@ -47,7 +47,8 @@ enum Op {
     Reset { key: u64 },
 }
 
-/// One life of a process: how long nobody was there before it, what its clock shows then, and what happens.
+/// The life of a process: the gap before it, the time that its clock shows at first, and the
+/// operations.
 type Life = (u64, u64, Vec<Op>);
 
 pub(crate) fn span() -> impl Strategy<Value = u64> {
@@ -71,7 +72,7 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
     prop::collection::vec(life, 2..4)
 }
 
-/// Every field of an answer.
+/// Every field of a decision.
 fn answer(decision: &Decision<'_>) -> String {
     format!(
         "allowed {} never {} limit {} remaining {} retry {:?} reset {:?} delay {:?}",
@@ -85,7 +86,8 @@ fn answer(decision: &Decision<'_>) -> String {
     )
 }
 
-/// Plays the lives on a limiter that outlives them all and on one that is saved and restored between them.
+/// Runs the lives on a limiter that is never saved and on one that is saved and restored between
+/// them.
 fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseError> {
     let builder = || Limiter::<u64, Quota>::builder(quota).max_keys(8);
     let global = || GlobalLimiter::builder(quota);
@@ -122,8 +124,8 @@ fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseE
                     prop_assert_eq!(one, brief.refund(brief.check_n(&key, cost)), "refund of {}", key);
                 }
                 Op::Reset { key } => {
-                    lasting.reset(&key);
-                    brief.reset(&key);
+                    lasting.prepare(&key).reset();
+                    brief.prepare(&key).reset();
                 }
             }
             lasting_clock.set(Timestamp::from_nanos(unix - BEGUN));
@@ -155,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rate_in_grains_is_restored_to_within_a_grain_and_forgives_nothing(
+    fn a_rate_in_grains_is_restored_within_a_grain(
         cost in 1..=300_u64, away in span(), shown in span(), later in span(),
     ) {
         let quota = TokenBucket::new(Rate::new(14_500, Duration::from_secs(60))).burst(300);
@@ -170,7 +172,7 @@ proptest! {
         for nanos in [0, later] {
             before.set(Timestamp::from_nanos(unix + nanos - BEGUN));
             after.set(Timestamp::from_nanos(shown + nanos));
-            let (one, other) = (saved.peek_n_at(&7, 0, saved.now()), restored.peek_n_at(&7, 0, restored.now()));
+            let (one, other) = (saved.at(saved.now()).peek_n(&7, 0), restored.at(restored.now()).peek_n(&7, 0));
             prop_assert!(other.remaining() <= one.remaining());
             prop_assert!(other.reset_after() >= one.reset_after());
             prop_assert!(other.reset_after() <= one.reset_after() + Duration::from_nanos(1));

@@ -1,4 +1,4 @@
-//! The time that nobody was there.
+//! The time between a save and a restore.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{SECOND, Subject, clock, saved};
 
 const BEGUN: u64 = 1_700_000_000 * SECOND;
 
-/// How long `alice` must wait after a restart at `unix`, when she took all at `BEGUN`.
+/// Returns the wait of a key that spent its limit at `BEGUN`, after a restart at `unix`.
 fn wait(quota: Quota, unix: u64, shown: u64) -> Duration {
     let before: Subject =
         Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 50 * SECOND)).build().unwrap();
@@ -19,7 +19,7 @@ fn wait(quota: Quota, unix: u64, shown: u64) -> Duration {
     let file = saved(&before);
     let after: Subject =
         Limiter::builder(quota).max_keys(8).clock(clock(unix, shown)).restore(&file[..]).unwrap();
-    after.peek_n_at(&7, 10, after.now()).retry_after().unwrap_or_default()
+    after.at(after.now()).peek_n(&7, 10).retry_after().unwrap_or_default()
 }
 
 fn quotas() -> [Quota; 4] {
@@ -51,7 +51,7 @@ fn a_clock_set_back_neither_forgives_nor_lengthens_a_debt() {
         let whole = wait(quota, BEGUN, 0);
         for back in [1, 37, 86_400, 1_000_000_000] {
             let found = wait(quota, BEGUN - back * SECOND, 0);
-            // Windows stay aligned, and so may end up to one later.
+            // Windows stay aligned, so the wait may be up to one window longer.
             let window = Duration::from_secs(match quota {
                 Quota::FixedWindow(_) => 100,
                 Quota::SlidingWindow(_) => 50,
@@ -65,7 +65,7 @@ fn a_clock_set_back_neither_forgives_nor_lengthens_a_debt() {
     }
 }
 
-/// A clock that ran while the operating system's was corrected.
+/// A clock whose system clock was corrected while it ran.
 struct Corrected {
     at: u64,
     unix_at_zero: u64,
@@ -87,18 +87,18 @@ impl Clock for Corrected {
 }
 
 #[test]
-fn a_clock_that_was_corrected_before_the_save_is_not_believed_twice() {
-    // The machine starts in 1970, and learns what year it is after 50 seconds.
+fn a_clock_correction_before_the_save_counts_once() {
+    // The machine starts in 1970 and learns the date after 50 seconds.
     let wrong = || Corrected { at: 50 * SECOND, unix_at_zero: 3 * SECOND, unix: BEGUN };
     for quota in quotas() {
         let before = Limiter::<u64, Quota>::builder(quota).max_keys(8).clock(wrong()).build().unwrap();
         let _ = before.check_n(&7, 10);
-        let whole = before.peek_n_at(&7, 10, before.now()).retry_after().unwrap();
+        let whole = before.at(before.now()).peek_n(&7, 10).retry_after().unwrap();
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let after: Subject =
             Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
-        let found = after.peek_n_at(&7, 10, after.now()).retry_after();
+        let found = after.at(after.now()).peek_n(&7, 10).retry_after();
         assert!(found >= Some(whole), "{quota}: {found:?} for {whole:?}");
         assert!(found <= Some(whole + Duration::from_secs(100)), "{quota}: {found:?} for {whole:?}");
     }

@@ -1,4 +1,4 @@
-//! Saving while others check.
+//! Saves while other threads check.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -10,7 +10,7 @@ use super::{SECOND, Subject, clock, saved};
 const BEGUN: u64 = 1_700_000_000 * SECOND;
 const KEYS: u64 = 80;
 
-/// Charges keys at random until it is `done`, and counts what each of them was `admitted`.
+/// Charges random keys until `done`, and counts the admissions of each key.
 pub(crate) fn keep_charging(
     seed: u64,
     admitted: &[AtomicU64],
@@ -27,7 +27,7 @@ pub(crate) fn keep_charging(
     }
 }
 
-/// Two threads charge all keys while a third saves; nothing refills.
+/// Two threads charge all keys while a third saves. Nothing refills.
 fn forgets_nothing(quota: Quota, max_keys: usize) {
     let builder = |max_keys| {
         let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys);
@@ -52,13 +52,14 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
     });
     let after: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
     for (before, file) in files {
-        // A larger table, in which a key that was forgotten does not happen upon another's debt.
+        // In a larger table, a key without a record does not share another key's debt.
         let restored = builder(max_keys.max(2_000)).restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            let decision = restored.peek_n_at(&key, 0, restored.now());
+            let decision = restored.at(restored.now()).peek_n(&key, 0);
             let counted = decision.limit() - decision.remaining();
             assert!(counted >= before[key as usize], "{quota}: key {key} is forgiven");
-            // Keys that never share a slot owe what they took, and what was in flight at the most.
+            // Keys that never share a slot have the debt of their admissions and of at most two
+            // requests in progress.
             if max_keys > 1_000 {
                 assert!(counted <= after[key as usize] + 2, "{quota}: key {key} owes too much");
             }
@@ -67,7 +68,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
 }
 
 #[test]
-fn what_was_admitted_before_the_save_is_in_it() {
+fn a_save_contains_every_earlier_admission() {
     let rate = Rate::per_day(5_000);
     forgets_nothing(TokenBucket::new(rate).into(), 10_000);
     forgets_nothing(SlidingWindow::new(rate).into(), 10_000);
@@ -75,8 +76,8 @@ fn what_was_admitted_before_the_save_is_in_it() {
 }
 
 #[test]
-fn keys_that_lose_their_slots_during_the_save_are_in_it() {
-    // Two buckets for forty keys: slots are handed over and shared all the time.
+fn a_save_contains_keys_evicted_meanwhile() {
+    // Two buckets for forty keys: keys are evicted and share allowances all the time.
     for _ in 0..20 {
         forgets_nothing(TokenBucket::new(Rate::per_day(5_000)).into(), 8);
     }

@@ -1,13 +1,13 @@
-//! Saved files taken apart and put together again, for changes that no checksum gives away.
+//! Files of a limiter taken apart and put together again with valid checksums.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-/// What a file begins with, and the number of the format.
+/// The beginning of a file, with the number of the format.
 const OPENING: &[u8; 12] = b"\xA7toll\r\n\x1A\x01\0\0\0";
 
-/// What the blocks hold, strung together.
+/// Returns the concatenated content of the blocks.
 pub(crate) fn body(file: &[u8]) -> Vec<u8> {
     let (mut body, mut rest) = (Vec::new(), &file[OPENING.len()..]);
     while let Some((len, after)) = rest.split_first_chunk::<4>() {
@@ -18,7 +18,7 @@ pub(crate) fn body(file: &[u8]) -> Vec<u8> {
     body
 }
 
-/// A file of this body whose checksums are right.
+/// Returns a file with this content and valid checksums.
 pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
     let mut file = OPENING.to_vec();
     let mut sum = SipHasher13::new();

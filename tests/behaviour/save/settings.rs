@@ -1,4 +1,4 @@
-//! What must be the same in the new limiter, and what may differ.
+//! The settings that must be equal in the restored limiter, and those that may differ.
 
 use tollgate::{
     CountPolicy, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter, Quota, Rate, RestoreError,
@@ -93,7 +93,7 @@ fn one_limit_is_not_a_limit_for_each() {
 }
 
 #[test]
-fn settings_that_no_limiter_takes_are_still_refused_by_build() {
+fn invalid_settings_are_still_refused_by_build() {
     let file = saved(&limiter(TokenBucket::new(Rate::per_second(10)).into(), 8));
     let builder = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_second(10)).into());
     let error = builder.max_keys(0).restore(&file[..]).unwrap_err();
@@ -126,13 +126,13 @@ fn long_and_trusted_keys_keep_their_names() {
         assert_eq!(before.save(&mut file).unwrap(), 200);
         let after = builder().restore(&file[..]).unwrap();
         for (key, taken) in keys.iter().zip(1..) {
-            assert_eq!(after.peek_n_at(key, 0, after.now()).remaining(), 9 - taken % 10, "{key}");
+            assert_eq!(after.at(after.now()).peek_n(key, 0).remaining(), 9 - taken % 10, "{key}");
         }
     }
 }
 
 #[test]
-fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
+fn a_restore_into_another_size_keeps_all_debt() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         for key in 0..300 {
@@ -150,7 +150,7 @@ fn a_larger_or_somewhat_smaller_table_forgives_nobody() {
 }
 
 #[test]
-fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
+fn too_many_keys_for_a_smaller_table_are_an_error() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
         (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
@@ -164,7 +164,7 @@ fn more_keys_than_asked_for_do_not_fit_a_smaller_table() {
 }
 
 #[test]
-fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
+fn a_table_above_max_keys_is_restored_unchanged() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 16);
         let held = (0..40).filter(|key| before.check(key).is_allowed()).count();
@@ -178,7 +178,8 @@ fn a_table_that_held_more_than_asked_for_is_restored_as_it_was() {
 fn a_flood_that_filled_the_table_is_not_forgiven() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 8);
-        // Every key takes what it can get: the last ones share their bucket's allowance, or are refused.
+        // Every key spends what it can. The last keys share the allowance of their bucket, or are
+        // refused.
         for key in 0..200 {
             while before.check(&key).is_allowed() {}
         }
@@ -196,23 +197,24 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
     }
 }
 
-/// A key that says where it is kept: its low bits are the bucket.
+/// A key whose low bits choose its bucket.
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
 
 #[test]
-fn a_key_that_finds_no_slot_leaves_its_debt_to_be_shared() {
+fn a_key_without_a_slot_shares_its_debt() {
     for quota in every(Rate::per_hour(10)) {
         let builder = |max_keys| {
             let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
             builder.clock(clock(BEGUN, SECOND))
         };
-        // Sixteen keys in two buckets of sixteen, which are one bucket of fifteen slots in a table of four.
+        // Sixteen keys in two buckets of sixteen slots, which become one bucket of fifteen in a
+        // table of four.
         let keys: Vec<Placed> = (1..=16).map(|key| Placed(key << 40 | (key & 1) << 2)).collect();
         let before = builder(100).build().unwrap();
         assert!(keys.iter().all(|key| before.check_n(key, 10).is_allowed()));

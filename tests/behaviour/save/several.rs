@@ -1,4 +1,4 @@
-//! Several limits from one process to the next.
+//! Save and restore of several limits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -30,7 +30,7 @@ fn file_of(limiter: &Several) -> Vec<u8> {
     file
 }
 
-/// Every field of an answer, limit by limit.
+/// Every field of a decision, limit by limit.
 fn answer(decision: &MultiDecision<'_>) -> String {
     let parts: Vec<_> = decision.parts().collect();
     format!("{decision:?} {parts:?}")
@@ -44,12 +44,13 @@ proptest! {
         quotas in prop::collection::vec(prop::sample::select(quotas()), 1..=8),
         lives in prop::collection::vec((span(), span(), prop::collection::vec((0..3_u64, 0..6_u64, span()), 0..12)), 2..4),
     ) {
-        // One limiter lives through it all; the other is saved and restored on a new clock before each life.
+        // One limiter lasts through all lives. The other is saved and restored on a new clock
+        // before each life.
         let whole_clock = clock(BEGUN, 0);
         let whole = built(&quotas, whole_clock.clone());
         let (mut unix, mut pieces) = (BEGUN, None::<Vec<u8>>);
         for (gap, shown, ops) in lives {
-            // The first two begin together, as full as they are built.
+            // The first two limiters start at the same time with the full limit.
             let (gap, shown) = if pieces.is_none() { (0, 0) } else { (gap, shown) };
             unix += gap;
             let now = clock(unix, shown);
@@ -69,7 +70,7 @@ proptest! {
     }
 }
 
-/// Every algorithm, of ten an hour; a log and a queue are not charged first.
+/// Every algorithm at ten an hour. A log and a queue are not the first to be charged.
 fn ten() -> [Quota; 5] {
     let rate = Rate::per_hour(10);
     [
@@ -81,7 +82,7 @@ fn ten() -> [Quota; 5] {
     ]
 }
 
-/// A limiter of these under which two keys owe.
+/// A limiter with two keys in debt, and its file.
 fn owing() -> (Several, Vec<u8>) {
     let limiter = built(&ten(), clock(BEGUN, SECOND));
     assert!(limiter.check_n(&1, 4).is_allowed() && limiter.check_n(&2, 10).is_allowed());
@@ -90,12 +91,12 @@ fn owing() -> (Several, Vec<u8>) {
 }
 
 #[test]
-fn every_debt_is_counted_and_nobody_is_forgiven() {
+fn a_save_of_several_limits_keeps_all_debt() {
     let (limiter, file) = owing();
     assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 10);
     let after = restore(&ten(), clock(BEGUN + SECOND, 0), &file).unwrap();
-    assert_eq!(after.len(), 2);
-    assert_eq!(after.peek_n_at(&1, 0, after.now()).parts().map(|part| part.remaining()).max(), Some(6));
+    assert_eq!(after.usage().live_keys, 2);
+    assert_eq!(after.at(after.now()).peek_n(&1, 0).parts().map(|part| part.remaining()).max(), Some(6));
     assert!(after.check_n(&1, 6).is_allowed() && !after.check(&1).is_allowed());
     assert!(!after.check(&2).is_allowed());
 }
@@ -120,7 +121,7 @@ fn every_flipped_bit_of_several_limits_is_found() {
 }
 
 #[test]
-fn no_bytes_of_several_limits_panic_even_when_their_checksums_are_right() {
+fn edited_bytes_of_several_limits_never_panic() {
     let (_, file) = owing();
     let body = body(&file);
     for at in 0..body.len() {
@@ -145,7 +146,7 @@ fn no_bytes_of_several_limits_panic_even_when_their_checksums_are_right() {
 }
 
 #[test]
-fn other_limits_another_order_and_another_kind_are_refused_by_name() {
+fn a_restore_needs_the_same_limits_in_order() {
     let (_, file) = owing();
     let field = |quotas: &[Quota], file: &[u8]| match restore(quotas, clock(BEGUN, SECOND), file) {
         Err(RestoreError::Differs { field, .. }) => field,
@@ -167,7 +168,7 @@ fn other_limits_another_order_and_another_kind_are_refused_by_name() {
 }
 
 #[test]
-fn more_keys_than_asked_for_do_not_fit_smaller_tables() {
+fn too_many_keys_for_smaller_tables_are_an_error() {
     let before =
         MultiLimiter::<u64>::builder(ten()).max_keys(1_000).clock(clock(BEGUN, SECOND)).build().unwrap();
     (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
@@ -178,7 +179,7 @@ fn more_keys_than_asked_for_do_not_fit_smaller_tables() {
 }
 
 #[test]
-fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
+fn reconfigured_limits_are_restored_with_the_current_quotas() {
     let now = clock(BEGUN, SECOND);
     let limiter = built(&ten(), now.clone());
     assert!(limiter.check_n(&1, 4).is_allowed());
@@ -202,9 +203,9 @@ fn limits_that_were_reconfigured_are_restored_with_the_quotas_in_force() {
     after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)), Inherit::Additive).unwrap();
 }
 
-/// Two threads charge all keys while a third saves; nothing refills.
+/// Two threads charge all keys while a third saves. Nothing refills.
 #[test]
-fn what_several_limits_admitted_before_the_save_is_in_it() {
+fn a_save_of_several_limits_contains_earlier_admissions() {
     const KEYS: u64 = 40;
     let quotas: [Quota; 3] = [
         TokenBucket::new(Rate::per_day(5_000)).into(),
@@ -234,7 +235,7 @@ fn what_several_limits_admitted_before_the_save_is_in_it() {
     for (before, file) in files {
         let restored = builder().restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            for part in restored.peek_n_at(&key, 0, restored.now()).parts() {
+            for part in restored.at(restored.now()).peek_n(&key, 0).parts() {
                 let counted = part.limit() - part.remaining();
                 assert!(counted >= before[key as usize], "limit {}: key {key} is forgiven", part.number());
             }

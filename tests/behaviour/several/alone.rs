@@ -1,4 +1,4 @@
-//! Several limits decide as the same limits do one by one, when nobody interferes; and the same with an observer as without.
+//! Several limits decide as the same limits do one by one, with and without an observer.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tollgate::{
 
 type Alone = Limiter<u64, Quota, ManualClock>;
 
-/// Of these of the algorithms: the first four are those that a check decides at a glance.
+/// Returns one of these algorithms. The first four are decided by the fast path of a check.
 fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
     let rate = (1..12_u64, prop::sample::select(vec![1_u64, 7, 1_000, 60_000]))
         .prop_map(|(count, millis)| Rate::new(count, Duration::from_millis(millis)));
@@ -27,7 +27,7 @@ fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
     })
 }
 
-/// A key, a cost, the nanoseconds that pass before it, and whether it is given back.
+/// A key, a cost, the nanoseconds before the step, and whether it is refunded.
 type Step = (u64, u64, u64, bool);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     (0..3_u64, 0..14_u64, pause, prop::bool::weighted(0.2))
 }
 
-/// What the limits say one by one, charged if all admit.
+/// Decides by the limits one by one, and charges them if all admit.
 fn one_by_one(
     alone: &[Alone],
     key: u64,
@@ -44,7 +44,7 @@ fn one_by_one(
     give_back: bool,
 ) -> (Outcome, u64, Option<Duration>, Option<usize>, Duration) {
     let now = alone[0].now();
-    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.peek_n_at(&key, cost, now)).collect();
+    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.at(now).peek_n(&key, cost)).collect();
     let never = peeks.iter().position(|peek| peek.is_never());
     let waits: Vec<_> = peeks.iter().map(|peek| peek.retry_after()).collect();
     let longest = waits.iter().flatten().max().copied();
@@ -57,7 +57,8 @@ fn one_by_one(
         never.or_else(|| longest.and_then(|longest| waits.iter().position(|wait| *wait == Some(longest))));
     let (mut remaining, mut reset) = (u64::MAX, Duration::ZERO);
     for (limiter, wait) in alone.iter().zip(&waits) {
-        // A limit that refuses sees the request, and counts it if it counts all; another sees an admitted one only.
+        // A limit that refuses sees the request and may count it. Other limits see admitted
+        // requests only.
         let sees = outcome == Outcome::Allowed || (outcome == Outcome::Denied && wait.is_some());
         let decision = limiter.check_n(&key, if sees { cost } else { 0 });
         remaining = remaining.min(decision.remaining());
@@ -74,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn all_or_nothing_is_what_the_limits_say_one_by_one(
+    fn several_limits_admit_what_each_of_them_admits(
         quotas in prop::collection::vec(quota(0..7), 1..=8),
         steps in prop::collection::vec(step(), 1..80),
     ) {
@@ -88,7 +89,7 @@ proptest! {
         let (Ok(alone), Ok(several)) = (alone, several) else { return Ok(()) };
         for (key, cost, pause, give_back) in steps {
             clock.advance(Duration::from_nanos(pause));
-            let foreseen = format!("{:?}", several.peek_n_at(&key, cost, several.now()));
+            let foreseen = format!("{:?}", several.at(several.now()).peek_n(&key, cost));
             let decision = several.check_n(&key, cost);
             prop_assert_eq!(foreseen, format!("{:?}", decision));
             let ours = (
@@ -107,9 +108,10 @@ proptest! {
         }
     }
 
-    /// An observer has every check take the long way; without one, up to three buckets and windows take the short one.
+    /// With an observer, every check takes the slow path. Without one, up to three buckets and
+    /// windows take the fast path.
     #[test]
-    fn several_limits_decide_the_same_whether_anybody_observes(
+    fn several_limits_decide_the_same_with_an_observer(
         quotas in prop::collection::vec((quota(0..4), quota(0..4)), 1..=4),
         steps in prop::collection::vec(step(), 1..80),
         change in 0..80_usize,

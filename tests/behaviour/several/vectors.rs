@@ -1,4 +1,4 @@
-//! The transcribed expectations of several limits on one key.
+//! Expectations for several limits on one key, transcribed from other limiters' tests.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn millis(millis: u64) -> Duration {
 
 /// {10/s, 15/min}.
 #[test]
-fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
+fn a_refusal_by_one_limit_leaves_the_other_unchanged() {
     let (limiter, clock) = several([Rate::per_second(10), Rate::per_minute(15)].map(TokenBucket::new));
     assert!((0..10).all(|_| limiter.check(&7).is_allowed()));
     let refused = limiter.check(&7);
@@ -24,9 +24,10 @@ fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
     let refused = limiter.check(&7);
     assert_eq!((refused.retry_after(), refused.refused_by()), (Some(millis(3_000)), Some(1)));
     let now = limiter.now();
-    assert!(limiter.peek_n_at(&7, 0, now).parts().nth(1).unwrap().remaining() == 0);
-    // The first has exactly 5: it is full after half a second. The second has a quarter: full after 59 seconds.
-    let resets: Vec<_> = limiter.peek_n_at(&7, 0, now).parts().map(|part| part.reset_after()).collect();
+    assert!(limiter.at(now).peek_n(&7, 0).parts().nth(1).unwrap().remaining() == 0);
+    // The first limit has exactly 5 left and is full after half a second. The second has a quarter
+    // and is full after 59 seconds.
+    let resets: Vec<_> = limiter.at(now).peek_n(&7, 0).parts().map(|part| part.reset_after()).collect();
     assert_eq!(left(&limiter, 7)[0], 5);
     assert_eq!(resets, [millis(500), millis(59_000)]);
     clock.advance(millis(2_999) + Duration::from_nanos(999_999));
@@ -35,9 +36,9 @@ fn a_refusal_by_either_of_two_limits_leaves_the_other_as_it_was() {
     assert!(limiter.check(&7).is_allowed());
 }
 
-/// {700000/h, 14500/min, 300/s} full, after twelve idle hours.
+/// {700000/h, 14500/min, 300/s} are full after twelve idle hours.
 #[test]
-fn three_large_limits_after_twelve_idle_hours_are_full_and_no_more() {
+fn three_large_limits_refill_to_their_bursts() {
     let rates = [Rate::per_hour(700_000), Rate::per_minute(14_500), Rate::per_second(300)];
     let (limiter, clock) = several(rates.map(TokenBucket::new));
     assert!(limiter.check(&7).is_allowed());

@@ -1,15 +1,15 @@
-//! One answer in the words of both sides, and when the two are the same.
+//! An answer in a form that both sides share, and its comparison.
 
 use std::time::Duration;
 
 use tollgate::Decision;
 use tollgate_model::Answer;
 
-/// The ten years that every accepted limit must run.
+/// Every accepted limit must support an uptime of ten years.
 pub(crate) const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
-/// Whether the engine may answer at `now` what it did, where `right` is the model's answer: a wait that reaches beyond the
-/// ten years may be told as 584.
+/// Returns whether the engine's answer at `now` may be `found` if the model's is `right`. A wait
+/// that ends after the ten years may be 584 years instead.
 pub(crate) fn same_answer(now: u64, right: Answer, found: Answer) -> bool {
     Answer { retry_after_ns: None, reset_after_ns: 0, delay_ns: 0, ..right }
         == Answer { retry_after_ns: None, reset_after_ns: 0, delay_ns: 0, ..found }
@@ -19,12 +19,12 @@ pub(crate) fn same_answer(now: u64, right: Answer, found: Answer) -> bool {
         && same_wait(now, right.delay_ns, found.delay_ns)
 }
 
-/// The same of one wait.
+/// Compares two waits in the same way.
 pub(crate) fn same_wait(now: u64, right: u64, found: u64) -> bool {
     right == found || found == u64::MAX && now.saturating_add(right) > UPTIME
 }
 
-/// What the engine said, in the model's words.
+/// Converts a decision of the engine.
 pub(crate) fn answer(decision: &Decision<'_>) -> Answer {
     Answer {
         allowed: decision.is_allowed(),
@@ -37,7 +37,7 @@ pub(crate) fn answer(decision: &Decision<'_>) -> Answer {
     }
 }
 
-/// A length of time in nanoseconds, 584 years at most.
+/// Converts a duration into nanoseconds, at most 584 years.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

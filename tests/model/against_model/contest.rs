@@ -1,21 +1,23 @@
-//! The engine against the model: everything that is said, in every field, through every door.
+//! The engine compared with the model: every field of every answer, by every way to call the
+//! engine.
 //!
-//! A script is replayed on one limiter a key, on the keyed limiter with each key in a bucket of its own, again with all
-//! keys in one bucket, and in a table that grows under them; each as `Quota` and as the algorithm's own type.
+//! A script runs on one limiter for each key, on a keyed limiter with each key in its own bucket,
+//! on one with all keys in one bucket, and in a growing table; each with `Quota` and with the
+//! algorithm's own type.
 //!
-//! Three things are known to differ, and written down where they are allowed:
+//! Three differences are known, and documented where they are allowed:
 //!
-//! * A key that owes nothing is forgotten when another takes its slot. If the clock steps back after that, its old
-//!   debt is gone. So keys share a bucket only while the clock goes ahead.
-//! * A wait that reaches beyond the ten years that a clock must run may be told as 584 years.
-//! * A refund may give back less where the engine remembers less: see `shared`. From there on the two may be about
-//!   different debts, and that key is only replayed.
+//! * A key without debt is forgotten when another key takes its slot. If the clock steps back after
+//!   that, its old debt is gone. So keys share a bucket only while the clock goes ahead.
+//! * A wait that ends after the ten years of uptime may be 584 years.
+//! * A refund may give back less if the engine remembers less: see `shared`. From then on the two
+//!   sides may have different debts, and answers about that key are not compared.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, ManualClock, Quota, Reservation,
+    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, Limits, ManualClock, Quota, Reservation,
     ReserveError, Timestamp,
 };
 use tollgate_model::Answer;
@@ -26,7 +28,7 @@ use super::limit::Kind;
 use super::script::{Action, Case, KEYS, Line, Said, Script};
 use super::shared::Shared;
 
-/// Replays the case. `Ok(false)` when the engine refuses the limit; an error says where the two part.
+/// Runs a case. `Ok(false)` if the engine rejects the limit; the error describes the difference.
 pub(crate) fn contest(case: &Case) -> Result<bool, String> {
     let Some(script) = case.script() else { return Ok(false) };
     through_every_door(case, &script, case.limit.quota())?;
@@ -60,11 +62,11 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
     Ok(())
 }
 
-/// A key that says where it is kept: its low bits are the bucket, and the mark of its refunds.
+/// A key whose low bits choose its bucket and the mark of its refunds.
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
@@ -76,10 +78,10 @@ struct Contest<'c> {
     clock: &'c ManualClock,
 }
 
-/// What the engine gave for a line and can take back.
-enum Held<'l, L> {
+/// A decision or a reservation of the engine that a later line may give back.
+enum Held<'l, L: Limits> {
     Admitted(Decision<'l>),
-    Reserved(Reservation<'l, L>),
+    Reserved(Reservation<'l, L, ManualClock>),
 }
 
 impl Contest<'_> {
@@ -106,7 +108,8 @@ impl Contest<'_> {
         if parted { Ok(()) } else { self.remembers_who_owes(name, &door.limiter) }
     }
 
-    /// Before every line strangers come into the keys' bucket, so that it is split again and again. (A log's never is.)
+    /// New keys enter the bucket before every line, so that it splits repeatedly. A log's bucket
+    /// never splits.
     fn crowded<A: Algorithm>(self, quota: A, keys: [&Placed; 3]) -> Result<(), String> {
         if let Kind::Log { .. } = self.case.limit.kind {
             return Ok(());
@@ -122,9 +125,9 @@ impl Contest<'_> {
         self.play("keys in a bucket that is split", &door, Shared::ALL_WITH_STRANGERS).map(|_| ())
     }
 
-    /// Whether some key may have been given back something else than by the model.
+    /// Returns whether a key may have a refund that differs from the model's.
     fn play<'l, D: Door<'l>>(self, name: &str, door: D, shared: Shared) -> Result<bool, String> {
-        let mut held: Vec<Option<Held<'l, D::Books>>> = Vec::new();
+        let mut held: Vec<Option<Held<'l, D::Limits>>> = Vec::new();
         let mut parted = KEYS.map(|_| false);
         for (number, line) in self.script.lines.iter().enumerate() {
             self.clock.set(Timestamp::from_nanos(line.at));
@@ -146,8 +149,8 @@ impl Contest<'_> {
         Ok(parted.contains(&true))
     }
 
-    /// The limiter counts the keys that owe something. (Not asked of a log, which remembers a little longer than it
-    /// has to; nor of buckets that begin empty, where keys never seen owe too.)
+    /// Compares the number of keys in debt. A log remembers keys a little too long, and in buckets
+    /// that start empty new keys are in debt too, so these are not compared.
     fn remembers_who_owes<K: Key + ?Sized, A: Algorithm>(
         self,
         name: &str,
@@ -156,7 +159,7 @@ impl Contest<'_> {
         let Self { case, script, .. } = self;
         let uncounted =
             matches!(case.limit.kind, Kind::Log { .. } | Kind::TokenBucket { initial: Some(_), .. });
-        let (len, owing) = (limiter.len(), script.owing);
+        let (len, owing) = (limiter.usage().live_keys, script.owing);
         if uncounted || script.goes_back || len == owing {
             Ok(())
         } else {
@@ -165,12 +168,12 @@ impl Contest<'_> {
     }
 }
 
-/// Does what the line says. Every other line brings its own time.
+/// Runs an operation. Every other line passes its own time.
 fn perform<'l, D: Door<'l>>(
     door: D,
     number: usize,
     line: &Line,
-    held: &mut Vec<Option<Held<'l, D::Books>>>,
+    held: &mut Vec<Option<Held<'l, D::Limits>>>,
 ) -> Said {
     let (key, now) = (line.key, Timestamp::from_nanos(line.at));
     let at = (number % 2 == 1).then_some(now);
@@ -207,11 +210,12 @@ fn perform<'l, D: Door<'l>>(
     said
 }
 
-/// Nothing, when the two had parted before and the engine gave nothing.
+/// Gives back a decision or a reservation. `None` if the sides have differed before and the engine
+/// has nothing to give back.
 fn take_back<'l, D: Door<'l>>(
     door: D,
     key: usize,
-    held: Option<Held<'l, D::Books>>,
+    held: Option<Held<'l, D::Limits>>,
     at: Option<Timestamp>,
 ) -> u64 {
     match (held, at) {

@@ -1,4 +1,4 @@
-//! What proptest draws: limits small, odd and extreme, and operations that find their edges.
+//! Generators: limits that are small, odd or extreme, and operations near their boundaries.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use super::script::{Case, Cost, Move, Op, Patience, Verb};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Rates that other limiters got wrong, and the ends of what must be accepted.
+/// Rates at which other limiters failed, and the extremes that must be accepted.
 const NOTED: [(u64, u64); 14] = [
     (1, 86_400 * SECOND),
     (10_000_000_000, SECOND),
@@ -27,7 +27,7 @@ const NOTED: [(u64, u64); 14] = [
     (1, 10_000_000_000 * SECOND / 100),
 ];
 
-/// The seven things that can be built.
+/// The kinds of limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sort {
     TokenBucket,
@@ -42,7 +42,7 @@ pub(crate) enum Sort {
 pub(crate) const SORTS: [Sort; 7] =
     [Sort::TokenBucket, Sort::Meter, Sort::Queue, Sort::Fixed, Sort::Sliding, Sort::SubWindows, Sort::Log];
 
-/// From 1 to `2^bits - 1`, every length as likely as any other.
+/// A number from 1 to `2^bits - 1`, with every length equally likely.
 fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
     (0..bits, any::<u64>()).prop_map(|(bit, rest)| (1 << bit) | (rest & ((1 << bit) - 1)))
 }
@@ -56,7 +56,7 @@ fn count() -> impl Strategy<Value = CountPolicy> {
     prop_oneof![Just(CountPolicy::Allowed), Just(CountPolicy::All)]
 }
 
-/// How many, and in how long.
+/// A count and a period.
 fn bucket_rate() -> BoxedStrategy<(u64, u64)> {
     let small = (1..=20_u64, period());
     let random = (magnitude(34), period());
@@ -70,7 +70,7 @@ fn window_rate() -> BoxedStrategy<(u64, u64)> {
     prop_oneof![4 => small, 2 => noted, 2 => random].boxed()
 }
 
-/// A limit of this sort, which the engine may refuse.
+/// A limit of this sort, valid or not.
 pub(crate) fn limit(sort: Sort) -> BoxedStrategy<Limit> {
     let room = || prop_oneof![4 => 1..=20_u64, 1 => magnitude(20), 1 => magnitude(50)];
     let windows = |kind: BoxedStrategy<Kind>| {
@@ -144,7 +144,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     prop_oneof![10 => cost().prop_map(Verb::Check), 4 => cost().prop_map(Verb::Peek), 1 => Just(Verb::Reset)]
 }
 
-/// Operations on one key or several, with a clock that may step back or not.
+/// Operations on one or more keys, with a clock that may step back.
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     (prop_oneof![Just(ahead()), Just(ahead_or_back())], prop_oneof![Just(1_usize), Just(3_usize)])
         .prop_flat_map(|(go, keys)| {
@@ -155,7 +155,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// A case for a limit of this sort.
 pub(crate) fn case(sort: Sort) -> impl Strategy<Value = Case> {
-    // Unix time 1.7e9 s is what a real clock says; the other is what a test says.
+    // Unix time 1.7e9 s, as of a real clock, or 0, as in tests.
     let origin =
         prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
     (limit(sort), origin, ops()).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
@@ -170,8 +170,8 @@ fn patience() -> impl Strategy<Value = Patience> {
     ]
 }
 
-/// All verbs. How many of each differs from case to case: an order of refunds that is kept, a key that nobody ever
-/// booked and a line that only grows are all worth a while.
+/// All verbs, with different frequencies in each case, so that some cases have refunds in order
+/// only, keys without reservations, or reservations without refunds.
 fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
     (0..=8_u32, 0..=8_u32, 0..=1_u32).prop_map(|(refunds, bookings, resets)| {
         prop_oneof![
@@ -186,12 +186,13 @@ fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
     })
 }
 
-/// Every verb, by a clock that only goes ahead: that of a refund must not be earlier than the key's latest charge.
+/// Every verb, with a clock that only goes ahead: the time of a refund must not be before the key's
+/// latest charge.
 pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
     let origin =
         prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
     let ops = (verbs(), prop_oneof![Just(1_usize), Just(3_usize)]).prop_flat_map(|(verb, keys)| {
-        // Most of what is interesting happens at one moment, or before all is paid.
+        // The interesting operations are at the same time, or before all debt is drained.
         let go = prop_oneof![1 => Just(Move::Stay), 2 => ahead()];
         let op = (go, 0..keys, verb).prop_map(|(go, key, verb)| Op { go, key, verb });
         prop::collection::vec(op, 1..60)
@@ -199,7 +200,7 @@ pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
     (limit(sort), origin, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
 }
 
-/// Checks by one key, closely packed in time, by a clock that only goes ahead: what a greedy client does.
+/// Checks of one key close to each other, with a clock that only goes ahead, as of a greedy client.
 pub(crate) fn greed(sort: Sort) -> impl Strategy<Value = Case> {
     let op = (ahead(), cost()).prop_map(|(go, cost)| Op { go, key: 0, verb: Verb::Check(cost) });
     let ops = prop::collection::vec(op, 1..150);

@@ -1,7 +1,7 @@
-//! The model, and what of its admissions and reservations can still be given back: each once, and none of a key that
-//! was reset since, which would be given back twice.
+//! The model, with the admissions and reservations that can still be given back, each once. A reset
+//! of a key removes its entries: a refund would give them back twice.
 
-use tollgate_model::{Answer, Booking, Model, NoMeaning, Receipt, Reservation};
+use tollgate_model::{Answer, Booking, Model, NotReservable, Receipt, Reservation};
 
 use super::answers::UPTIME;
 use super::script::{KEYS, Said};
@@ -12,7 +12,7 @@ pub(crate) struct Ledger {
     reserved: Vec<Held<Reservation>>,
 }
 
-/// What a line of the script was given.
+/// An admission or a reservation of a line of the script.
 struct Held<T> {
     line: usize,
     key: usize,
@@ -40,10 +40,10 @@ impl Ledger {
         self.reserved.retain(|held| held.key != key);
     }
 
-    /// Reserves within `patience` nanoseconds, or (`Err`) within so many more than it takes: the longest wait that was
-    /// asked for, and what was said.
+    /// Reserves within `patience` nanoseconds, or (`Err`) within this many more than needed.
+    /// Returns the longest wait of the request, and the answer.
     ///
-    /// No departure is later than the ten years that a clock must run: the engine may, but need not, book those.
+    /// No departure is after the ten years of uptime, at which the engine may refuse.
     pub(crate) fn reserve(
         &mut self,
         line: usize,
@@ -58,33 +58,33 @@ impl Ledger {
         });
         let within = max_wait.min(UPTIME - at);
         let said = match self.model.reserve(KEYS[key], at, cost, within) {
-            Err(NoMeaning) => Said::NoTurns,
+            Err(NotReservable) => Said::NoTurns,
             Ok(Booking::Never) => Said::Never,
             Ok(Booking::Refused { wait_ns }) => Said::TooLong { wait: wait_ns },
             Ok(Booking::Booked(it)) => {
                 let departs = it.departs_at_ns();
                 self.reserved.push(Held { line, key, it });
-                // What departs in time does so however long it might have waited.
+                // A reservation in time does not depend on its longest wait.
                 return (max_wait, Said::Departs(departs, self.peek(key, at, 0)));
             }
         };
         (within, said)
     }
 
-    /// Refunds one of the admissions: which line's, whose, and how much came back.
+    /// Refunds an admission. Returns its line, its key, and the units.
     pub(crate) fn refund(&mut self, pick: u8, at: u64) -> Option<(usize, usize, u64)> {
         let Held { line, key, it } = picked(&mut self.admitted, pick)?;
         Some((line, key, self.model.refund(it, at)))
     }
 
-    /// The same with a reservation.
+    /// Cancels a reservation. Returns its line, its key, and the units.
     pub(crate) fn cancel(&mut self, pick: u8, at: u64) -> Option<(usize, usize, u64)> {
         let Held { line, key, it } = picked(&mut self.reserved, pick)?;
         Some((line, key, self.model.cancel(it, at)))
     }
 }
 
-/// Counted from the newest, which is what small numbers and so simple scripts give back.
+/// Removes an entry, counted from the newest, so that simple scripts have small numbers.
 fn picked<T>(held: &mut Vec<Held<T>>, pick: u8) -> Option<Held<T>> {
     let back = usize::from(pick).checked_rem(held.len())?;
     Some(held.remove(held.len() - 1 - back))

@@ -1,4 +1,4 @@
-//! One limit, in the words of both sides: the engine's quota and the model's algorithm.
+//! A limit, as a quota of the engine and as an algorithm of the model.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Limit {
     pub(crate) period: u64,
 }
 
-/// Which algorithm, and its own settings.
+/// The algorithm with its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     TokenBucket { burst: u64, initial: Option<u64> },
@@ -28,14 +28,14 @@ pub(crate) enum Kind {
     Log { count: CountPolicy },
 }
 
-/// A length of time that means something to a limit.
+/// A duration of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
-    /// Between two units at the limit's rate.
+    /// The time between two units at the limit's rate.
     Interval,
-    /// The period; for sub-windows one of them.
+    /// The period; for sub-windows, one of them.
     Window,
-    /// Until an empty bucket is full again; for windows the whole window.
+    /// The time until an empty bucket is full; for windows, the whole window.
     Recovery,
 }
 
@@ -44,7 +44,7 @@ impl Limit {
         Rate::new(self.count, Duration::from_nanos(self.period))
     }
 
-    /// The most that can be admitted at once.
+    /// The most that is admitted at once.
     pub(crate) fn most(&self) -> u64 {
         match self.kind {
             Kind::TokenBucket { burst, .. } => burst,
@@ -81,7 +81,7 @@ impl Limit {
         }
     }
 
-    /// The same limit as the model understands it, at the engine's resolution.
+    /// Returns the model of the limit, with the engine's resolution.
     pub(crate) fn model(&self, resolution: Resolution, origin_ns: u64) -> Model {
         let Self { kind, count: units, period } = *self;
         let Resolution { grains, ceiling, granule, .. } = resolution;

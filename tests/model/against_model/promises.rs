@@ -1,4 +1,4 @@
-//! What the algorithms promise, looked for by brute force in what the engine admitted.
+//! The promises of the algorithms, checked by brute force on the engine's admissions.
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -10,7 +10,7 @@ use super::draw::{self, SORTS, Sort};
 use super::limit::Kind;
 use super::script::{Action, Case, Script};
 
-/// Runs `judge` on cases of `sort` that the engine accepts.
+/// Runs `judge` on cases that the engine accepts.
 fn for_each(
     cases: u32,
     strategy: impl Strategy<Value = Case>,
@@ -22,12 +22,13 @@ fn for_each(
     }
 }
 
-/// How much of a unit may pass early, in shares of `1/period`: a grain, if units drip in grains.
+/// Returns how much of a unit may be admitted early, in units of `1/period`: a grain if the rate
+/// needs grains.
 fn early(case: &Case, script: &Script) -> u128 {
     script.resolution.grains.map_or(0, |grains| u128::from(case.limit.period.div_ceil(grains)))
 }
 
-/// When how much was admitted to one key, in order.
+/// Returns the times and costs of the admissions of one key, in order.
 fn admitted(case: &Case) -> Vec<(u64, u64)> {
     let Some(script) = case.script() else { return Vec::new() };
     let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
@@ -35,7 +36,7 @@ fn admitted(case: &Case) -> Vec<(u64, u64)> {
     let mut admitted = Vec::new();
     for line in script.lines.iter().filter(|line| line.key == 0) {
         let Action::Check(cost) = line.action else { continue };
-        if limiter.check_n_at(cost, Timestamp::from_nanos(line.at)).is_allowed() {
+        if limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).is_allowed() {
             admitted.push((line.at, cost));
         }
     }
@@ -43,7 +44,7 @@ fn admitted(case: &Case) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
+fn a_refused_request_passes_exactly_after_retry_after() {
     for sort in SORTS {
         for_each(80, draw::case(sort), |case| {
             let Some(script) = case.script() else { return Ok(()) };
@@ -51,7 +52,7 @@ fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             for line in script.lines.iter().filter(|line| line.key == 0) {
                 let Action::Check(cost) = line.action else { continue };
-                let Some(wait) = limiter.check_n_at(cost, Timestamp::from_nanos(line.at)).retry_after()
+                let Some(wait) = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).retry_after()
                 else {
                     continue;
                 };
@@ -60,8 +61,8 @@ fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
                     continue;
                 }
                 let sooner = Timestamp::from_nanos(then.as_nanos() - 1);
-                prop_assert!(limiter.peek_n_at(cost, then).is_allowed(), "{line}: refused after {wait:?}");
-                prop_assert!(!limiter.peek_n_at(cost, sooner).is_allowed(), "{line}: passes before {wait:?}");
+                prop_assert!(limiter.at(then).peek_n(cost).is_allowed(), "{line}: refused after {wait:?}");
+                prop_assert!(!limiter.at(sooner).peek_n(cost).is_allowed(), "{line}: passes before {wait:?}");
             }
             Ok(())
         });
@@ -69,7 +70,7 @@ fn a_refused_request_passes_when_it_was_told_and_not_a_nanosecond_sooner() {
 }
 
 #[test]
-fn no_interval_of_a_bucket_holds_more_than_its_burst_and_its_rate() {
+fn no_interval_exceeds_the_burst_and_the_rate() {
     for sort in [Sort::TokenBucket, Sort::Meter, Sort::Queue] {
         for_each(150, draw::greed(sort), |case| {
             let Some(script) = case.script() else { return Ok(()) };
@@ -91,7 +92,7 @@ fn no_interval_of_a_bucket_holds_more_than_its_burst_and_its_rate() {
 }
 
 #[test]
-fn a_bucket_that_starts_with_less_admits_no_more_than_that_and_its_rate() {
+fn no_interval_exceeds_the_initial_tokens_and_the_rate() {
     for_each(150, draw::greed(Sort::TokenBucket), |case| {
         let Kind::TokenBucket { burst, initial } = case.limit.kind else { unreachable!("asked for buckets") };
         let Some(script) = case.script() else { return Ok(()) };
@@ -108,7 +109,7 @@ fn a_bucket_that_starts_with_less_admits_no_more_than_that_and_its_rate() {
 }
 
 #[test]
-fn a_clock_that_steps_back_gives_a_bucket_no_more_than_the_time_it_reached() {
+fn a_clock_that_steps_back_adds_no_tokens() {
     for_each(200, draw::case(Sort::TokenBucket), |case| {
         let Some(script) = case.script() else { return Ok(()) };
         if script.lines.iter().any(|line| matches!(line.action, Action::Reset)) {
@@ -128,7 +129,7 @@ fn a_clock_that_steps_back_gives_a_bucket_no_more_than_the_time_it_reached() {
 }
 
 #[test]
-fn no_window_of_a_log_or_of_sub_windows_holds_more_than_the_limit() {
+fn no_window_of_a_log_exceeds_the_limit() {
     for sort in [Sort::Log, Sort::SubWindows] {
         for_each(200, draw::greed(sort), |case| {
             let history = admitted(case);
@@ -153,7 +154,7 @@ fn departures_of_a_queue_keep_their_distance_and_their_order() {
         let mut before: Option<(u128, u128)> = None;
         for line in &script.lines {
             let Action::Check(cost @ 1..) = line.action else { continue };
-            let decision = limiter.check_n_at(cost, Timestamp::from_nanos(line.at));
+            let decision = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost);
             if !decision.is_allowed() {
                 continue;
             }
@@ -162,7 +163,8 @@ fn departures_of_a_queue_keep_their_distance_and_their_order() {
                 break;
             }
             if let Some((last, weight)) = before {
-                // Departures are whole nanoseconds, rounded up: the distance can lose less than one.
+                // Departures are rounded up to whole nanoseconds, so a distance may be up to one
+                // nanosecond too short.
                 let distance = (departure + 1 - last) * count + early;
                 prop_assert!(distance > weight * period, "{line}: {departure} after {last}");
             }

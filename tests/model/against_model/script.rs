@@ -1,8 +1,8 @@
-//! What is asked, in what order, at what times.
+//! Operations with their times.
 //!
-//! A [`Case`] is what a generator draws: a limit, and operations whose times and costs are relative to it ("half
-//! a window later", "one more than the limit"). The model turns it into a [`Script`] of absolute times and costs, each
-//! with the right answer; a failure prints that, line by line.
+//! A generator makes a [`Case`]: a limit, and operations with times and costs relative to it ("half
+//! a window later", "one more than the limit"). The model turns it into a [`Script`] with absolute
+//! times and costs and the expected answers. A failure prints the script, line by line.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
 
 const YEAR: u64 = UPTIME / 10;
 
-/// A limit and what is asked of it.
+/// A limit and its operations.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) limit: Limit,
@@ -28,32 +28,32 @@ pub(crate) struct Case {
     pub(crate) ops: Vec<Op>,
 }
 
-/// Time passes (or does not), then something is asked.
+/// Moves the clock, or not, and then runs an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     pub(crate) go: Move,
-    /// Of which of [`KEYS`].
+    /// An index into [`KEYS`].
     pub(crate) key: usize,
     pub(crate) verb: Verb,
 }
 
-/// What the clock does.
+/// A move of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Stay,
-    /// Ahead by so many eighths of a unit, and a few nanoseconds more or less.
+    /// Ahead by eighths of a unit, and a few nanoseconds more or less.
     Ahead {
         unit: Unit,
         eighths: u16,
         nudge: i8,
     },
-    /// Ahead by the last wait that was told, and a few nanoseconds more or less.
+    /// Ahead by the last wait in an answer, and a few nanoseconds more or less.
     Wait {
         nudge: i8,
     },
-    /// Ahead by so many eighths of a year.
+    /// Ahead by eighths of a year.
     Years(u8),
-    /// Back by so many eighths of a unit, but never behind a reset.
+    /// Back by eighths of a unit, but never before a reset.
     Back {
         unit: Unit,
         eighths: u16,
@@ -61,16 +61,16 @@ pub(crate) enum Move {
     },
 }
 
-/// What is asked.
+/// An operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
     Check(Cost),
     Peek(Cost),
     Reset,
-    /// Gives back one of the admissions that are not given back yet, of whatever key.
+    /// Refunds an admission of any key that was not refunded yet.
     Refund(u8),
     Reserve(Cost, Patience),
-    /// Gives back one of the reservations.
+    /// Cancels a reservation.
     Cancel(u8),
 }
 
@@ -78,18 +78,18 @@ pub(crate) enum Verb {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     None,
-    /// As long as it has to, and a few nanoseconds more or less.
+    /// As long as needed, and a few nanoseconds more or less.
     Enough(i8),
-    /// So many eighths of the limit's recovery.
+    /// Eighths of the limit's recovery.
     Eighths(u8),
     Forever,
 }
 
-/// How much is asked for.
+/// The cost of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost {
     Units(u64),
-    /// So many eighths of the limit.
+    /// Eighths of the limit.
     Eighths(u8),
     /// The limit plus this.
     Limit(i8),
@@ -102,11 +102,11 @@ pub(crate) struct Script {
     pub(crate) resolution: Resolution,
     /// Whether the clock ever steps back.
     pub(crate) goes_back: bool,
-    /// How many keys owe something in the end.
+    /// The number of keys in debt at the end.
     pub(crate) owing: usize,
 }
 
-/// One operation, and what is right.
+/// An operation with its expected answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) at: u64,
@@ -122,43 +122,43 @@ pub(crate) enum Action {
     Check(u64),
     Peek(u64),
     Reset,
-    /// Of what this line was admitted, counted from 0.
+    /// Refunds the admission of this line, counted from 0.
     Refund(usize),
     Reserve {
         cost: u64,
         max_wait: u64,
     },
-    /// Of what this line reserved.
+    /// Cancels the reservation of this line.
     Cancel(usize),
 }
 
-/// What is said to an operation, by either side. Times are in nanoseconds.
+/// An answer of either side. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// To a check or a peek.
+    /// The answer to a check or a peek.
     Answer(Answer),
-    /// To a refund or a cancellation: how many units.
+    /// The units of a refund or a cancellation.
     Back(u64),
-    /// To a reservation: when it departs, and the numbers that it leaves behind.
+    /// The departure of a reservation, and the state that it leaves.
     Departs(u64, Answer),
     TooLong {
         wait: u64,
     },
     Never,
     NoTurns,
-    /// To a reset.
+    /// A reset has no answer.
     Nothing,
 }
 
 impl Case {
-    /// The case in absolute numbers, with the model's answers; `None` when the engine refuses the limit.
+    /// Returns the script with the model's answers; `None` if the engine rejects the limit.
     pub(crate) fn script(&self) -> Option<Script> {
         let resolution = self.resolution()?;
         let mut ledger = Ledger::new(self.limit.model(resolution, self.origin));
         let mut script = Script { lines: Vec::new(), resolution, goes_back: false, owing: 0 };
         let (mut now, mut latest, mut reset_at, mut wait) = (0, 0, 0, 0);
         for op in &self.ops {
-            // A word only ever grows: it cannot forget how far the clock has been before a reset.
+            // A word remembers the latest time of the clock, across resets too.
             let floor = if let Verb::Reset = op.verb { latest } else { reset_at };
             let at = self.moved(op.go, now, wait).max(floor);
             let (key, number) = (op.key % KEYS.len(), script.lines.len());
@@ -223,7 +223,7 @@ impl Case {
         moved.min(UPTIME)
     }
 
-    /// The longest wait in nanoseconds, or so many more than it takes.
+    /// Returns the longest wait in nanoseconds, or how many more than needed.
     fn patience(&self, patience: Patience) -> Result<u64, i8> {
         match patience {
             Patience::None => Ok(0),
@@ -250,7 +250,7 @@ impl Case {
 }
 
 impl Said {
-    /// How long the caller was told to wait at this time.
+    /// Returns the wait at this time in the answer.
     fn wait(self, at: u64) -> Option<u64> {
         match self {
             Said::Answer(answer) => answer.retry_after_ns,
@@ -262,13 +262,13 @@ impl Said {
 }
 
 impl Script {
-    /// How many different keys are asked about.
+    /// Returns the number of different keys.
     pub(crate) fn keys(&self) -> usize {
         (0..KEYS.len()).filter(|key| self.lines.iter().any(|line| line.key == *key)).count()
     }
 }
 
-/// The limit, then a line for each operation: `1. t=+1ms check alice 3`.
+/// Prints the limit, then a line for each operation: `1. t=+1ms check alice 3`.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, clock zero at Unix time {:?}", self.limit, Duration::from_nanos(self.origin))?;

@@ -1,34 +1,36 @@
-//! When the engine may give back something else than the model: less, but for one case.
+//! The cases in which a refund of the engine may differ from the model's: it may be less, with one
+//! exception.
 //!
-//! The model remembers of each key when a refund came out of order, and whether anybody reserved. The engine remembers
-//! it in fewer places, and longer:
+//! The model remembers for each key when a refund came out of order, and whether the key had
+//! reservations. The engine remembers it in fewer places, and for longer:
 //!
-//! * keys may share a *mark*, so that one loses its order by another's refunds;
-//! * a limiter knows only that somebody reserved *some* key, and takes the attempt for the deed;
-//! * a reset forgives the debt and not the marks.
+//! * Keys may share a *mark*: then one key loses its order by another key's refunds.
+//! * A limiter knows only that *some* key had a reservation, and counts refused reservations too.
+//! * A reset forgives the debt and keeps the marks.
 //!
-//! Only the token bucket and the meter ask for any of it. And a log's word tells whether an admission is the newest by
-//! the time of the newest that there ever was: one that became the newest again, when all since were given back, is
-//! not believed. The model counts units instead, without end.
+//! Only the token bucket and the meter depend on these. A log's word tells whether an admission is
+//! the newest by the time of the newest that ever was. So an admission that became the newest
+//! again, by refunds of all later ones, is not refunded. The model counts units instead, without a
+//! bound.
 //!
-//! A log that counts refusals is the one that may give back *more*: requests refused at one time, twice the limit of
-//! units or more, bring its word to where it was. What is given back then is the place of refused requests, of no more
-//! units than were admitted, so that no window holds more than the limit.
+//! A log that counts refusals may give back *more*: refusals at one time of twice the limit or more
+//! bring its word to an earlier value. Then a refund removes refused requests, of at most as many
+//! units as were admitted, so that no window exceeds the limit.
 
 use tollgate::CountPolicy;
 
 use super::limit::{Kind, Limit};
 use super::script::{Action, Line, Said, Script};
 
-/// What the keys of a limiter share.
+/// The state that the keys of a limiter share.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared {
     /// A mark of refunds out of order.
     pub(crate) marks: bool,
-    /// Whether anybody reserved.
+    /// Whether any key had a reservation.
     pub(crate) bookings: bool,
-    /// Slots, with strangers: a key that owes nothing is forgotten, and with it that its refunds came out of order. Then
-    /// more may come back than by the model, but never more than was taken.
+    /// Slots, with other keys: a key without debt is forgotten, and with it that its refunds came
+    /// out of order. Then a refund may be more than the model's, but never more than the charge.
     pub(crate) slots: bool,
 }
 
@@ -38,7 +40,7 @@ impl Shared {
     pub(crate) const ALL: Self = Self { marks: true, ..Self::BOOKINGS };
     pub(crate) const ALL_WITH_STRANGERS: Self = Self { slots: true, ..Self::ALL };
 
-    /// The most that line `number` may give back, if that can differ from what the model says.
+    /// Returns the most units of the refund in line `number`, if it may differ from the model's.
     pub(crate) fn leeway(self, limit: &Limit, script: &Script, number: usize) -> Option<u64> {
         let line = &script.lines[number];
         let (Action::Refund(taken) | Action::Cancel(taken), Said::Back(back)) = (line.action, line.right)
@@ -65,7 +67,8 @@ impl Shared {
         }
     }
 
-    /// The same for a bucket, which asks for marks and bookings only when its own mark is not older than the charge.
+    /// For a bucket, which depends on marks and reservations only if its own mark is not older than
+    /// the charge.
     fn may_give_less(self, limit: &Limit, script: &Script, number: usize, taken: usize) -> bool {
         let (key, charged) = (script.lines[number].key, script.lines[taken].at);
         let before = &script.lines[..number];
@@ -74,7 +77,7 @@ impl Shared {
         let mine =
             |lines: &[Line], is: &dyn Fn(&Line) -> bool| lines.iter().any(|line| line.key == key && is(line));
         let others = |is: &dyn Fn(&Line) -> bool| before.iter().any(|line| line.key != key && is(line));
-        // In grains, which may be longer than a nanosecond.
+        // A grain may be longer than a nanosecond.
         let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
         let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
         let marked_elsewhere = self.marks && others(&marks) || mine(forgiven, &marks);
@@ -84,7 +87,7 @@ impl Shared {
     }
 }
 
-/// How many units a check leaves in a log that counts refusals.
+/// Returns the units that a check leaves in a log that counts refusals.
 fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
     let most = limit.most();
     move |line| match line.action {
@@ -97,13 +100,13 @@ fn gives_back(line: &Line) -> bool {
     matches!(line.action, Action::Refund(_) | Action::Cancel(_))
 }
 
-/// Refused for now, or of cost 0.
+/// A reservation that is refused for now, or of cost 0.
 fn booked_by_the_engine_alone(line: &Line) -> bool {
     let Action::Reserve { cost, .. } = line.action else { return false };
     cost == 0 || matches!(line.right, Said::TooLong { .. })
 }
 
-/// Nanoseconds that may pass within one grain.
+/// Returns the nanoseconds of a grain.
 fn grain(limit: &Limit, script: &Script) -> u64 {
     script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains))
 }

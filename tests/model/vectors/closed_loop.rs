@@ -1,7 +1,7 @@
-//! Workers that take from limiters in turn, forever, and count how often they came round.
+//! Workers that repeatedly take from limiters in turn, with the number of their rounds.
 //!
-//! Each worker is a time at which it acts next and a place in its chain of limiters. The earliest acts:
-//! it takes from the limiter at its place and acts again when the limiter lets it go.
+//! A worker has a time of its next action and a position in its chain of limiters. The worker with
+//! the earliest time acts: it takes from its limiter, and acts again at its departure.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ struct Worker {
     place: usize,
 }
 
-/// Runs the workers past the last asserted moment; what differs, in words.
+/// Runs the workers beyond the last asserted time. Returns the differences in words.
 pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
     let mut limiters = limiters(scenario, build);
     let mut workers: Vec<_> = scenario.list("workers").iter().map(worker).collect();
@@ -43,7 +43,7 @@ pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
     miscounted(scenario, &came_round)
 }
 
-/// Where the number of departures before an asserted moment is another one, in words.
+/// Returns in words the asserted times with another number of departures.
 pub(crate) fn miscounted(scenario: &Scenario, departures: &[u64]) -> Vec<String> {
     let judge = |point: &serde_json::Value| {
         let (at, want) = (number(&point["t_ns"]), number(&point["count"]));

@@ -1,4 +1,4 @@
-//! The engine as a subject, through nothing but its public API.
+//! The engine as a subject, through its public API.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use super::subject::{Limit, Seen, Subject};
 /// More keys than any scenario has.
 const MAX_KEYS: usize = 64;
 
-/// An engine that enforces `limit`; its clock stands still but for changes, every check brings its own time.
+/// An engine with this limit. The clock stands still except for changes; every check passes its own
+/// time.
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
     let clock = ManualClock::new();
     let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(clock.clone());
     match builder.build() {
-        // Leaked: what it books is borrowed from it.
+        // Leaked, because reservations borrow from the limiter.
         Ok(limiter) => {
             Box::new(Engine { limiter: Box::leak(Box::new(limiter)), clock, booked: HashMap::new() })
         }
@@ -50,21 +51,21 @@ type Keyed = Limiter<str, Quota, ManualClock>;
 struct Engine {
     limiter: &'static Keyed,
     clock: ManualClock,
-    /// The reservations that have a name.
-    booked: HashMap<String, Reservation<'static, Keyed>>,
+    /// The reservations with a name.
+    booked: HashMap<String, Reservation<'static, tollgate::Keyed<Quota>, ManualClock>>,
 }
 
 impl Subject for Engine {
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.check_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.at(Timestamp::from_nanos(at)).check_n(key, cost))
     }
 
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.peek_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.at(Timestamp::from_nanos(at)).peek_n(key, cost))
     }
 
     fn reset(&mut self, key: &str) {
-        self.limiter.reset(key);
+        self.limiter.prepare(key).reset();
     }
 
     fn change(&mut self, limit: Limit, at: u64) {
@@ -74,7 +75,7 @@ impl Subject for Engine {
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {
         let (max_wait, now) = (Duration::from_nanos(max_wait), Timestamp::from_nanos(at));
-        match self.limiter.reserve_n_at(key, cost, max_wait, now) {
+        match self.limiter.at(now).prepare(key).reserve(cost, max_wait) {
             Ok(reservation) => {
                 let seen = seen(reservation.decision());
                 if let Some(name) = name {

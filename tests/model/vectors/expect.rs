@@ -1,4 +1,4 @@
-//! One expectation of a peer's test against one answer.
+//! Compares an expectation of a peer's test with an answer.
 
 use serde_json::Value;
 
@@ -7,27 +7,27 @@ use super::subject::{Limit, Seen};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// All that was seen of one step.
+/// All answers of one step.
 pub(crate) struct Observed {
     pub(crate) limit: Limit,
     /// A peek at cost 0 just before.
     pub(crate) before: Seen,
-    /// The answer itself.
+    /// The answer of the step.
     pub(crate) seen: Seen,
     /// A peek at cost 1 just after.
     pub(crate) next: Seen,
 }
 
-/// What became of an expectation.
+/// The result of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Met,
     Missed,
-    /// Speaks of something that is not a limiter's business, or is read together with another.
+    /// Is about something other than a limiter, or is read together with another expectation.
     NotOurs,
 }
 
-/// Judges one field of what the step expects.
+/// Compares one field that the step expects.
 pub(crate) fn judge(step: Step<'_>, field: &str, want: &Value, observed: &Observed) -> Outcome {
     let Observed { before, seen, next, .. } = observed;
     let granted = if seen.allowed { step.cost() } else { 0 };
@@ -35,7 +35,7 @@ pub(crate) fn judge(step: Step<'_>, field: &str, want: &Value, observed: &Observ
         "allowed" | "ok" => *want == seen.allowed,
         "limit" | "max_cost" => number(want) == seen.limit,
         "remaining" => number(want) == seen.remaining,
-        // A peer whose tokens are booked ahead counts below zero; nothing remains either way.
+        // A peer with reservations ahead counts below zero; remaining is zero then.
         "tokens_before" => want.as_i64().expect("a whole number").max(0) == before.remaining as i64,
         "allowed_count" | "consumed" => number(want) == granted,
         "error" => *want == "insufficient_capacity" && seen.never,
@@ -54,7 +54,7 @@ pub(crate) fn judge(step: Step<'_>, field: &str, want: &Value, observed: &Observ
         "estimate" => used(observed) == want.as_f64().expect("a number").ceil() as u64,
         // Read together with `curr`, `retry_after_ns`, `reset_ns`, `act_at_ns` and `wait_ns`.
         "prev" | "retry_tol_ns" | "reset_tol_ns" | "act_tol_ns" | "wait_tol_ns" => return Outcome::NotOurs,
-        // HTTP and statistics; and any answer at all is no error.
+        // About HTTP and statistics; `no_error` holds for every answer.
         "status" | "stats_total" | "no_error" => return Outcome::NotOurs,
         unknown => panic!("no word of ours for {unknown}; judge it or leave the scenario out"),
     };
@@ -71,12 +71,12 @@ fn window_start(step: Step<'_>, observed: &Observed) -> Option<u64> {
     (step.at() + observed.seen.reset_after).checked_sub(window)
 }
 
-/// What counts against the limit at this moment: the estimate, rounded up.
+/// Returns what counts against the limit now: the estimate, rounded up.
 fn used(observed: &Observed) -> u64 {
     observed.seen.limit - observed.seen.remaining
 }
 
-/// The estimate that follows from the two counts that the step expects.
+/// Returns the estimate that follows from the two counts that the step expects.
 fn estimate(step: Step<'_>, observed: &Observed) -> f64 {
     let Limit::SlidingWindow { window, .. } = observed.limit else {
         panic!("only a sliding window has a current count")

@@ -1,4 +1,4 @@
-//! The reference model as a subject.
+//! The model as a subject.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ fn algorithm(limit: Limit) -> Algorithm {
 
 struct Reference {
     model: Model,
-    /// The reservations that have a name.
+    /// The reservations with a name.
     booked: HashMap<String, Reservation>,
 }
 

@@ -1,4 +1,4 @@
-//! Scenarios that the files tell in prose, told here in code.
+//! Scenarios that the files describe in prose, as code.
 
 use super::scenario::Scenario;
 use super::subject::{Build, Subject};
@@ -7,7 +7,7 @@ use super::vocabulary;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-/// Runs the procedure; what differs, in words.
+/// Runs the procedure. Returns the differences in words.
 pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
     let mut subject = build(vocabulary::limit(scenario));
     let outcome = match scenario.id() {
@@ -18,7 +18,8 @@ pub(crate) fn run(scenario: &Scenario, build: Build) -> Vec<String> {
     outcome.err().into_iter().collect()
 }
 
-/// 20 times: 1 ms passes, check; whoever is refused waits exactly as long as told, and then passes.
+/// 20 times: after 1 ms a check, which is repeated after exactly its wait if it is refused, and
+/// then admitted.
 fn waits_are_long_enough(subject: &mut dyn Subject) -> Result<(), String> {
     let mut now = 0;
     for round in 1..=20 {
@@ -36,9 +37,9 @@ fn waits_are_long_enough(subject: &mut dyn Subject) -> Result<(), String> {
     Ok(())
 }
 
-/// 100 a second with a burst of 100, asked every 2 ms for 5 s: 0.999 of the ideal, and at most one above,
-/// both cut to whole requests as in the source. (The last question comes 2 ms before the end, so 599 is
-/// all that a right limiter can grant.)
+/// 100 a second with a burst of 100, checked every 2 ms for 5 s: at least 0.999 of the ideal and at
+/// most one more, both rounded down as in the source. The last check is 2 ms before the end, so a
+/// correct limiter admits 599.
 fn the_rate_holds_in_the_long_run(subject: &mut dyn Subject) -> Result<(), String> {
     let instants = (0..5 * SECOND).step_by(2 * MS as usize);
     let allowed = instants.filter(|&now| subject.check("k", now, 1).allowed).count();

@@ -1,4 +1,4 @@
-//! The two tables of `README.md` that the tests obey.
+//! The two tables of `README.md` that the tests follow.
 
 const README: &str = include_str!("README.md");
 
@@ -16,7 +16,7 @@ pub(crate) fn left_out() -> Vec<String> {
     rows("## Left out").into_iter().map(|cells| code(&cells[0])).collect()
 }
 
-/// The expectations that must not be met.
+/// The expectations that must fail.
 pub(crate) fn contradicted() -> Vec<Contradicted> {
     let contradicted = rows("## Contradicted").into_iter().map(|cells| Contradicted {
         id: code(&cells[0]),
@@ -26,7 +26,8 @@ pub(crate) fn contradicted() -> Vec<Contradicted> {
     contradicted.collect()
 }
 
-/// The rows, cut into cells, of the table in the section with this heading. Every row needs a reason.
+/// Returns the rows, split into cells, of the table in the section with this heading. Every row
+/// needs a reason.
 fn rows(heading: &str) -> Vec<Vec<String>> {
     let mut lines = README.lines();
     assert!(lines.any(|line| line == heading), "README.md has no section {heading:?}");

@@ -1,4 +1,4 @@
-//! Runs scenarios on every subject and gathers what differs.
+//! Runs scenarios on every subject and collects the differences.
 
 use super::expect::{self, Observed, Outcome};
 use super::readme::{self, Contradicted};
@@ -6,7 +6,7 @@ use super::scenario::{self, Scenario, Step, number};
 use super::subject::{self, Build, Limit, Seen, Subject};
 use super::{SUBJECTS, closed_loop, procedure, vocabulary};
 
-/// Replays all scenarios of a file that the README does not leave out; fails with all differences at once.
+/// Replays all scenarios of a file but those that the README leaves out. Fails with all differences.
 pub(crate) fn file(name: &str) {
     let left_out = readme::left_out();
     let replayed = |scenario: &Scenario| !left_out.iter().any(|id| id == scenario.id());
@@ -20,7 +20,7 @@ pub(crate) fn file(name: &str) {
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Replays one scenario on a fresh subject; what differs, in words.
+/// Replays a scenario on a new subject. Returns the differences in words.
 fn replay(scenario: &Scenario, build: Build) -> Vec<String> {
     match scenario.kind() {
         "steps" => steps(scenario, build),
@@ -59,7 +59,7 @@ fn steps(scenario: &Scenario, build: Build) -> Vec<String> {
     failures
 }
 
-/// What performs the steps: one limiter for all of them, unless each step brings its own.
+/// Returns a closure that runs steps: on one limiter for all steps, unless each step has its own.
 fn performer<'a>(scenario: &Scenario, build: Build) -> Box<dyn FnMut(Step<'_>) -> Observed + 'a> {
     if scenario.algorithm() == "fixed_window" {
         return Box::new(move |step| {
@@ -77,7 +77,7 @@ fn performer<'a>(scenario: &Scenario, build: Build) -> Box<dyn FnMut(Step<'_>) -
     })
 }
 
-/// Brings the counter to where the peer's mocked store says it stood before this step.
+/// Counts up to the state of the peer's mocked store before this step.
 fn count_up(subject: &mut dyn Subject, step: Step<'_>) {
     let before = number(&step.args()["counter_after"]) - step.cost();
     for _ in 0..before {
@@ -93,7 +93,7 @@ fn observe(subject: &mut dyn Subject, limit: Limit, step: Step<'_>) -> Observed 
     Observed { limit, before, seen, next }
 }
 
-/// Does what the step says; operations that decide nothing show a peek at cost 0.
+/// Runs the operation of a step. An operation without a decision returns a peek at cost 0.
 fn operate(subject: &mut dyn Subject, limit: Limit, step: Step<'_>) -> Seen {
     let (key, at, cost) = (step.key(), step.at(), step.cost());
     match step.op() {

@@ -1,4 +1,4 @@
-//! The files of vectors, as they stand.
+//! The files of vectors.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -42,12 +42,12 @@ impl Scenario {
         text(&self.0["algorithm"])
     }
 
-    /// How it is told: `steps`, `closed_loop`, `procedure` or some kind of table.
+    /// Returns the kind of the scenario: `steps`, `closed_loop`, `procedure` or a kind of table.
     pub(crate) fn kind(&self) -> &str {
         text(&self.0["kind"])
     }
 
-    /// The limiter, in the peer's own words.
+    /// Returns the limiter in the peer's terms.
     pub(crate) fn config(&self) -> &Value {
         &self.0["config"]
     }
@@ -56,7 +56,7 @@ impl Scenario {
         self.list("steps").iter().map(Step)
     }
 
-    /// The elements of a list; none if there is no such list.
+    /// Returns the elements of a list; none if there is no such list.
     pub(crate) fn list(&self, name: &str) -> &[Value] {
         self.0[name].as_array().map_or(&[], Vec::as_slice)
     }
@@ -79,28 +79,28 @@ impl<'a> Step<'a> {
         number(&self.0["cost"])
     }
 
-    /// What a later step calls this one by.
+    /// Returns the name by which later steps refer to this one.
     pub(crate) fn name(self) -> Option<&'a str> {
         self.0.get("ref").map(text)
     }
 
-    /// What belongs to the operation, in the peer's own words.
+    /// Returns the arguments of the operation in the peer's terms.
     pub(crate) fn args(self) -> &'a Value {
         &self.0["args"]
     }
 
-    /// What the peer's test asserts.
+    /// Returns what the peer's test asserts.
     pub(crate) fn expect(self) -> &'a Map<String, Value> {
         self.0["expect"].as_object().expect("a step says what it expects, if only {}")
     }
 }
 
-/// A field that has to be text.
+/// Returns a field that must be text.
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} should be text"))
 }
 
-/// A field that has to be a whole number.
+/// Returns a field that must be a whole number.
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} should be a whole number"))
 }

@@ -1,27 +1,28 @@
-//! What is put to the test, and what it is asked to enforce.
+//! The limiters under test, and the limits that they enforce.
 
 /// A limiter under test. Time is in nanoseconds since its clock's zero, where windows are aligned.
 pub(crate) trait Subject {
-    /// Decides and remembers.
+    /// Decides and charges.
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen;
 
-    /// What `check` would answer.
+    /// Returns the answer of `check` without a charge.
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen;
 
     /// Forgets the key.
     fn reset(&mut self, key: &str);
 
-    /// Puts another limit in force; what is available stays as it is.
+    /// Makes another limit current. Available units stay as they are.
     fn change(&mut self, limit: Limit, at: u64);
 
-    /// Books a departure at most `max_wait` away; remembers it under `name`, if it has one.
+    /// Reserves a departure at most `max_wait` ahead, and keeps it under `name` if there is one.
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen;
 
-    /// Cancels what was booked under `name`; what was refused has nothing to cancel.
+    /// Cancels the reservation of this name. A refused reservation has nothing to cancel.
     fn cancel(&mut self, name: &str, at: u64);
 }
 
-/// Takes one, whenever its turn comes: a queue says when by itself, a bucket has to be booked ahead.
+/// Takes one unit at its turn: a queue returns the departure by itself, a bucket needs a
+/// reservation.
 pub(crate) fn take(subject: &mut dyn Subject, limit: Limit, key: &str, at: u64) -> Seen {
     match limit {
         Limit::LeakyQueue { .. } => subject.check(key, at, 1),
@@ -29,10 +30,10 @@ pub(crate) fn take(subject: &mut dyn Subject, limit: Limit, key: &str, at: u64) 
     }
 }
 
-/// Makes a limiter that has seen no key.
+/// Makes a new limiter.
 pub(crate) type Build = fn(Limit) -> Box<dyn Subject>;
 
-/// A limit in our words. Times are in nanoseconds.
+/// A limit in our terms. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     TokenBucket { count: u64, period: u64, burst: u64, initial: u64 },
@@ -42,7 +43,7 @@ pub(crate) enum Limit {
     SlidingWindow { limit: u64, window: u64 },
 }
 
-/// An answer, in nanoseconds where it speaks of time.
+/// An answer. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) allowed: bool,

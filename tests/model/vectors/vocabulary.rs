@@ -1,4 +1,4 @@
-//! What the peers call a limit, in our words. The same table, for people, is in `README.md`.
+//! The limits of the peers in our terms. `README.md` has the same table for readers.
 
 use serde_json::Value;
 
@@ -6,11 +6,12 @@ use super::scenario::{Scenario, Step, number};
 use super::subject::Limit;
 
 const SECOND: u64 = 1_000_000_000;
-/// The slowest rate that Envoy's token bucket knows is one token in this long; it takes it for slower ones.
+/// The slowest rate of Envoy's token bucket is one token in this time, which it uses for slower
+/// rates too.
 const ENVOYS_YEAR: u64 = 365 * 24 * 3_600 * SECOND;
-/// More requests than ever wait at once in a scenario, for peers whose queues have no end.
+/// More requests than wait in any scenario, for peers with unbounded queues.
 const ENDLESS: u64 = 1_000;
-/// A limit that is never reached, for scenarios that only count.
+/// A limit that no scenario reaches, for scenarios that only count.
 const ROOMY: u64 = 1_000;
 
 /// The limit of a whole scenario.
@@ -58,8 +59,8 @@ pub(crate) fn limit(scenario: &Scenario) -> Limit {
     }
 }
 
-/// A queue; with slack, which saves up unused departures, a bucket that is booked ahead and begins with one token.
-/// The peer rounds its interval down, and so do we here, to compare like with like.
+/// Returns a queue. With slack, which saves unused departures, it is a bucket with reservations
+/// that starts with one token. The peer rounds its interval down, and so does this function.
 pub(crate) fn pacing(config: &Value) -> Limit {
     let period = number(&config["per_request_ns"]);
     match number(&config["slack"]) {
@@ -68,13 +69,13 @@ pub(crate) fn pacing(config: &Value) -> Limit {
     }
 }
 
-/// The limit of one step, where each brings its own.
+/// Returns the limit of a step that has its own.
 pub(crate) fn limit_of_step(step: Step<'_>) -> Limit {
     let field = |name: &str| number(&step.args()[name]);
     Limit::FixedWindowCountingAll { limit: field("limit"), window: field("unit_s") * SECOND }
 }
 
-/// The limit from this step on.
+/// Returns the limit from this step on.
 pub(crate) fn limit_from(step: Step<'_>, before: Limit) -> Limit {
     match (step.op(), before) {
         ("set_limit", Limit::TokenBucket { count, burst, initial, .. }) => {
@@ -88,7 +89,8 @@ pub(crate) fn limit_from(step: Step<'_>, before: Limit) -> Limit {
     }
 }
 
-/// Nanoseconds between two tokens. The rates in the files are the nearest fractions to whole intervals.
+/// Returns the nanoseconds between two tokens. The rates in the files are the nearest fractions to
+/// whole intervals.
 fn interval(rate_per_second: f64) -> u64 {
     (SECOND as f64 / rate_per_second).round() as u64
 }

@@ -1,4 +1,4 @@
-//! A clock at which a test can stop the engine: at one of the next readings something else happens first.
+//! A clock at which a test can interrupt the engine: a hook runs at one of the next readings.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,13 +11,13 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A manual clock whose readings can be stopped. A hook is its thread's own.
+/// A manual clock with a hook. Each thread has its own hook.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hooked(pub(crate) ManualClock);
 
 impl Clock for Hooked {
     fn now(&self) -> Timestamp {
-        // What was read is what the stalled thread goes on with.
+        // The stalled thread continues with the time that it has read.
         let now = self.0.now();
         if LEFT.get() > 0 {
             LEFT.set(LEFT.get() - 1);
@@ -31,7 +31,8 @@ impl Clock for Hooked {
     }
 }
 
-/// Does `work` with `hook` run at the `nth` reading of the clock, counted from 1; says whether it came to that.
+/// Runs `work`, with `hook` at the `nth` reading of the clock, counted from 1. Returns whether the
+/// hook ran.
 pub(crate) fn at_reading<T>(
     nth: usize,
     hook: impl FnOnce() + 'static,
@@ -43,7 +44,7 @@ pub(crate) fn at_reading<T>(
     (done, unhook())
 }
 
-/// Takes the hook away; says whether it has run.
+/// Removes the hook. Returns whether it has run.
 pub(crate) fn unhook() -> bool {
     LEFT.set(0);
     HOOK.take().is_none()

@@ -1,4 +1,4 @@
-//! Clocks that jump by hours, both ways, while threads check.
+//! Clocks that jump by hours in both directions while threads check.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::every;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A clock of which every thread reads another hour of the day, now and then an hour later than anybody before.
+/// A clock that shows each thread another hour of the day, and from time to time an hour later than
+/// ever before.
 #[derive(Debug, Default)]
 struct Jumping {
     readings: AtomicU64,
@@ -22,14 +23,15 @@ impl Clock for Jumping {
         if reading.is_multiple_of(1_000) {
             self.latest.advance(HOUR);
         }
-        // Back by up to a day, but never before its zero.
+        // Back by up to a day, but not before zero.
         let back = HOUR.as_nanos() as u64 * (reading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59);
         Timestamp::from_nanos(self.latest.now().as_nanos().saturating_sub(back))
     }
 }
 
-/// What a key may be admitted by the time that its clock has reached: five at once and five an hour. (A fixed window that
-/// begins anew with every hour, and a sliding one that is estimated, may come to twice the five in one hour, not in more.)
+/// Returns the most that a key may be admitted until the latest time: five at once and five an
+/// hour. A fixed window, and the estimate of a sliding one, may admit twice the five in one hour,
+/// not in more.
 fn most(latest: Timestamp) -> u64 {
     let hours = latest.saturating_since(Timestamp::ZERO).as_secs().div_ceil(3_600);
     5 * (hours + 2)
@@ -53,13 +55,13 @@ fn jumps(quota: Quota) {
         let admitted = admitted.load(Relaxed);
         assert!(admitted >= 5 && admitted <= most(latest), "{quota}: {admitted} by {latest}");
     }
-    // It goes on: an hour later than anybody has read, everything has come back.
+    // An hour after the latest reading, the whole limit is available again.
     let (later, key) = (latest + HOUR * 2, 0);
-    assert!(limiter.check_n_at(&key, 5, later).is_allowed(), "{quota}");
-    assert!(!limiter.check_at(&key, later).is_allowed(), "{quota}");
+    assert!(limiter.at(later).check_n(&key, 5).is_allowed(), "{quota}");
+    assert!(!limiter.at(later).check(&key).is_allowed(), "{quota}");
 }
 
 #[test]
-fn a_clock_that_jumps_by_hours_both_ways_mints_nothing_and_locks_nobody_out() {
+fn a_clock_that_jumps_by_hours_mints_and_blocks_nothing() {
     every().into_iter().for_each(jumps);
 }

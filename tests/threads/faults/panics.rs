@@ -18,7 +18,7 @@ fn limiter(quota: Quota) -> Subject {
     Limiter::builder(quota).clock(Hooked::default()).build().unwrap()
 }
 
-/// Does `work` with the clock panicking at the `nth` reading; whether it did.
+/// Runs `work` with a panic of the clock at the `nth` reading. Returns whether it panicked.
 fn interrupted<T>(nth: usize, work: impl FnOnce() -> T) -> bool {
     let work = || drop(at_reading(nth, || panic!("the clock has stopped"), work));
     let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
@@ -26,18 +26,18 @@ fn interrupted<T>(nth: usize, work: impl FnOnce() -> T) -> bool {
     panicked
 }
 
-/// What the key can still be admitted, one by one.
+/// Returns how many requests the key is still admitted.
 fn drained(limiter: &Subject, key: u64) -> usize {
     (0..20).take_while(|_| limiter.check(&key).is_allowed()).count()
 }
 
 #[test]
-fn a_check_whose_clock_panics_takes_nothing() {
+fn a_check_whose_clock_panics_charges_nothing() {
     for quota in every() {
         let limiter = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         for (key, left) in [(1, 4), (2, 5)] {
-            // A known key reads the clock once, a new one twice.
+            // A known key reads the clock once, a new key twice.
             let panics = (1..=3).filter(|&nth| interrupted(nth, || limiter.check(&key))).count();
             assert!(panics >= 1, "{quota}: no clock was read");
             let charged = 3 - panics;
@@ -47,28 +47,28 @@ fn a_check_whose_clock_panics_takes_nothing() {
 }
 
 #[test]
-fn a_peek_a_reset_and_a_refund_whose_clock_panics_change_nothing_and_block_nobody() {
+fn verbs_whose_clock_panics_change_and_block_nothing() {
     for quota in every() {
         let limiter = limiter(quota);
         let taken = limiter.check(&1);
         assert!(interrupted(1, || limiter.peek(&1)), "{quota}");
-        assert!(interrupted(1, || limiter.reset(&1)), "{quota}");
-        // The slot is held when a refund reads the clock.
+        assert!(interrupted(1, || limiter.prepare(&1).reset()), "{quota}");
+        // A refund holds the slot when it reads the clock.
         assert!(interrupted(1, || limiter.refund(taken)), "{quota}");
-        assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 4, "{quota}");
+        assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 4, "{quota}");
         let second = limiter.check(&1);
         assert!(second.is_allowed() && limiter.refund(second) == 1, "{quota}: the slot is usable");
         assert_eq!(drained(&limiter, 1), 4, "{quota}");
-        assert!(limiter.reset(&1) && drained(&limiter, 1) == 5, "{quota}");
+        assert!(limiter.prepare(&1).reset() && drained(&limiter, 1) == 5, "{quota}");
     }
 }
 
 #[test]
-fn a_refund_that_was_interrupted_leaves_a_slot_that_a_split_moves() {
+fn an_interrupted_refund_leaves_a_movable_slot() {
     let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
     let taken = limiter.check_n(&1, 3);
     assert!(interrupted(1, || limiter.refund(taken)));
-    // Enough keys for the table to grow.
+    // Enough keys to grow the table.
     (100..3_000).for_each(|key| drop(limiter.check(&key)));
     assert_eq!(drained(&limiter, 1), 2);
 }
@@ -80,14 +80,14 @@ fn a_change_and_a_save_whose_clock_panics_change_nothing() {
     let ten = || TokenBucket::new(Rate::per_hour(10)).into();
     assert!(interrupted(1, || limiter.reconfigure(ten(), Inherit::Additive)));
     assert!(interrupted(1, || limiter.save(Vec::new())));
-    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 3, "the old quota is in force");
+    assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 3, "the old quota is in force");
     limiter.reconfigure(ten(), Inherit::Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 8);
+    assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 8);
     assert_eq!(limiter.save(Vec::new()).unwrap(), 1);
 }
 
 #[test]
-fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
+fn several_limits_whose_clock_panics_are_charged_at_most_once() {
     let quotas = [TokenBucket::new(Rate::per_hour(5)), TokenBucket::new(Rate::per_hour(9))];
     let builder = || MultiLimiter::<u64>::builder(quotas).clock(Hooked::default());
     let mut panics = 0;
@@ -105,14 +105,14 @@ fn several_limits_whose_clock_panics_are_charged_at_most_what_was_asked() {
 struct Poisoned(u64, AtomicBool);
 
 impl Key for Poisoned {
-    fn name(&self, identity: &KeyHasher) -> u64 {
+    fn fingerprint(&self, identity: &KeyHasher) -> u64 {
         assert!(!self.1.load(Relaxed), "the key is poisoned");
         identity.short(self.0)
     }
 }
 
 #[test]
-fn a_key_whose_hash_panics_takes_nothing() {
+fn a_key_whose_hash_panics_charges_nothing() {
     for quota in every() {
         let limiter: Subject<Poisoned> = Limiter::builder(quota).clock(Hooked::default()).build().unwrap();
         let keys = [1, 2, 3].map(|key| Poisoned(key, AtomicBool::new(false)));
@@ -122,16 +122,17 @@ fn a_key_whose_hash_panics_takes_nothing() {
         assert!(panics(&|| limiter.check(&keys[1]).is_allowed()), "{quota}");
         assert!(panics(&|| limiter.peek(&keys[1]).is_allowed()), "{quota}");
         assert!(panics(&|| limiter.prepare(&keys[1]).check().is_allowed()), "{quota}");
-        assert!(panics(&|| limiter.reset(&keys[1])), "{quota}");
-        // A batch names its keys ahead: none of them has been decided.
+        assert!(panics(&|| limiter.prepare(&keys[1]).reset()), "{quota}");
+        // A batch hashes its keys ahead, so none of them is decided.
         assert!(panics(&|| limiter.check_many(&keys).all(|decision| decision.is_allowed())), "{quota}");
         keys[1].1.store(false, Relaxed);
-        let left = |key| limiter.peek_n_at(key, 0, limiter.now()).remaining();
+        let left = |key| limiter.at(limiter.now()).peek_n(key, 0).remaining();
         assert_eq!(keys.each_ref().map(left), [4; 3], "{quota}");
     }
 }
 
-/// Ten requests of which five are admitted: whose observer panics at every other one is told of all.
+/// Of ten requests, five are admitted. An observer that panics at every other one still observes
+/// all.
 fn told_of_all(quota: Quota, told: &AtomicU64, check: impl Fn() -> Outcome) {
     told.store(0, Relaxed);
     let panics = (0..10).filter(|_| catch_unwind(AssertUnwindSafe(&check)).is_err());
@@ -151,25 +152,25 @@ fn an_observer_that_panics_loses_no_decision() {
         let keyed = Limiter::<u64, Quota>::builder(quota).clock(Hooked::default());
         let keyed = keyed.on_decision(move |_| panics(&first)).build().unwrap();
         told_of_all(quota, &told, || keyed.check(&1).outcome());
-        assert_eq!(keyed.peek_n_at(&1, 0, keyed.now()).remaining(), 0, "{quota}");
+        assert_eq!(keyed.at(keyed.now()).peek_n(&1, 0).remaining(), 0, "{quota}");
 
         let global = GlobalLimiter::builder(quota).clock(Hooked::default());
         let global = global.on_decision(move |_| panics(&second)).build().unwrap();
         told_of_all(quota, &told, || global.check().outcome());
-        assert_eq!(global.peek_n_at(0, global.now()).remaining(), 0, "{quota}");
+        assert_eq!(global.at(global.now()).peek_n(0).remaining(), 0, "{quota}");
 
         let larger = Quota::from(TokenBucket::new(Rate::per_hour(9)));
         let several = MultiLimiter::<u64>::builder([larger, quota]).clock(Hooked::default());
         let several = several.on_decision(move |_| panics(&third)).build().unwrap();
         told_of_all(quota, &told, || several.check(&1).outcome());
         let left: Vec<_> =
-            several.peek_n_at(&1, 0, several.now()).parts().map(|part| part.remaining()).collect();
+            several.at(several.now()).peek_n(&1, 0).parts().map(|part| part.remaining()).collect();
         assert_eq!(left, [4, 0], "{quota}: a refusal takes nothing");
     }
 }
 
 #[test]
-fn a_tier_that_cannot_be_told_takes_nothing() {
+fn a_tier_closure_that_panics_charges_nothing() {
     for quota in every() {
         let builder = Limiter::<u64, Quota>::builder(quota).tier(quota).clock(Hooked::default());
         let tier = |key: &u64| if *key < 10 { 1 } else { panic!("nobody's tier") };
@@ -179,22 +180,26 @@ fn a_tier_that_cannot_be_told_takes_nothing() {
             catch_unwind(AssertUnwindSafe(|| limiter.check_many([1, 11]).for_each(drop))).is_err(),
             "{quota}"
         );
-        assert!(limiter.is_empty(), "{quota}");
+        assert!(limiter.usage().live_keys == 0, "{quota}");
         assert_eq!(drained(&limiter, 1), 5, "{quota}");
     }
 }
 
-/// A reservation that waits is given back when its wait panics; nobody behind it waits for nothing.
+/// If a wait panics, its reservation is given back, and no later request waits for it.
 #[test]
-fn a_reservation_whose_clock_panics_keeps_its_place_and_no_other() {
+fn a_reservation_whose_clock_panics_keeps_one_turn() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     let limiter = limiter(quota.into());
     assert!(limiter.check_n(&1, 5).is_allowed());
     let wait = Duration::from_secs(3_600);
-    assert!(interrupted(1, || limiter.reserve(&1, wait).map(|_| ())));
-    let first = limiter.reserve(&1, wait).expect("it may wait");
+    assert!(interrupted(1, || limiter.prepare(&1).reserve(1, wait).map(|_| ())));
+    let first = limiter.prepare(&1).reserve(1, wait).expect("it may wait");
     assert_eq!(first.delay(), Duration::from_secs(720), "nobody stands before it");
-    // Cancelling reads the clock to see whether it has departed: it keeps its place when it cannot.
+    // Cancelling reads the clock to find whether the reservation has departed. If that panics, the
+    // reservation keeps its turn.
     assert!(interrupted(1, || first.cancel()));
-    assert_eq!(limiter.reserve(&1, wait).expect("it may wait").delay(), Duration::from_secs(1_440));
+    assert_eq!(
+        limiter.prepare(&1).reserve(1, wait).expect("it may wait").delay(),
+        Duration::from_secs(1_440)
+    );
 }

@@ -1,5 +1,6 @@
-//! Threads that stall where the engine reads the clock: before a check, between an insertion's scan and its claim, while a
-//! refund holds the slot. Meanwhile others do what they like, to the end.
+//! Threads that stall where the engine reads the clock: before a check, between the scan and the
+//! claim of an insertion, or in a refund that holds the slot. Other operations run during the
+//! stall.
 
 use std::rc::Rc;
 use std::sync::mpsc::channel;
@@ -13,11 +14,11 @@ use tollgate::{
 use super::every;
 use super::hooked::{Hooked, at_reading};
 
-/// A key that says where it is kept: all of a test's keys are in one bucket.
+/// A key whose low bits choose its bucket. All keys of a test are in one bucket.
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
     }
 }
@@ -30,8 +31,8 @@ fn limiter(quota: Quota, max_keys: usize) -> (Subject, ManualClock) {
     (Rc::new(builder.build().unwrap()), clock.0)
 }
 
-/// Enough for a bucket to be split as often as strangers come; a log's buckets are all there from the first, with their
-/// rings.
+/// Room for as many splits of a bucket as new keys cause. All buckets of a log exist from the
+/// beginning, with their rings.
 fn max_keys(quota: Quota) -> usize {
     if matches!(quota, Quota::SlidingLog(_)) { RINGED } else { 100_000 }
 }
@@ -40,7 +41,7 @@ const RINGED: usize = 2_000;
 
 const KEY: Placed = Placed(1);
 
-/// What others do during the stall, and how much of the key's it takes.
+/// The operations during the stall, and how much of the key's limit they use.
 type Meddling = (&'static str, fn(&Subject), u64);
 
 const MEDDLINGS: &[Meddling] = &[
@@ -75,13 +76,13 @@ const MEDDLINGS: &[Meddling] = &[
     ),
 ];
 
-/// Other keys of the bucket; of a log's no more than there is room for.
+/// Checks other keys of the bucket; for a log, no more than fit.
 fn strangers(limiter: &Subject, count: u64) {
-    let room = if limiter.capacity() == RINGED { 12 } else { count };
+    let room = if limiter.usage().max_keys == RINGED { 12 } else { count };
     (100..100 + count.min(room)).for_each(|key| drop(limiter.check(&Placed(key))));
 }
 
-/// The quota again, by what the limiter says of it.
+/// Finds the quota of a limiter by its debug output.
 fn quota_of(limiter: &Subject) -> Quota {
     let said = format!("{limiter:?}");
     let is = |quota: &Quota| {
@@ -92,14 +93,14 @@ fn quota_of(limiter: &Subject) -> Quota {
     every().into_iter().find(is).unwrap()
 }
 
-/// How many more of the key are admitted, one by one.
+/// Returns how many requests the key is still admitted.
 fn drained(limiter: &Subject) -> u64 {
     (0..20).take_while(|_| limiter.check(&KEY).is_allowed()).count() as u64
 }
 
-/// Time stands still, so it can be counted exactly: five are admitted, whoever stalled where.
+/// Time stands still, so exactly five are admitted, wherever the thread stalls.
 #[test]
-fn a_check_that_stalls_takes_what_it_asked_for_once() {
+fn a_stalled_check_charges_once() {
     let mut stalls = 0;
     for quota in every() {
         for &(what, meddle, taken) in MEDDLINGS {
@@ -122,7 +123,7 @@ fn a_check_that_stalls_takes_what_it_asked_for_once() {
 }
 
 #[test]
-fn a_refund_that_stalls_gives_back_at_most_what_it_took() {
+fn a_stalled_refund_gives_back_at_most_its_charge() {
     let mut stalls = 0;
     for quota in every() {
         for &(what, meddle, taken) in MEDDLINGS {
@@ -143,14 +144,15 @@ fn a_refund_that_stalls_gives_back_at_most_what_it_took() {
     assert!(stalls > 40, "{stalls} refunds stalled");
 }
 
-/// An insertion found a slot of a log free and stalled. Another has had the slot since, once around its ring: what it
-/// logged refuses nobody else, nor the key itself once it has left the window.
+/// An insertion stalls after it has found a free slot of a log. Another key then uses the slot and
+/// fills its ring. Its entries must refuse neither other keys nor this key after they have left the
+/// window.
 #[test]
-fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen() {
+fn a_stalled_insertion_ignores_entries_of_later_owners() {
     let (limiter, clock) = limiter(SlidingLog::new(Rate::per_second(3)).into(), 100);
     let others = limiter.clone();
     let meddle = move || {
-        // Another key of the same home takes the slot, and all of its ring twice.
+        // Another key with the same home slot takes the slot and writes its whole ring twice.
         for second in [10, 20] {
             clock.set(Timestamp::ZERO + Duration::from_secs(second));
             assert!(others.check_n(&KEY, 2).is_allowed());
@@ -161,9 +163,10 @@ fn a_newcomer_to_a_log_that_stalled_is_refused_by_no_time_that_it_has_not_seen()
     assert!(stalled && admitted, "two units of three were taken, at most");
 }
 
-/// A key is inserted in one slot while another insertion of it stalls that has chosen another. Only the header can tell.
+/// A key is inserted into one slot while another insertion of it, which has chosen another slot,
+/// stalls. Only the header can tell.
 #[test]
-fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
+fn a_stalled_insertion_does_not_insert_a_key_twice() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     for first in 200..210 {
         let hooked = Hooked::default();
@@ -172,11 +175,11 @@ fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
         assert!(limiter.check(&Placed(first)).is_allowed());
         let others = 300..314;
         assert!(others.clone().all(|other| limiter.check_n(&Placed(other), 5).is_allowed()), "15 slots");
-        // The first has run out at this very moment: there is its slot, until the others owe as little.
+        // The first slot is free now, until the others have as little debt.
         hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
         let same = limiter.clone();
         let meddle = move || {
-            assert!(others.clone().all(|other| same.reset(&Placed(other))));
+            assert!(others.clone().all(|other| same.prepare(&Placed(other)).reset()));
             assert!(same.check(&KEY).is_allowed());
         };
         let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
@@ -185,9 +188,10 @@ fn a_key_that_enters_while_an_insertion_of_it_stalls_is_inserted_once() {
     }
 }
 
-/// A request is looked at and found to be above the limit. A quota for which it is not comes in between: it is charged by that.
+/// A check finds its cost above the limit. A change then makes the cost possible, so the check is
+/// charged under the new quota.
 #[test]
-fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
+fn a_cost_made_possible_during_its_check_is_charged() {
     for quota in every() {
         let (of, to) = (|limit| Rate::per_hour(limit), 9);
         let larger: Quota = match quota {
@@ -206,14 +210,14 @@ fn a_cost_that_becomes_possible_while_it_is_decided_is_charged() {
 }
 
 /// D2: an insertion that began before a change of the quota judges the other keys of its bucket by that quota, and so at
-/// no later time than that of the change: what a key owed then, it owes by the new quota.
+/// no later time than that of the change: its debt of then remains under the new quota.
 #[test]
 fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     let fast = || TokenBucket::new(Rate::per_second(1_000)).burst(1_000);
     let slow = || TokenBucket::new(Rate::per_hour(1)).burst(1_000);
     let (limiter, clock) = limiter(fast().into(), 1);
     clock.advance(Duration::from_secs(10));
-    // Fifteen keys fill the bucket; the first owes the least, and by the old quota not for long.
+    // Fifteen keys fill the bucket; the first has the least debt, and by the old quota not for long.
     let keys: Vec<Placed> = (0..15).map(|nth| Placed(200 + nth)).collect();
     for (key, cost) in keys.iter().zip([300].into_iter().chain([1_000; 14])) {
         assert!(limiter.check_n(key, cost).is_allowed());
@@ -225,15 +229,15 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     };
     // It stalls at its second reading, after the first has found nothing, and goes on half a second after the change.
     let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
-    assert!(stalled && limiter.reset(&keys[1]), "a slot is vacant");
+    assert!(stalled && limiter.prepare(&keys[1]).reset(), "a slot is vacant");
 
-    let left = limiter.peek_n_at(&keys[0], 0, limiter.now()).remaining();
+    let left = limiter.at(limiter.now()).peek_n(&keys[0], 0).remaining();
     assert!(left <= 700, "the first key owed 300 at the change, and has {left} of 1,000");
 }
 
-/// A thread that never comes back stops no other thread.
+/// A thread that never continues blocks no other thread.
 #[test]
-fn a_thread_that_stalls_for_long_stops_nobody() {
+fn a_stalled_thread_blocks_no_other() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     let limiter = Limiter::<u64, TokenBucket>::builder(quota).clock(Hooked::default()).build().unwrap();
     let ((stall, stalled), (resume, resumed)) = (channel(), channel::<()>());
@@ -249,7 +253,7 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         stalled.recv().expect("the thread stalls in its insertion");
         for round in 0..3 {
             (0..5_000).for_each(|key| drop(limiter.check(&key)));
-            assert_eq!(limiter.len(), 5_000, "round {round}");
+            assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
         }
         resume.send(()).expect("the thread waits");
         assert_eq!(
@@ -259,5 +263,5 @@ fn a_thread_that_stalls_for_long_stops_nobody() {
         );
     });
     assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
-    assert_eq!(limiter.len(), 5_000);
+    assert_eq!(limiter.usage().live_keys, 5_000);
 }

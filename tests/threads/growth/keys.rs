@@ -1,4 +1,4 @@
-//! The keys and limits of the tests of growing tables.
+//! Keys and limits for tests of growing tables.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -6,10 +6,10 @@ use tollgate::{CountPolicy, FixedWindow, Key, KeyHasher, Limiter, ManualClock, Q
 
 pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
 
-/// What each key has an hour.
+/// The limit of each key, an hour.
 pub(crate) const LIMIT: u64 = 3;
 
-/// Every algorithm whose keys can move: all but the log, whose rings stay where they are.
+/// Every algorithm whose keys migrate: all but the log, whose rings stay in place.
 pub(crate) fn movable() -> Vec<Quota> {
     let rate = Rate::per_hour(LIMIT);
     let moves = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_));
@@ -20,11 +20,11 @@ pub(crate) fn movable() -> Vec<Quota> {
         .collect()
 }
 
-/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
+/// A key with a fixed fingerprint, so that the same keys share buckets in every run.
 pub(crate) struct Nth(pub(crate) u64);
 
 impl Key for Nth {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         // SplitMix64 (Steele, Lea, Flood 2014).
         let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,11 +33,12 @@ impl Key for Nth {
     }
 }
 
-/// How many units a test may see charged twice: a thread that is suspended right after a charge, until its key has moved
-/// and its old slot is another's, cannot tell that it has paid. (It is in `docs/correctness.md`, and errs by refusing.)
+/// The most units that may be charged twice: a thread that is suspended right after a charge, until
+/// its key has migrated and another key has its old slot, cannot tell that it has charged.
+/// `docs/correctness.md` explains this; it refuses more, not less.
 pub(crate) const CHARGED_TWICE: u64 = 5;
 
-/// Each key was admitted its limit, and none more.
+/// Asserts that each key was admitted its limit and no more.
 pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
     let admitted: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
     for (nth, &admitted) in admitted.iter().enumerate() {
@@ -47,8 +48,8 @@ pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
     assert!(missing <= CHARGED_TWICE, "{quota}: {missing} units are missing");
 }
 
-/// Asks for every key, `stride` keys on each time, `rounds` times, and counts what each was admitted. The stride must be
-/// coprime to their number.
+/// Checks every key `rounds` times, in steps of `stride`, and counts the admissions. The stride
+/// must be coprime to the number of keys.
 pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usize, rounds: usize) {
     for turn in 0..rounds * admitted.len() {
         let nth = (turn * stride) % admitted.len();
@@ -58,8 +59,8 @@ pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usi
     }
 }
 
-/// Takes a unit of one key after the other and gives it back, until it is `done`: together the hands never hold more than
-/// the limit of a key.
+/// Takes a unit of each key in turn and refunds it, until `done`. All threads together never hold
+/// more than the limit of a key.
 pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], hand: usize, done: &AtomicBool) {
     for turn in 0.. {
         let nth = (turn * 97 + hand * 31) % held.len();
@@ -76,7 +77,7 @@ pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], hand: us
     }
 }
 
-/// As many counters as keys.
+/// Returns a counter for each key.
 pub(crate) fn counters(keys: usize) -> Vec<AtomicU64> {
     (0..keys).map(|_| AtomicU64::new(0)).collect()
 }

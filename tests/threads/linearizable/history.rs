@@ -1,4 +1,4 @@
-//! What threads do to few keys, and what they were told.
+//! Operations of threads on a few keys, with their answers.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -16,11 +16,11 @@ use super::limits::Limit;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) thread: usize,
-    /// When it began and when it had returned, in steps of a counter that all threads share.
+    /// The begin, in steps of a counter that all threads share. `returned` is the end.
     pub(crate) began: u64,
     pub(crate) returned: u64,
     pub(crate) act: Act,
-    /// The time that it was decided by: the last that it read.
+    /// The time of the decision: the last that the call read.
     pub(crate) now: u64,
     pub(crate) said: Said,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Call {
 pub(crate) enum Act {
     Check(u64),
     Peek(u64),
-    /// Of the call of this number on the same key.
+    /// Refunds the call with this number on the same key.
     Refund(usize),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Said {
     Back(u64),
 }
 
-/// What a decision says.
+/// The answer of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) allowed: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What a decision on a log says beside yes and no is read from its ring when it is asked for, so it is not asked.
+    /// The other fields of a decision on a log are read from its ring later, so they are left out.
     const fn by_a_log(allowed: bool) -> Self {
         Self { allowed, remaining: 0, retry: None, reset: 0, delay: 0 }
     }
@@ -78,30 +78,31 @@ impl Told {
     }
 }
 
-/// What is played.
+/// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Play {
-    /// How many keys the threads meet at.
+    /// The number of keys that the threads share.
     pub(crate) keys: usize,
-    /// How many calls each thread makes.
+    /// The number of calls of each thread.
     pub(crate) calls: usize,
-    /// Whether the clock steps back now and then. Nothing is refunded then: how much is still owed of a request is a
-    /// question to a clock that goes ahead.
+    /// Whether the clock steps back at times. Then there are no refunds, whose remaining debt needs
+    /// a clock that only goes ahead.
     pub(crate) goes_back: bool,
-    /// Whether other keys keep coming into the same bucket.
+    /// Whether other keys keep entering the same bucket.
     pub(crate) strangers: bool,
 }
 
-/// A key that is kept where the test wants it: the lowest bits pick the bucket.
+/// A key whose low bits choose its bucket.
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
 
-/// The clock of all threads, which remembers what each has read last, and lets others go first now and then.
+/// The clock of all threads. It remembers each thread's last reading, and lets other threads run
+/// from time to time.
 #[derive(Debug)]
 struct Watched(ManualClock);
 
@@ -115,7 +116,7 @@ impl Clock for Watched {
         let now = self.0.now();
         LAST.set(now.as_nanos());
         READINGS.set(READINGS.get().wrapping_add(1));
-        // Between what a call has read and what it does next is where others must be able to come.
+        // Other threads must be able to run between a call's reading and its next step.
         if READINGS.get().is_multiple_of(3) {
             thread::yield_now();
         }
@@ -123,12 +124,12 @@ impl Clock for Watched {
     }
 }
 
-/// How many threads meet, and how often before the limiter is thrown away: refunds share marks by their keys' names, and
-/// no two keys must.
+/// The number of threads, and the rounds of one limiter: refunds share marks by their keys'
+/// fingerprints, and no two keys may share one.
 const THREADS: usize = 3;
 const ROUNDS: usize = 60;
 
-/// Plays rounds on one limiter, each with keys that nobody has seen.
+/// Runs rounds on one limiter, each with new keys.
 pub(crate) struct Recorder<'l> {
     limit: &'l Limit,
     play: Play,
@@ -150,13 +151,13 @@ impl<'l> Recorder<'l> {
         self.limiter.resolution()
     }
 
-    /// That of a limiter of this limit.
+    /// Returns the resolution of a limiter with this limit.
     pub(crate) fn resolution_of(limit: &'l Limit) -> Resolution {
         let play = Play { keys: 1, calls: 1, goes_back: false, strangers: false };
         Self::new(limit, play, 0).resolution()
     }
 
-    /// The histories of all keys of all rounds.
+    /// Returns the histories of all keys of all rounds.
     pub(crate) fn record(&mut self) -> Vec<Vec<Call>> {
         let (meet, counter) = (Barrier::new(THREADS + 1), AtomicU64::new(0));
         let this = &*self;
@@ -169,7 +170,8 @@ impl<'l> Recorder<'l> {
         });
         let mut histories = vec![Vec::new(); ROUNDS * self.play.keys];
         for calls in recorded {
-            // A refund names the call by its number in the thread's own calls: from here on, in the key's.
+            // A refund names its call by the number among the thread's calls; from here on, among
+            // the key's calls.
             let mut places = Vec::with_capacity(calls.len());
             for (key, mut call) in calls {
                 if let Act::Refund(of) = &mut call.act {
@@ -182,22 +184,23 @@ impl<'l> Recorder<'l> {
         histories
     }
 
-    /// The `key`th of all keys.
+    /// Returns the `key`th of all keys.
     fn key(&self, key: usize) -> Placed {
         let key = key as u64;
-        // The bits from the second on pick the mark of its refunds; with strangers all are in one bucket.
+        // The bits from the second on choose the mark of its refunds. With other keys, all are in
+        // one bucket.
         let low = if self.play.strangers { key << 6 } else { key << 2 };
         Placed(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !0xFFFF | low)
     }
 
-    /// Moves the clock while the others play.
+    /// Moves the clock while the other threads run.
     fn mover(&self, meet: &Barrier) {
         let mut dice = Dice(self.seed << 8 | 0xFF);
         let mut time = 0;
         for _ in 0..ROUNDS {
             meet.wait();
             for _ in 0..self.play.calls * 2 {
-                // Tenths of seconds, a nanosecond less or more, so that boundaries are met.
+                // Tenths of seconds, and up to two nanoseconds more, to meet boundaries.
                 let step = dice.below(5) * 100_000_000 + dice.below(3);
                 let back = self.play.goes_back && dice.below(3) == 0;
                 time = if back { u64::saturating_sub(time, step) } else { time + step };
@@ -222,11 +225,11 @@ impl<'l> Recorder<'l> {
                     (0..=2, Some((key, of, decision))) if !self.play.goes_back => {
                         (key, Act::Refund(of), Said::Back(self.limiter.refund(decision)))
                     }
-                    // A log's ring may go on under a look at it, which promises nothing.
+                    // A log's ring may change during a peek, which promises nothing.
                     (3, other) if !self.limit.is_log() => {
                         held.extend(other);
                         let cost = 1 + dice.below(2);
-                        let decision = self.limiter.peek_n_at(&self.key(key), cost, self.limiter.now());
+                        let decision = self.limiter.at(self.limiter.now()).peek_n(&self.key(key), cost);
                         (key, Act::Peek(cost), Said::Told(Told::by(self.limit, &decision)))
                     }
                     (_, other) => {
@@ -253,7 +256,7 @@ impl<'l> Recorder<'l> {
     }
 }
 
-/// The history, a line a call.
+/// Formats the history, one line for each call.
 pub(crate) fn show(history: &[Call]) -> String {
     let mut shown = String::new();
     let mut calls: Vec<(usize, &Call)> = history.iter().enumerate().collect();
@@ -266,7 +269,7 @@ pub(crate) fn show(history: &[Call]) -> String {
     shown
 }
 
-/// A sequence of numbers that looks random (splitmix64).
+/// A pseudo-random sequence (splitmix64).
 struct Dice(u64);
 
 impl Dice {

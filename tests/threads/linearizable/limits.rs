@@ -1,4 +1,4 @@
-//! The limits that histories are about, in the words of both sides: small ones, so that threads meet at them.
+//! The limits of the histories, for both sides: small ones, so that threads contend for them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tollgate_model::{Algorithm, CountPolicy, Model};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `most` units at once or in a second, by one of the algorithms.
+/// `most` units at once or in a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     kind: Kind,
@@ -35,12 +35,12 @@ pub(crate) const LIMITS: &[Limit] = &[
 ];
 
 impl Limit {
-    /// Whether the key's times are beside its word: what a decision on it tells beside yes and no is read later.
+    /// Returns whether the times are in a ring: the other fields of a decision are then read later.
     pub(crate) fn is_log(&self) -> bool {
         self.kind == Kind::Log
     }
 
-    /// Whether a refund may come to less than the whole units that it says.
+    /// Returns whether a refund may be less than the whole units in its answer.
     pub(crate) fn gives_back_parts(&self) -> bool {
         matches!(self.kind, Kind::Bucket | Kind::Queue)
     }

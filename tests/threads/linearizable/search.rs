@@ -1,8 +1,9 @@
-//! Looks for an order: after Wing and Gong, "Testing and verifying concurrent objects" (1993), with the memory of Lowe,
-//! "Testing for linearizability" (2017).
+//! The search for an order, after Wing and Gong, "Testing and verifying concurrent objects" (1993),
+//! with the memory of Lowe, "Testing for linearizability" (2017).
 //!
-//! A call may come next if none of those left returned before it began. It does come next if the model says of it what
-//! it said. What has been tried is remembered as which calls are done and what the model then remembers.
+//! A call may come next if no other remaining call returned before it began, and comes next if the
+//! model gives its answer. The search remembers the sets of calls that it has tried, with the state
+//! of the model after them.
 
 use std::collections::HashSet;
 
@@ -12,15 +13,16 @@ use tollgate_model::{Model, Receipt};
 use super::history::{Act, Call, Said, Told};
 use super::limits::Limit;
 
-/// The key's name in the model.
+/// The key in the model.
 const KEY: &str = "key";
 
-/// Whether there is an order.
+/// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Explained,
-    /// Up to a refund that gave back less than the model would, perhaps by a part of a unit. It may: a refund that others
-    /// interfered with is careful. From there on the two are about different debts.
+    /// There is an order up to a refund that gave back less than the model, perhaps by a part of a
+    /// unit. That is allowed: a refund with concurrent operations is careful. From there on the two
+    /// sides have different debts.
     ExplainedSoFar,
     Unexplained,
 }
@@ -31,7 +33,7 @@ impl Verdict {
     }
 }
 
-/// Looks for an order of the calls on one key.
+/// Searches for an order of the calls on one key.
 pub(crate) fn judge(limit: &Limit, resolution: Resolution, history: &[Call]) -> Verdict {
     assert!(history.len() < 64, "a set of calls is a word");
     let mut search = Search { limit, resolution, history, tried: HashSet::new() };
@@ -45,17 +47,18 @@ struct Search<'h> {
     tried: HashSet<(u64, String)>,
 }
 
-/// The model after some calls, and what it remembers.
+/// The model after some calls.
 struct State {
     model: Model,
-    /// For each call that was admitted and not given back: the right to, and what the model remembered right after.
+    /// For each admitted call that was not refunded: its receipt, and the state of the model right
+    /// after it.
     receipts: Vec<Option<(Receipt, String)>>,
 }
 
-/// What the model makes of a call that was done.
+/// The model's answer to a call.
 enum Step {
     Agrees,
-    /// And nothing has changed: there is no need to try it later.
+    /// The model has not changed, so the call needs no later try.
     AgreesIdly,
     GaveBackLess,
     Disagrees,
@@ -102,8 +105,9 @@ impl Search<'_> {
         best
     }
 
-    /// The times at which a call may count: its own. An admission of a log may also carry the time of another that wanted the
-    /// same place in the ring and did not get it: no earlier than its own, so this errs by refusing (see `src/ring.rs`).
+    /// Returns the times that a call may have: its own, or for an admission of a log, the time of
+    /// another that wanted the same place in the ring and did not get it. That time is not earlier
+    /// than its own, so it refuses more, not less (see `src/ring.rs`).
     fn times(&self, number: usize) -> Vec<(usize, u64)> {
         let call = &self.history[number];
         let mut times = vec![(number, call.now)];
@@ -115,7 +119,7 @@ impl Search<'_> {
         times
     }
 
-    /// The model after these calls, of which it said what was said.
+    /// Returns the model after these calls, to which it gave the same answers.
     fn replay(&self, order: &[(usize, u64)]) -> State {
         let model = self.limit.model(self.resolution);
         let mut state = State { model, receipts: self.history.iter().map(|_| None).collect() };
@@ -143,7 +147,7 @@ impl State {
                 told == Told::of(limit, &answer)
             }
             (Act::Refund(of), Said::Back(units)) => {
-                // It was admitted before it could be refunded, and by the same thread.
+                // The call was admitted before its refund, by the same thread.
                 let Some((receipt, _)) = self.receipts[of].take() else { return Step::Disagrees };
                 let right = self.model.refund(receipt, now);
                 if units < right {
@@ -156,7 +160,7 @@ impl State {
         let idle = !matches!(call.act, Act::Refund(_)) && before == format!("{:?}", self.model);
         match (agrees, idle) {
             (false, _) => Step::Disagrees,
-            // An admission of nothing that changed would still be owed a receipt.
+            // An admission that changed nothing still needs a receipt.
             (true, true) if self.receipts[number].is_none() => Step::AgreesIdly,
             (true, _) => Step::Agrees,
         }
@@ -194,7 +198,8 @@ mod finds {
         assert_eq!(verdict(&twice(1)[..1]), Verdict::Explained);
     }
 
-    /// The second call is admitted and refused by turns; whichever came first is admitted.
+    /// The second call is admitted in one half and refused in the other; the first call is
+    /// admitted.
     #[test]
     fn a_refusal_before_the_admission_needs_calls_that_overlap() {
         let refused = |second_began| {

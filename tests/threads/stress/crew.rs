@@ -1,4 +1,4 @@
-//! Threads that work together, and a watch over them.
+//! Threads that work together, with a watchdog.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,31 +6,31 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a crew may go without finishing a single operation.
+/// The longest time in which a crew may finish no operation.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A thread of a crew.
 pub(crate) struct Hand<'a> {
-    /// From 0.
+    /// The number of the thread, from 0.
     pub(crate) number: usize,
     barrier: &'a Barrier,
     done: &'a AtomicU64,
 }
 
 impl Hand<'_> {
-    /// Waits until all have come here.
+    /// Waits for all threads of the crew.
     pub(crate) fn meet(&self) {
         self.barrier.wait();
     }
 
-    /// An operation has returned.
+    /// Counts a finished operation.
     pub(crate) fn did(&self) {
         self.done.fetch_add(1, Relaxed);
     }
 }
 
-/// Runs `work` on `hands` threads that start together. Ends the process when they stop getting on: a check that
-/// hangs would otherwise hang the test.
+/// Runs `work` on `hands` threads that start together. Ends the process if they make no progress,
+/// so that a hanging check does not hang the test.
 pub(crate) fn crew<T: Send>(hands: usize, work: impl Fn(Hand<'_>) -> T + Sync) -> Vec<T> {
     let (barrier, done) = (&Barrier::new(hands), &AtomicU64::new(0));
     let (work, (finished, watch)) = (&work, channel::<()>());
@@ -62,11 +62,11 @@ pub(crate) fn crew<T: Send>(hands: usize, work: impl Fn(Hand<'_>) -> T + Sync) -
     })
 }
 
-/// A small generator of numbers that look random: splitmix64.
+/// A pseudo-random generator: splitmix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! Tables far too small, flooded with new keys while known ones are charged: no debt is forgiven.
+//! Tables that are far too small, flooded with new keys while known ones are charged: no debt is
+//! forgiven.
 
 use tollgate::{
     Algorithm, CountPolicy, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate,
@@ -10,14 +11,14 @@ use super::{SECOND, every};
 
 const LIMIT: u64 = 20;
 
-/// Half as many again as the smallest table has room for: four buckets of fifteen.
+/// One and a half times the room of the smallest table: four buckets of fifteen.
 const KEYS: u64 = 90;
 
-/// A key whose name no secret changes: which keys meet in a bucket is the same in every run.
+/// A key with a fixed fingerprint, so that the same keys share buckets in every run.
 struct Fixed(u64);
 
 impl Key for Fixed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         Random(self.0).below(u64::MAX)
     }
 }
@@ -27,10 +28,10 @@ fn build<A: Algorithm>(quota: A, max_keys: usize, when_full: WhenFull) -> Limite
     builder.clock(ManualClock::new()).build().unwrap()
 }
 
-/// Judges what one key got: `(time, cost)` in order of time.
+/// Checks the admissions of one key: `(time, cost)` in order of time.
 type Judge = fn(&[(u64, u64)]) -> Result<(), String>;
 
-/// In no interval more than the limit and what flowed in meanwhile.
+/// No interval exceeds the limit and the refill during it.
 fn as_a_bucket(history: &[(u64, u64)]) -> Result<(), String> {
     for (first, &(start, _)) in history.iter().enumerate() {
         let mut sum = 0;
@@ -44,7 +45,7 @@ fn as_a_bucket(history: &[(u64, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// In no aligned window more than the limit.
+/// No aligned window exceeds the limit.
 fn as_a_fixed_window(history: &[(u64, u64)]) -> Result<(), String> {
     for window in history.chunk_by(|(one, _), (other, _)| one / SECOND == other / SECOND) {
         let sum: u64 = window.iter().map(|(_, cost)| cost).sum();
@@ -55,7 +56,7 @@ fn as_a_fixed_window(history: &[(u64, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// In no window at all more than the limit.
+/// No window exceeds the limit.
 fn as_a_log(history: &[(u64, u64)]) -> Result<(), String> {
     for (first, &(start, _)) in history.iter().enumerate() {
         let window = history[first..].iter().take_while(|(at, _)| at - start < SECOND);
@@ -79,11 +80,12 @@ fn log() -> Quota {
     SlidingLog::new(Rate::per_second(LIMIT)).into()
 }
 
-/// Many keys ask in turn, at random times and costs; each is judged alone.
+/// Many keys are checked in turn at random times and costs. Each key's admissions are checked
+/// separately.
 fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
     for seed in 0..40 {
         let (limiter, mut random) = (build(quota, 1, when_full), Random(seed));
-        // Few enough that each asks often, more than there is room for.
+        // Few enough keys for many checks of each, and more than fit.
         let mut histories = vec![Vec::new(); KEYS as usize];
         let (largest, pause) =
             (1 + random.below(LIMIT), [10_000_000, 100_000_000, 2_000_000_000][seed as usize % 3]);
@@ -93,7 +95,7 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
                 at += random.below(pause);
             }
             let (key, cost) = (random.below(KEYS), 1 + random.below(largest));
-            if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+            if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                 histories[key as usize].push((at, cost));
             }
         }
@@ -103,7 +105,7 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
     }
 }
 
-/// Threads charge keys of their own while others flood the table; time moves while they meet.
+/// Threads charge their own keys while others flood the table. Time moves while they contend.
 fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge) {
     for max_keys in [1, 20] {
         let limiter = build(quota, max_keys, when_full);
@@ -117,7 +119,7 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
                     let tracked = hand.number as u64 * 8 + own;
                     let stranger = 1_000_000 * (hand.number as u64 + 1) + 100 * round + random.below(100);
                     let (key, cost) = (if hand.number < 2 { tracked } else { stranger }, 1 + random.below(6));
-                    if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                    if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                         histories[own as usize].push((at, cost));
                     }
                     hand.did();
@@ -134,25 +136,25 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
 }
 
 #[test]
-fn a_bucket_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_bucket_keeps_its_debt() {
     forgets_nothing(bucket(), WhenFull::Share, as_a_bucket);
     forgets_nothing(LeakyBucket::queue(Rate::per_second(LIMIT)).into(), WhenFull::Share, as_a_bucket);
     forgets_nothing(bucket(), WhenFull::Deny, as_a_bucket);
 }
 
-/// What a key owes in its lost slot and what it was lent by the shared allowance run out one after the other.
+/// The debt of a key in its lost slot and its share of the allowance drain one after the other.
 #[test]
-fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
+fn an_evicted_bucket_that_shared_keeps_both_debts() {
     for quota in [bucket(), LeakyBucket::meter(Rate::per_second(LIMIT)).into()] {
         for seed in 0..200 {
             let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
             let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
             let mut ask = |key: u64, cost, at| {
-                if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                     histories[key as usize].push((at, cost));
                 }
             };
-            // Keys that owe about half, more of them than there is room for; then all ask for what is left.
+            // More keys than fit use about half of their limits. Then all check for the rest.
             (0..KEYS).for_each(|key| ask(key, half + random.below(2), 0));
             (0..KEYS).for_each(|key| ask(key, half - random.below(2), 0));
             for later in 1..8 {
@@ -166,43 +168,43 @@ fn a_bucket_that_lost_its_slot_and_shared_owes_both() {
 }
 
 #[test]
-fn a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_fixed_window_keeps_its_debt() {
     forgets_nothing(window(), WhenFull::Share, as_a_fixed_window);
     forgets_nothing(window(), WhenFull::Deny, as_a_fixed_window);
 }
 
 #[test]
-fn a_log_that_lost_its_slot_owes_what_it_owed() {
+fn an_evicted_log_keeps_its_debt() {
     forgets_nothing(log(), WhenFull::Deny, as_a_log);
     forgets_nothing(log(), WhenFull::Share, as_a_log);
 }
 
 #[test]
-fn a_window_whose_key_was_denied_room_owes_what_it_owed() {
+fn a_window_refused_because_full_keeps_its_debt() {
     let sub = SlidingWindow::new(Rate::per_second(LIMIT)).subwindows(4);
     forgets_nothing(sub.into(), WhenFull::Deny, as_a_log);
     forgets_nothing_under_threads(sub.into(), WhenFull::Deny, as_a_log);
 }
 
 #[test]
-fn under_threads_a_bucket_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_bucket_keeps_its_debt() {
     forgets_nothing_under_threads(bucket(), WhenFull::Deny, as_a_bucket);
     forgets_nothing_under_threads(bucket(), WhenFull::Share, as_a_bucket);
 }
 
 #[test]
-fn under_threads_a_fixed_window_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_fixed_window_keeps_its_debt() {
     forgets_nothing_under_threads(window(), WhenFull::Deny, as_a_fixed_window);
     forgets_nothing_under_threads(window(), WhenFull::Share, as_a_fixed_window);
 }
 
 #[test]
-fn under_threads_a_log_that_lost_its_slot_owes_what_it_owed() {
+fn under_threads_an_evicted_log_keeps_its_debt() {
     forgets_nothing_under_threads(log(), WhenFull::Deny, as_a_log);
     forgets_nothing_under_threads(log(), WhenFull::Share, as_a_log);
 }
 
-/// Each of four threads asks once for each of its own 2,000 keys, time standing still.
+/// Each of four threads checks 2,000 keys of its own once, while time stands still.
 fn flood(quota: Quota, when_full: WhenFull) -> (u64, Stats) {
     let limiter = build(quota, 20, when_full);
     let admitted = crew(4, |hand| {
@@ -235,7 +237,7 @@ fn a_flood_is_counted_key_by_key() {
     }
 }
 
-/// From many threads.
+/// The same with many threads.
 #[test]
 fn going_round_more_keys_than_fit_grants_threads_nothing_twice() {
     for when_full in [WhenFull::Share, WhenFull::Deny] {

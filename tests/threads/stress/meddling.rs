@@ -1,4 +1,4 @@
-//! Everything at once: checks, looks, resets and counts on a table that is far too small.
+//! Everything at once: checks, peeks, resets and statistics on a table that is far too small.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn everything() -> impl Iterator<Item = Quota> {
 }
 
 #[test]
-fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do() {
+fn every_operation_returns_a_plausible_answer_under_contention() {
     for quota in everything() {
         for (max_keys, when_full) in [(1, WhenFull::Share), (1, WhenFull::Allow), (20, WhenFull::Deny)] {
             let clock = ManualClock::new();
@@ -25,14 +25,14 @@ fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do()
                 for _ in 0..2_000 {
                     let (key, cost) = (random.below(50), random.below(LIMIT + 2));
                     match random.below(20) {
-                        0 => drop(limiter.reset(&key)),
+                        0 => drop(limiter.prepare(&key).reset()),
                         1 => clock.advance(Duration::from_millis(random.below(300))),
-                        2 => assert!(limiter.len() <= 60),
+                        2 => assert!(limiter.usage().live_keys <= 60),
                         _ => {
                             let now = limiter.now();
                             let look = random.below(4) == 0;
                             let decision = if look {
-                                limiter.peek_n_at(&key, cost, now)
+                                limiter.at(now).peek_n(&key, cost)
                             } else {
                                 limiter.check_n(&key, cost)
                             };
@@ -50,7 +50,7 @@ fn every_operation_returns_and_every_answer_makes_sense_whatever_the_others_do()
 }
 
 #[test]
-fn a_reset_after_the_fire_leaves_a_key_as_good_as_new() {
+fn a_reset_after_contention_makes_a_key_new() {
     for quota in everything() {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(1_000);
         let limiter = limiter.build().unwrap();
@@ -61,8 +61,8 @@ fn a_reset_after_the_fire_leaves_a_key_as_good_as_new() {
                 for _ in 0..500 {
                     let key = random.below(5);
                     if random.below(50) == 0 {
-                        limiter.reset(&key);
-                        global.reset();
+                        limiter.prepare(&key).reset();
+                        global.prepare().reset();
                     }
                     let _ = limiter.check_n(&key, 1 + random.below(LIMIT));
                     let _ = global.check();
@@ -70,11 +70,11 @@ fn a_reset_after_the_fire_leaves_a_key_as_good_as_new() {
                 }
             });
             for key in 0..5 {
-                assert!(limiter.reset(&key));
+                assert!(limiter.prepare(&key).reset());
                 assert!(limiter.check_n(&key, LIMIT).is_allowed(), "{quota}");
                 assert!(!limiter.check(&key).is_allowed(), "{quota}");
             }
-            global.reset();
+            global.prepare().reset();
             assert!(global.check_n(LIMIT).is_allowed(), "{quota}");
             assert!(!global.check().is_allowed(), "{quota}");
         }

@@ -1,4 +1,4 @@
-//! A clock that moves while threads ask, ahead and back.
+//! A clock that moves ahead and back while threads check.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,17 +11,17 @@ const LIMIT: u64 = 10;
 const KEYS: u64 = 3;
 const OPERATIONS: u64 = 8_000;
 
-/// The most that one key may get from zero until `latest`.
+/// Returns the most that one key may be admitted from zero until `latest`.
 fn bound(quota: &Quota, latest: u64) -> u64 {
     match quota {
         Quota::TokenBucket(_) | Quota::LeakyBucket(_) => LIMIT + LIMIT * latest / SECOND,
-        // Each aligned window, or each window counted from zero, holds the limit at most.
+        // Each aligned window, or each window counted from zero, has at most the limit.
         _ => LIMIT * (latest / SECOND + 1),
     }
 }
 
 #[test]
-fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it_reached() {
+fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
     for count in [CountPolicy::Allowed, CountPolicy::All] {
         for quota in every(LIMIT, count) {
             let clock = ManualClock::new();
@@ -31,7 +31,7 @@ fn a_clock_that_moves_both_ways_under_threads_gives_no_key_more_than_the_time_it
                 let (mut admitted, mut random) = ([0; KEYS as usize], Random(hand.number as u64));
                 for _ in 0..OPERATIONS {
                     if random.below(16) == 0 {
-                        // Ahead by up to 30 ms; or back by up to a second.
+                        // Ahead by up to 30 ms, or back by up to a second.
                         let step = random.below(30_000_000);
                         let ahead = latest.fetch_add(step, Relaxed) + step;
                         let back = if random.below(4) == 0 { random.below(SECOND) } else { 0 };

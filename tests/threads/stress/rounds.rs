@@ -1,5 +1,5 @@
-//! Time stands still while threads ask, and moves while they meet: then it does not matter who came first, and what
-//! they get together is what the model gives to one caller who asks as often.
+//! Time stands still while threads check and moves between rounds. So the order of the threads does
+//! not matter, and together they are admitted as one caller with as many checks is by the model.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,11 +13,11 @@ use super::{SECOND, every};
 
 const LIMIT: u64 = 6;
 const HANDS: usize = 4;
-/// Checks of one thread in one round: together more than the limit.
+/// The checks of a thread in a round. All threads together make more than the limit.
 const CHECKS: u64 = 3;
 const ROUNDS: u64 = 400;
 
-/// Every quota of `every` as the model knows it, which the limiter's `resolution` completes.
+/// Returns the model of a quota of `every`, with the limiter's `resolution`.
 fn model(quota: &Quota, count: CountPolicy, ceiling: u64) -> Model {
     let (limit, window_ns, origin_ns, granule) = (LIMIT, SECOND, 0, 1);
     let count = if count == CountPolicy::All { ModelCount::All } else { ModelCount::Allowed };
@@ -33,7 +33,7 @@ fn model(quota: &Quota, count: CountPolicy, ceiling: u64) -> Model {
     })
 }
 
-/// The steps of time between rounds: none, a little, a window, long.
+/// The time between rounds: none, short, a window, long.
 fn step(random: &mut Random) -> u64 {
     match random.below(6) {
         0 => 0,
@@ -73,29 +73,29 @@ fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
         agrees(quota, count, limiter.resolution().ceiling, |at| {
-            limiter.check_at(&7, Timestamp::from_nanos(at)).is_allowed()
+            limiter.at(Timestamp::from_nanos(at)).check(&7).is_allowed()
         });
         let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         agrees(quota, count, limiter.resolution().ceiling, |at| {
-            limiter.check_at(Timestamp::from_nanos(at)).is_allowed()
+            limiter.at(Timestamp::from_nanos(at)).check().is_allowed()
         });
     }
 }
 
 #[test]
-fn threads_together_are_admitted_exactly_what_one_caller_is() {
+fn threads_are_admitted_exactly_as_one_caller() {
     all_agree(every(LIMIT, CountPolicy::Allowed), CountPolicy::Allowed);
 }
 
 #[test]
-fn counters_that_count_refusals_admit_threads_exactly_what_they_admit_one_caller() {
+fn windows_with_count_all_admit_threads_as_one_caller() {
     let counters =
         every(LIMIT, CountPolicy::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
     all_agree(counters.collect(), CountPolicy::All);
 }
 
 #[test]
-fn a_log_that_counts_refusals_admits_threads_exactly_what_it_admits_one_caller() {
+fn a_log_with_count_all_admits_threads_as_one_caller() {
     all_agree(
         vec![SlidingLog::new(Rate::per_second(LIMIT)).count(CountPolicy::All).into()],
         CountPolicy::All,
@@ -109,7 +109,7 @@ fn knocking_at_one_instant_opens_nothing() {
         let admitted = crew(3, |hand| {
             let knocks = (0..150_000).filter(|_| {
                 hand.did();
-                limiter.check_at(Timestamp::from_nanos(SECOND)).is_allowed()
+                limiter.at(Timestamp::from_nanos(SECOND)).check().is_allowed()
             });
             knocks.count() as u64
         });
@@ -118,7 +118,7 @@ fn knocking_at_one_instant_opens_nothing() {
 }
 
 #[test]
-fn twenty_threads_at_ten_tokens_take_ten() {
+fn twenty_threads_get_ten_of_ten_tokens() {
     for quota in every(10, CountPolicy::Allowed) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
@@ -151,7 +151,7 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
                 for _ in 0..3 {
                     let (tier, cost) = (random.below(2), 1 + random.below(7));
                     let tiered = limiter.tier(tier as usize).unwrap();
-                    if tiered.check_n_at(&7, cost, Timestamp::from_nanos(at)).is_allowed() {
+                    if tiered.at(Timestamp::from_nanos(at)).check_n(&7, cost).is_allowed() {
                         history.push((at, cost, tier));
                     }
                     hand.did();
@@ -189,7 +189,8 @@ fn tiers_that_share_a_key_share_its_debt() {
                 admitted
             });
             let taken = |first| admitted.iter().skip(first).step_by(2).sum::<usize>();
-            // A bucket's debt is time: a unit of the slow tier takes as long as four of the fast one.
+            // A bucket's debt is time: a unit of the slow tier takes as long as four of the fast
+            // one.
             let weight = if matches!(small, Quota::TokenBucket(_) | Quota::LeakyBucket(_)) { 4 } else { 1 };
             assert_eq!(weight * taken(0) + taken(1), 20, "{large}");
             assert!(taken(0) <= 5, "{small}");

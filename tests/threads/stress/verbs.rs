@@ -1,10 +1,11 @@
-//! Real time, and threads that change their minds: they check, reserve, cancel and refund, and what acts in the end
-//! keeps the limit's promise in every interval.
+//! Threads that check, reserve, cancel and refund in real time: the requests that act in the end
+//! respect the limit in every interval.
 //!
-//! Each thread reads the limiter's clock itself and passes the time on, so that what is recorded is what was charged
-//! and no interval needs any slack for readings in between. (A time that has become old by the time of the charge is
-//! charged on top of later ones: that is stricter.) Only refunds and cancellations let the limiter read the clock,
-//! which it does when nobody can charge the key unseen. A unit takes whole nanoseconds, so nothing is rounded either.
+//! Each thread reads the limiter's clock itself and passes the time on, so that it records the time
+//! of the charge, and intervals need no slack for readings in between. A time that is old at its
+//! charge is charged on top of later ones, which is stricter. Only refunds and cancellations let
+//! the limiter read the clock, when no other thread can charge the key unnoticed. A unit takes
+//! whole nanoseconds, so nothing is rounded.
 
 use std::time::{Duration, Instant};
 
@@ -12,27 +13,27 @@ use tollgate::{Decision, LeakyBucket, Limiter, Quota, Rate, Reservation, SystemC
 
 use super::crew::{Random, crew};
 
-/// Nanoseconds a unit.
+/// The nanoseconds of a unit.
 const UNIT: u64 = 10_000;
 const ROOM: u64 = 12;
 const KEYS: u64 = 2;
-/// How long a thread goes on; longer, while it has done less than [`ENOUGH`], up to a hundred times that: on a busy machine or
-/// under a sanitizer.
+/// How long a thread runs. If it has done less than [`ENOUGH`], as on a busy machine or under a
+/// sanitizer, it runs up to a hundred times longer.
 const WHILE: Duration = Duration::from_millis(400);
-/// How often a thread acts, and how often something comes back to it, at the least.
+/// The least number of acts of a thread, and of refunds or cancellations.
 const ENOUGH: u64 = 25;
-/// How much a thread keeps in its hands, undecided.
+/// The most units that a thread holds undecided.
 const UNDECIDED: usize = 6;
 
 type Keyed = Limiter<u64, Quota, SystemClock>;
 
-/// Something that will act if it is not given back.
+/// A request that acts unless it is given back.
 enum Plan<'l> {
     Request(Decision<'l>),
-    Place(Reservation<'l, Keyed>),
+    Place(Reservation<'l, tollgate::Keyed<Quota>, SystemClock>),
 }
 
-/// When it acts, in nanoseconds, and its units.
+/// The time of the act in nanoseconds, and its units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Act {
     key: u64,
@@ -40,7 +41,7 @@ struct Act {
     cost: u64,
 }
 
-/// What acted, and how often something came back.
+/// Returns the acts, and how many plans were given back.
 fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u64) {
     let (mut acts, mut returned, begun) = (Vec::new(), 0, Instant::now());
     let mut plans: Vec<(Act, Plan<'_>)> = Vec::new();
@@ -53,11 +54,11 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
         let (key, cost, now) = (random.below(KEYS), 1 + random.below(4), limiter.now());
         if random.below(3) == 0 {
             let patience = Duration::from_nanos(random.below(4 * ROOM * UNIT));
-            if let Ok(place) = limiter.reserve_n_at(&key, cost, patience, now) {
+            if let Ok(place) = limiter.at(now).prepare(&key).reserve(cost, patience) {
                 plans.push((Act { key, at: place.departure().as_nanos(), cost }, Plan::Place(place)));
             }
         } else {
-            let decision = limiter.check_n_at(&key, cost, now);
+            let decision = limiter.at(now).check_n(&key, cost);
             if decision.is_allowed() {
                 let at = (now + decision.delay()).as_nanos();
                 plans.push((Act { key, at, cost }, Plan::Request(decision)));
@@ -71,7 +72,7 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
                 Plan::Request(decision) => limiter.refund(decision),
                 Plan::Place(place) => place.cancel(),
             };
-            // Of what nothing came back, everything may act.
+            // If nothing came back, all of it may act.
             if back == 0 {
                 acts.push(act)
             } else {
@@ -84,7 +85,7 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
     (acts, returned)
 }
 
-/// What the threads together did to a limiter, by key and time.
+/// Returns the acts of all threads on a limiter, ordered by key and time.
 fn acted(quota: Quota) -> Vec<Act> {
     let limiter = Limiter::builder(quota).max_keys(100).clock(SystemClock::new()).build().unwrap();
     let all = crew(4, |hand| changing_minds(&limiter, hand.number, || hand.did()));
@@ -100,10 +101,10 @@ fn acted(quota: Quota) -> Vec<Act> {
     acts
 }
 
-/// In every interval of length D, closed at both ends, `burst + rate * D` at most. The worst interval that ends with an
-/// act is what a bucket with a leak holds then.
+/// Every closed interval of length D has at most `burst + rate * D`. The worst interval that ends
+/// with an act is the level of a leaking bucket at that time.
 #[test]
-fn what_acts_keeps_the_buckets_promise_whoever_changes_their_mind() {
+fn a_bucket_keeps_its_bound_under_refunds_and_reservations() {
     let rate = Rate::new(1, Duration::from_nanos(UNIT));
     let bucket = TokenBucket::new(rate).burst(ROOM);
     for quota in [bucket.into(), LeakyBucket::meter(rate).capacity(ROOM).into()] {
@@ -121,7 +122,7 @@ fn what_acts_keeps_the_buckets_promise_whoever_changes_their_mind() {
 }
 
 #[test]
-fn departures_of_a_queue_keep_their_distance_whoever_changes_their_mind() {
+fn departures_of_a_queue_stay_apart_under_cancellations() {
     let rate = Rate::new(1, Duration::from_nanos(UNIT));
     for pair in acted(LeakyBucket::queue(rate).capacity(ROOM).into()).windows(2) {
         let [first, next] = pair else { unreachable!("windows of two") };

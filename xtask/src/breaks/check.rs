@@ -1,4 +1,4 @@
-//! A test by its name: where it is, how it is built, and how it is run.
+//! The test that must catch a break: found, built and run by its name.
 
 use std::fmt;
 use std::fs;
@@ -8,24 +8,26 @@ use std::time::Duration;
 
 use crate::trial::{self, Outcome, Trial};
 
-/// `FILE: TEST`. The file is a test binary's root (`tests/behaviour/main.rs`, `loom-tests/tests/slots.rs`, `src/lib.rs`, also
-/// of a package below `crates/`), the test as the test harness calls it.
+/// `FILE: TEST`. The file is the root of a test binary: `tests/behaviour/main.rs`,
+/// `loom-tests/tests/slots.rs`, `src/lib.rs`, or such a file of a package in `crates/`. The test
+/// has its name in the test harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     file: String,
     test: String,
 }
 
-/// Where the copy of the tree is, and what was built of it.
-pub(super) struct Bench {
+/// The copy of the tree, and its target folder.
+pub(super) struct TreeCopy {
     pub(super) tree: PathBuf,
     pub(super) target: PathBuf,
 }
 
-/// Tests that look for as long as they are told look longer than in the ordinary command, so that chance does not decide.
+/// Tests with a time limit of their own run longer than usual, so that they do not miss a break by
+/// chance.
 const LONGER: (&str, Option<&str>) = ("LINEARIZABLE_SECONDS", Some("20"));
 
-/// The folder of the loom tests, a package of its own.
+/// The folder of the loom tests, which are a package of their own.
 const LOOM: &str = "loom-tests";
 
 impl Check {
@@ -38,8 +40,8 @@ impl Check {
         Ok(Self { file: file.into(), test: test.into() })
     }
 
-    /// Whether the sources have such a test.
-    pub(super) fn is_written(&self, root: &Path) -> Result<(), String> {
+    /// Returns an error if the sources have no such test.
+    pub(super) fn exists(&self, root: &Path) -> Result<(), String> {
         let file = root.join(&self.file);
         let modules = if self.file.ends_with("lib.rs") || self.file.ends_with("main.rs") {
             file.parent().unwrap_or(root).to_owned()
@@ -52,8 +54,8 @@ impl Check {
         if text.contains(&format!("fn {name}(")) { Ok(()) } else { Err(format!("{self} does not exist")) }
     }
 
-    /// The package's folder, and the source as cargo calls it.
-    fn place(&self) -> (&str, &str) {
+    /// Returns the package's folder and the source as cargo calls it.
+    fn package_and_source(&self) -> (&str, &str) {
         let at = self.file.find("tests/").filter(|&at| !self.file[at..].contains(LOOM));
         let at = match self.file.strip_prefix("loom-tests/") {
             Some(_) => Some(LOOM.len() + 1),
@@ -63,10 +65,10 @@ impl Check {
         (package.trim_end_matches('/'), source)
     }
 
-    /// Builds it. An error is what cargo said.
-    pub(super) fn build(&self, bench: &Bench) -> Result<Trial, String> {
-        let (package, source) = self.place();
-        let folder = bench.tree.join(package);
+    /// Builds the test. The error is the output of cargo.
+    pub(super) fn build(&self, copy: &TreeCopy) -> Result<Trial, String> {
+        let (package, source) = self.package_and_source();
+        let folder = copy.tree.join(package);
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "--no-run"]);
         match source.strip_prefix("tests/") {
@@ -75,9 +77,9 @@ impl Check {
         };
         if package == LOOM {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom -Awarnings");
-            cargo.arg("--target-dir").arg(bench.target.join("loom"));
+            cargo.arg("--target-dir").arg(copy.target.join("loom"));
         } else {
-            cargo.arg("--target-dir").arg(bench.target.join("tests"));
+            cargo.arg("--target-dir").arg(copy.target.join("tests"));
         }
         let binaries = trial::build(&mut cargo, &folder)?;
         let (_, binary) =
@@ -88,9 +90,9 @@ impl Check {
         Ok(Trial { binary, test: self.test.clone() })
     }
 
-    /// Runs what was built.
-    pub(super) fn run(&self, trial: &Trial, bench: &Bench, limit: Duration) -> (Outcome, Duration) {
-        trial.run(&bench.tree.join(self.place().0), LONGER, limit)
+    /// Runs the built test.
+    pub(super) fn run(&self, trial: &Trial, copy: &TreeCopy, limit: Duration) -> (Outcome, Duration) {
+        trial.run(&copy.tree.join(self.package_and_source().0), LONGER, limit)
     }
 }
 
@@ -100,7 +102,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// Adds the text of every file below the folder, if there is one.
+/// Appends the text of every file in the folder, if it exists.
 fn read_all(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
@@ -117,26 +119,26 @@ mod tests {
 
     #[test]
     fn a_check_knows_its_package() {
-        let place = |text: &str| {
+        let package_of = |text: &str| {
             let check = Check::parse(text).expect("it is a check");
-            let (package, source) = check.place();
+            let (package, source) = check.package_and_source();
             (package.to_owned(), source.to_owned())
         };
         let owned = |package: &str, source: &str| (package.to_owned(), source.to_owned());
-        assert_eq!(place("tests/behaviour/main.rs: refund::a"), owned("", "tests/behaviour/main.rs"));
-        assert_eq!(place("src/lib.rs: key::tests::a"), owned("", "src/lib.rs"));
-        assert_eq!(place("loom-tests/tests/slots.rs: a"), owned("loom-tests", "tests/slots.rs"));
-        assert_eq!(place("crates/a/tests/b.rs: a"), owned("crates/a", "tests/b.rs"));
+        assert_eq!(package_of("tests/behaviour/main.rs: refund::a"), owned("", "tests/behaviour/main.rs"));
+        assert_eq!(package_of("src/lib.rs: key::tests::a"), owned("", "src/lib.rs"));
+        assert_eq!(package_of("loom-tests/tests/slots.rs: a"), owned("loom-tests", "tests/slots.rs"));
+        assert_eq!(package_of("crates/a/tests/b.rs: a"), owned("crates/a", "tests/b.rs"));
     }
 
     #[test]
-    fn a_check_that_nobody_wrote_is_found_out() {
-        let written = |text: &str| Check::parse(text).and_then(|check| check.is_written(crate::root()));
-        assert!(written("tests/behaviour/main.rs: refund::a_refund_never_fills_above_capacity").is_ok());
-        assert!(written("tests/behaviour/main.rs: refund::a_refund_that_nobody_wrote").is_err());
+    fn a_check_without_a_test_is_an_error() {
+        let exists = |text: &str| Check::parse(text).and_then(|check| check.exists(crate::root()));
+        assert!(exists("tests/behaviour/main.rs: refund::a_refund_never_fills_above_capacity").is_ok());
+        assert!(exists("tests/behaviour/main.rs: refund::a_test_that_does_not_exist").is_err());
         let middleware = "crates/tollgate-tower/tests/middleware/main.rs";
-        assert!(written(&format!("{middleware}: published::of_cost_five_capacity_ten_admits_two")).is_ok());
-        assert!(written(&format!("{middleware}: published::nobody_wrote_this")).is_err());
-        assert!(written("tests/no_such_file.rs: a").is_err());
+        assert!(exists(&format!("{middleware}: published::a_burst_of_ten_admits_two_of_cost_five")).is_ok());
+        assert!(exists(&format!("{middleware}: published::a_test_that_does_not_exist")).is_err());
+        assert!(exists("tests/no_such_file.rs: a").is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! A break as it is written down: what is broken, who must notice, and the lines that change.
+//! The format of a break: a sentence, the test that must catch it, and the changed lines.
 //!
 //! ```text
-//! A request that was admitted is not written down.
+//! An admitted request is not charged.
 //! caught by: tests/behaviour/main.rs: refund::a_refund_at_once_gives_all_back
 //! --- src/table/slot.rs
 //!      a line that stays
@@ -9,8 +9,9 @@
 //! +    a line that comes
 //! ```
 //!
-//! There are no line numbers: the lines that stay and go must be in the file exactly once, one after the other. So a break
-//! outlives every change but one of its own lines, and then it does not apply, which is a test's business to say.
+//! There are no line numbers: the lines that stay and go must occur in the file exactly once, in
+//! this order. So a break survives every change of other lines. A test fails if a break no longer
+//! applies.
 
 use std::fs;
 use std::path::Path;
@@ -20,9 +21,9 @@ use super::check::Check;
 /// One way to break the engine, or the middleware.
 #[derive(Debug)]
 pub(super) struct Break {
-    /// The file's name, without its ending.
+    /// The name of the file without its extension.
     pub(super) name: String,
-    /// What is broken, in a sentence.
+    /// A sentence that describes the break.
     pub(super) what: String,
     pub(super) check: Check,
     pub(super) edits: Vec<Edit>,
@@ -37,11 +38,11 @@ pub(super) struct Edit {
     new: String,
 }
 
-/// The ending of a break's file.
-const ENDING: &str = "patch";
+/// The extension of a break's file.
+const EXTENSION: &str = "patch";
 
 impl Break {
-    /// All that `breaks/` holds, by name.
+    /// Reads all breaks, ordered by name.
     pub(super) fn all(root: &Path) -> Result<Vec<Self>, String> {
         let folder = root.join("breaks");
         let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -49,8 +50,8 @@ impl Break {
         for entry in entries {
             let path = entry.map_err(|error| error.to_string())?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if path.extension().is_none_or(|ending| ending != ENDING) {
-                return Err(format!("{} is no .{ENDING}", path.display()));
+            if path.extension().is_none_or(|extension| extension != EXTENSION) {
+                return Err(format!("{} is no .{EXTENSION}", path.display()));
             }
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             breaks.push(Self::parse(&name, &text).map_err(|why| format!("{}: {why}", path.display()))?);
@@ -92,7 +93,7 @@ impl Break {
 }
 
 impl Edit {
-    /// The file's `text` with the edit made.
+    /// Applies the edit to the text of the file.
     pub(super) fn applied(&self, text: &str) -> Result<String, String> {
         let whole = format!("\n{text}");
         let old = format!("\n{}", self.old);
@@ -119,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_missing_or_there_twice_do_not_apply() {
+    fn missing_or_repeated_lines_do_not_apply() {
         let broken = Break::parse("two", TEXT).expect("it is well formed");
         assert!(broken.edits[0].applied("fn a() {\n    4\n}\n").is_err());
         assert!(broken.edits[0].applied("fn a() {\n    2\n}\nfn a() {\n    2\n}\n").is_err());
     }
 
     #[test]
-    fn a_break_that_says_too_little_is_refused() {
+    fn an_incomplete_break_is_an_error() {
         for bad in [
             "No full stop\ncaught by: tests/a.rs: a\n--- src/a.rs\n-a\n",
             "No test.\n--- src/a.rs\n-a\n",

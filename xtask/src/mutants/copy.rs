@@ -1,7 +1,8 @@
-//! A copy of the tree in which any one mutant can be chosen when a test starts, so that all need one build.
+//! A copy of the tree in which an environment variable selects one mutant, so that all need one
+//! build.
 //!
-//! In the copy a function of which there are mutants has a body for each: `match crate::mutant() { 7 => .., _ => .. }`.
-//! Nobody may call it from a constant, so it is no longer a `const fn`. The repository itself is not touched.
+//! In the copy, a function with mutants has a body for each: `match crate::mutant() { 7 => .., _ =>
+//! .. }`. Such a function is not `const`. The repository itself is not changed.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::{fs, io};
 use super::list::Mutant;
 use crate::tree;
 
-/// The environment variable that chooses the mutant, by its number.
+/// The environment variable that selects the mutant by its number.
 pub(super) const VARIABLE: &str = "TOLLGATE_MUTANT";
 
 const CHOSEN: &str = r#"
@@ -24,14 +25,14 @@ pub(crate) fn mutant() -> usize {
 }
 "#;
 
-/// The lines of a file that are one mutant's.
+/// The lines of a file that belong to a mutant.
 pub(super) struct Arm {
     pub(super) path: String,
     pub(super) lines: RangeInclusive<usize>,
     pub(super) mutant: usize,
 }
 
-/// Puts these mutants, each with its number, into a copy of the repository, behind switches.
+/// Writes these mutants, with their numbers, into a copy of the repository.
 pub(super) fn make(root: &Path, copy: &Path, mutants: &[(usize, &Mutant)]) -> io::Result<Vec<Arm>> {
     let lib = fs::read_to_string(root.join("src/lib.rs"))? + CHOSEN;
     tree::write(&copy.join("src/lib.rs"), lib.as_bytes())?;
@@ -44,12 +45,12 @@ pub(super) fn make(root: &Path, copy: &Path, mutants: &[(usize, &Mutant)]) -> io
     Ok(arms)
 }
 
-/// The file's text with a body for each mutant.
+/// Returns the text of a file with a body for each mutant.
 fn switchable(text: &str, mutants: &[(usize, &Mutant)], arms: &mut Vec<Arm>) -> String {
     let mut mutants: Vec<_> =
         mutants.iter().filter_map(|&(number, mutant)| Some((mutant.body.clone()?, number, mutant))).collect();
     mutants.sort_by_key(|(body, ..)| body.start);
-    // A function in a function is a part of the one around.
+    // A nested function is a part of the function around it.
     for at in 1..mutants.len() {
         if mutants[at].0.start < mutants[at - 1].0.end {
             mutants[at].0 = mutants[at - 1].0.clone();

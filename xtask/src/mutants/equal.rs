@@ -1,4 +1,5 @@
-//! Mutants that make no difference: `.cargo/equal-mutants.txt`, with a reason above each.
+//! Equivalent mutants, which no test can catch: `.cargo/equal-mutants.txt`, with a reason above
+//! each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,26 +9,26 @@ use super::list::Mutant;
 
 const FILE: &str = ".cargo/equal-mutants.txt";
 
-/// Takes them out. A line of the file that is no mutant's name is a mistake.
-pub(super) fn left_out(root: &Path, mutants: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
+/// Removes the equivalent mutants. A line of the file that names no mutant is an error.
+pub(super) fn remove_equal(root: &Path, mutants: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
     let text = fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
     let named = named(&text)?;
-    let mut unmet = named.clone();
+    let mut unknown = named.clone();
     let mut left = Vec::new();
     for mutant in mutants {
         let name = mutant.name();
-        unmet.remove(&*name);
+        unknown.remove(&*name);
         if !named.contains(&*name) {
             left.push(mutant);
         }
     }
-    match unmet.first() {
+    match unknown.first() {
         None => Ok(left),
-        Some(name) => Err(format!("{FILE} names what is no mutant any more: {name}")),
+        Some(name) => Err(format!("{FILE} names a mutant that does not exist: {name}")),
     }
 }
 
-/// The names in the file: lines below a comment.
+/// Returns the names in the file: the lines after a comment.
 fn named(text: &str) -> Result<BTreeSet<&str>, String> {
     let mut has_reason = false;
     let mut named = BTreeSet::new();

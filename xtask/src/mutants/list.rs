@@ -9,27 +9,27 @@ use serde_json::Value;
 
 /// One small change of one file.
 pub(super) struct Mutant {
-    /// Of the file, in the repository.
+    /// The path of the file in the repository.
     pub(super) path: String,
     pub(super) line: usize,
-    /// What is changed, and in which function.
-    pub(super) what: String,
-    /// The bytes that are replaced.
+    /// The change and its function, in words.
+    pub(super) description: String,
+    /// The replaced bytes.
     pub(super) changed: Range<usize>,
     pub(super) replacement: String,
-    /// The body of the function around, with its braces. `None`: a constant.
+    /// The body of the function, with its braces. `None` for a constant.
     pub(super) body: Option<Range<usize>>,
-    /// The changed line as it reads then; empty where a whole body is changed.
-    reads: String,
+    /// The line after the change; empty if a whole body is replaced.
+    changed_line: String,
 }
 
-/// Every mutant that cargo-mutants knows of the files that `.cargo/mutants.toml` names.
+/// Lists the mutants of the files in `.cargo/mutants.toml`.
 pub(super) fn read(root: &Path) -> Result<Vec<Mutant>, String> {
     let output = Command::new("cargo").args(["mutants", "--list", "--json"]).current_dir(root).output();
     let output = output.map_err(|error| format!("cargo did not start: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{said}\nit needs cargo-mutants: cargo install cargo-mutants --locked"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{stderr}\nit needs cargo-mutants: cargo install cargo-mutants --locked"));
     }
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
     let mut file = (String::new(), String::new());
@@ -42,7 +42,7 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>, String> {
                 file = (path.into(), text);
             }
             Mutant::parse(listed, path, &file.1)
-                .ok_or_else(|| format!("what cargo-mutants says is not understood: {listed}"))
+                .ok_or_else(|| format!("the output of cargo-mutants is not understood: {listed}"))
         })
         .collect()
 }
@@ -51,12 +51,12 @@ impl Mutant {
     fn parse(listed: &Value, path: &str, text: &str) -> Option<Self> {
         let changed = span(&listed["span"], text)?;
         let replacement = listed["replacement"].as_str()?.to_owned();
-        let (_, what) = listed["name"].as_str()?.split_once(": ")?;
+        let (_, description) = listed["name"].as_str()?.split_once(": ")?;
         let body = match &listed["function"] {
             Value::Null => None,
             function => Some(body(span(&function["span"], text)?, text)?),
         };
-        let reads = if listed["genre"] == "FnValue" {
+        let changed_line = if listed["genre"] == "FnValue" {
             String::new()
         } else {
             let begin = text[..changed.start].rfind('\n').map_or(0, |at| at + 1);
@@ -64,38 +64,50 @@ impl Mutant {
             format!("{}{replacement}{}", &text[begin..changed.start], &text[changed.end..end]).trim().into()
         };
         let line = text[..changed.start].matches('\n').count() + 1;
-        Some(Self { path: path.into(), line, what: what.into(), changed, replacement, body, reads })
+        Some(Self {
+            path: path.into(),
+            line,
+            description: description.into(),
+            changed,
+            replacement,
+            body,
+            changed_line,
+        })
     }
 
-    /// A change of these bytes, for tests.
+    /// Makes a mutant for tests.
     #[cfg(test)]
     pub(super) fn of(changed: Range<usize>, replacement: &str, body: Option<Range<usize>>) -> Self {
         let empty = String::new;
         Self {
             path: empty(),
             line: 1,
-            what: empty(),
+            description: empty(),
             changed,
             replacement: replacement.into(),
             body,
-            reads: empty(),
+            changed_line: empty(),
         }
     }
 
-    /// What it is called in `.cargo/equal-mutants.txt`: wherever in the file it stands.
+    /// Returns the name in `.cargo/equal-mutants.txt`, which does not depend on the line.
     pub(super) fn name(&self) -> String {
-        let Self { path, what, reads, .. } = self;
-        if reads.is_empty() { format!("{path}: {what}") } else { format!("{path}: {what}: {reads}") }
+        let Self { path, description, changed_line, .. } = self;
+        if changed_line.is_empty() {
+            format!("{path}: {description}")
+        } else {
+            format!("{path}: {description}: {changed_line}")
+        }
     }
 
-    /// These bytes of the file, which are around the change, with the change.
+    /// Returns the bytes `within` of the file, which contain the change, with the change.
     pub(super) fn applied(&self, text: &str, within: Range<usize>) -> String {
         let (before, after) = (&text[within.start..self.changed.start], &text[self.changed.end..within.end]);
         format!("{before}{}{after}", self.replacement)
     }
 }
 
-/// Where a span's bytes are; it counts lines and letters from 1.
+/// Converts a span of lines and columns, both from 1, into bytes.
 fn span(span: &Value, text: &str) -> Option<Range<usize>> {
     let at = |end: &Value| {
         let (line, column) = (end["line"].as_u64()? as usize, end["column"].as_u64()? as usize);
@@ -106,7 +118,7 @@ fn span(span: &Value, text: &str) -> Option<Range<usize>> {
     Some(at(&span["start"])?..at(&span["end"])?)
 }
 
-/// The body of a function: from its first brace that is in no comment and no attribute.
+/// Returns the body of a function: from its first brace outside of comments and attributes.
 fn body(function: Range<usize>, text: &str) -> Option<Range<usize>> {
     let mut begin = function.start;
     for line in text[function.clone()].split_inclusive('\n') {

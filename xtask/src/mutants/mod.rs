@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: the pure algorithms, changed in every small way; some test must fail.
+//! `cargo xtask mutants`: applies small changes to the pure algorithms; each time a test must fail.
 //!
-//! `list` asks cargo-mutants for the changes, `copy` makes a tree in which any of them can be chosen when a test starts (so
-//! that all are built once, in place of a minute each), `suite` runs the tests, and `hunt` goes through all mutants.
-//! `.cargo/mutants.toml` says which files, `.cargo/equal-mutants.txt` which changes make no difference, and why.
+//! `list` gets the changes from cargo-mutants, `copy` makes a tree in which any of them can be
+//! selected when a test starts (so that one build suffices, which would otherwise take a minute
+//! each), `suite` runs the tests, and `hunt` runs all mutants. `.cargo/mutants.toml` names the
+//! files, `.cargo/equal-mutants.txt` the equivalent mutants.
 
 mod copy;
 mod equal;
@@ -13,7 +14,7 @@ mod suite;
 use std::process::ExitCode;
 
 pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
-    let asked = match words {
+    let only = match words {
         [] => None,
         ["--only", text] => Some(*text),
         _ => return Err(format!("mutants does not know {}", words.join(" "))),
@@ -21,9 +22,9 @@ pub(crate) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let root = crate::root();
     let mut mutants = list::read(root)?;
     let known = mutants.len();
-    mutants = equal::left_out(root, mutants)?;
-    println!("{known} mutants, {} of which make no difference", known - mutants.len());
-    if let Some(text) = asked {
+    mutants = equal::remove_equal(root, mutants)?;
+    println!("{known} mutants, {} of them equivalent", known - mutants.len());
+    if let Some(text) = only {
         mutants.retain(|mutant| mutant.name().contains(text));
     }
     hunt::run(root, &mutants)

@@ -1,4 +1,4 @@
-//! The tests that a mutant has to get past, the quickest first.
+//! The tests that should catch a mutant, the quickest first.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::copy::VARIABLE;
 use crate::trial;
 
-/// Test binaries as cargo calls them, which of their tests (those with one of these words in their names), and how many
-/// cases those draw that ask.
+/// Each stage: a test binary as cargo calls it, words of which a test's name must contain one, and
+/// the number of random cases.
 pub(super) const STAGES: [(&str, &str, &str); 8] = [
     ("unittests src/lib.rs", "", "1"),
     ("tests/model/main.rs", "vectors::", "1"),
@@ -24,22 +24,23 @@ pub(super) const STAGES: [(&str, &str, &str); 8] = [
     ("tests/model/main.rs", "against_model::", "200"),
 ];
 
-/// What many threads do says no more of a rule, and takes the longest.
-const LEFT_OUT: &str = "--skip threads --skip meanwhile";
+/// Tests with threads take long and test nothing more of an algorithm.
+const SKIPPED: &str = "--skip threads --skip meanwhile";
 
-/// A mutant may take so much longer than nothing does, and at least so long, before it counts as endless. It is the processor's
-/// time: other work on the machine makes no mutant endless.
-const PATIENCE: u32 = 10;
-const LEAST: Duration = Duration::from_secs(3);
+/// A mutant is endless if it takes this many times longer than no mutant, in processor time, so
+/// that other work of the machine makes no mutant endless.
+const SLOWDOWN: u32 = 10;
+/// The least time limit of a stage.
+const MIN_LIMIT: Duration = Duration::from_secs(3);
 
-/// What waits without using the processor is stopped after this.
-const AWAKE: Duration = Duration::from_secs(600);
+/// The time limit of a test that waits without using the processor.
+const WALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// How a mutant was noticed.
-pub(super) enum Fate {
-    /// By this test, which failed.
-    Caught(String),
-    /// By this binary, which did not end.
+/// How the tests noticed a mutant.
+pub(super) enum Catch {
+    /// This test failed.
+    Failed(String),
+    /// This binary did not end.
     Endless(String),
 }
 
@@ -50,11 +51,11 @@ pub(super) struct Stage {
     binary: PathBuf,
     tree: PathBuf,
     cases: &'static str,
-    patience: Duration,
+    limit: Duration,
 }
 
-/// Builds these stages of `tree`, so that they run fast and check their arithmetic. An error is what the compiler said, a
-/// line each.
+/// Builds these stages of `tree`, with optimization and overflow checks. The error is the output of
+/// the compiler, one line for each error.
 pub(super) fn build(
     tree: &Path,
     target: &Path,
@@ -74,30 +75,30 @@ pub(super) fn build(
     let stage = |&(source, tests, cases)| {
         let (_, binary) = binaries.iter().find(|(built, _)| built == source)?;
         let (binary, tree) = (binary.clone(), tree.into());
-        Some(Stage { source, tests, binary, tree, cases, patience: LEAST * PATIENCE })
+        Some(Stage { source, tests, binary, tree, cases, limit: MIN_LIMIT * SLOWDOWN })
     };
     stages.iter().map(stage).collect::<Option<_>>().ok_or_else(|| "cargo did not build all tests".into())
 }
 
 impl Stage {
-    /// Runs it as it is, to see that it passes, and for how long.
+    /// Runs the stage without a mutant, which must pass, and sets its time limit.
     pub(super) fn calibrate(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         match self.run(None) {
-            Some(Fate::Caught(by) | Fate::Endless(by)) => Err(format!("with nothing changed {by} fails")),
+            Some(Catch::Failed(by) | Catch::Endless(by)) => Err(format!("with nothing changed {by} fails")),
             None => {
-                self.patience = (begun.elapsed() * PATIENCE).max(LEAST);
+                self.limit = (begun.elapsed() * SLOWDOWN).max(MIN_LIMIT);
                 Ok(())
             }
         }
     }
 
-    /// Runs the tests until the first fails: of the mutant with this number; without one, of what the tree holds. `None`: none
-    /// failed.
-    pub(super) fn run(&self, mutant: Option<usize>) -> Option<Fate> {
+    /// Runs the tests until one fails, on the mutant with this number or on the tree as it is.
+    /// `None` if all tests pass.
+    pub(super) fn run(&self, mutant: Option<usize>) -> Option<Catch> {
         let limited = format!(
-            "ulimit -t {}; exec \"$0\" --test-threads 1 {} {LEFT_OUT}",
-            self.patience.as_secs(),
+            "ulimit -t {}; exec \"$0\" --test-threads 1 {} {SKIPPED}",
+            self.limit.as_secs(),
             self.tests
         );
         let mut command = Command::new("sh");
@@ -115,25 +116,26 @@ impl Stage {
             // `test gcra::tests::some_promise ... FAILED`
             let mut failures = lines
                 .filter_map(|line| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned()));
-            // Nobody listens once the time is over.
+            // Fails if the receiver has timed out.
             let _ = sender.send(failures.next());
         });
-        let failed = failed.recv_timeout(AWAKE);
+        let failed = failed.recv_timeout(WALL_LIMIT);
         if !matches!(failed, Ok(None)) {
-            // It may have ended in between, which is no matter.
+            // Killing a process that has just ended fails, which does not matter.
             let _ = child.kill();
         }
         let status = child.wait().expect("the process is ours");
         let endless = matches!(status.signal(), Some(SIGXCPU | SIGKILL));
         match failed {
-            Ok(Some(test)) => Some(Fate::Caught(format!("{}: {test}", self.source))),
+            Ok(Some(test)) => Some(Catch::Failed(format!("{}: {test}", self.source))),
             Ok(None) if status.success() => None,
-            Ok(None) if !endless => Some(Fate::Caught(format!("{}: {status}", self.source))),
-            _ => Some(Fate::Endless(self.source.into())),
+            Ok(None) if !endless => Some(Catch::Failed(format!("{}: {status}", self.source))),
+            _ => Some(Catch::Endless(self.source.into())),
         }
     }
 }
 
-/// What a process is killed by when its time on the processor is over; a shell's `ulimit` sets the hard limit, too.
+/// The signals that kill a process at its limit of processor time. The shell's `ulimit` sets the
+/// hard limit too.
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;

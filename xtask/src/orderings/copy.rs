@@ -1,7 +1,8 @@
-//! A copy of the tree in which any one ordering can be weakened from outside, so that all weakenings need one build.
+//! A copy of the tree in which an environment variable weakens one ordering, so that all weakenings
+//! need one build.
 //!
-//! In the copy, the ordering `Acquire` of site 7 reads `crate::sync::weakened(7, Acquire)`, which is `Acquire` unless the
-//! environment says `TOLLGATE_WEAKEN=7:Relaxed`. The repository itself is not touched.
+//! In the copy, the ordering `Acquire` of site 7 is `crate::sync::weakened(7, Acquire)`, which is
+//! `Acquire` unless `TOLLGATE_WEAKEN=7:Relaxed` is set. The repository itself is not changed.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,7 +10,7 @@ use std::{fs, io};
 use super::ledger::Site;
 use crate::tree::mirror;
 
-/// The environment variable that says what to weaken.
+/// The environment variable that names the weakened site.
 pub(super) const VARIABLE: &str = "TOLLGATE_WEAKEN";
 
 const WEAKENED: &str = r#"
@@ -35,7 +36,7 @@ pub(crate) fn weakened(site: usize, ordering: Ordering) -> Ordering {
 }
 "#;
 
-/// Copies what the loom models need into a folder below `target`, with `sites` to be weakened there.
+/// Copies the files that the loom models need into a folder in `target`, with switches for `sites`.
 pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<PathBuf> {
     let copy = target.join("mutate-orderings");
     if copy.exists() {
@@ -49,7 +50,7 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
             fs::copy(root.join(file), copy.join(file))?;
         }
     }
-    fs::write(copy.join("Cargo.toml"), alone(&fs::read_to_string(root.join("Cargo.toml"))?))?;
+    fs::write(copy.join("Cargo.toml"), standalone(&fs::read_to_string(root.join("Cargo.toml"))?))?;
     let mut paths: Vec<&str> = sites.iter().map(|site| site.path.as_str()).collect();
     paths.dedup();
     for path in paths {
@@ -61,31 +62,33 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
     Ok(copy)
 }
 
-/// The manifest without the workspace's other members, and without what only the members' tests need.
-fn alone(manifest: &str) -> String {
+/// Returns the manifest without the other members of the workspace and without dependencies of
+/// tests.
+fn standalone(manifest: &str) -> String {
     let dropped = |header: &str| {
         ["[workspace]", "[dev-dependencies]", "[[test]]", "[[bench]]", "[profile"]
             .iter()
             .any(|section| header.starts_with(section))
     };
     let mut keep = true;
-    let mut alone = String::from("[workspace]\n\n");
+    let mut standalone = String::from("[workspace]\n\n");
     for line in manifest.lines() {
         if line.starts_with('[') {
             keep = !dropped(line);
         }
         if keep {
-            alone.push_str(line);
-            alone.push('\n');
+            standalone.push_str(line);
+            standalone.push('\n');
         }
     }
-    alone
+    standalone
 }
 
-/// The text of a file with its orderings behind `weakened`. Sites are numbered from 0, over all files.
+/// Returns the text of a file with its orderings behind `weakened`. Sites are numbered over all
+/// files.
 fn switchable(text: &str, path: &str, sites: &[Site]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // From the right, so that columns stay what they are.
+    // From the right, so that the columns of the remaining sites stay valid.
     for (number, site) in sites.iter().enumerate().rev().filter(|(_, site)| site.path == path) {
         let line = &mut lines[site.line - 1];
         let begin = match line[..site.column].strip_suffix("Ordering::") {
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ordering_of_a_line_is_behind_its_own_switch() {
+    fn each_ordering_of_a_line_has_its_own_switch() {
         let site =
             |column, ordering| Site { path: "src/a.rs".into(), line: 1, column, ordering, ..Site::default() };
         let sites = [site(2, "AcqRel"), site(20, "Acquire")];
@@ -116,6 +119,9 @@ mod tests {
     #[test]
     fn the_copy_is_a_workspace_of_its_own() {
         let manifest = "[package]\nname = \"a\"\n[workspace]\nmembers = [\"b\"]\n[dependencies]\nc = \"1\"\n";
-        assert_eq!(alone(manifest), "[workspace]\n\n[package]\nname = \"a\"\n[dependencies]\nc = \"1\"\n");
+        assert_eq!(
+            standalone(manifest),
+            "[workspace]\n\n[package]\nname = \"a\"\n[dependencies]\nc = \"1\"\n"
+        );
     }
 }

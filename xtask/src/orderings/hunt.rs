@@ -1,6 +1,7 @@
-//! Goes through weakenings, and says for each which model caught it.
+//! Tries all weakenings, and finds for each a model that catches it.
 //!
-//! First each is tried on the model that the table names. All models are only run for those which that does not settle.
+//! Each weakening is first tried on the model that the table names. All models run only for the
+//! weakenings that this model misses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -15,17 +16,19 @@ use super::{copy, models};
 use crate::trial::Outcome;
 use crate::{root, tree};
 
-/// A model and how long it takes when nothing is weakened.
+/// A model and its time without a weakening.
 struct Timed {
     model: Model,
     took: Duration,
 }
 
-/// How much longer than without a weakening a model may take, and how long at least.
-const PATIENCE: u32 = 3;
-const LEAST: Duration = Duration::from_secs(5);
+/// How many times longer a model may take than without a weakening.
+const SLOWDOWN: u32 = 3;
+/// The least time limit of a model.
+const MIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Tries these weakenings. Models that take longer than `limit` are left out, but for those that the table names.
+/// Tries these weakenings. Models that take longer than `limit` are left out unless the table names
+/// them.
 pub(super) fn run(
     ledger: &Ledger,
     weakenings: &[Weakening<'_>],
@@ -49,7 +52,7 @@ pub(super) fn run(
     let files = names.iter().filter_map(|name| Some(name.split_once("::")?.0)).collect();
     let known = if names.is_empty() { Vec::new() } else { built(&files)? };
     let known = known.into_iter().filter(|model| names.contains(model.name.as_str())).collect();
-    let known = as_they_are(known, limit * PATIENCE)?;
+    let known = time_unweakened(known, limit * SLOWDOWN)?;
     let by_name = |weakening: &Weakening<'_>| {
         let name = named(weakening)?;
         attempt(weakening, known.iter().filter(|timed| timed.model.name == name))
@@ -60,14 +63,18 @@ pub(super) fn run(
     let open: Vec<_> = weakenings.iter().filter(is_open).copied().collect();
     if !open.is_empty() {
         let all = built(&BTreeSet::new())?;
-        eprintln!("running {} models as they are, for what is open: {}", all.len(), open.len());
-        let all = as_they_are(all, limit)?;
+        eprintln!(
+            "running {} models without a weakening, for {} weakenings that are not caught yet",
+            all.len(),
+            open.len()
+        );
+        let all = time_unweakened(all, limit)?;
         caught.extend(hunt(&open, |weakening| attempt(weakening, &all)));
     }
     Ok(summary(weakenings, &caught, &table, begun))
 }
 
-/// Prints the table. Fails where something survived without a reason.
+/// Prints the table. Fails if a weakening survived without a reason.
 fn summary(
     weakenings: &[Weakening<'_>],
     caught: &BTreeMap<String, String>,
@@ -90,19 +97,19 @@ fn summary(
     if survived == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The models that end within `limit` when nothing is weakened, the quickest first.
-fn as_they_are(models: Vec<Model>, limit: Duration) -> Result<Vec<Timed>, String> {
+/// Returns the models that end within `limit` without a weakening, the quickest first.
+fn time_unweakened(models: Vec<Model>, limit: Duration) -> Result<Vec<Timed>, String> {
     let done = Mutex::new((Vec::new(), Vec::new()));
     in_parallel(models, |model| {
         let (outcome, took) = model.run(None, limit);
-        let mut done = done.lock().expect("nobody panics");
+        let mut done = done.lock().expect("no thread panics");
         match outcome {
             Outcome::Passed => done.0.push(Timed { model, took }),
             Outcome::Failed => done.1.push(model.name),
             Outcome::TimedOut => eprintln!("  left out, takes longer than {limit:?}: {}", model.name),
         }
     });
-    let (mut timed, failed) = done.into_inner().expect("nobody panics");
+    let (mut timed, failed) = done.into_inner().expect("no thread panics");
     if !failed.is_empty() {
         return Err(format!("these fail with nothing weakened: {}", failed.join(", ")));
     }
@@ -110,7 +117,8 @@ fn as_they_are(models: Vec<Model>, limit: Duration) -> Result<Vec<Timed>, String
     Ok(timed)
 }
 
-/// Tries each weakening: the row of each that was caught, and by which model.
+/// Tries each weakening. Returns the rows of those that were caught, with the model that caught
+/// them.
 fn hunt(
     weakenings: &[Weakening<'_>],
     attempt: impl Fn(&Weakening<'_>) -> Option<String> + Sync,
@@ -118,26 +126,27 @@ fn hunt(
     let caught = Mutex::new(BTreeMap::new());
     in_parallel(weakenings.to_vec(), |weakening| {
         if let Some(model) = attempt(&weakening) {
-            caught.lock().expect("nobody panics").insert(weakening.row(), model);
+            caught.lock().expect("no thread panics").insert(weakening.row(), model);
         }
     });
-    caught.into_inner().expect("nobody panics")
+    caught.into_inner().expect("no thread panics")
 }
 
-/// Runs the models in turn until one fails. One that does not end in time has not caught anything.
+/// Runs the models in turn until one fails, and returns it. A model that does not end in time has
+/// not caught the weakening.
 fn attempt<'m>(weakening: &Weakening<'_>, models: impl IntoIterator<Item = &'m Timed>) -> Option<String> {
     let weakened = format!("{}:{}", weakening.number, weakening.weaker);
     let fails = |Timed { model, took }: &&Timed| {
-        model.run(Some(&weakened), (*took * PATIENCE).max(LEAST)).0 == Outcome::Failed
+        model.run(Some(&weakened), (*took * SLOWDOWN).max(MIN_LIMIT)).0 == Outcome::Failed
     };
     models.into_iter().find(fails).map(|timed| timed.model.name.clone())
 }
 
-/// Hands `items` in turn to as many threads as there are processors.
+/// Processes the items on as many threads as there are processors.
 fn in_parallel<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     let queue = Mutex::new(items.into_iter());
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let next = || queue.lock().expect("nobody panics").next();
+    let next = || queue.lock().expect("no thread panics").next();
     let run = || {
         while let Some(item) = next() {
             work(item);

@@ -1,8 +1,9 @@
-//! `cargo xtask mutate-orderings`: each ordering of the engine, weakened alone, must make some loom model fail.
+//! `cargo xtask mutate-orderings`: weakens each ordering of the engine; each time a loom model must
+//! fail.
 //!
-//! `ledger` finds the orderings and the edges that they cite, `copy` makes a tree in which any of them can be weakened
-//! when a model starts (so all are built once), `models` runs the loom models, `hunt` goes through all weakenings, and
-//! `table` is what the page says became of each.
+//! `ledger` finds the orderings and the edges that they cite, `copy` makes a tree in which any of
+//! them can be weakened when a model starts (so that one build suffices), `models` runs the loom
+//! models, `hunt` tries all weakenings, and `table` reads the results in the documentation.
 
 mod copy;
 mod hunt;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use ledger::{Ledger, Weakening};
 
-/// What is asked for.
+/// The options of the command.
 #[derive(Default)]
 struct Options {
     only: Option<String>,

@@ -1,4 +1,4 @@
-//! The loom models: built once, then started with or without a weakening.
+//! The loom models, built once and started with or without a weakening.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(super) struct Model {
     trial: Trial,
 }
 
-/// Builds the models of the copied tree: those in these files, or all when there are none.
+/// Builds the models of the copied tree: those in `files`, or all if there are none.
 pub(super) fn build(copy: &Path, target: &Path, files: &BTreeSet<&str>) -> Result<Vec<Model>, String> {
     let folder = copy.join("loom-tests");
     let mut cargo = Command::new("cargo");
@@ -39,7 +39,7 @@ pub(super) fn build(copy: &Path, target: &Path, files: &BTreeSet<&str>) -> Resul
 }
 
 impl Model {
-    /// Runs it for at most `limit`, with this weakening.
+    /// Runs the model for at most `limit`, with this weakening.
     pub(super) fn run(&self, weakening: Option<&str>, limit: Duration) -> (Outcome, Duration) {
         self.trial.run(&self.folder, (VARIABLE, weakening), limit)
     }

@@ -1,19 +1,20 @@
-//! The table of `docs/correctness.md`: each weakening, and the model that notices it or why none does.
+//! The table of `docs/correctness.md`: each weakening, with the model that catches it or the reason
+//! why none does.
 //!
-//! `cargo xtask mutate-orderings` prints it, and goes by it: what caught a weakening last time is asked first. A test holds
-//! its rows to the sources.
+//! `cargo xtask mutate-orderings` prints the table, and tries the model of the table first. A test
+//! compares its rows with the sources.
 
 use std::path::Path;
 use std::{fs, io};
 
-/// What became of a weakening.
+/// The result of a weakening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// This model fails, as `file::test`.
+    /// This model fails, named `file::test`.
     Caught(String),
-    /// No model can notice, and why the ordering stays.
+    /// No model can catch the weakening; the reason why the ordering stays.
     Kept(String),
-    /// No model notices, and nobody has said why.
+    /// No model catches the weakening, and there is no reason.
     Survived,
 }
 
@@ -36,11 +37,12 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// The rows of the page, as [`Weakening::row`](super::ledger::Weakening::row) has them, with what it says of each.
+/// The rows of the page as in [`Weakening::row`](super::ledger::Weakening::row), with their
+/// verdicts.
 #[derive(Debug)]
 pub(super) struct Table(Vec<(String, Option<Verdict>)>);
 
-/// With what the table begins.
+/// The head of the table.
 pub(super) const HEAD: &str = "| where | ordering | weakened to | edges | caught by |\n|---|---|---|---|---|";
 
 impl Table {
@@ -52,17 +54,21 @@ impl Table {
     fn parse(page: &str) -> Self {
         let after = page.split_once(HEAD).map_or("", |(_, after)| after);
         let rows = after.trim_start_matches('\n').lines().take_while(|line| line.starts_with("| `"));
-        Self(rows.filter_map(parted).map(|(row, verdict)| (row.into(), Verdict::parse(verdict))).collect())
+        Self(
+            rows.filter_map(split_verdict)
+                .map(|(row, verdict)| (row.into(), Verdict::parse(verdict)))
+                .collect(),
+        )
     }
 
-    /// What the page says of a weakening.
+    /// Returns the verdict of a row.
     pub(super) fn verdict(&self, row: &str) -> Option<&Verdict> {
         self.0.iter().find(|(known, _)| known == row)?.1.as_ref()
     }
 }
 
-/// A line's first four columns, and its last.
-fn parted(line: &str) -> Option<(&str, &str)> {
+/// Splits a row into its first four columns and the last.
+fn split_verdict(line: &str) -> Option<(&str, &str)> {
     let (ends, _) = line.match_indices(" | ").nth(3)?;
     let verdict = line[ends + 3..].strip_suffix(" |")?;
     Some((&line[..ends + 2], verdict))
@@ -87,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_names_a_model_that_is_written_or_says_why_there_is_none() {
+    fn every_row_has_a_model_that_exists_or_a_reason() {
         for (row, verdict) in page().0 {
             match verdict {
                 Some(Verdict::Caught(model)) => {
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_parted_from_its_verdict() {
+    fn a_row_is_split_from_its_verdict() {
         let page = format!(
             "{HEAD}\n| `src/a.rs: f` | Acquire | Relaxed | S1, S2 | `slots::one` |\n| `src/a.rs: g` | Release | Relaxed | S1 | kept: so | it is |\n\nmore"
         );

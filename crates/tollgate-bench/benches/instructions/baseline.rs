@@ -1,52 +1,51 @@
-//! What a check took when somebody last looked at it and found it good: a line a scenario.
+//! The accepted instruction counts: a line for each scenario.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// A change up to this many per cent is none.
+/// Changes up to this many per cent are ignored.
 const TOLERATED: f64 = 2.0;
 
 /// Counts by scenario.
 pub(crate) struct Baseline {
-    /// Who compiled what was counted.
+    /// The compiler of the counted program.
     pub(crate) compiler: String,
     counts: Vec<(String, f64)>,
 }
 
-/// How a count differs from the baseline's.
+/// The difference of a count from the baseline.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Change {
-    /// By nothing to speak of.
     Same,
-    /// By so many per cent.
+    /// More, by this many per cent.
     More(f64),
-    /// By so many per cent, which is negative.
+    /// Less, by this negative percentage.
     Less(f64),
-    /// There is none.
+    /// The scenario is not in the baseline.
     Unknown,
 }
 
 impl Change {
-    /// Whether somebody has to look at it.
+    /// Returns whether the change needs attention.
     pub(crate) fn is_bad(&self) -> bool {
         matches!(self, Self::More(_) | Self::Unknown)
     }
 }
 
 impl Baseline {
-    /// With no counts yet.
+    /// A baseline without counts.
     pub(crate) fn new(compiler: String) -> Self {
         Self { compiler, counts: Vec::new() }
     }
 
-    /// One more count.
+    /// Adds a count.
     pub(crate) fn add(&mut self, scenario: &str, count: f64) {
         self.counts.push((scenario.to_owned(), count));
     }
 
-    /// The count of a scenario, and how that of now differs.
-    pub(crate) fn judge(&self, scenario: &str, now: f64) -> (Option<f64>, Change) {
+    /// Returns the count of a scenario in the baseline, and the change to `now`.
+    pub(crate) fn compare(&self, scenario: &str, now: f64) -> (Option<f64>, Change) {
         let before = self.counts.iter().find(|(name, _)| name == scenario).map(|(_, count)| *count);
         let change = before.map_or(Change::Unknown, |before| {
             let percent = (now / before - 1.0) * 100.0;
@@ -61,7 +60,7 @@ impl Baseline {
         (before, change)
     }
 
-    /// Reads the file that `write` has written.
+    /// Reads a file of [`write`](Self::write).
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::parse(&text).ok_or_else(|| format!("{} is no baseline", path.display()))

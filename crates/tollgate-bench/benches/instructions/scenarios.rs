@@ -1,4 +1,5 @@
-//! What is counted. Time stands still, and what would be random is fixed: the same instructions each time.
+//! The counted scenarios. Time stands still and random values are fixed, so that every run executes
+//! the same instructions.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,11 +9,11 @@ use tollgate::{
     Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
-/// Asks so many times.
-type Asks = fn(usize);
+/// Makes this many checks.
+type Scenario = fn(usize);
 
-/// Their names are those of the baseline.
-pub(crate) const SCENARIOS: [(&str, Asks); 18] = [
+/// The scenarios by their names in the baseline.
+pub(crate) const SCENARIOS: [(&str, Scenario); 18] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -31,19 +32,19 @@ pub(crate) const SCENARIOS: [(&str, Asks); 18] = [
     ("sliding log, allow", |checks| hot(SlidingLog::new(Rate::per_hour(20_000)), checks)),
     ("sliding log, deny", |checks| hot(SlidingLog::new(Rate::per_hour(100)), checks)),
     ("string of 16 bytes", string),
-    ("a key that is not at home", displaced),
+    ("a displaced key", displaced),
     ("batches of 32", batches),
     ("a new key, with its growth", insert),
     ("two limits", two_limits),
 ];
 
-/// A billion an hour, which every algorithm packs, and no scenario asks for.
+/// A billion an hour, which every algorithm supports and no scenario reaches.
 const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
 
-/// One that does not move.
+/// A clock that stands still.
 fn clock() -> ManualClock {
     let clock = ManualClock::starting_at(Duration::from_secs(1_700_000_000));
-    // The clock's zero is a moment that no other check has.
+    // Real checks happen later than time zero.
     clock.advance(Duration::from_secs(1));
     clock
 }
@@ -53,18 +54,18 @@ fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A
     builder.build().expect("the quota is valid")
 }
 
-/// A key that is its own name, whatever the limiter's secret, and so in the same place of the table each time.
+/// A key with a fixed fingerprint, so that it has the same slot in every run.
 #[derive(Clone, Copy)]
 struct Named(u64);
 
 impl Key for Named {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
 
 impl Named {
-    /// Names that scatter.
+    /// The `number`th of a sequence of scattered keys.
     fn nth(number: usize) -> Self {
         Self((number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -81,7 +82,7 @@ fn time_given(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
     let now = limiter.now();
     for _ in 0..checks {
-        black_box(limiter.check_at(black_box(&7), now).is_allowed());
+        black_box(limiter.at(now).check(black_box(&7)).is_allowed());
     }
 }
 
@@ -95,7 +96,7 @@ fn prepared(checks: usize) {
 
 fn leased(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
-    let mut lease = limiter.lease(&7);
+    let mut lease = limiter.prepare(&7).lease();
     for _ in 0..checks {
         black_box(lease.check().is_allowed());
     }
@@ -108,7 +109,7 @@ fn string(checks: usize) {
     }
 }
 
-/// Of two keys with one home the second lives elsewhere in the bucket.
+/// Of two keys with the same home slot, the second is in another slot of the bucket.
 fn displaced(checks: usize) {
     let limiter = limiter::<Named, _>(TokenBucket::new(RATE), 15);
     let (first, second) = (Named(0x5000_0000_0000_0000), Named(0x5000_0001_0000_0000));
@@ -127,7 +128,7 @@ fn batches(checks: usize) {
     );
 }
 
-/// Into a table that begins small: what splitting its buckets takes is in it.
+/// Insertions into a table that starts small, so the count contains the splits of its buckets.
 fn insert(checks: usize) {
     let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_hour(1)).burst(10), 1_000_000);
     for number in 0..checks {

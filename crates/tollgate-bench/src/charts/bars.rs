@@ -1,10 +1,9 @@
-//! Bars from zero, lying, so that names need no turning.
+//! Horizontal bars, so that names are horizontal too.
 
 use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
 use crate::charts::ticks::{figure, mark, straight};
 use crate::measure::Spread;
 
-/// One bar.
 pub(super) struct Bar {
     pub(super) label: String,
     pub(super) look: Look,
@@ -18,15 +17,17 @@ pub(super) struct Panel {
     pub(super) bars: Vec<Bar>,
 }
 
-/// Where the bars begin: right of the names.
+/// The left end of the bars. Names are left of it.
 const LEFT: f64 = 172.0;
-/// Where the longest may end: what is right of it is for its figure.
+/// The right end of the longest bar. Its figure is right of it.
 const RIGHT: f64 = WIDTH - 74.0;
-/// From one bar to the next, and its thickness.
+/// The distance between bars.
 const PITCH: f64 = 24.0;
+/// The thickness of a bar.
 const BAR: f64 = 16.0;
 
-/// Draws the panels below each other, each over an axis of its own: one would leave nothing to see of the smaller.
+/// Draws the panels below each other. Each has its own axis: with a common one, small panels would
+/// be unreadable.
 pub(super) fn draw(picture: &mut Picture, panels: &[Panel]) {
     for panel in panels {
         let marks = straight(panel.bars.iter().map(|bar| bar.value.median).fold(0.0, f64::max));

@@ -1,46 +1,46 @@
-//! Lines over an axis, each with its name at its end.
+//! Line charts; each line has its name at its end.
 
 use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
 use crate::measure::Spread;
 
-/// One line.
 pub(super) struct Series {
     pub(super) label: String,
     pub(super) look: Look,
-    /// A model is dashed and has no dots: nobody measured it.
+    /// Whether the line is a model, drawn dashed and without dots, not a measurement.
     pub(super) is_model: bool,
-    /// Places on the horizontal axis, from 0 to 1, with figures.
+    /// Positions on the horizontal axis, from 0 to 1, with their figures.
     pub(super) points: Vec<(f64, Spread)>,
 }
 
 /// The vertical axis.
 pub(super) struct Axis {
-    /// Its marks, from its lower to its upper end.
+    /// The marks, from the lower to the upper end.
     pub(super) marks: Vec<f64>,
-    /// How a mark is written.
-    pub(super) written: fn(f64) -> String,
+    /// Formats a mark.
+    pub(super) format: fn(f64) -> String,
     pub(super) is_log: bool,
 }
 
-/// One drawing of a picture.
+/// A chart in a picture.
 pub(super) struct Plot {
     pub(super) heading: String,
     pub(super) height: f64,
     pub(super) axis: Axis,
-    /// What is below the horizontal axis, and where.
-    pub(super) places: Vec<(f64, String)>,
-    /// What the horizontal axis counts.
-    pub(super) counts: String,
+    /// The positions and labels below the horizontal axis.
+    pub(super) labels: Vec<(f64, String)>,
+    /// The title of the horizontal axis.
+    pub(super) axis_title: String,
     pub(super) series: Vec<Series>,
 }
 
-/// Left of it are the axis' figures, and right of the other the names.
+/// The left end of the plot. The figures of the axis are left of it.
 const LEFT: f64 = MARGIN + 46.0;
+/// The right end of the plot. Names are right of it.
 const RIGHT: f64 = WIDTH - 148.0;
-/// Names are no closer than this.
-const APART: f64 = 17.0;
+/// The least distance between names.
+const NAME_DISTANCE: f64 = 17.0;
 
-/// Draws a plot below what is there.
+/// Draws a plot at the bottom of the picture.
 pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
     if !plot.heading.is_empty() {
         picture.top += 22.0;
@@ -54,13 +54,13 @@ pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
     let y = |value: f64| bottom - (bottom - top) * ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
     for &mark in marks {
         picture.line(if mark == marks[0] { "axis" } else { "grid" }, (LEFT, y(mark)), (RIGHT, y(mark)));
-        picture.text("small", (LEFT - 6.0, y(mark) + 4.0), "end", (plot.axis.written)(mark));
+        picture.text("small", (LEFT - 6.0, y(mark) + 4.0), "end", (plot.axis.format)(mark));
     }
-    for (place, written) in &plot.places {
-        picture.text("small", (x(*place), bottom + 17.0), "middle", written);
+    for (place, label) in &plot.labels {
+        picture.text("small", (x(*place), bottom + 17.0), "middle", label);
     }
-    picture.text("small", (RIGHT, bottom + 33.0), "end", &plot.counts);
-    // The first is drawn last: on top of the others.
+    picture.text("small", (RIGHT, bottom + 33.0), "end", &plot.axis_title);
+    // The first line is drawn last, on top of the others.
     for series in plot.series.iter().rev() {
         let class = series.look.class();
         let points: Vec<_> =
@@ -81,24 +81,25 @@ pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
     picture.top = bottom + 36.0;
 }
 
-/// The same places, moved as little as keeps them apart and above the last.
+/// Moves the positions of names apart, as little as possible, and keeps them above `last`.
 fn spaced(wanted: Vec<f64>, last: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
-    // Pushed down by those above, and pushed up by those below: apart both ways, and so in the middle.
+    // One pass pushes names down, the other pushes them up. Both results are far enough apart, and
+    // so is their average.
     let mut down = wanted.clone();
     for pair in order.windows(2) {
-        down[pair[1]] = down[pair[1]].max(down[pair[0]] + APART);
+        down[pair[1]] = down[pair[1]].max(down[pair[0]] + NAME_DISTANCE);
     }
     let mut up = wanted;
     for pair in order.windows(2).rev() {
-        up[pair[0]] = up[pair[0]].min(up[pair[1]] - APART);
+        up[pair[0]] = up[pair[0]].min(up[pair[1]] - NAME_DISTANCE);
     }
     let mut places: Vec<f64> = down.iter().zip(&up).map(|(down, up)| f64::midpoint(*down, *up)).collect();
     let mut free = last;
     for index in order.into_iter().rev() {
         places[index] = places[index].min(free);
-        free = places[index] - APART;
+        free = places[index] - NAME_DISTANCE;
     }
     places
 }
@@ -110,8 +111,8 @@ mod tests {
     #[test]
     fn names_do_not_overlap_and_keep_their_order() {
         let places = spaced(vec![100.0, 98.0, 20.0, 99.0], 200.0);
-        assert_eq!(places, [99.0 + APART, 99.0 - APART, 20.0, 99.0]);
+        assert_eq!(places, [99.0 + NAME_DISTANCE, 99.0 - NAME_DISTANCE, 20.0, 99.0]);
         let places = spaced(vec![100.0, 98.0, 20.0, 99.0], 105.0);
-        assert_eq!(places, [105.0, 105.0 - 2.0 * APART, 20.0, 105.0 - APART]);
+        assert_eq!(places, [105.0, 105.0 - 2.0 * NAME_DISTANCE, 20.0, 105.0 - NAME_DISTANCE]);
     }
 }

@@ -1,13 +1,15 @@
-//! Charts in SVG, drawn from the tool's own JSON and from nothing else, so that no figure passes through a hand.
+//! Charts in SVG, generated from the JSON of a run only.
 //!
 //! | module | holds |
 //! |--------|-------|
 //! | `svg` | the frame of a picture: title, footer, colours for light and dark |
-//! | `ticks` | where an axis has its marks, and how figures are written |
-//! | `bars`, `lines` | the two kinds |
-//! | `pictures` | which pictures there are, and what each takes from the results |
+//! | `ticks` | the marks of an axis, and the format of figures |
+//! | `bars`, `lines` | the two kinds of charts |
+//! | `pictures` | the pictures, and the figures that each takes from the results |
+//! | `embedded` | the front page's picture as text |
 
 mod bars;
+mod embedded;
 mod lines;
 mod pictures;
 mod svg;
@@ -16,33 +18,38 @@ mod ticks;
 use std::fs;
 use std::path::Path;
 
-use crate::fault::Fault;
+use crate::error::BenchError;
 use crate::results::Results;
 use crate::tables;
 
-/// The page beside the pictures.
+/// The page of all figures, in the same folder.
 const PAGE: &str = "figures.md";
 
-/// Writes the page, and each picture that the results have the figures for. Of the others it says what they lack, and takes
-/// away what an earlier run has drawn: its figures would stand among those of this one.
-pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), Fault> {
-    fs::create_dir_all(folder).map_err(|error| Fault::file(folder, error))?;
+/// Writes the page, and each picture for which there are figures. For other pictures it prints the
+/// missing figure and removes the picture of an earlier run, which would not belong to the page.
+pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), BenchError> {
+    fs::create_dir_all(folder).map_err(|error| BenchError::file(folder, error))?;
     let page = folder.join(PAGE);
-    let figures = tables::page(results).map_err(|lacking| Fault::unfit(&page, lacking))?;
-    fs::write(&page, figures).map_err(|error| Fault::file(&page, error))?;
+    let figures = tables::page(results).map_err(|missing| BenchError::invalid(&page, missing))?;
+    fs::write(&page, figures).map_err(|error| BenchError::file(&page, error))?;
     eprintln!("wrote {}", page.display());
     for (name, draw) in pictures::ALL {
         let path = folder.join(name);
         match draw(results) {
             Ok(picture) => {
-                fs::write(&path, picture).map_err(|error| Fault::file(&path, error))?;
+                fs::write(&path, &picture).map_err(|error| BenchError::file(&path, error))?;
                 eprintln!("drew {}", path.display());
-            }
-            Err(lacking) => {
-                if path.exists() {
-                    fs::remove_file(&path).map_err(|error| Fault::file(&path, error))?;
+                if name == embedded::PICTURE {
+                    let path = folder.join(embedded::TEXT);
+                    fs::write(&path, embedded::reference(&picture))
+                        .map_err(|error| BenchError::file(&path, error))?;
                 }
-                eprintln!("did not draw {}: {lacking}", path.display());
+            }
+            Err(missing) => {
+                if path.exists() {
+                    fs::remove_file(&path).map_err(|error| BenchError::file(&path, error))?;
+                }
+                eprintln!("did not draw {}: {missing}", path.display());
             }
         }
     }
@@ -54,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_picture_is_shown_and_every_one_shown_is_drawn() {
+    fn the_documents_show_exactly_the_pictures() {
         let shown =
             concat!(include_str!("../../../../docs/performance.md"), include_str!("../../../../README.md"));
         let names = shown.split("](").filter_map(|rest| rest.split_once(".svg)")?.0.split_once("charts/"));
@@ -63,7 +70,7 @@ mod tests {
             assert!(names.iter().any(|shown| shown == name), "{name} is on no page");
         }
         for name in names {
-            assert!(pictures::ALL.iter().any(|(drawn, _)| *drawn == name), "nobody draws {name}");
+            assert!(pictures::ALL.iter().any(|(drawn, _)| *drawn == name), "{name} is not drawn");
         }
         assert!(shown.contains(&format!("charts/{PAGE}")));
     }

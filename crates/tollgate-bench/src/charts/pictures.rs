@@ -1,31 +1,29 @@
-//! Which pictures there are, and what each takes from the results.
+//! The pictures, and the figures that each takes from the results.
 
 use crate::charts::bars::{self, Bar, Panel};
 use crate::charts::lines::{self, Axis, Plot, Series};
 use crate::charts::svg::{Look, Picture};
 use crate::charts::ticks::{count, fine_powers, mark, powers, straight, time};
 use crate::measure::Spread;
-use crate::results::{Lacking, Results};
+use crate::results::{MissingFigure, Results};
 use crate::scaling::{CORES, Model};
 
-/// Draws one.
-type Draw = fn(&Results) -> Result<String, Lacking>;
+/// Draws a picture.
+type Draw = fn(&Results) -> Result<String, MissingFigure>;
 
-/// The files, and who draws them.
+/// The file and the function of each picture.
 pub(super) const ALL: [(&str, Draw); 8] = [
     ("headline.svg", headline),
     ("keys.svg", keys),
     ("threads.svg", threads),
-    ("latency-closed.svg", |results| latency(results, "closed loop", "asked again at once")),
-    ("latency-open.svg", |results| {
-        latency(results, "open loop", "asked at set times, and counted from then")
-    }),
+    ("latency-closed.svg", |results| latency(results, "closed loop", "each after the one before")),
+    ("latency-open.svg", |results| latency(results, "open loop", "at set times and measured from these")),
     ("memory.svg", memory),
     ("scale-keys.svg", scale_keys),
     ("scale-cores.svg", scale_cores),
 ];
 
-/// Who is drawn of all who take part: the peers that keep an exact limit for each key, as their documentation advises.
+/// The contestants in the pictures: those that keep an exact limit for each key.
 const DRAWN: [(&str, Look); 4] = [
     ("tollgate", Look::Ours),
     ("governor", Look::First),
@@ -33,8 +31,9 @@ const DRAWN: [(&str, Look); 4] = [
     ("Mutex<HashMap>", Look::Third),
 ];
 
-/// The floor of one key, and of many.
+/// The floor of one key.
 const FLOOR_OF_ONE: &str = "floor: clock + CAS";
+/// The floor of many keys.
 const FLOOR_OF_MANY: &str = "floor: hash + clock + CAS";
 
 const EXPLAINED: &str = "Floor: the clock and one compare-exchange, on a random line of memory where there are many \
@@ -44,42 +43,48 @@ fn floor_of(workload: &str) -> &'static str {
     if workload.starts_with("hot") { FLOOR_OF_ONE } else { FLOOR_OF_MANY }
 }
 
-/// Collects figures, and what has to be said below them.
-struct Taken<'a> {
+/// Collects figures, and whether any of them was disturbed.
+struct Figures<'a> {
     results: &'a Results,
     is_disturbed: bool,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> Figures<'a> {
     fn from(results: &'a Results) -> Self {
         Self { results, is_disturbed: false }
     }
 
-    fn spread(&mut self, workload: &str, contestant: &str) -> Result<Spread, Lacking> {
+    fn spread(&mut self, workload: &str, contestant: &str) -> Result<Spread, MissingFigure> {
         self.is_disturbed |= self.results.is_disturbed(workload, contestant);
         self.results.spread(workload, contestant)
     }
 
-    /// A label, with a mark if others disturbed any of these workloads.
+    /// Returns a label, with an asterisk if the contestant was disturbed in any of these workloads.
     fn label(&self, label: &str, contestant: &str, workloads: &[&str]) -> String {
         let is_disturbed = workloads.iter().any(|workload| self.results.is_disturbed(workload, contestant));
         format!("{label}{}", if is_disturbed { "*" } else { "" })
     }
 
-    fn bar(&mut self, workload: &str, contestant: &str, label: &str, look: Look) -> Result<Bar, Lacking> {
+    fn bar(
+        &mut self,
+        workload: &str,
+        contestant: &str,
+        label: &str,
+        look: Look,
+    ) -> Result<Bar, MissingFigure> {
         let label = self.label(label, contestant, &[workload]);
         Ok(Bar { label, look, value: self.spread(workload, contestant)? })
     }
 
-    /// The whole crowd of a workload.
-    fn panel(&mut self, heading: &str, workload: &str) -> Result<Panel, Lacking> {
+    /// Returns a panel of all contestants in a workload.
+    fn panel(&mut self, heading: &str, workload: &str) -> Result<Panel, MissingFigure> {
         let drawn = DRAWN.map(|(name, look)| self.bar(workload, name, name, look));
         let floor = self.bar(workload, floor_of(workload), "floor", Look::Floor);
         let bars = drawn.into_iter().chain([floor]).collect::<Result<_, _>>()?;
         Ok(Panel { heading: heading.to_owned(), bars })
     }
 
-    /// Notes of the picture's own, and where its figures come from.
+    /// Returns the notes of the picture, followed by the origin of the figures.
     fn notes(&self, own: &[&str]) -> Vec<String> {
         let disturbed = "* Others' work held a processor for more than 5 % of the time.";
         let disturbed = self.is_disturbed.then_some(disturbed);
@@ -89,22 +94,22 @@ impl<'a> Taken<'a> {
 
 const WHISKER: &str = "Bars end at the median, the line through the end joins the quartiles; each part has its own axis, from zero.";
 
-fn headline(results: &Results) -> Result<String, Lacking> {
-    let mut taken = Taken::from(results);
+fn headline(results: &Results) -> Result<String, MissingFigure> {
+    let mut figures = Figures::from(results);
     let panels = [
-        taken.panel("One key, in the cache", "hot key, allow")?,
-        taken.panel("A million keys, asked at random", "1M keys uniform, allow")?,
+        figures.panel("One key, in the cache", "hot key, allow")?,
+        figures.panel("A million keys, asked at random", "1M keys uniform, allow")?,
     ];
     let mut picture =
         Picture::new("What a check costs", "nanoseconds an admitted check, one thread; shorter is better");
     bars::draw(&mut picture, &panels);
-    Ok(picture.finish(&taken.notes(&[EXPLAINED, WHISKER])))
+    Ok(picture.finish(&figures.notes(&[EXPLAINED, WHISKER])))
 }
 
-fn memory(results: &Results) -> Result<String, Lacking> {
-    let mut taken = Taken::from(results);
-    let mut panel = |heading: &str, workload: &str| -> Result<Panel, Lacking> {
-        let bars = DRAWN.map(|(name, look)| taken.bar(workload, name, name, look));
+fn memory(results: &Results) -> Result<String, MissingFigure> {
+    let mut figures = Figures::from(results);
+    let mut panel = |heading: &str, workload: &str| -> Result<Panel, MissingFigure> {
+        let bars = DRAWN.map(|(name, look)| figures.bar(workload, name, name, look));
         Ok(Panel { heading: heading.to_owned(), bars: bars.into_iter().collect::<Result<_, _>>()? })
     };
     let panels =
@@ -114,27 +119,27 @@ fn memory(results: &Results) -> Result<String, Lacking> {
     bars::draw(&mut picture, &panels);
     let note =
         "What is resident in a process of its own after every key was asked once, less what was before.";
-    Ok(picture.finish(&taken.notes(&[note])))
+    Ok(picture.finish(&figures.notes(&[note])))
 }
 
-fn keys(results: &Results) -> Result<String, Lacking> {
+fn keys(results: &Results) -> Result<String, MissingFigure> {
     const WORKLOADS: [(f64, &str); 4] = [
         (1.0, "hot key, allow"),
         (1e3, "1k keys uniform, allow"),
         (1e6, "1M keys uniform, allow"),
         (1e7, "10M keys uniform, allow"),
     ];
-    let mut taken = Taken::from(results);
-    // Seven powers of ten from the first to the last.
+    let mut figures = Figures::from(results);
+    // The last workload has 10^7 keys.
     let place = |keys: f64| keys.log10() / 7.0;
     let mut series = Vec::new();
     for (name, look) in DRAWN.into_iter().chain([("floor", Look::Floor)]) {
         let mut points = Vec::new();
         for (keys, workload) in WORKLOADS {
             let who = if look == Look::Floor { floor_of(workload) } else { name };
-            points.push((place(keys), taken.spread(workload, who)?));
+            points.push((place(keys), figures.spread(workload, who)?));
         }
-        let label = taken.label(name, name, &WORKLOADS.map(|(_, workload)| workload));
+        let label = figures.label(name, name, &WORKLOADS.map(|(_, workload)| workload));
         series.push(Series { label, look, is_model: false, points });
     }
     let (least, most) = least_and_most(&series);
@@ -142,9 +147,9 @@ fn keys(results: &Results) -> Result<String, Lacking> {
     let plot = Plot {
         heading: String::new(),
         height: 260.0,
-        axis: Axis { marks, written: mark, is_log: true },
-        places: WORKLOADS.map(|(keys, _)| (place(keys), count(keys))).into(),
-        counts: "keys, asked at random".to_owned(),
+        axis: Axis { marks, format: mark, is_log: true },
+        labels: WORKLOADS.map(|(keys, _)| (place(keys), count(keys))).into(),
+        axis_title: "keys, asked at random".to_owned(),
         series,
     };
     let mut picture = Picture::new(
@@ -153,10 +158,10 @@ fn keys(results: &Results) -> Result<String, Lacking> {
     );
     lines::draw(&mut picture, &plot);
     Ok(picture
-        .finish(&taken.notes(&[EXPLAINED, "Dots are medians, the lines through them join the quartiles."])))
+        .finish(&figures.notes(&[EXPLAINED, "Dots are medians, the lines through them join the quartiles."])))
 }
 
-fn threads(results: &Results) -> Result<String, Lacking> {
+fn threads(results: &Results) -> Result<String, MissingFigure> {
     let counts: Vec<usize> = results
         .workloads()
         .filter_map(|name| name.strip_prefix("hot key, allow, ")?.strip_suffix(" threads")?.parse().ok())
@@ -164,7 +169,7 @@ fn threads(results: &Results) -> Result<String, Lacking> {
     if counts.is_empty() {
         return Err("there is no `hot key, allow, 2 threads`".to_owned());
     }
-    let mut taken = Taken::from(results);
+    let mut figures = Figures::from(results);
     let mut panels = Vec::new();
     for (heading, workload) in [
         ("One key, admitted", "hot key, allow"),
@@ -178,8 +183,8 @@ fn threads(results: &Results) -> Result<String, Lacking> {
             for &threads in [1].iter().chain(&counts) {
                 let within = if threads == 1 { of.to_owned() } else { format!("{of}, {threads} threads") };
                 let label = if threads == 1 { format!("{name}, 1") } else { threads.to_string() };
-                let mut bar = taken.bar(&within, name, &label, look)?;
-                // A million a second is a thousand nanoseconds.
+                let mut bar = figures.bar(&within, name, &label, look)?;
+                // 1,000 ns a check are a million checks a second.
                 let Spread { low, median, high } = bar.value.inverse();
                 bar.value = Spread { low: low * 1e3, median: median * 1e3, high: high * 1e3 };
                 bars.push(bar);
@@ -193,11 +198,11 @@ fn threads(results: &Results) -> Result<String, Lacking> {
     );
     bars::draw(&mut picture, &panels);
     let note = "A lease takes many permits at once, and its thread spends them.";
-    Ok(picture.finish(&taken.notes(&[note, WHISKER])))
+    Ok(picture.finish(&figures.notes(&[note, WHISKER])))
 }
 
-/// Measured, from one key to as many as there was memory for.
-fn scale_keys(results: &Results) -> Result<String, Lacking> {
+/// The cost by the number of keys, as far as memory reaches.
+fn scale_keys(results: &Results) -> Result<String, MissingFigure> {
     let mut powers: Vec<u32> = results
         .workloads()
         .filter_map(|name| name.strip_prefix("scale, 10^")?.strip_suffix(" keys")?.parse().ok())
@@ -205,7 +210,7 @@ fn scale_keys(results: &Results) -> Result<String, Lacking> {
     powers.sort_unstable();
     let last =
         *powers.last().filter(|&&last| last > 0).ok_or("there is no `scale, 10^8 keys` (--filter scale)")?;
-    let mut taken = Taken::from(results);
+    let mut figures = Figures::from(results);
     let place = |power: u32| f64::from(power) / f64::from(last);
     let mut series = Vec::new();
     for (who, label, look) in [
@@ -215,20 +220,20 @@ fn scale_keys(results: &Results) -> Result<String, Lacking> {
     ] {
         let points = powers
             .iter()
-            .map(|&power| Ok((place(power), taken.spread(&format!("scale, 10^{power} keys"), who)?)))
-            .collect::<Result<_, Lacking>>()?;
+            .map(|&power| Ok((place(power), figures.spread(&format!("scale, 10^{power} keys"), who)?)))
+            .collect::<Result<_, MissingFigure>>()?;
         let workloads: Vec<String> = powers.iter().map(|power| format!("scale, 10^{power} keys")).collect();
         let workloads: Vec<&str> = workloads.iter().map(String::as_str).collect();
-        let label = taken.label(label, who, &workloads);
+        let label = figures.label(label, who, &workloads);
         series.push(Series { label, look, is_model: false, points });
     }
     let most = series.iter().flat_map(|series| &series.points).map(|(_, spread)| spread.high);
     let plot = Plot {
         heading: String::new(),
         height: 260.0,
-        axis: Axis { marks: straight(most.fold(0.0, f64::max)), written: mark, is_log: false },
-        places: powers.iter().map(|&power| (place(power), count(10_f64.powi(power as i32)))).collect(),
-        counts: "keys, asked at random, log scale".to_owned(),
+        axis: Axis { marks: straight(most.fold(0.0, f64::max)), format: mark, is_log: false },
+        labels: powers.iter().map(|&power| (place(power), count(10_f64.powi(power as i32)))).collect(),
+        axis_title: "keys, asked at random, log scale".to_owned(),
         series,
     };
     let mut picture = Picture::new(
@@ -236,11 +241,11 @@ fn scale_keys(results: &Results) -> Result<String, Lacking> {
         "nanoseconds an admitted check of Tollgate, one thread; lower is better",
     );
     lines::draw(&mut picture, &plot);
-    Ok(picture.finish(&taken.notes(&[EXPLAINED])))
+    Ok(picture.finish(&figures.notes(&[EXPLAINED])))
 }
 
-/// Measured on few cores, and a model beyond.
-fn scale_cores(results: &Results) -> Result<String, Lacking> {
+/// The throughput by the number of cores: a few measured points and the model.
+fn scale_cores(results: &Results) -> Result<String, MissingFigure> {
     let model = Model::of(results)?;
     let last = CORES[CORES.len() - 1];
     let place = |cores: usize| (cores as f64).log2() / (last as f64).log2();
@@ -258,9 +263,9 @@ fn scale_cores(results: &Results) -> Result<String, Lacking> {
     let plot = Plot {
         heading: String::new(),
         height: 300.0,
-        axis: Axis { marks: powers(least, most), written: mark, is_log: true },
-        places: CORES.map(|cores| (place(cores), cores.to_string())).into(),
-        counts: "cores".to_owned(),
+        axis: Axis { marks: powers(least, most), format: mark, is_log: true },
+        labels: CORES.map(|cores| (place(cores), cores.to_string())).into(),
+        axis_title: "cores".to_owned(),
         series,
     };
     let mut picture = Picture::new(
@@ -269,53 +274,56 @@ fn scale_cores(results: &Results) -> Result<String, Lacking> {
     );
     lines::draw(&mut picture, &plot);
     let notes: Vec<&str> = model.assumptions.iter().map(String::as_str).collect();
-    Ok(picture.finish(&Taken::from(results).notes(&notes)))
+    Ok(picture.finish(&Figures::from(results).notes(&notes)))
 }
 
-/// Of what is drawn, and above zero: for a log scale.
+/// Returns the range of the medians, above zero, for a log scale.
 fn least_and_most<'a>(series: impl IntoIterator<Item = &'a Series>) -> (f64, f64) {
     let all = series.into_iter().flat_map(|series| &series.points).map(|(_, spread)| spread.median.max(1.0));
     all.fold((f64::MAX, 1.0), |(least, most), figure| (least.min(figure), most.max(figure)))
 }
 
-fn latency(results: &Results, asked: &str, how: &str) -> Result<String, Lacking> {
-    let mut taken = Taken::from(results);
+fn latency(results: &Results, pace: &str, explanation: &str) -> Result<String, MissingFigure> {
+    let mut figures = Figures::from(results);
     let mut plots = Vec::new();
-    for company in ["alone", "during growth", "during a flood"] {
-        let workload = format!("latency {company}, {asked}");
-        let (mut series, mut places) = (Vec::new(), Vec::new());
+    for load in ["alone", "during growth", "during a flood"] {
+        let workload = format!("latency {load}, {pace}");
+        let (mut series, mut labels) = (Vec::new(), Vec::new());
         for (name, look) in DRAWN {
-            taken.spread(&workload, name)?;
-            let said = results.latencies(&workload, name)?;
-            let place = |nth: usize| nth as f64 / (said.len().max(2) - 1) as f64;
-            places =
-                said.iter().enumerate().map(|(nth, (name, _))| (place(nth), (*name).to_owned())).collect();
+            figures.spread(&workload, name)?;
+            let latencies = results.latencies(&workload, name)?;
+            let place = |nth: usize| nth as f64 / (latencies.len().max(2) - 1) as f64;
+            labels = latencies
+                .iter()
+                .enumerate()
+                .map(|(nth, (name, _))| (place(nth), (*name).to_owned()))
+                .collect();
             let exact = |value: f64| Spread { low: value, median: value, high: value };
-            let points = said.iter().enumerate().map(|(nth, (_, value))| (place(nth), exact(*value)));
+            let points = latencies.iter().enumerate().map(|(nth, (_, value))| (place(nth), exact(*value)));
             series.push(Series {
-                label: taken.label(name, name, &[&workload]),
+                label: figures.label(name, name, &[&workload]),
                 look,
                 is_model: false,
                 points: points.collect(),
             });
         }
-        plots.push((company, places, series));
+        plots.push((load, labels, series));
     }
     let (least, most) = least_and_most(plots.iter().flat_map(|(_, _, series)| series));
     let mut picture = Picture::new(
-        &format!("How long the slow checks take ({asked})"),
+        &format!("How long the slow checks take ({pace})"),
         "latency by percentile, log scale; lower is better",
     );
-    for (company, places, series) in plots {
-        let mut heading = company.to_owned();
+    for (load, labels, series) in plots {
+        let mut heading = load.to_owned();
         heading[..1].make_ascii_uppercase();
-        let axis = Axis { marks: powers(least, most), written: time, is_log: true };
-        let counts = "of all checks".to_owned();
-        lines::draw(&mut picture, &Plot { heading, height: 150.0, axis, places, counts, series });
+        let axis = Axis { marks: powers(least, most), format: time, is_log: true };
+        let axis_title = "of all checks".to_owned();
+        lines::draw(&mut picture, &Plot { heading, height: 150.0, axis, labels, axis_title, series });
     }
     let note = format!(
-        "One thread's checks, {how}, over a million keys (a hundred thousand during growth); during growth and floods \
+        "One thread's checks, {explanation}, over a million keys (a hundred thousand during growth); during growth and floods \
          another thread brings new keys as fast as it can. Two readings of the clock are in each."
     );
-    Ok(picture.finish(&taken.notes(&[&note])))
+    Ok(picture.finish(&figures.notes(&[&note])))
 }

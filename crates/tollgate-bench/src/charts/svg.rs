@@ -1,16 +1,17 @@
-//! The frame of a picture: a title, what is drawn, and where the figures come from.
+//! The frame of a picture: a title, the drawing, and a footer with the origin of the figures.
 //!
-//! A picture is shown by `<img>`, which reads no style but its own, and may be scaled to the width of a phone. So it is
-//! narrow with large letters, brings its paper along, and follows the reader's light or dark by itself.
+//! Pages show a picture by `<img>`, which ignores the style of the page and may scale it to the
+//! width of a phone. So a picture is narrow with large letters, has a background, and follows the
+//! reader's light or dark mode.
 
 use std::fmt::{Display, Write};
 
-/// The width of every picture, in its own units: at 1:1 it fits beside text, at two thirds a phone.
+/// The width of every picture in its own units. At full size it fits a page, at two thirds a phone.
 pub(super) const WIDTH: f64 = 540.0;
-/// Left and right of everything.
+/// The margin on both sides.
 pub(super) const MARGIN: f64 = 16.0;
 
-/// Letters of the footer that surely fit a line.
+/// The letters of the footer that fit into a line.
 const FOOTER: usize = 76;
 
 const STYLE: &str = "
@@ -31,23 +32,23 @@ font-variant-numeric:tabular-nums}
 .curve.model{stroke-dasharray:8 5}.dot{fill:var(--paper);stroke-width:2}
 ";
 
-/// How a contestant is drawn, the same in every picture.
+/// The colour of a contestant, the same in every picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// Tollgate.
     Ours,
-    /// A peer, or another way to ask Tollgate.
+    /// The first peer, or another way to use Tollgate.
     First,
-    /// The next.
+    /// The second peer.
     Second,
-    /// And the next.
+    /// The third peer.
     Third,
-    /// What no limiter can beat.
+    /// A floor, which no limiter can beat.
     Floor,
 }
 
 impl Look {
-    /// Its class in the style.
+    /// Returns the class of its shapes in the style.
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -58,7 +59,7 @@ impl Look {
         }
     }
 
-    /// What its name is written in.
+    /// Returns the class of its name in the style.
     pub(super) fn name_class(self) -> &'static str {
         if self == Self::Ours { "name us" } else { "name" }
     }
@@ -68,12 +69,12 @@ impl Look {
 pub(super) struct Picture {
     title: String,
     body: String,
-    /// What is free begins here.
+    /// The top of the free space.
     pub(super) top: f64,
 }
 
 impl Picture {
-    /// With its title, and a line that says what is better, in which unit, on which scale.
+    /// Starts a picture with a title and a line with the unit, the scale and the better direction.
     pub(super) fn new(title: &str, unit: &str) -> Self {
         let mut picture = Self { title: title.to_owned(), body: String::new(), top: 62.0 };
         picture.text("title", (MARGIN, 30.0), "start", title);
@@ -81,31 +82,31 @@ impl Picture {
         picture
     }
 
-    /// A line of text. `place` is where it is anchored: `start`, `middle` or `end`.
-    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), place: &str, text: impl Display) {
+    /// Adds a line of text, anchored at its `start`, `middle` or `end`.
+    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: impl Display) {
         let text = escaped(&text.to_string());
         self.push(format_args!(
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{place}">{text}</text>"#
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
         ));
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         self.push(format_args!(r#"<path class="{class}" d="M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}"/>"#));
     }
 
-    /// A line through all of these.
+    /// Adds a line through all points.
     pub(super) fn curve(&mut self, class: &str, points: &[(f64, f64)]) {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
         self.push(format_args!(r#"<path class="curve {class}" d="M{}"/>"#, path.join("L")));
     }
 
-    /// Something measured.
+    /// Adds a dot for a measured point.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
         self.push(format_args!(r#"<circle class="dot {class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#));
     }
 
-    /// A bar from the left.
+    /// Adds a horizontal bar.
     pub(super) fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         self.push(format_args!(
             r#"<rect class="bar {class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"/>"#
@@ -117,7 +118,7 @@ impl Picture {
         let _ = writeln!(self.body, "{element}");
     }
 
-    /// The picture with its footer, one paragraph a note.
+    /// Returns the picture with a footer, which has one paragraph for each note.
     pub(super) fn finish(mut self, notes: &[String]) -> String {
         let mut top = self.top + 10.0;
         for line in notes.iter().flat_map(|note| wrapped(note, FOOTER)) {
@@ -134,12 +135,12 @@ impl Picture {
     }
 }
 
-/// As text, or within quotes.
+/// Escapes text for XML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Lines of at most so many letters, broken at blanks.
+/// Wraps text at blanks into lines of at most `most` letters.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,6 +1,7 @@
-//! Where an axis has its marks, and how figures are written.
+//! The marks of an axis, and the format of figures.
 
-/// Marks from zero to just past `most`, a digit of 1, 2 or 5 apart: about five of them. The last is the end of the axis.
+/// Returns about five marks from zero to just past `most`, in steps of 1, 2 or 5 times a power of
+/// ten. The last mark is the end of the axis.
 pub(super) fn straight(most: f64) -> Vec<f64> {
     let rough = most.max(f64::MIN_POSITIVE) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -11,13 +12,14 @@ pub(super) fn straight(most: f64) -> Vec<f64> {
     (0..=count).map(|mark| mark as f64 * step).collect()
 }
 
-/// Powers of ten from below `least` to above `most`, both above zero.
+/// Returns powers of ten from below `least` to above `most`, both above zero.
 pub(super) fn powers(least: f64, most: f64) -> Vec<f64> {
     let (low, high) = (least.log10().floor() as i32, most.log10().ceil() as i32);
     (low..=high.max(low + 1)).map(|power| 10_f64.powi(power)).collect()
 }
 
-/// 1, 2 and 5 times powers of ten, from the last at or below `least` to the first at or above `most`.
+/// Returns 1, 2 and 5 times powers of ten, from the last at or below `least` to the first at or
+/// above `most`.
 pub(super) fn fine_powers(least: f64, most: f64) -> Vec<f64> {
     let all = powers(least, most).into_iter().flat_map(|power| [1.0, 2.0, 5.0].map(|digit| power * digit));
     let all: Vec<f64> = all.collect();
@@ -26,7 +28,7 @@ pub(super) fn fine_powers(least: f64, most: f64) -> Vec<f64> {
     all[first..=last.max(first + 1)].to_vec()
 }
 
-/// `9.5`, `64.9`, `318`, `1,204`.
+/// Formats a figure: `9.5`, `64.9`, `318`, `1,204`.
 pub(super) fn figure(value: f64) -> String {
     if value < 99.95 {
         return format!("{value:.1}");
@@ -42,12 +44,12 @@ pub(super) fn figure(value: f64) -> String {
     grouped
 }
 
-/// A mark of an axis of whole numbers, or nearly: no `.0` behind it.
+/// Formats a mark of an axis: whole numbers without `.0`.
 pub(super) fn mark(value: f64) -> String {
     figure(value).trim_end_matches(".0").to_owned()
 }
 
-/// A power of ten of nanoseconds in the unit that suits it: `100 ns`, `10 µs`.
+/// Formats nanoseconds in a suitable unit: `100 ns`, `10 µs`.
 pub(super) fn time(nanos: f64) -> String {
     match nanos {
         ..1e3 => format!("{nanos:.0} ns"),
@@ -57,7 +59,7 @@ pub(super) fn time(nanos: f64) -> String {
     }
 }
 
-/// So many keys: `1`, `1k`, `10M`.
+/// Formats a number of keys: `1`, `1k`, `10M`.
 pub(super) fn count(keys: f64) -> String {
     match keys {
         ..1e3 => format!("{keys:.0}"),
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_written_as_people_do() {
+    fn figures_have_separators_and_few_digits() {
         assert_eq!([9.54, 64.9, 99.96, 1_204.4].map(figure), ["9.5", "64.9", "100", "1,204"]);
         assert_eq!([0.0, 0.5, 20.0].map(mark), ["0", "0.5", "20"]);
         assert_eq!([100.0, 1e4, 1e6].map(time), ["100 ns", "10 µs", "1 ms"]);

@@ -1,4 +1,5 @@
-//! governor 0.10.4: GCRA in a `DashMap`, the default clock (quanta) and hasher, or ahash by `dashmap_with_hasher`.
+//! governor 0.10.4: GCRA in a `DashMap`, with the default clock (quanta), and the default hasher or
+//! ahash.
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -9,11 +10,11 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-use crate::contest::{Contestant, Limits};
+use crate::contest::{Contestant, TestedLimiter};
 use crate::limit::Limit;
 use crate::peers::{AnyKey, Task};
 
-/// As its first example has it.
+/// As in its first example.
 pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("governor", move || Checks {
         limiter: RateLimiter::dashmap(quota(task.limit)),
@@ -21,7 +22,7 @@ pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {
     })
 }
 
-/// With the hasher that Tollgate's `trusted_keys` has.
+/// With the hasher of Tollgate's `trusted_keys`.
 pub(crate) fn keyed_by_ahash<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("governor (ahash)", move || {
         let limiter = RateLimiter::dashmap_with_hasher(quota(task.limit), RandomState::new());
@@ -39,21 +40,21 @@ pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
 
 type Keyed<K, S> = RateLimiter<K, DashMapStateStore<K, S>, DefaultClock, NoOpMiddleware>;
 
-/// Asked for as many units as a check costs.
+/// RateNetKey for as many units as a check costs.
 struct Checks<K: AnyKey, S: BuildHasher + Clone> {
     limiter: Keyed<K, S>,
     cost: NonZeroU32,
 }
 
-impl<K: AnyKey, S: BuildHasher + Clone + Send + Sync> Limits<K> for Checks<K, S> {
-    fn admits(&self, key: &K) -> bool {
+impl<K: AnyKey, S: BuildHasher + Clone + Send + Sync> TestedLimiter<K> for Checks<K, S> {
+    fn admit(&self, key: &K) -> bool {
         if self.cost.get() == 1 {
             return self.limiter.check_key(key).is_ok();
         }
         self.limiter.check_key_n(key, self.cost).is_ok_and(|answer| answer.is_ok())
     }
 
-    fn admitted(&self, keys: &[K]) -> usize {
+    fn admit_all(&self, keys: &[K]) -> usize {
         let (limiter, cost) = (&self.limiter, self.cost);
         if cost.get() == 1 {
             return keys.iter().filter(|key| limiter.check_key(key).is_ok()).count();

@@ -1,4 +1,4 @@
-//! leaky-bucket 1.1.2: one token bucket, by `try_acquire`, since `acquire` waits for its turn. It has no keys.
+//! leaky-bucket 1.1.2: one token bucket without keys, by `try_acquire`, because `acquire` waits.
 
 use leaky_bucket::RateLimiter;
 

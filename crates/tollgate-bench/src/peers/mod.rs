@@ -1,4 +1,4 @@
-//! The contestants: one file a crate, each used as its own documentation advises.
+//! The contestants: one file for each crate, used as the crate's documentation advises.
 
 mod governor;
 mod leaky_bucket;
@@ -14,35 +14,38 @@ use std::hash::Hash;
 use crate::contest::Contestant;
 use crate::limit::Limit;
 
-pub(crate) use self::rate_net::Asked;
+pub(crate) use self::rate_net::RateNetKey;
 pub(crate) use self::throttlecrab::throttlecrab;
 pub(crate) use self::tollgate::{
     batches, coarse, leased, of_algorithms, of_several_limits, prepared, time_given, tollgate, trusted,
 };
 
-/// What a limiter is built for.
+/// The settings of a limiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     /// The limit of each key.
     pub(crate) limit: Limit,
-    /// Keys at most, for those who bound their memory.
+    /// The most keys, for limiters that bound their memory.
     pub(crate) keys: usize,
-    /// Units a check.
+    /// The units of a check.
     pub(crate) cost: u32,
 }
 
 impl Task {
-    /// One unit a check.
+    /// A task with one unit for each check.
     pub(crate) fn new(limit: Limit, keys: usize) -> Self {
         Self { limit, keys, cost: 1 }
     }
 }
 
-/// A type of keys that all who take any key can be asked for.
-pub(crate) trait AnyKey: Hash + Eq + Clone + Send + Sync + ::tollgate::Key + Asked + 'static {}
-impl<K: Hash + Eq + Clone + Send + Sync + ::tollgate::Key + Asked + 'static> AnyKey for K {}
+/// A type of keys that all limiters with keys of any type accept.
+pub(crate) trait AnyKey:
+    Hash + Eq + Clone + Send + Sync + ::tollgate::Key + RateNetKey + 'static
+{
+}
+impl<K: Hash + Eq + Clone + Send + Sync + ::tollgate::Key + RateNetKey + 'static> AnyKey for K {}
 
-/// Everybody who takes any key.
+/// Returns all limiters with keys of any type.
 pub(crate) fn keyed<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
     vec![
         tollgate(task),
@@ -54,12 +57,12 @@ pub(crate) fn keyed<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
     ]
 }
 
-/// Everybody who keeps an exact limit for each of any number of keys: no sketch.
+/// Returns the limiters that keep an exact limit for each key, so no sketch.
 pub(crate) fn exact<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
     keyed(task).into_iter().filter(|contestant| contestant.name != pingora::NAME).collect()
 }
 
-/// Everybody who has one limit without a key.
+/// Returns all limiters with one limit without a key.
 pub(crate) fn unkeyed(limit: Limit) -> Vec<Contestant<()>> {
     vec![
         tollgate::unkeyed(limit),
@@ -70,17 +73,17 @@ pub(crate) fn unkeyed(limit: Limit) -> Vec<Contestant<()>> {
     ]
 }
 
-/// governor alone, for the workloads in which Tollgate is asked in a way that no peer has.
+/// Returns governor alone, for workloads that use Tollgate in a way that no peer has.
 pub(crate) fn governor_alone<K: AnyKey>(task: Task) -> Contestant<K> {
     governor::keyed(task)
 }
 
-/// The peer whose clock can be coarse.
+/// Returns the peer with a coarse clock.
 pub(crate) fn coarse_peer(task: Task) -> Contestant<u64> {
     rate_net::coarse(task)
 }
 
-/// The five algorithms of Tollgate and of the peer that has five, on one key.
+/// Returns the five algorithms of Tollgate and of the peer with five algorithms.
 pub(crate) fn algorithms() -> Vec<Contestant<u64>> {
     of_algorithms().into_iter().chain(rate_net::of_algorithms()).collect()
 }

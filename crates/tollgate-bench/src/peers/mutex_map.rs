@@ -1,4 +1,4 @@
-//! What one would write without any crate: GCRA on a `HashMap` behind one mutex, with ahash and the clock that governor has.
+//! The simplest limiter: GCRA on a `HashMap` behind a mutex, with ahash and governor's clock.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use ahash::RandomState;
 use crate::contest::Contestant;
 use crate::peers::{AnyKey, Task};
 
-/// A key's word is the time at which all that it took has come back.
+/// The map keeps for each key the time at which its debt is zero.
 pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("Mutex<HashMap>", move || {
         let map: Mutex<HashMap<K, u64, RandomState>> = Mutex::new(HashMap::default());

@@ -1,5 +1,5 @@
-//! pingora-limits 0.9.1: counts by a sketch of fixed size, which keys share. A limit is how its documentation has it: refuse
-//! what `observe` counts beyond it.
+//! pingora-limits 0.9.1: counts in a sketch of fixed size, which keys share. As in its
+//! documentation, a check is refused if `observe` counts more than the limit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use pingora_limits::rate::Rate;
 use crate::contest::Contestant;
 use crate::peers::{AnyKey, Task};
 
-/// As the tables call it.
+/// Its name in tables.
 pub(crate) const NAME: &str = "pingora-limits";
 
 /// At most `burst` an hour.

@@ -1,5 +1,5 @@
-//! rate-net 2.1.0: a sharded, bounded store; its capacity set to the number of keys, as its documentation asks for. Strings
-//! by `check_bytes`, which it advises on hot paths.
+//! rate-net 2.1.0: a sharded, bounded store, with a capacity of the number of keys, as its
+//! documentation requires. Strings are checked by `check_bytes`, which it advises for hot paths.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -10,27 +10,27 @@ use crate::contest::Contestant;
 use crate::limit::Limit;
 use crate::peers::{AnyKey, Task};
 
-/// A key that rate-net can be asked for.
-pub(crate) trait Asked {
-    /// Asks for `cost` units.
-    fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision;
+/// A key that rate-net accepts.
+pub(crate) trait RateNetKey {
+    /// Checks the key.
+    fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision;
 }
 
-macro_rules! asked {
+macro_rules! rate_net_key {
     ($($key:ty),*) => {$(
-        impl Asked for $key {
+        impl RateNetKey for $key {
             #[inline]
-            fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision {
+            fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision {
                 limiter.check_n(*self, cost)
             }
         }
     )*};
 }
-asked!(u64, Ipv4Addr, Ipv6Addr);
+rate_net_key!(u64, Ipv4Addr, Ipv6Addr);
 
-impl Asked for String {
+impl RateNetKey for String {
     #[inline]
-    fn ask(&self, limiter: &RateLimiter, cost: u32) -> Decision {
+    fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision {
         limiter.check_n_bytes(self, cost)
     }
 }
@@ -40,11 +40,11 @@ pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("rate-net", move || {
         let limiter = builder(task.limit).eviction(Eviction::capacity(task.keys)).try_build();
         let limiter = limiter.expect("the quota is valid");
-        move |key: &K| key.ask(&limiter, task.cost).is_allow()
+        move |key: &K| key.check(&limiter, task.cost).is_allow()
     })
 }
 
-/// By the clock that a thread keeps up to date.
+/// With a clock that a thread updates.
 pub(crate) fn coarse(task: Task) -> Contestant<u64> {
     Contestant::new("rate-net (coarse clock)", move || {
         let clock = CoarseClock::spawn(Duration::from_millis(1)).expect("a thread can be had");
@@ -62,7 +62,7 @@ pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
     })
 }
 
-/// Its five algorithms under the limits that Tollgate's are asked under.
+/// Its five algorithms under the same limits as Tollgate's.
 pub(crate) fn of_algorithms() -> Vec<Contestant<u64>> {
     let of = |name: &str, algorithm: Algorithm, limit: u32, period: Duration| {
         Contestant::new(&format!("rate-net: {name}"), move || {

@@ -1,4 +1,4 @@
-//! ratelimit 2.0.0: one token bucket, by `try_wait`. It has no keys.
+//! ratelimit 2.0.0: one token bucket without keys, by `try_wait`.
 
 use ratelimit::Ratelimiter;
 

@@ -1,4 +1,4 @@
-//! Tollgate: the defaults, and what else it can be asked.
+//! Tollgate: the defaults, and its other ways to check.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tollgate::{
     Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
-use crate::contest::{Contestant, Limits};
+use crate::contest::{Contestant, TestedLimiter};
 use crate::limit::Limit;
 use crate::peers::{AnyKey, Task};
 
-/// Tables of ten million keys are larger than what a limiter may take unasked.
+/// Tables of ten million keys exceed the default memory budget.
 const BUDGET: usize = 8 << 30;
 
 fn quota(limit: Limit) -> TokenBucket {
@@ -23,12 +23,12 @@ fn limiter<K: AnyKey>(task: Task) -> Limiter<K> {
     builder.build().expect("the quota is valid")
 }
 
-/// Default clock and hash.
+/// With the default clock and hash.
 pub(crate) fn tollgate<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate", move || Checks { limiter: limiter(task), cost: task.cost.into() })
 }
 
-/// Keys named by ahash, the hasher of governor (ahash).
+/// With ahash, as governor (ahash).
 pub(crate) fn trusted<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (ahash)", move || {
         let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
@@ -37,7 +37,7 @@ pub(crate) fn trusted<K: AnyKey>(task: Task) -> Contestant<K> {
     })
 }
 
-/// By the clock that a thread keeps up to date.
+/// With a clock that a thread updates.
 pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (coarse clock)", move || {
         let clock = CoarseClock::new(Duration::from_millis(1)).expect("a thread can be had");
@@ -47,21 +47,21 @@ pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
     })
 }
 
-/// Asked one by one.
+/// RateNetKey one by one.
 struct Checks<K, A: Algorithm, C> {
     limiter: Limiter<K, A, C>,
     cost: u64,
 }
 
-impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> Limits<K> for Checks<K, A, C> {
-    fn admits(&self, key: &K) -> bool {
+impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> TestedLimiter<K> for Checks<K, A, C> {
+    fn admit(&self, key: &K) -> bool {
         if self.cost == 1 {
             return self.limiter.check(key).is_allowed();
         }
         self.limiter.check_n(key, self.cost).is_allowed()
     }
 
-    fn admitted(&self, keys: &[K]) -> usize {
+    fn admit_all(&self, keys: &[K]) -> usize {
         let (limiter, cost) = (&self.limiter, self.cost);
         if cost == 1 {
             return keys.iter().filter(|key| limiter.check(key).is_allowed()).count();
@@ -70,16 +70,16 @@ impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> Limits<K> for Checks<K, A,
     }
 }
 
-/// The time read by the caller, once.
+/// With a time that the caller read once.
 pub(crate) fn time_given<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (time given)", move || {
         let limiter = limiter(task);
         let now: Timestamp = limiter.now();
-        move |key: &K| limiter.check_at(key, now).is_allowed()
+        move |key: &K| limiter.at(now).check(key).is_allowed()
     })
 }
 
-/// Many keys a call.
+/// With many keys in each call.
 pub(crate) fn batches<K: AnyKey>(task: Task, size: usize) -> Contestant<K> {
     Contestant::new(&format!("tollgate (batches of {size})"), move || Batches {
         limiter: limiter(task),
@@ -92,51 +92,52 @@ struct Batches<K> {
     size: usize,
 }
 
-impl<K: AnyKey> Limits<K> for Batches<K> {
-    fn admits(&self, key: &K) -> bool {
-        self.admitted(std::slice::from_ref(key)) == 1
+impl<K: AnyKey> TestedLimiter<K> for Batches<K> {
+    fn admit(&self, key: &K) -> bool {
+        self.admit_all(std::slice::from_ref(key)) == 1
     }
 
-    fn admitted(&self, keys: &[K]) -> usize {
+    fn admit_all(&self, keys: &[K]) -> usize {
         let allowed = |keys: &[K]| self.limiter.check_many(keys).filter(Decision::is_allowed).count();
         keys.chunks(self.size).map(allowed).sum()
     }
 }
 
-/// The first key, prepared once a pass, whatever the others are.
+/// With the first key prepared once a pass, which is checked in place of all others.
 pub(crate) fn prepared<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (prepared)", move || Prepared(limiter(task)))
 }
 
 struct Prepared<K>(Limiter<K>);
 
-impl<K: AnyKey> Limits<K> for Prepared<K> {
-    fn admits(&self, key: &K) -> bool {
+impl<K: AnyKey> TestedLimiter<K> for Prepared<K> {
+    fn admit(&self, key: &K) -> bool {
         self.0.prepare(key).check().is_allowed()
     }
 
-    fn admitted(&self, keys: &[K]) -> usize {
+    fn admit_all(&self, keys: &[K]) -> usize {
         let Some(first) = keys.first() else { return 0 };
         let key = self.0.prepare(first);
         keys.iter().filter(|_| key.check().is_allowed()).count()
     }
 }
 
-/// A lease of the first key, one a thread and pass, whatever the others are.
+/// With a lease of the first key for each thread and pass, which is used in place of all other
+/// keys.
 pub(crate) fn leased<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (lease)", move || Leased(limiter(task)))
 }
 
 struct Leased<K>(Limiter<K>);
 
-impl<K: AnyKey> Limits<K> for Leased<K> {
-    fn admits(&self, key: &K) -> bool {
-        self.0.lease(key).check().is_allowed()
+impl<K: AnyKey> TestedLimiter<K> for Leased<K> {
+    fn admit(&self, key: &K) -> bool {
+        self.0.prepare(key).lease().check().is_allowed()
     }
 
-    fn admitted(&self, keys: &[K]) -> usize {
+    fn admit_all(&self, keys: &[K]) -> usize {
         let Some(first) = keys.first() else { return 0 };
-        let mut lease = self.0.lease(first);
+        let mut lease = self.0.prepare(first).lease();
         keys.iter().filter(|_| lease.check().is_allowed()).count()
     }
 }
@@ -149,7 +150,7 @@ pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
     })
 }
 
-/// A billion an hour, which every algorithm packs, and no thread asks for in a run.
+/// A billion an hour, which every algorithm supports and no run reaches.
 const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
 
 /// One hot key under each algorithm.
@@ -171,7 +172,8 @@ fn of<A: Algorithm + Copy + Send + Sync + 'static>(name: &str, quota: A) -> Cont
     })
 }
 
-/// Several limits of one hot key, and one alone: its algorithm chosen at run time, as theirs are, and known.
+/// Several limits of one hot key, and one limit: with its algorithm chosen at run time, as in
+/// several limits, and at compile time.
 pub(crate) fn of_several_limits() -> Vec<Contestant<u64>> {
     let (bucket, window) = (Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE)));
     let alone = Contestant::new("tollgate: one limit", move || {
@@ -179,15 +181,15 @@ pub(crate) fn of_several_limits() -> Vec<Contestant<u64>> {
         Checks { limiter: limiter.expect("the quota is valid"), cost: 1 }
     });
     vec![
-        several("two limits", vec![bucket; 2]),
+        several_limits("two limits", vec![bucket; 2]),
         alone,
         of("token bucket", TokenBucket::new(RATE)),
-        several("two limits, bucket and window", vec![bucket, window]),
-        several("three limits", vec![bucket; 3]),
+        several_limits("two limits, bucket and window", vec![bucket, window]),
+        several_limits("three limits", vec![bucket; 3]),
     ]
 }
 
-fn several(name: &str, quotas: Vec<Quota>) -> Contestant<u64> {
+fn several_limits(name: &str, quotas: Vec<Quota>) -> Contestant<u64> {
     Contestant::new(&format!("tollgate: {name}"), move || {
         let limiter = MultiLimiter::<u64>::builder(quotas.clone()).max_keys(1_000).build();
         let limiter = limiter.expect("the quotas are valid");

@@ -1,9 +1,9 @@
-//! Does any algorithm cost more than the token bucket, and how much do several limits cost together, on one hot key?
+//! The cost of each algorithm, and of several limits together, on one hot key.
 
-use crate::contest::{Asks, Contest, Contestant};
-use crate::limit::Answer;
+use crate::contest::{Contest, Contestant, TurnKeys};
+use crate::limit::Expected;
 use crate::peers::{algorithms, of_several_limits};
-use crate::workloads::hot::{ASKS, TURNS};
+use crate::workloads::hot::{CHECKS, TURNS};
 use crate::workloads::{Effort, Workload};
 
 pub(crate) fn workloads() -> Vec<Workload> {
@@ -15,10 +15,10 @@ pub(crate) fn workloads() -> Vec<Workload> {
 
 fn hot(name: &str, contestants: impl Fn() -> Vec<Contestant<u64>> + 'static) -> Workload {
     Workload::contest(name, move |effort: Effort| Contest {
-        known: vec![7],
-        asks: Asks::Same(vec![7; effort.asks(ASKS)]),
+        warm_up: vec![7],
+        turn_keys: TurnKeys::Same(vec![7; effort.checks(CHECKS)]),
         turns: TURNS,
-        answer: Answer::Allow,
+        expected: Expected::Allowed,
         contestants: contestants(),
     })
 }

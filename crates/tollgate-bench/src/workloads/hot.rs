@@ -1,82 +1,97 @@
-//! What does a check cost when everything is in the cache: one key, or none?
+//! The cost of a check in the cache: one key, or no key.
 
-use crate::contest::{Asks, Contest, Contestant};
+use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
-use crate::limit::{Answer, HOT, Limit, SPENT};
+use crate::limit::{Expected, HOT, Limit, SPENT};
 use crate::peers::{
     Task, coarse, coarse_peer, governor_alone, keyed, leased, prepared, throttlecrab, time_given, tollgate,
     trusted, unkeyed,
 };
 use crate::workloads::{Effort, Workload};
 
-/// Checks a turn, and turns a pass.
-pub(super) const ASKS: usize = 50_000;
+/// The checks in a turn.
+pub(super) const CHECKS: usize = 50_000;
+/// The turns in a pass.
 pub(super) const TURNS: usize = 5;
 
-/// Room for so many keys, of which one is asked.
-const ROOM: usize = 1_000;
+/// The capacity of the limiters; one key is checked.
+const CAPACITY: usize = 1_000;
 
 pub(crate) fn workloads() -> Vec<Workload> {
     vec![
-        hot("hot key, allow", Answer::Allow, |task| with_floors(keyed(task))),
-        hot("hot key, deny", Answer::Deny, |task| with_floors(keyed(task))),
-        hot("hot key, prepared", Answer::Allow, |task| {
-            vec![prepared(task), governor_alone(task), floors::clock_and_swap()]
+        hot("hot key, allow", Expected::Allowed, |task| with_floors(keyed(task))),
+        hot("hot key, deny", Expected::Denied, |task| with_floors(keyed(task))),
+        hot("hot key, prepared", Expected::Allowed, |task| {
+            vec![prepared(task), governor_alone(task), floors::clock_and_compare_exchange()]
         }),
-        hot("hot key, lease", Answer::Allow, |task| vec![leased(task), tollgate(task), floors::clock()]),
-        hot("hot key, time given, allow", Answer::Allow, |task| vec![time_given(task), floors::swap()]),
-        hot("hot key, time given, deny", Answer::Deny, |task| vec![time_given(task), floors::swap()]),
-        hot("hot key, coarse clock, allow", Answer::Allow, |task| {
-            vec![coarse(task), coarse_peer(task), floors::swap()]
+        hot("hot key, lease", Expected::Allowed, |task| vec![leased(task), tollgate(task), floors::clock()]),
+        hot("hot key, time given, allow", Expected::Allowed, |task| {
+            vec![time_given(task), floors::compare_exchange()]
         }),
-        hot("hot key, weighted cost", Answer::Allow, |task| keyed(Task { cost: 10, ..task })),
-        text(16),
-        text(40),
-        no_key("unkeyed, allow", Answer::Allow),
-        no_key("unkeyed, deny", Answer::Deny),
+        hot("hot key, time given, deny", Expected::Denied, |task| {
+            vec![time_given(task), floors::compare_exchange()]
+        }),
+        hot("hot key, coarse clock, allow", Expected::Allowed, |task| {
+            vec![coarse(task), coarse_peer(task), floors::compare_exchange()]
+        }),
+        hot("hot key, weighted cost", Expected::Allowed, |task| keyed(Task { cost: 10, ..task })),
+        string_key(16),
+        string_key(40),
+        no_key("unkeyed, allow", Expected::Allowed),
+        no_key("unkeyed, deny", Expected::Denied),
     ]
 }
 
-/// The limit that gives this answer on one key.
-fn limit(answer: Answer) -> Limit {
-    if answer == Answer::Deny { SPENT } else { HOT }
+/// Returns the limit that gives the expected answers for one key.
+fn limit(expected: Expected) -> Limit {
+    if expected == Expected::Denied { SPENT } else { HOT }
 }
 
 fn with_floors(mut contestants: Vec<Contestant<u64>>) -> Vec<Contestant<u64>> {
-    contestants.extend([floors::clock(), floors::swap(), floors::clock_and_swap()]);
+    contestants.extend([floors::clock(), floors::compare_exchange(), floors::clock_and_compare_exchange()]);
     contestants
 }
 
-fn hot(name: &str, answer: Answer, who: fn(Task) -> Vec<Contestant<u64>>) -> Workload {
+fn hot(name: &str, expected: Expected, who: fn(Task) -> Vec<Contestant<u64>>) -> Workload {
     Workload::contest(name, move |effort: Effort| Contest {
-        known: vec![7],
-        asks: Asks::Same(vec![7; effort.asks(ASKS)]),
+        warm_up: vec![7],
+        turn_keys: TurnKeys::Same(vec![7; effort.checks(CHECKS)]),
         turns: TURNS,
-        answer,
-        contestants: who(Task::new(limit(answer), ROOM)),
+        expected,
+        contestants: who(Task::new(limit(expected), CAPACITY)),
     })
 }
 
-/// What does a name cost that has to be hashed?
-fn text(length: usize) -> Workload {
+/// A string key, which has to be hashed.
+fn string_key(length: usize) -> Workload {
     Workload::contest(format!("string key of {length} bytes, hot"), move |effort: Effort| {
-        let task = Task::new(HOT, ROOM);
+        let task = Task::new(HOT, CAPACITY);
         let mut contestants = keyed(task);
         contestants.extend([trusted(task), throttlecrab(task)]);
-        let keys = vec![crate::keys::text(7, length); effort.asks(ASKS / 2)];
-        Contest { known: vec![], asks: Asks::Same(keys), turns: TURNS, answer: Answer::Allow, contestants }
+        let keys = vec![crate::keys::text(7, length); effort.checks(CHECKS / 2)];
+        Contest {
+            warm_up: vec![],
+            turn_keys: TurnKeys::Same(keys),
+            turns: TURNS,
+            expected: Expected::Allowed,
+            contestants,
+        }
     })
 }
 
-fn no_key(name: &str, answer: Answer) -> Workload {
+fn no_key(name: &str, expected: Expected) -> Workload {
     Workload::contest(name, move |effort: Effort| {
-        let mut contestants = unkeyed(limit(answer));
-        contestants.extend([floors::clock(), floors::swap(), floors::clock_and_swap()]);
+        let mut contestants = unkeyed(limit(expected));
+        contestants.extend([
+            floors::clock(),
+            floors::compare_exchange(),
+            floors::clock_and_compare_exchange(),
+        ]);
         Contest {
-            known: vec![()],
-            asks: Asks::Same(vec![(); effort.asks(ASKS)]),
+            warm_up: vec![()],
+            turn_keys: TurnKeys::Same(vec![(); effort.checks(CHECKS)]),
             turns: TURNS,
-            answer,
+            expected,
             contestants,
         }
     })

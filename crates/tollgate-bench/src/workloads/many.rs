@@ -1,97 +1,97 @@
-//! What does a check cost among many keys: known ones, new ones, and new ones where there is no more room?
+//! The cost of a check among many keys: known keys, new keys, and new keys in a full table.
 
-use crate::contest::{Asks, Contest, Contestant};
+use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
 use crate::keys;
-use crate::limit::{Answer, Limit, MANY, SKEWED, SPENT};
+use crate::limit::{Expected, Limit, MANY, SKEWED, SPENT};
 use crate::peers::{Task, batches, exact, governor_alone, keyed};
 use crate::workloads::{Effort, Workload};
 
 const THOUSAND: usize = 1_000;
 const MILLION: usize = 1_000_000;
-/// Checks a pass.
-const ASKS: usize = MILLION;
-/// New keys a pass where there is no more room.
+/// The checks in a pass.
+const CHECKS: usize = MILLION;
+/// The new keys in a pass with a full table.
 const FLOOD: usize = 200_000;
-/// Of the skew of web requests.
+/// The skew of web requests.
 const EXPONENT: f64 = 0.99;
 
 pub(crate) fn workloads() -> Vec<Workload> {
-    let everybody = |task: Task| {
+    let keyed_and_floor = |task: Task| {
         let mut contestants = keyed(task);
         contestants.push(floors::line(task.keys));
         contestants
     };
     let mut workloads = vec![
-        uniform("1k keys uniform, allow", THOUSAND, Answer::Allow, everybody),
-        uniform("1k keys uniform, deny", THOUSAND, Answer::Deny, everybody),
-        uniform("1M keys uniform, allow", MILLION, Answer::Allow, everybody),
-        uniform("1M keys uniform, deny", MILLION, Answer::Deny, everybody),
-        zipf("1M keys Zipf 0.99, allow", Answer::Allow, everybody),
-        zipf("1M keys Zipf 0.99, deny", Answer::Deny, everybody),
+        uniform("1k keys uniform, allow", THOUSAND, Expected::Allowed, keyed_and_floor),
+        uniform("1k keys uniform, deny", THOUSAND, Expected::Denied, keyed_and_floor),
+        uniform("1M keys uniform, allow", MILLION, Expected::Allowed, keyed_and_floor),
+        uniform("1M keys uniform, deny", MILLION, Expected::Denied, keyed_and_floor),
+        zipf("1M keys Zipf 0.99, allow", Expected::Allowed, keyed_and_floor),
+        zipf("1M keys Zipf 0.99, deny", Expected::Denied, keyed_and_floor),
     ];
     workloads.extend([8, 32, 128].map(|size| in_batches("1M", MILLION, size)));
     workloads.push(Workload::contest("1M new keys", |effort: Effort| {
         let keys = effort.keys(MILLION);
         Contest {
-            known: vec![],
-            asks: Asks::Fresh(Box::new(move |turn| keys::unique(turn, keys))),
+            warm_up: vec![],
+            turn_keys: TurnKeys::NewLimiter(Box::new(move |turn| keys::new_keys(turn, keys))),
             turns: 1,
-            answer: Answer::Allow,
+            expected: Expected::Allowed,
             contestants: exact(Task::new(MANY, keys)),
         }
     }));
     workloads.push(Workload::contest("flood of new keys at 1M", |effort: Effort| {
         let keys = effort.keys(MILLION);
         Contest {
-            known: (0..keys as u64).collect(),
-            asks: Asks::Other(Box::new(move |turn| keys::unique(turn, effort.asks(FLOOD)))),
+            warm_up: (0..keys as u64).collect(),
+            turn_keys: TurnKeys::Other(Box::new(move |turn| keys::new_keys(turn, effort.checks(FLOOD)))),
             turns: 1,
-            answer: Answer::Either,
+            expected: Expected::Any,
             contestants: exact(Task::new(MANY, keys)),
         }
     }));
-    workloads.push(uniform("10M keys uniform, allow", 10 * MILLION, Answer::Allow, everybody));
+    workloads.push(uniform("10M keys uniform, allow", 10 * MILLION, Expected::Allowed, keyed_and_floor));
     workloads.push(in_batches("10M", 10 * MILLION, 32));
     workloads
 }
 
 type Who = fn(Task) -> Vec<Contestant<u64>>;
 
-fn uniform(name: &str, keys: usize, answer: Answer, who: Who) -> Workload {
+fn uniform(name: &str, keys: usize, expected: Expected, who: Who) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let keys = effort.keys(keys);
-        among(keys, uniformly(keys, effort), MANY, answer, who)
+        among(keys, uniformly(keys, effort), MANY, expected, who)
     })
 }
 
-fn zipf(name: &str, answer: Answer, who: Who) -> Workload {
+fn zipf(name: &str, expected: Expected, who: Who) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let keys = effort.keys(MILLION);
-        let asks = Asks::Same(keys::zipf(keys, effort.asks(ASKS), EXPONENT));
-        among(keys, asks, SKEWED, answer, who)
+        let turn_keys = TurnKeys::Same(keys::zipf(keys, effort.checks(CHECKS), EXPONENT));
+        among(keys, turn_keys, SKEWED, expected, who)
     })
 }
 
-/// governor and the floor are asked one by one: neither has a batch.
+/// governor and the floor have no batches, so they check the keys one by one.
 fn in_batches(many: &str, keys: usize, size: usize) -> Workload {
     Workload::contest(format!("{many} keys, batches of {size}"), move |effort: Effort| {
         let keys = effort.keys(keys);
         let task = Task::new(MANY, keys);
-        let mut contest = among(keys, uniformly(keys, effort), MANY, Answer::Allow, |_| vec![]);
+        let mut contest = among(keys, uniformly(keys, effort), MANY, Expected::Allowed, |_| vec![]);
         contest.contestants = vec![batches(task, size), governor_alone(task), floors::line(keys)];
         contest
     })
 }
 
-/// Others in each pass, since a pass may ask for a few of all keys only.
-fn uniformly(keys: usize, effort: Effort) -> Asks<u64> {
-    Asks::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.asks(ASKS))))
+/// Uniform keys, other ones in each pass, because a pass may check only a few of all keys.
+fn uniformly(keys: usize, effort: Effort) -> TurnKeys<u64> {
+    TurnKeys::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.checks(CHECKS))))
 }
 
-/// All keys are known, and those of a slow limit owe something until the end.
-fn among(keys: usize, asks: Asks<u64>, slow: Limit, answer: Answer, who: Who) -> Contest<u64> {
-    let limit = if answer == Answer::Deny { SPENT } else { slow };
-    let known = (0..keys as u64).collect();
-    Contest { known, asks, turns: 1, answer, contestants: who(Task::new(limit, keys)) }
+/// A contest in which all keys are known and, under a slow limit, in debt until the end.
+fn among(keys: usize, turn_keys: TurnKeys<u64>, slow: Limit, expected: Expected, who: Who) -> Contest<u64> {
+    let limit = if expected == Expected::Denied { SPENT } else { slow };
+    let warm_up = (0..keys as u64).collect();
+    Contest { warm_up, turn_keys, turns: 1, expected, contestants: who(Task::new(limit, keys)) }
 }

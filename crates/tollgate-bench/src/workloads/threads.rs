@@ -1,48 +1,52 @@
-//! Do several threads get more done than one: on one key, among many, and without a key?
+//! The cost of checks by concurrent threads: on one key, among many, and without a key.
 //!
-//! The figure is the time from one answer to the next of all threads together, so twice the throughput is half of it.
+//! A figure is the time divided by the checks of all threads, so twice the throughput halves it.
 
-use crate::contest::{Asks, Contest, Contestant};
+use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
 use crate::keys;
-use crate::limit::{Answer, HOT, Limit, MANY, SKEWED, SPENT};
+use crate::limit::{Expected, HOT, Limit, MANY, SKEWED, SPENT};
 use crate::machine;
 use crate::peers::{Task, keyed, leased, tollgate, unkeyed};
 use crate::workloads::{Effort, Workload};
 
 const MILLION: usize = 1_000_000;
-/// Checks a turn on one key, of all threads.
-const HOT_ASKS: usize = 100_000;
-/// Checks a turn among many keys.
-const ASKS: usize = 50_000;
-/// Turns a pass.
+/// The checks of all threads in a turn on one key.
+const HOT_CHECKS: usize = 100_000;
+/// The checks in a turn among many keys.
+const CHECKS: usize = 50_000;
+/// The turns in a pass.
 const TURNS: usize = 5;
 
-/// Two, and powers of two as far as there are processors for them.
-fn counts() -> Vec<usize> {
+/// Returns the numbers of threads: 2, and further powers of two up to the hardware threads.
+fn thread_counts() -> Vec<usize> {
     let more = (2..).map(|power| 1 << power).take_while(|&threads| threads <= machine::threads());
     std::iter::once(2).chain(more).collect()
 }
 
 pub(crate) fn workloads() -> Vec<Workload> {
-    counts().into_iter().flat_map(of).collect()
+    thread_counts().into_iter().flat_map(workloads_of).collect()
 }
 
-fn of(threads: usize) -> Vec<Workload> {
+fn workloads_of(threads: usize) -> Vec<Workload> {
     vec![
-        hot(threads, "allow", Answer::Allow),
-        hot(threads, "deny", Answer::Deny),
+        hot(threads, "allow", Expected::Allowed),
+        hot(threads, "deny", Expected::Denied),
         lease(threads),
-        many(threads, "1M keys uniform, allow", MANY, Answer::Allow, uniform),
-        many(threads, "1M keys uniform, deny", SPENT, Answer::Deny, uniform),
-        many(threads, "1M keys Zipf 0.99, allow", SKEWED, Answer::Allow, zipf),
-        many(threads, "1M keys Zipf 0.99, deny", SPENT, Answer::Deny, zipf),
+        many(threads, "1M keys uniform, allow", MANY, Expected::Allowed, uniform),
+        many(threads, "1M keys uniform, deny", SPENT, Expected::Denied, uniform),
+        many(threads, "1M keys Zipf 0.99, allow", SKEWED, Expected::Allowed, zipf),
+        many(threads, "1M keys Zipf 0.99, deny", SPENT, Expected::Denied, zipf),
         no_key(threads),
     ]
 }
 
-/// `alone` in one thread, and everybody in so many.
-fn beside<K: 'static>(alone: Contestant<K>, all: Vec<Contestant<K>>, threads: usize) -> Vec<Contestant<K>> {
+/// Returns `all` with `threads` threads, and `alone` with one.
+fn with_one_thread<K: 'static>(
+    alone: Contestant<K>,
+    all: Vec<Contestant<K>>,
+    threads: usize,
+) -> Vec<Contestant<K>> {
     let alone = {
         let name = format!("{}, 1 thread", alone.name);
         alone.named(&name)
@@ -50,17 +54,17 @@ fn beside<K: 'static>(alone: Contestant<K>, all: Vec<Contestant<K>>, threads: us
     all.into_iter().map(|contestant| contestant.threads(threads)).chain([alone]).collect()
 }
 
-fn hot(threads: usize, said: &str, answer: Answer) -> Workload {
-    Workload::contest(format!("hot key, {said}, {threads} threads"), move |effort: Effort| {
-        let task = Task::new(if answer == Answer::Deny { SPENT } else { HOT }, 1_000);
+fn hot(threads: usize, answer: &str, expected: Expected) -> Workload {
+    Workload::contest(format!("hot key, {answer}, {threads} threads"), move |effort: Effort| {
+        let task = Task::new(if expected == Expected::Denied { SPENT } else { HOT }, 1_000);
         let mut all = keyed(task);
-        all.extend([floors::clock_and_swap()]);
+        all.extend([floors::clock_and_compare_exchange()]);
         Contest {
-            known: vec![7],
-            asks: Asks::Same(vec![7; effort.asks(HOT_ASKS)]),
+            warm_up: vec![7],
+            turn_keys: TurnKeys::Same(vec![7; effort.checks(HOT_CHECKS)]),
             turns: TURNS,
-            answer,
-            contestants: beside(tollgate(task), all, threads),
+            expected,
+            contestants: with_one_thread(tollgate(task), all, threads),
         }
     })
 }
@@ -69,51 +73,51 @@ fn lease(threads: usize) -> Workload {
     Workload::contest(format!("hot key, lease, {threads} threads"), move |effort: Effort| {
         let task = Task::new(HOT, 1_000);
         Contest {
-            known: vec![7],
-            asks: Asks::Same(vec![7; effort.asks(HOT_ASKS)]),
+            warm_up: vec![7],
+            turn_keys: TurnKeys::Same(vec![7; effort.checks(HOT_CHECKS)]),
             turns: TURNS,
-            answer: Answer::Allow,
-            contestants: beside(leased(task), vec![leased(task), tollgate(task)], threads),
+            expected: Expected::Allowed,
+            contestants: with_one_thread(leased(task), vec![leased(task), tollgate(task)], threads),
         }
     })
 }
 
-type Draw = fn(usize, Effort) -> Asks<u64>;
+type Draw = fn(usize, Effort) -> TurnKeys<u64>;
 
-fn uniform(keys: usize, effort: Effort) -> Asks<u64> {
-    Asks::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.asks(ASKS))))
+fn uniform(keys: usize, effort: Effort) -> TurnKeys<u64> {
+    TurnKeys::Other(Box::new(move |turn| keys::uniform_in(turn, keys, effort.checks(CHECKS))))
 }
 
-/// The same in every turn, so more of them.
-fn zipf(keys: usize, effort: Effort) -> Asks<u64> {
-    Asks::Same(keys::zipf(keys, effort.asks(4 * ASKS), 0.99))
+/// The keys are the same in every turn, so a turn has more of them.
+fn zipf(keys: usize, effort: Effort) -> TurnKeys<u64> {
+    TurnKeys::Same(keys::zipf(keys, effort.checks(4 * CHECKS), 0.99))
 }
 
-fn many(threads: usize, name: &str, limit: Limit, answer: Answer, draw: Draw) -> Workload {
+fn many(threads: usize, name: &str, limit: Limit, expected: Expected, draw: Draw) -> Workload {
     Workload::contest(format!("{name}, {threads} threads"), move |effort: Effort| {
         let keys = effort.keys(MILLION);
         let task = Task::new(limit, keys);
         let mut all = keyed(task);
         all.push(floors::line(keys));
         Contest {
-            known: (0..keys as u64).collect(),
-            asks: draw(keys, effort),
+            warm_up: (0..keys as u64).collect(),
+            turn_keys: draw(keys, effort),
             turns: TURNS,
-            answer,
-            contestants: beside(tollgate(task), all, threads),
+            expected,
+            contestants: with_one_thread(tollgate(task), all, threads),
         }
     })
 }
 
 fn no_key(threads: usize) -> Workload {
     Workload::contest(format!("unkeyed, allow, {threads} threads"), move |effort: Effort| {
-        let asks = effort.asks(HOT_ASKS);
+        let checks = effort.checks(HOT_CHECKS);
         let all = unkeyed(HOT).into_iter().map(|contestant| contestant.threads(threads)).collect();
         Contest {
-            known: vec![()],
-            asks: Asks::Same(vec![(); asks]),
+            warm_up: vec![()],
+            turn_keys: TurnKeys::Same(vec![(); checks]),
             turns: 1,
-            answer: Answer::Allow,
+            expected: Expected::Allowed,
             contestants: all,
         }
     })

@@ -1,4 +1,4 @@
-//! Addresses and networks: one spelling for each, and the part of one that makes a key.
+//! Client addresses in canonical form, their keys, and networks of trusted proxies.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,16 +6,17 @@ use ipnet::{IpNet, Ipv4Net};
 
 use crate::{BuildError, KeyBuf};
 
-/// The NAT64 prefix (RFC 6052), in whose last 32 bits an IPv4 address stands.
+/// The NAT64 prefix (RFC 6052): the last 32 bits hold an IPv4 address.
 const NAT64: u128 = 0x0064_ff9b << 96;
 const LAST_32_BITS: u128 = u32::MAX as u128;
 
-/// The prefix of IPv4 addresses that are written as IPv6 (RFC 4291), in whose last 32 bits they stand.
+/// The prefix of IPv4-mapped IPv6 addresses (RFC 4291): the last 32 bits hold the IPv4 address.
 const MAPPED: u128 = 0xffff << 32;
 
-/// A client's address in its one spelling: what is written as IPv6 and means IPv4 is IPv4, by its bits and not by its
-/// notation.
-// A number: written and read in words, where octets that are put together one by one are waited for.
+/// A client's address in canonical form: an IPv6 address that stands for an IPv4 address is that
+/// IPv4 address. IPv4 addresses are stored IPv4-mapped.
+// One integer, because it is written and read in whole words. Reading words back from single octets
+// would stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address(u128);
 
@@ -46,7 +47,8 @@ impl Address {
         Self(MAPPED | u128::from(bits))
     }
 
-    /// Writes what makes the key: 4 bytes of IPv4, 8 of IPv6 up to a /64, and 16 beyond, so that no two kinds meet.
+    /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer
+    /// prefixes. The lengths differ, so an IPv4 key never equals an IPv6 key.
     #[inline(always)]
     pub(crate) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
@@ -59,22 +61,22 @@ impl Address {
     }
 }
 
-/// Whether a NAT64 translator may have written this IPv4 address: none writes that of a private network, nor one that
-/// customers of a carrier or machines of a cloud share (RFC 6052, section 3.1; RFC 6598). Who has such a one made it up,
-/// perhaps to be taken for a proxy that is trusted.
+/// Returns whether a NAT64 translator may have written this IPv4 address. A translator writes
+/// neither private addresses nor the shared addresses of carriers and clouds (RFC 6052, section
+/// 3.1; RFC 6598). A client may forge such an address to pass for a trusted proxy.
 fn is_translated(bits: u32) -> bool {
     let v4 = Ipv4Addr::from_bits(bits);
     let is_shared = matches!(v4.octets(), [100, 64..=127, ..]);
     !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared)
 }
 
-/// A network of trusted proxies, in the spelling of an [`Address`].
+/// Parses a network of trusted proxies into the canonical form of [`Address`].
 pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
     let text = text.trim();
     let network: IpNet = text
         .parse()
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-        .map_err(|_| BuildError::Network { given: text.to_owned() })?;
+        .map_err(|_| BuildError::InvalidNetwork { given: text.to_owned() })?;
     let network = match network {
         IpNet::V6(v6) if v6.prefix_len() >= 96 => match Address::from(IpAddr::V6(v6.addr())).into() {
             IpAddr::V4(v4) => Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(network, IpNet::V4),
@@ -99,15 +101,15 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_is_one_address_however_it_is_written() {
+    fn an_ipv4_address_has_one_key_in_every_notation() {
         for same in ["::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4", "1.2.3.4"] {
             assert_eq!(grouped(same, 64), [1, 2, 3, 4], "{same}");
         }
-        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 8, "another network's prefix is no NAT64");
+        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 8, "another prefix is not NAT64");
     }
 
     #[test]
-    fn no_translator_writes_an_address_of_a_network_of_ones_own() {
+    fn a_private_address_under_the_nat64_prefix_stays_ipv6() {
         for forged in [
             "64:ff9b::10.0.0.2",
             "64:ff9b::127.0.0.1",
@@ -127,18 +129,18 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_clients_are_told_apart_by_their_prefix_and_no_further() {
+    fn ipv6_clients_are_grouped_by_their_prefix() {
         assert_eq!(grouped("2001:db8:1:2::1", 64), grouped("2001:db8:1:2:ffff::9", 64));
         assert_ne!(grouped("2001:db8:1:2::1", 64), grouped("2001:db8:1:3::1", 64));
         assert_eq!(grouped("2001:db8:1:200::1", 56), grouped("2001:db8:1:2ff::1", 56));
         assert_ne!(grouped("2001:db8:1:200::1", 56), grouped("2001:db8:1:300::1", 56));
         assert_ne!(grouped("2001:db8:1:2::1", 128), grouped("2001:db8:1:2::2", 128));
         assert_eq!(grouped("8000::", 1), grouped("ffff::", 1));
-        assert_ne!(grouped("102:304::", 32), grouped("1.2.3.4", 32), "a short prefix is no IPv4 address");
+        assert_ne!(grouped("102:304::", 32), grouped("1.2.3.4", 32), "a short prefix is not an IPv4 address");
     }
 
     #[test]
-    fn networks_are_addresses_or_cidrs_and_hold_somebody_else() {
+    fn a_network_is_an_address_or_a_cidr_block() {
         assert!(network("::ffff:10.0.0.0/104").unwrap().contains(&IpAddr::from([10, 1, 2, 3])));
         assert!(network(" 10.1.2.3/8 ").unwrap().contains(&IpAddr::from([10, 9, 9, 9])));
         assert!(!network("10.1.2.3").unwrap().contains(&IpAddr::from([10, 1, 2, 4])));
@@ -146,7 +148,7 @@ mod tests {
             assert_eq!(network(everyone), Err(BuildError::TrustsEveryone { given: everyone.into() }));
         }
         for wrong in ["", "10.0.0.0/33", "example.com", "10.0.0", "fe80::1%eth0"] {
-            assert_eq!(network(wrong), Err(BuildError::Network { given: wrong.into() }));
+            assert_eq!(network(wrong), Err(BuildError::InvalidNetwork { given: wrong.into() }));
         }
     }
 }

@@ -1,22 +1,24 @@
-//! Lists of addresses that proxies append to, read from the right: `X-Forwarded-For` and `Forwarded` (RFC 7239).
+//! Lists of addresses to which proxies append, read from the right: `X-Forwarded-For` and
+//! `Forwarded` (RFC 7239).
 //!
-//! What stands on the right was written by somebody who is nearer than whoever wrote what stands left of it. So a line
-//! is never parsed from the left: a quote that a client leaves open would swallow what the proxy appended. From the
-//! right the proxy's own entries are whole whatever precedes them.
+//! The nearest proxy wrote the rightmost entry; a client may have written entries to the left of
+//! it. Parsing from the left is unsafe: a quote that a client leaves open would swallow the entries
+//! that proxies appended. From the right, the entries of proxies are complete.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How the entries of a list are written.
+/// The syntax of a list's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// Addresses, each perhaps with a port.
+    /// Addresses with optional ports.
     Addresses,
-    /// `for=` among other parameters, perhaps quoted.
+    /// `Forwarded` elements: `for=` among other parameters.
     Forwarded,
 }
 
-/// The entries of a line from right to left; `None` for one that is not an address: unknown, obfuscated, empty, broken.
-pub(super) fn from_the_right(line: &[u8], syntax: Syntax) -> impl Iterator<Item = Option<IpAddr>> {
+/// Returns the entries of a line from right to left. `None` stands for an entry that is not an
+/// address: unknown, obfuscated, empty or malformed.
+pub(super) fn rightmost_first(line: &[u8], syntax: Syntax) -> impl Iterator<Item = Option<IpAddr>> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let (before, entry) = last_entry(rest?, syntax);
@@ -28,7 +30,7 @@ pub(super) fn from_the_right(line: &[u8], syntax: Syntax) -> impl Iterator<Item 
     })
 }
 
-/// The last entry of a list and what stands before its comma.
+/// Splits a list at its last comma into the rest and the last entry.
 fn last_entry(list: &[u8], syntax: Syntax) -> (Option<&[u8]>, &[u8]) {
     let mut quoted = false;
     for at in (0..list.len()).rev() {
@@ -45,12 +47,13 @@ fn is_escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// One element of `Forwarded`: parameters separated by semicolons, of which `for` must come once.
+/// Parses an element of `Forwarded`: parameters separated by semicolons, with exactly one `for`.
 fn element(text: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let (mut quoted, mut escaped) = (false, false);
     let parameters = text.split(|&byte| {
-        // An escaped quote ends nothing: else a `host` that a client made could bring its own `for` and hide ours.
+        // An escaped quote does not end a string. Otherwise a client's `host` could contain its own
+        // `for` and hide the proxy's.
         let is_text = escaped;
         escaped = quoted && byte == b'\\' && !is_text;
         quoted ^= byte == b'"' && !is_text;
@@ -68,7 +71,8 @@ fn element(text: &[u8]) -> Option<IpAddr> {
     node(unquoted(found?)?)
 }
 
-/// The text of a token or of a quoted string. No address needs an escape, so none is one with any.
+/// Returns the text of a token or a quoted string. `None` for a string with escapes: no address
+/// needs them.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value {
         [b'"', inner @ .., b'"'] => (!inner.contains(&b'"') && !inner.contains(&b'\\')).then_some(inner),
@@ -77,11 +81,12 @@ fn unquoted(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
+/// Parses an address with an optional port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// `[2001:db8::1]`, `[2001:db8::1]:80`.
 fn node(text: &[u8]) -> Option<IpAddr> {
-    // Longer than any of these: not worth reading.
-    const LONGEST: usize = 64;
-    let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= LONGEST)?;
+    // Longer than any of these.
+    const MAX_LEN: usize = 64;
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_LEN)?;
     if let Some(bracketed) = text.strip_prefix('[') {
         let (address, rest) = bracketed.split_once(']')?;
         let whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
@@ -94,13 +99,15 @@ fn node(text: &[u8]) -> Option<IpAddr> {
     is_port(port).then(|| address.parse::<Ipv4Addr>().ok()).flatten().map(IpAddr::V4)
 }
 
-/// A number, or a name behind an underscore (RFC 7239, section 6).
+/// Returns whether a port is a number, or a name after an underscore (RFC 7239, section 6).
 fn is_port(text: &str) -> bool {
-    let hidden = |name: &str| {
+    let is_obfuscated = |name: &str| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };
-    text.strip_prefix('_')
-        .map_or_else(|| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok(), hidden)
+    text.strip_prefix('_').map_or_else(
+        || text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok(),
+        is_obfuscated,
+    )
 }
 
 #[cfg(test)]
@@ -108,7 +115,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str, syntax: Syntax) -> Vec<Option<IpAddr>> {
-        from_the_right(line.as_bytes(), syntax).collect()
+        rightmost_first(line.as_bytes(), syntax).collect()
     }
 
     fn is(address: &str) -> Option<IpAddr> {
@@ -116,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_from_the_right_with_or_without_ports() {
+    fn addresses_are_read_from_the_right_with_or_without_ports() {
         let line = "6.6.6.6, 203.0.113.9:4711 ,[2001:db8::1]:80,2001:db8::2,[2001:db8::3]";
         let expected =
             [is("2001:db8::3"), is("2001:db8::2"), is("2001:db8::1"), is("203.0.113.9"), is("6.6.6.6")];
@@ -124,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none_and_never_another_entry() {
+    fn an_entry_that_is_no_address_is_none() {
         for wrong in [
             "",
             " ",
@@ -149,12 +156,12 @@ mod tests {
             assert_eq!(read(wrong, Syntax::Addresses), [None], "{wrong:?}");
         }
         assert_eq!(read("1.1.1.1,,2.2.2.2,", Syntax::Addresses), [None, is("2.2.2.2"), None, is("1.1.1.1")]);
-        assert_eq!(from_the_right(b"1.1.1.1\xff", Syntax::Addresses).collect::<Vec<_>>(), [None]);
+        assert_eq!(rightmost_first(b"1.1.1.1\xff", Syntax::Addresses).collect::<Vec<_>>(), [None]);
         assert_eq!(read(&"1".repeat(100_000), Syntax::Addresses), [None]);
     }
 
     #[test]
-    fn forwarded_reads_the_examples_of_its_rfc() {
+    fn forwarded_reads_the_examples_of_rfc_7239() {
         for (line, expected) in [
             ("for=\"_gazonk\"", vec![None]),
             ("For=\"[2001:db8:cafe::17]:4711\"", vec![is("2001:db8:cafe::17")]),
@@ -172,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_elements_that_could_mean_two_things_mean_nothing() {
+    fn an_ambiguous_forwarded_element_is_none() {
         for wrong in [
             "for=1.2.3.4;for=5.6.7.8",
             "for=\"1.2.3.4",
@@ -193,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_quotes_with_escapes_is_text_and_never_a_parameter() {
-        // A Host header that a client made, as a proxy repeats it before its own `for`.
+    fn a_quoted_string_with_escapes_contains_no_parameter() {
+        // A client's Host header, as a proxy repeats it before its own `for`.
         for host in [r#"a\";for=9.9.9.9;x=\"\""#, r#"\";for=9.9.9.9;\""#, r#"\\\";for=9.9.9.9"#, r"\\"] {
             let line = format!("proto=http;host=\"{host}\";for=1.2.3.4");
             assert_eq!(read(&line, Syntax::Forwarded), [is("1.2.3.4")], "{line}");
@@ -202,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_on_the_left_swallows_nothing_on_the_right() {
+    fn an_open_quote_on_the_left_does_not_reach_the_right() {
         for evil in ["for=\"1.2.3.4", "for=\"", "\"", "host=\"\\", "for=\"1.2.3.4\\", "for=\"x\\\""] {
             let line = format!("{evil}, for=\"[2001:db8::9]:1\", for=203.0.113.9;proto=https");
-            let mut entries = from_the_right(line.as_bytes(), Syntax::Forwarded);
+            let mut entries = rightmost_first(line.as_bytes(), Syntax::Forwarded);
             assert_eq!(entries.next(), Some(is("203.0.113.9")), "{line}");
             assert_eq!(entries.next(), Some(is("2001:db8::9")), "{line}");
         }

@@ -1,4 +1,4 @@
-//! Whose request it is: the client's address, through the proxies that are trusted and no further.
+//! The client's address, read through trusted proxies.
 //!
 //! ```text
 //!   X-Forwarded-For:  6.6.6.6 ,   203.0.113.9 ,   10.0.0.7        connection: 10.0.0.2
@@ -8,9 +8,10 @@
 //!                     not read     the client      trusted  <---  trusted
 //! ```
 //!
-//! Each proxy appends the address that it was called from. So an entry is as good as whoever wrote it, and the walk goes
-//! from right to left as long as it stands on a trusted proxy. What it cannot read ends it there: the last address that
-//! is certain is the key, never one that lies beyond.
+//! Each proxy appends the address of its caller, so an entry is only as trustworthy as the proxy
+//! that wrote it. The walk starts at the connection and goes from right to left while the current
+//! address is a trusted proxy. An entry that cannot be read ends the walk: the client is then the
+//! last known address.
 
 mod address;
 mod chain;
@@ -25,62 +26,70 @@ use ipnet::IpNet;
 pub(crate) use address::Address;
 use chain::Syntax;
 
-use crate::meter::Unread;
-use crate::{BuildError, Head, KeyBuf};
+use crate::telemetry::UnreadHeaderWarning;
+use crate::{BuildError, KeyBuf, RequestHead};
 
-/// Finds the address of the connection among what the server attached to the request.
-type Peer = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
+/// Finds the address of the connection in the extensions of a request.
+type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 
-/// How the client's address is found: from the connection, or from a header that trusted proxies write.
+/// How the client's address is found: from the connection, or from a header that trusted proxies
+/// write.
 ///
-/// IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) and those of the NAT64 prefix `64:ff9b::/96` count as the IPv4
-/// address that they hold, unless NAT64 could not have translated it: a private one. As a key, an IPv6 address counts by
-/// its first 64 bits: see [`ipv6_prefix`](Self::ipv6_prefix).
+/// IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`) and addresses with the NAT64 prefix
+/// `64:ff9b::/96` count as the IPv4 address that they contain. The exception is a private IPv4
+/// address under the NAT64 prefix, because NAT64 does not translate it. The key of an IPv6 address
+/// is its first 64 bits: see [`ipv6_prefix`](Self::ipv6_prefix).
 ///
-/// One header is read: the last that is named. Name the one that your proxies write; any other they may pass on as the
-/// client wrote it.
+/// If several methods name a header, only the last one is read. Name the header that your proxies
+/// write: they may pass on any other header as the client wrote it.
 ///
-/// Where the connection's address stands is the server's business, so a closure says where:
+/// Each server stores the connection's address in its own extension, which a closure reads:
 ///
 /// | server | closure |
 /// |---|---|
-/// | axum | `\|info: &ConnectInfo<SocketAddr>\| Some(info.0.ip())`, served `into_make_service_with_connect_info::<SocketAddr>()` |
+/// | axum | `\|info: &ConnectInfo<SocketAddr>\| Some(info.0.ip())` |
 /// | tonic | `\|info: &TcpConnectInfo\| Some(info.remote_addr()?.ip())` |
-/// | hyper | `\|peer: &SocketAddr\| Some(peer.ip())`, attached to each request as an extension |
+/// | hyper | `\|peer: &SocketAddr\| Some(peer.ip())` |
+///
+/// axum attaches the extension if it is served with
+/// `into_make_service_with_connect_info::<SocketAddr>()`, tonic always, and with hyper your code
+/// attaches it.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::net::{IpAddr, SocketAddr};
 /// use http::Request;
-/// use tollgate_tower::{ClientAddress, Head};
+/// use tollgate_tower::{ClientAddress, RequestHead};
 ///
-/// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip())).x_forwarded_for(["10.0.0.0/8"])?;
+/// let connection = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+/// let client = connection.x_forwarded_for(["10.0.0.0/8"])?;
 ///
-/// // From a trusted proxy: the rightmost entry that is no proxy of ours. What the client wrote before it is not read.
+/// // From a trusted proxy: the rightmost entry that is not a trusted proxy. The walk does not
+/// // reach the entry that the client wrote.
 /// let request = Request::builder()
 ///     .header("x-forwarded-for", "6.6.6.6, 203.0.113.9, 10.0.0.7")
 ///     .extension("10.0.0.2:4711".parse::<SocketAddr>().unwrap());
-/// let address = client.of(Head::of(&request.body(()).unwrap()));
+/// let address = client.of(RequestHead::of(&request.body(()).unwrap()));
 /// assert_eq!(address, Some(IpAddr::from([203, 0, 113, 9])));
 ///
-/// // From anybody else: the header says nothing.
+/// // From any other peer: the header is ignored.
 /// let request = Request::builder()
 ///     .header("x-forwarded-for", "6.6.6.6")
 ///     .extension("198.51.100.1:4711".parse::<SocketAddr>().unwrap());
-/// let address = client.of(Head::of(&request.body(()).unwrap()));
+/// let address = client.of(RequestHead::of(&request.body(()).unwrap()));
 /// assert_eq!(address, Some(IpAddr::from([198, 51, 100, 1])));
 /// # Ok::<(), tollgate_tower::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct ClientAddress {
-    peer: Peer,
+    peer: PeerOf,
     proxies: Option<Proxies>,
-    unread: Unread,
+    unread_header: UnreadHeaderWarning,
     ipv6_prefix: u8,
 }
 
-/// Who may write the client's address, and where.
+/// The proxies that may name the client, and the header in which they do.
 #[derive(Clone, Debug)]
 struct Proxies {
     header: HeaderName,
@@ -89,25 +98,33 @@ struct Proxies {
 }
 
 impl ClientAddress {
-    /// The address of the connection, which `peer` reads out of an extension of the request.
+    /// Uses the address of the connection, which `peer` reads from an extension of the request.
     ///
-    /// A request without that extension, or for which `peer` returns `None`, has no address: no header is believed then,
-    /// and the rule's [`Missing`](crate::Missing) says what happens. For a Unix socket that only a proxy of one's own
-    /// can open, return an address that is trusted, such as 127.0.0.1.
+    /// A request without that extension, or for which `peer` returns `None`, has no address.
+    /// Headers are ignored then, and the rule's [`MissingKey`](crate::MissingKey) says what
+    /// happens. For a Unix socket that only your own proxy can open, return a trusted address, such
+    /// as 127.0.0.1.
     ///
-    /// Behind a proxy that is not named here, all of its clients have its address and share one limit. With the feature
-    /// `tracing`, the first request that brings `X-Forwarded-For` or `Forwarded` warns of that.
+    /// All clients behind a proxy that is not trusted have the proxy's address and share one limit.
+    /// With the feature `tracing`, the layer logs a warning at the first request with
+    /// `X-Forwarded-For` or `Forwarded` if no header is read.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
         let peer = move |extensions: &Extensions| Some(peer(extensions.get()?)?.into());
-        Self { peer: Arc::new(peer), proxies: None, unread: Unread::default(), ipv6_prefix: 64 }
+        Self {
+            peer: Arc::new(peer),
+            proxies: None,
+            unread_header: UnreadHeaderWarning::default(),
+            ipv6_prefix: 64,
+        }
     }
 
-    /// Reads `X-Forwarded-For` when the connection comes from one of these networks: `10.0.0.0/8`, `fd00::/8`, or a
-    /// single address.
+    /// Reads `X-Forwarded-For` if the connection comes from one of these networks: `10.0.0.0/8`,
+    /// `fd00::/8`, or a single address.
     ///
-    /// Trust what only your own proxies have: a client whose own address is trusted can write any other.
+    /// Trust only addresses of your own proxies: a client with a trusted address can claim any
+    /// other.
     ///
     /// # Errors
     ///
@@ -119,7 +136,7 @@ impl ClientAddress {
         self.header(HeaderName::from_static("x-forwarded-for"), trusted)
     }
 
-    /// Reads `Forwarded` (RFC 7239) when the connection comes from one of these networks.
+    /// Reads `Forwarded` (RFC 7239) if the connection comes from one of these networks.
     ///
     /// # Errors
     ///
@@ -128,8 +145,9 @@ impl ClientAddress {
         self.behind(http::header::FORWARDED, Syntax::Forwarded, trusted)
     }
 
-    /// Reads a header of this name when the connection comes from one of these networks: `cf-connecting-ip`,
-    /// `x-real-ip`, `fly-client-ip`. It may hold a list, which is read as `X-Forwarded-For` is.
+    /// Reads a header such as `cf-connecting-ip`, `x-real-ip` or `fly-client-ip` if the connection
+    /// comes from one of these networks. The header may contain a list, which is read like
+    /// `X-Forwarded-For`.
     ///
     /// # Errors
     ///
@@ -154,8 +172,9 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// How many leading bits of an IPv6 address make the key, from 1 to 128; by default 64, the smallest network that
-    /// is usually given to one customer. Many get a /56 or a /48.
+    /// Sets how many leading bits of an IPv6 address make the key, 1 to 128. The default is 64, the
+    /// smallest network that a provider usually assigns to a customer. Many customers get a /56 or
+    /// a /48.
     ///
     /// # Errors
     ///
@@ -168,29 +187,32 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// The client's address, normalised but not grouped. `None` when the connection's is not known.
+    /// Returns the client's address in canonical form, not cut to a prefix. `None` if the address
+    /// of the connection is unknown.
     ///
-    /// **Cost.** Allocates nothing. Reads as many entries of the header as there are trusted proxies, and one more.
+    /// **Cost.** No allocation. It reads one entry of the header for each trusted proxy, and one
+    /// more.
     #[must_use]
-    pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
+    pub fn of(&self, head: RequestHead<'_>) -> Option<IpAddr> {
         self.find(&head).map(IpAddr::from)
     }
 
-    // By force, as what calls it: each is a few instructions, to which a call of its own adds half as many.
+    // `always`, here and in the callers: each is a few instructions, and a call would add half as
+    // many.
     #[inline(always)]
-    fn find(&self, head: &Head<'_>) -> Option<Address> {
+    fn find(&self, head: &RequestHead<'_>) -> Option<Address> {
         let peer = (self.peer)(head.extensions());
         match (peer, &self.proxies) {
             (Some(peer), Some(proxies)) => Some(proxies.client(peer, head)),
             (peer, Some(_)) => peer,
             (peer, None) => {
-                self.unread.look(head);
+                self.unread_header.check(head);
                 peer
             }
         }
     }
 
-    /// The key of the clients of this address, as [`KeyBy::client`](crate::KeyBy::client) writes it: for
+    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it, for
     /// [`Rule::for_key`](crate::Rule::for_key).
     ///
     /// # Examples
@@ -214,7 +236,7 @@ impl ClientAddress {
     }
 
     #[inline(always)]
-    pub(crate) fn write(&self, head: &Head<'_>, key: &mut KeyBuf) {
+    pub(crate) fn write(&self, head: &RequestHead<'_>, key: &mut KeyBuf) {
         if let Some(address) = self.find(head) {
             address.write(self.ipv6_prefix, key);
         }
@@ -222,17 +244,18 @@ impl ClientAddress {
 }
 
 impl Proxies {
-    fn client(&self, peer: Address, head: &Head<'_>) -> Address {
-        let mut certain = peer;
+    /// Walks from the connection's address to the first that is not a trusted proxy.
+    fn client(&self, peer: Address, head: &RequestHead<'_>) -> Address {
+        let mut client = peer;
         let lines = head.headers().get_all(&self.header).into_iter().rev();
-        let mut entries = lines.flat_map(|line| chain::from_the_right(line.as_bytes(), self.syntax));
-        while self.trusts(certain) {
+        let mut entries = lines.flat_map(|line| chain::rightmost_first(line.as_bytes(), self.syntax));
+        while self.trusts(client) {
             match entries.next() {
-                Some(Some(address)) => certain = address.into(),
+                Some(Some(address)) => client = address.into(),
                 Some(None) | None => break,
             }
         }
-        certain
+        client
     }
 
     fn trusts(&self, address: Address) -> bool {

@@ -1,40 +1,41 @@
-//! What a request has been charged, rule by rule, until it is certain that it stays.
+//! The charges of a request, rule by rule, until they are settled.
 
 use smallvec::SmallVec;
+use tollgate::MultiDecision;
 
-use crate::backend::Reply;
-use crate::headers::{Note, Styles, join};
-use crate::rule::{Limits, MOST_RULES, Place, Ruled};
+use crate::backend::BackendReply;
+use crate::headers::{HeaderStyles, LimitHeaders, join};
+use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
 
-/// The charges of one request. Dropped before they are settled they are given back, the last first: the request was
-/// refused, or its client is gone.
+/// The charges of one request. Dropping them refunds them, the last first, unless they are settled:
+/// the request was refused, or its client disconnected.
 pub(super) struct Charges<'l> {
-    /// Those of the rules that admitted the request, in their order.
-    made: SmallVec<[Charge<'l>; MOST_RULES]>,
-    /// The places of those that wait in a queue, with their rules, in the same order.
-    // Apart, so that charges stay as short as most of them are: they are copied about.
-    places: Vec<(usize, Place)>,
-    stay: bool,
+    /// One for each rule that admitted the request, in the order of the rules.
+    made: SmallVec<[Charge<'l>; MAX_RULES]>,
+    /// The turns in queues, with the index of their rule, in the same order. They are rare, and a
+    /// `Charge` that held one would be more expensive to copy.
+    turns: Vec<(usize, QueueTurn)>,
+    settled: bool,
 }
 
 pub(super) struct Charge<'l> {
-    /// The rule, by its place.
+    /// The index of the rule.
     pub(super) rule: usize,
     pub(super) shadow: bool,
     pub(super) of: Of<'l>,
 }
 
-/// Who was charged.
+/// Where the request was charged.
 pub(super) enum Of<'l> {
-    Here(&'l Limits, Ruled<'l>),
-    /// A backend, which gives nothing back.
-    There(&'l str, Reply),
+    Here(&'l LimitSet, MultiDecision<'l>),
+    /// At a backend, which takes nothing back.
+    There(&'l str, BackendReply),
 }
 
 impl<'l> Charges<'l> {
     #[inline]
     pub(super) fn new() -> Self {
-        Self { made: SmallVec::new(), places: Vec::new(), stay: false }
+        Self { made: SmallVec::new(), turns: Vec::new(), settled: false }
     }
 
     #[inline]
@@ -42,45 +43,47 @@ impl<'l> Charges<'l> {
         self.made.push(charge);
     }
 
-    /// Of a request that waits: its own place, or one that another left.
-    pub(super) fn push_waiting(&mut self, charge: Charge<'l>, place: Place) {
-        self.places.push((charge.rule, place));
+    /// Adds the charge of a request that waits for its turn.
+    pub(super) fn push_waiting(&mut self, charge: Charge<'l>, turn: QueueTurn) {
+        self.turns.push((charge.rule, turn));
         self.made.push(charge);
     }
 
-    /// From now on they stay when they are dropped.
+    /// Makes the charges stay when they are dropped.
     pub(super) fn settle(&mut self) {
-        self.stay = true;
+        self.settled = true;
     }
 
-    /// Gives back those of the rules for which `gives_back` is true, settled or not; the others stay.
+    /// Refunds the rules for which `gives_back` is true, settled or not. The other charges stay.
     pub(super) fn give_back(&mut self, gives_back: impl Fn(usize) -> bool) {
         while let Some(charge) = self.made.pop() {
-            let place = self.places.pop_if(|(rule, _)| *rule == charge.rule);
+            let turn = self.turns.pop_if(|(rule, _)| *rule == charge.rule);
             if let Of::Here(limits, decision) = charge.of
                 && gives_back(charge.rule)
             {
-                limits.give_back(decision, place.map(|(_, place)| place));
+                limits.give_back(decision, turn.map(|(_, turn)| turn));
             }
         }
     }
 
-    /// What the response will say of the limits that are enforced.
-    pub(super) fn note(&self, styles: Styles) -> Note {
+    /// Returns the rate limit headers of the rules that are not shadow rules.
+    pub(super) fn headers(&self, styles: HeaderStyles) -> LimitHeaders {
         let enforced = || self.made.iter().filter(|charge| !charge.shadow).map(|charge| &charge.of);
         let mut limits = enforced().filter_map(|of| match of {
             Of::Here(limits, _) => Some(*limits),
             Of::There(..) => None,
         });
         let policy = || match (limits.next(), limits.next()) {
-            (Some(only), None) => only.policy(),
-            (first, second) => join(first.into_iter().chain(second).chain(limits).flat_map(Limits::policies)),
+            (Some(only), None) => only.policy_header(),
+            (first, second) => {
+                join(first.into_iter().chain(second).chain(limits).flat_map(LimitSet::policy_items))
+            }
         };
-        Note::of(styles, policy, |showing| {
+        LimitHeaders::new(styles, policy, |items| {
             for of in enforced() {
                 match of {
-                    Of::Here(limits, decision) => limits.show(decision, showing),
-                    Of::There(name, reply) => showing.limit(name, reply.numbers()),
+                    Of::Here(limits, decision) => limits.add_items(decision, items),
+                    Of::There(name, reply) => items.add(name, reply.limit_state()),
                 }
             }
         })
@@ -90,7 +93,7 @@ impl<'l> Charges<'l> {
 impl Drop for Charges<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.stay {
+        if !self.settled {
             self.give_back(|_| true);
         }
     }

@@ -1,31 +1,30 @@
 //! From a request to a verdict.
 
 mod charges;
+mod evaluation;
 mod held;
-mod ruling;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use evaluation::{RefusalRecord, RuleReport, Verdict};
 pub(crate) use held::Held;
 use held::Question;
-pub(crate) use ruling::{Denial, Tale, Verdict};
 
-use crate::headers::Styles;
-use crate::rule::{Ask, Compiled, SharedClock, Source};
-use crate::told::Hooks;
-use crate::{Head, KeyBuf};
-use ruling::Ruling;
+use crate::headers::HeaderStyles;
+use crate::hooks::Hooks;
+use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};
+use crate::{KeyBuf, RequestHead};
+use evaluation::Evaluation;
 
-/// Sleeps for a time.
+/// Returns a future that completes after a duration.
 pub(crate) type Sleep =
     Box<dyn Fn(Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Everything that a layer knows but its answer. Held in one place by each service, so that a whole set of rules is one
-/// pointer.
-pub(crate) struct Rules {
-    pub(crate) rules: Box<[Compiled]>,
-    pub(crate) styles: Styles,
+/// The state that a layer shares with its services: everything but the responder.
+pub(crate) struct LayerState {
+    pub(crate) rules: Box<[CompiledRule]>,
+    pub(crate) styles: HeaderStyles,
     pub(crate) hooks: Hooks,
     pub(crate) clock: SharedClock,
     pub(crate) sleep: Sleep,
@@ -33,55 +32,59 @@ pub(crate) struct Rules {
     pub(crate) may_hold: bool,
 }
 
-impl Rules {
-    /// Decides a request, and tells it where it is decided at once; what has to wait, or to be remembered, is held.
-    // The verdict stays where the caller has it: whatever is moved that was just written is waited for.
+impl LayerState {
+    /// Decides a request at once and reports the decision; or returns the request as [`Held`], if
+    /// it has to wait for a queue or a backend, or if its response decides whether it is charged.
+    // The verdict is written in place: moving a value right after it was written would stall.
     #[inline]
-    pub(crate) fn decide(self: &Arc<Self>, head: &Head<'_>, verdict: &mut Verdict) -> Option<Held> {
+    pub(crate) fn decide(self: &Arc<Self>, head: &RequestHead<'_>, verdict: &mut Verdict) -> Option<Held> {
         if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, verdict) {
             let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
             return Some(Held::new(Arc::clone(self), questions));
         }
-        self.tell(head, verdict);
+        self.report(head, verdict);
         None
     }
 
-    /// `false`: that is not possible, and what the request was charged is given back.
-    fn decide_at_once(&self, head: &Head<'_>, verdict: &mut Verdict) -> bool {
-        let mut ruling = Ruling::new(self, verdict);
+    /// Returns `false` if the request has to wait after all. Its charges are then refunded.
+    fn decide_at_once(&self, head: &RequestHead<'_>, verdict: &mut Verdict) -> bool {
+        let mut evaluation = Evaluation::new(self, verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
-            let goes_on = match (rule.ask(head, &mut key), &rule.source) {
-                (Ask::Nothing, _) => true,
-                (Ask::NoKey, _) => ruling.no_key(index),
-                (Ask::Limit(asked), Source::Here(limits)) => ruling.ask(index, &limits[asked.limits], asked),
-                (Ask::Limit(_), Source::There(_)) => return false,
+            let admitted = match (rule.match_request(head, &mut key), &rule.decider) {
+                (RuleMatch::DoesNotApply, _) => true,
+                (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
+                (RuleMatch::Check(request), Decider::Local(sets)) => {
+                    evaluation.check(index, &sets[request.set], request)
+                }
+                (RuleMatch::Check(_), Decider::Backend(_)) => return false,
             };
-            if !goes_on {
+            if !admitted {
                 break;
             }
         }
-        if ruling.departs_later() {
-            // Somebody came in between and it has to wait after all.
+        if evaluation.must_wait() {
+            // Another request took the turn that `must_hold` saw.
             return false;
         }
-        ruling.end();
+        evaluation.finish();
         true
     }
 
-    fn must_hold(&self, head: &Head<'_>) -> bool {
+    /// Returns whether the request has to be held. Charges nothing.
+    fn must_hold(&self, head: &RequestHead<'_>) -> bool {
         let mut key = KeyBuf::new();
-        let mut holds = |rule: &Compiled| match (rule.ask(head, &mut key), &rule.source) {
-            (Ask::Nothing | Ask::NoKey, _) => false,
-            (Ask::Limit(_), Source::There(_)) => true,
-            (Ask::Limit(asked), Source::Here(limits)) => {
-                let limits = &limits[asked.limits];
+        let mut must_hold = |rule: &CompiledRule| match (rule.match_request(head, &mut key), &rule.decider) {
+            (RuleMatch::DoesNotApply | RuleMatch::NoKey, _) => false,
+            (RuleMatch::Check(_), Decider::Backend(_)) => true,
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                let limits = &sets[request.set];
                 rule.charge_if.is_some()
                     || !rule.shadow
                         && limits.may_queue()
-                        && !limits.engine.look(asked.key, asked.cost).delay().is_zero()
+                        && !limits.limiter.prepare(request.key).peek_n(request.cost).delay().is_zero()
             }
         };
-        self.rules.iter().filter(|rule| rule.may_hold()).any(&mut holds)
+        self.rules.iter().filter(|rule| rule.may_hold()).any(&mut must_hold)
     }
 }

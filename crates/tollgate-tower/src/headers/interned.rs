@@ -1,23 +1,23 @@
-//! Header values that never change, so that a response takes one without a copy and without a counter that all cores
-//! share.
+//! Constant header values, which a response gets without a copy and without a reference counter
+//! that all cores share.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use http::HeaderValue;
 
-/// The header value of this text, which stays in memory for as long as the process does: for what is configured, of
-/// which there are few, and not for what is computed. The same text stays once.
+/// Returns a header value whose text is leaked, once for each distinct text. Use it for configured
+/// values, which are few, not for computed ones. `None` if the text is no legal header value.
 pub(crate) fn interned(text: &str) -> Option<HeaderValue> {
-    static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    let text = known.get(text).copied().unwrap_or_else(|| {
+    static LEAKED: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut leaked = LEAKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let leaked = leaked.get_or_insert_default();
+    let text = leaked.get(text).copied().unwrap_or_else(|| {
         let text: &'static str = String::from(text).leak();
-        known.insert(text);
+        leaked.insert(text);
         text
     });
-    // `from_static` panics on what is no legal value.
+    // Checked first, because `from_static` panics on an illegal value.
     HeaderValue::from_str(text).ok().map(|_| HeaderValue::from_static(text))
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_stays_once_and_costs_no_allocation_again() {
+    fn a_text_is_leaked_once_and_its_clones_allocate_nothing() {
         let first = interned("\"once\";q=1").unwrap();
         let second = interned("\"once\";q=1").unwrap();
         assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());

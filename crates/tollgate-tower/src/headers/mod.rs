@@ -1,18 +1,18 @@
-//! What a response says of the limits.
+//! The rate limit headers of a response.
 
 mod interned;
-mod note;
-mod slab;
+mod limit_headers;
 mod style;
+mod value_buffers;
 
 pub(crate) use interned::interned;
-pub(crate) use note::{LARGEST_INTEGER, Note, Numbers, Showing, join};
-pub use style::Style;
-pub(crate) use style::Styles;
+pub(crate) use limit_headers::{HeaderItems, LimitHeaders, LimitState, MAX_SF_INTEGER, join};
+pub use style::HeaderStyle;
+pub(crate) use style::HeaderStyles;
 
 use std::time::Duration;
 
-/// Whole seconds, rounded up: who waits them does not come too early.
+/// Returns whole seconds, rounded up, so that a client that waits them is not early.
 pub(crate) fn seconds_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }

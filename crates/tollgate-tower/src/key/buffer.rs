@@ -1,14 +1,14 @@
-//! The bytes of a key, without an allocation up to a length that few keys exceed.
+//! A buffer for the bytes of a key. Keys of usual length need no allocation.
 
 use std::fmt;
 
-/// Bytes that are kept in place.
+/// The bytes that need no allocation.
 const INLINE: usize = 128;
 
-/// The bytes of a key while they are put together.
+/// A buffer for the bytes of a key.
 ///
-/// **Cost.** Up to 128 bytes are kept in place. A longer key allocates, and is never cut short: two long keys that begin
-/// alike stay two.
+/// **Cost.** Up to 128 bytes are stored inline. A longer key allocates. It is not truncated, so
+/// long keys with the same beginning stay distinct.
 ///
 /// # Examples
 ///
@@ -23,14 +23,14 @@ const INLINE: usize = 128;
 #[derive(Clone)]
 pub struct KeyBuf {
     inline: [u8; INLINE],
-    /// Of `inline`, while `long` is empty.
+    /// The length of the key in `inline`, while `long` is empty.
     len: usize,
-    /// All of the key, once it is longer.
+    /// The whole key, once it is longer than `inline`.
     long: Vec<u8>,
 }
 
 impl KeyBuf {
-    /// No bytes, which is no key.
+    /// Makes an empty buffer, which means "no key".
     #[must_use]
     pub const fn new() -> Self {
         Self { inline: [0; INLINE], len: 0, long: Vec::new() }
@@ -58,27 +58,27 @@ impl KeyBuf {
         self.long.extend_from_slice(bytes);
     }
 
-    /// What was written.
+    /// Returns the bytes written so far.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         if self.long.is_empty() { &self.inline[..self.len] } else { &self.long }
     }
 
-    /// Whether nothing was written.
+    /// Returns whether no bytes were written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
     }
 
-    /// Forgets what was written.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         self.len = 0;
         self.long.clear();
     }
 
-    /// Appends what `write` writes behind its length, so that what follows cannot be taken for a part of it. `false`
-    /// when it writes nothing.
-    pub(crate) fn part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
+    /// Appends the length of the bytes that `write` writes, then the bytes. The length keeps them
+    /// apart from the bytes that follow. Returns whether `write` wrote any.
+    pub(crate) fn push_part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
         let mut part = Self::new();
         write(&mut part);
         self.push((part.as_bytes().len() as u64).to_le_bytes());
@@ -99,7 +99,7 @@ impl AsRef<[u8]> for KeyBuf {
     }
 }
 
-/// Says how long the key is and not what it is: keys are often secrets.
+/// Shows the length only: keys are often secrets.
 impl fmt::Debug for KeyBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KeyBuf({} bytes)", self.as_bytes().len())

@@ -1,4 +1,4 @@
-//! Whose limit a request counts against.
+//! The key of a request, which decides whose limit is charged.
 
 mod buffer;
 
@@ -9,27 +9,29 @@ use http::HeaderName;
 
 pub use buffer::KeyBuf;
 
-use crate::{ClientAddress, Head};
+use crate::{ClientAddress, RequestHead};
 
-// By reference: four references that are handed on by value are copied each time, and waited for.
-type Write = dyn Fn(&Head<'_>, &mut KeyBuf) + Send + Sync;
+// The head is passed by reference: a copy of its four references at each call would stall.
+type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 
-/// How the key of a request is found: requests of one key share a limit.
+/// How the key of a request is found. Requests with the same key share a limit.
 ///
-/// A request without a key (no such header, an empty one, no address) is the rule's [`Missing`](crate::Missing) case.
+/// A request without a key (no such header, an empty header, no address) is handled by the rule's
+/// [`MissingKey`](crate::MissingKey).
 ///
-/// Keys are what clients send, so the engine names them by a hash with a secret: nobody can look for two that share a
-/// limit. Up to 8 bytes never do, longer ones by chance with probability `n^2 / 2^65` among `n`.
+/// Clients choose their keys, so the engine hashes keys with a secret: a client cannot search for a
+/// key that shares another key's limit. Keys of up to 7 bytes never share a limit; among `n` longer
+/// keys, two share one by chance with probability `n^2 / 2^65`.
 ///
-/// | key | of |
+/// | constructor | key |
 /// |---|---|
 /// | [`KeyBy::client`] | the client's address, also behind proxies |
 /// | [`KeyBy::header`], [`KeyBy::cookie`] | an API key, a session |
-/// | [`KeyBy::method`], [`KeyBy::path`] | what is asked for |
-/// | [`KeyBy::extension`] | what another layer attached: axum's `MatchedPath`, a user, a tenant |
-/// | [`KeyBy::request`] | anything, by closure |
-/// | [`KeyBy::everyone`] | one limit for all |
-/// | [`and`](Self::and) | any of these together |
+/// | [`KeyBy::method`], [`KeyBy::path`] | the method, the path |
+/// | [`KeyBy::extension`] | an extension of the request: axum's `MatchedPath`, a user, a tenant |
+/// | [`KeyBy::request`] | any bytes that a closure writes |
+/// | [`KeyBy::everyone`] | the same key for all requests |
+/// | [`and`](Self::and) | two keys combined |
 ///
 /// # Examples
 ///
@@ -37,28 +39,31 @@ type Write = dyn Fn(&Head<'_>, &mut KeyBuf) + Send + Sync;
 /// use http::HeaderName;
 /// use tollgate_tower::KeyBy;
 ///
-/// let by_key_and_method = KeyBy::header(HeaderName::from_static("x-api-key")).and(KeyBy::method());
+/// let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
+/// let api_key_and_method = api_key.and(KeyBy::method());
 /// ```
 #[derive(Clone)]
-pub struct KeyBy(Arc<Write>);
+pub struct KeyBy(Arc<WriteKey>);
 
 impl KeyBy {
-    /// The client's address, IPv6 by its prefix.
+    /// The client's address. IPv6 clients are grouped by a prefix.
     #[must_use]
     pub fn client(address: ClientAddress) -> Self {
         Self(Arc::new(move |head, key| address.write(head, key)))
     }
 
-    /// The first value of a header, byte by byte. Anybody can send anything: limit what is *not* a known key too.
+    /// The first value of a header, byte for byte. Clients can send any value, so limit requests
+    /// with an *unknown* value too.
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
         Self::request(move |head, key| key.push(head.header(&name).unwrap_or_default()))
     }
 
-    /// The first cookie of this name, as it was sent.
+    /// The value of the first cookie of this name, as it was sent.
     ///
-    /// A client can send two of one name. Where the application reads the last, as `axum-extra`'s `CookieJar` does, it can put
-    /// another one before it in each request and never meet its limit: key by the session that was looked up instead, by
+    /// A client can send two cookies of the same name. If the application reads the last one, as
+    /// `axum-extra`'s `CookieJar` does, the client can evade its limit by a different first cookie
+    /// in each request. Then use the session that the application found as the key, by
     /// [`extension`](Self::extension).
     #[must_use]
     pub fn cookie(name: impl Into<String>) -> Self {
@@ -72,18 +77,19 @@ impl KeyBy {
         Self::request(|head, key| key.push(head.method().as_str()))
     }
 
-    /// The path as the client wrote it; `CONNECT` has none. `/a` and `/%61` are two: where that matters use the route that
-    /// matched, by [`extension`](Self::extension).
+    /// The path as the client wrote it; `CONNECT` has none. `/a` and `/%61` are different keys:
+    /// where that matters, use the matched route, by [`extension`](Self::extension).
     #[must_use]
     pub fn path() -> Self {
         Self::request(|head, key| key.push(head.path()))
     }
 
-    /// What `write` makes of an extension of the request. Nothing written is no key.
+    /// The bytes that `write` writes for an extension of the request. If it writes none, the
+    /// request has no key.
     ///
     /// # Examples
     ///
-    /// Each route of an axum server by itself:
+    /// One limit for each route of an axum server:
     ///
     /// ```
     /// use axum::extract::MatchedPath;
@@ -103,51 +109,51 @@ impl KeyBy {
         })
     }
 
-    /// What `write` makes of the request. Nothing written is no key.
+    /// The bytes that `write` writes for a request. If it writes none, the request has no key.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate_tower::{Head, KeyBuf, KeyBy};
+    /// use tollgate_tower::{RequestHead, KeyBuf, KeyBy};
     ///
     /// // The first part of the path is the tenant.
-    /// let tenant = KeyBy::request(|head: Head<'_>, key: &mut KeyBuf| {
+    /// let tenant = KeyBy::request(|head: RequestHead<'_>, key: &mut KeyBuf| {
     ///     key.push(head.path().split('/').nth(1).unwrap_or_default());
     /// });
     /// ```
     #[must_use]
-    pub fn request(write: impl Fn(Head<'_>, &mut KeyBuf) + Send + Sync + 'static) -> Self {
+    pub fn request(write: impl Fn(RequestHead<'_>, &mut KeyBuf) + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |head, key| write(*head, key)))
     }
 
-    /// One key for all requests.
+    /// The same key for all requests.
     #[must_use]
     pub fn everyone() -> Self {
         Self::request(|_, key| key.push(b"*"))
     }
 
-    /// This key and another one together: two requests share a limit when they agree in both. Without either there is
-    /// no key.
+    /// This key combined with another one: two requests share a limit if both parts are equal. If a
+    /// part is missing, the request has no key.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(Arc::new(move |head, key| {
-            let whole = key.part(|key| self.0(head, key)) && key.part(|key| other.0(head, key));
-            if !whole {
+            let complete = key.push_part(|key| self.0(head, key)) && key.push_part(|key| other.0(head, key));
+            if !complete {
                 key.clear();
             }
         }))
     }
 
-    /// The key of a request; empty when it has none.
+    /// Returns the key of a request; empty if it has none.
     #[must_use]
-    pub fn of(&self, head: Head<'_>) -> KeyBuf {
+    pub fn of(&self, head: RequestHead<'_>) -> KeyBuf {
         let mut key = KeyBuf::new();
         self.write(&head, &mut key);
         key
     }
 
     #[inline]
-    pub(crate) fn write(&self, head: &Head<'_>, key: &mut KeyBuf) {
+    pub(crate) fn write(&self, head: &RequestHead<'_>, key: &mut KeyBuf) {
         self.0(head, key);
     }
 }
@@ -158,7 +164,8 @@ impl fmt::Debug for KeyBy {
     }
 }
 
-fn cookie<'r>(head: Head<'r>, name: &[u8]) -> Option<&'r [u8]> {
+/// Returns the value of the first cookie of this name.
+fn cookie<'r>(head: RequestHead<'r>, name: &[u8]) -> Option<&'r [u8]> {
     let lines = head.headers().get_all(http::header::COOKIE).into_iter();
     let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
     pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
@@ -174,7 +181,7 @@ mod tests {
         let request = headers
             .iter()
             .fold(Request::builder().uri("/a/b?c"), |request, (name, value)| request.header(*name, *value));
-        by.of(Head::of(&request.body(()).unwrap())).as_bytes().to_vec()
+        by.of(RequestHead::of(&request.body(()).unwrap())).as_bytes().to_vec()
     }
 
     #[test]
@@ -187,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_key_do_not_run_into_one_another() {
+    fn combined_keys_with_equal_bytes_stay_distinct() {
         let by = KeyBy::header(HeaderName::from_static("a")).and(KeyBy::header(HeaderName::from_static("b")));
         let keys: Vec<_> = [("xy", "z"), ("x", "yz"), ("x,", "z"), ("x", "z")]
             .map(|(a, b)| key_of(&by, &[("a", a), ("b", b)]))
@@ -196,7 +203,7 @@ mod tests {
             assert!(!keys[..index].contains(key), "{keys:?}");
         }
         for missing in [[("a", "x")], [("b", "x")], [("a", "")]] {
-            assert_eq!(key_of(&by, &missing), b"", "half a key is none");
+            assert_eq!(key_of(&by, &missing), b"", "a part is missing");
         }
         let three = by.clone().and(KeyBy::path());
         assert_eq!(key_of(&three, &[("a", "x")]), b"");
@@ -204,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn method_and_everyone_have_always_a_key_and_a_path_has_all_but_connect() {
+    fn every_request_has_a_method_and_all_but_connect_a_path() {
         assert_eq!(key_of(&KeyBy::method(), &[]), b"GET");
         assert_eq!(key_of(&KeyBy::path(), &[]), b"/a/b");
         assert_eq!(key_of(&KeyBy::everyone(), &[]), b"*");
         let connect = Request::builder().method("CONNECT").uri("example.com:443").body(()).unwrap();
-        assert!(KeyBy::path().of(Head::of(&connect)).is_empty());
+        assert!(KeyBy::path().of(RequestHead::of(&connect)).is_empty());
         assert_eq!(key_of(&KeyBy::extension(|n: &u8, key| key.push([*n])), &[]), b"");
     }
 }

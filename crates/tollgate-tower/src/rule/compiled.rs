@@ -1,198 +1,218 @@
-//! A rule that was judged, with its limits.
+//! A validated rule with its limits.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tollgate::Quota;
 
-use super::engine::Engine;
-use super::{ChargeIf, Cost, LONGEST_NAME, Limits, MOST_RULES, Missing, Rule, SharedClock, Test};
-use crate::backend::{Fallback, Remote};
-use crate::meter::Meter;
-use crate::{BuildError, Head, KeyBuf, KeyBy};
+use super::local::local_limiter;
+use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
+use crate::backend::DynBackend;
+use crate::telemetry::RuleTelemetry;
+use crate::{BuildError, KeyBuf, KeyBy, OnBackendError, RequestHead};
 
-/// A rule as requests meet it.
-pub(crate) struct Compiled {
+/// A rule as a running layer uses it.
+pub(crate) struct CompiledRule {
     pub(crate) name: Box<str>,
     pub(crate) shadow: bool,
     pub(crate) max_wait: Duration,
     pub(crate) charge_if: Option<ChargeIf>,
-    pub(crate) source: Source,
-    pub(crate) meter: Meter,
-    tiers: Box<[Test]>,
-    /// The place of each such key's limits.
+    pub(crate) decider: Decider,
+    pub(crate) telemetry: RuleTelemetry,
+    tiers: Box<[Predicate]>,
+    /// The limit set of each key that has limits of its own.
     overrides: HashMap<Box<[u8]>, usize>,
     key: KeyBy,
-    missing: Missing,
-    when: Option<Test>,
-    skip: Option<Test>,
-    cost: Option<Cost>,
+    missing_key: MissingKey,
+    when: Option<Predicate>,
+    skip: Option<Predicate>,
+    cost: Option<CostOf>,
 }
 
-/// Who decides.
-pub(crate) enum Source {
-    /// The rule's own limits, those of its tiers, and those of single keys, in this order.
-    Here(Box<[Limits]>),
-    /// A backend.
-    There(Box<Remote<Limits>>),
+/// Where a rule's requests are decided.
+pub(crate) enum Decider {
+    /// In this process: by the rule's own limits, those of its tiers, or those of single keys, in
+    /// this order.
+    Local(Box<[LimitSet]>),
+    Backend(BackendDecider),
 }
 
-impl Source {
-    /// The limits of this place; those that stand in for a backend are the only ones there.
-    pub(crate) fn limits(&self, place: usize) -> &Limits {
+/// A backend, and what happens when it fails.
+pub(crate) struct BackendDecider {
+    pub(crate) backend: Box<dyn DynBackend>,
+    pub(crate) fallback: Fallback,
+}
+
+/// [`OnBackendError`] with its local limits.
+pub(crate) enum Fallback {
+    Allow,
+    Refuse,
+    LimitLocally(Box<LimitSet>),
+}
+
+impl Decider {
+    /// Returns a limit set by its index. A backend has at most one: its local limits.
+    pub(crate) fn limit_set(&self, index: usize) -> &LimitSet {
+        &self.limit_sets()[index]
+    }
+
+    fn limit_sets(&self) -> &[LimitSet] {
         match self {
-            Self::Here(limits) => &limits[place],
-            Self::There(remote) => match &remote.on_error {
-                Fallback::Limit(limits) => limits,
-                _ => unreachable!("a rule without limits refuses by none"),
+            Self::Local(sets) => sets,
+            Self::Backend(backend) => match &backend.fallback {
+                Fallback::LimitLocally(set) => std::slice::from_ref(&**set),
+                Fallback::Allow | Fallback::Refuse => &[],
             },
         }
     }
 }
 
-/// What a rule wants to know of a request.
-pub(crate) enum Ask<'k> {
-    /// Nothing: it is not concerned.
-    Nothing,
-    /// It has no key, and is refused for that.
+/// How a rule applies to a request.
+pub(crate) enum RuleMatch<'k> {
+    /// The rule does not apply.
+    DoesNotApply,
+    /// The rule refuses the request because it has no key.
     NoKey,
-    Limit(Asked<'k>),
+    /// The rule's limits decide.
+    Check(CheckRequest<'k>),
 }
 
-/// A question to a rule's limits.
+/// A request as a rule's limits see it.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'k> {
+pub(crate) struct CheckRequest<'k> {
     pub(crate) key: &'k [u8],
     pub(crate) cost: u64,
-    /// Which of the rule's limits.
-    pub(crate) limits: usize,
+    /// The index of the limit set that decides.
+    pub(crate) set: usize,
 }
 
-impl Compiled {
-    /// Finds the request's key, which is written into `key`, and the limits that it meets.
+impl CompiledRule {
+    /// Finds how the rule applies to a request. The request's key is written into `key`.
     #[inline]
-    pub(crate) fn ask<'k>(&self, head: &Head<'_>, key: &'k mut KeyBuf) -> Ask<'k> {
-        let is = |test: &Option<Test>| test.as_ref().map(|test| test(*head));
-        if is(&self.when) == Some(false) || is(&self.skip) == Some(true) {
-            return Ask::Nothing;
+    pub(crate) fn match_request<'k>(&self, head: &RequestHead<'_>, key: &'k mut KeyBuf) -> RuleMatch<'k> {
+        let holds = |predicate: &Option<Predicate>| predicate.as_ref().map(|predicate| predicate(*head));
+        if holds(&self.when) == Some(false) || holds(&self.skip) == Some(true) {
+            return RuleMatch::DoesNotApply;
         }
         key.clear();
         self.key.write(head, key);
         let key = key.as_bytes();
         if key.is_empty() {
-            self.meter.keyless();
-            match self.missing {
-                Missing::Share => {}
-                Missing::Refuse => return Ask::NoKey,
-                Missing::Pass => return Ask::Nothing,
+            self.telemetry.warn_missing_key();
+            match self.missing_key {
+                MissingKey::Share => {}
+                MissingKey::Refuse => return RuleMatch::NoKey,
+                MissingKey::Skip => return RuleMatch::DoesNotApply,
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
-        Ask::Limit(Asked { limits: self.place(key, head), key, cost })
+        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost })
     }
 
-    fn place(&self, key: &[u8], head: &Head<'_>) -> usize {
+    /// Returns the index of the limit set that decides a request.
+    fn limit_set_of(&self, key: &[u8], head: &RequestHead<'_>) -> usize {
         let tier = || self.tiers.iter().position(|tier| tier(*head)).map_or(0, |tier| tier + 1);
-        if self.overrides.is_empty() { tier() } else { self.override_of(key).unwrap_or_else(tier) }
+        if self.overrides.is_empty() { tier() } else { self.limit_set_of_key(key).unwrap_or_else(tier) }
     }
 
-    /// Its name, and those by which responses tell its limits apart. Its tiers' may be the same: a request meets only the
-    /// ones or the others.
-    fn names(&self) -> HashSet<&str> {
-        let limits = match &self.source {
-            Source::Here(limits) => &**limits,
-            Source::There(remote) => match &remote.on_error {
-                Fallback::Limit(limits) => std::slice::from_ref(limits),
-                _ => &[],
-            },
-        };
-        let of_limits = limits.iter().flat_map(Limits::names).map(|name| &**name);
-        [&*self.name].into_iter().chain(of_limits).collect()
+    /// Returns the index of a tier's limit set. The rule's own limits are tier 0.
+    pub(crate) fn limit_set_of_tier(&self, tier: usize) -> Option<usize> {
+        (tier <= self.tiers.len()).then_some(tier)
     }
 
-    /// The place of a tier's limits; the rule's own are tier 0.
-    pub(crate) fn tier(&self, number: usize) -> Option<usize> {
-        (number <= self.tiers.len()).then_some(number)
-    }
-
-    /// The place of a key's own limits.
-    pub(crate) fn override_of(&self, key: &[u8]) -> Option<usize> {
+    /// Returns the index of the limit set of a key that has limits of its own.
+    pub(crate) fn limit_set_of_key(&self, key: &[u8]) -> Option<usize> {
         self.overrides.get(key).copied()
     }
 
-    /// Whether a request may have to wait for this rule's decision, or to be remembered after it.
+    /// Returns the names of the rule and of its limits, each once: tiers may share names, because a
+    /// request meets only one of them.
+    fn names(&self) -> HashSet<&str> {
+        let of_limits = self.decider.limit_sets().iter().flat_map(LimitSet::names).map(|name| &**name);
+        [&*self.name].into_iter().chain(of_limits).collect()
+    }
+
+    /// Returns whether a request may have to wait for this rule's decision, or for its response.
     pub(crate) fn may_hold(&self) -> bool {
-        match &self.source {
-            Source::There(_) => true,
-            Source::Here(limits) => self.charge_if.is_some() || limits.iter().any(Limits::may_queue),
+        match &self.decider {
+            Decider::Backend(_) => true,
+            Decider::Local(sets) => self.charge_if.is_some() || sets.iter().any(LimitSet::may_queue),
         }
     }
 }
 
 impl Rule {
-    /// Judges the rules of a layer and reserves what they need.
-    pub(crate) fn compile(rules: Vec<Self>, clock: &SharedClock) -> Result<Box<[Compiled]>, BuildError> {
-        if !(1..=MOST_RULES).contains(&rules.len()) {
-            return Err(BuildError::Rules { given: rules.len() });
+    /// Validates the rules of a layer and allocates their limits.
+    pub(crate) fn compile(rules: Vec<Self>, clock: &SharedClock) -> Result<Box<[CompiledRule]>, BuildError> {
+        if !(1..=MAX_RULES).contains(&rules.len()) {
+            return Err(BuildError::RuleCount { given: rules.len() });
         }
         for Self { name, overrides, .. } in &rules {
             let mut keys = HashSet::new();
             if !overrides.iter().all(|(key, _)| keys.insert(key)) {
-                return Err(BuildError::SameKey { rule: name.clone() });
+                return Err(BuildError::DuplicateKey { rule: name.clone() });
             }
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
-            if !(1..=LONGEST_NAME).contains(&name.len()) || !name.bytes().all(plain) {
-                return Err(BuildError::Name { given: name.clone() });
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+            if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.bytes().all(is_legal) {
+                return Err(BuildError::RuleName { given: name.clone() });
             }
         }
         let mut compiled =
-            rules.into_iter().map(|rule| rule.judge(clock)).collect::<Result<Box<[_]>, _>>()?;
+            rules.into_iter().map(|rule| rule.validate(clock)).collect::<Result<Box<[_]>, _>>()?;
         let mut names = HashSet::new();
-        if let Some(name) = compiled.iter().flat_map(Compiled::names).find(|name| !names.insert(*name)) {
-            return Err(BuildError::SameName { name: name.to_owned() });
+        if let Some(name) = compiled.iter().flat_map(CompiledRule::names).find(|name| !names.insert(*name)) {
+            return Err(BuildError::DuplicateName { name: name.to_owned() });
         }
-        // A backend gives nothing back: it is asked when everybody else has admitted the request.
-        compiled.sort_by_key(|rule| matches!(rule.source, Source::There(_)));
+        // A charge at a backend cannot be given back, so backends decide last.
+        compiled.sort_by_key(|rule| matches!(rule.decider, Decider::Backend(_)));
         Ok(compiled)
     }
 
-    fn judge(mut self, clock: &SharedClock) -> Result<Compiled, BuildError> {
-        let source = match self.remote.take() {
-            Some(remote) => {
-                if let Some(setting) = self.setting_of_limits() {
-                    return Err(BuildError::Remote { rule: self.name, setting });
+    fn validate(mut self, clock: &SharedClock) -> Result<CompiledRule, BuildError> {
+        let decider = match self.backend.take() {
+            Some((backend, on_error)) => {
+                if let Some(setting) = self.local_only_setting() {
+                    return Err(BuildError::BackendSetting { rule: self.name, setting });
                 }
-                let remote = remote.try_map(|quotas| self.limits(&quotas, self.max_keys, clock))?;
-                Source::There(Box::new(remote))
+                let fallback = match on_error {
+                    OnBackendError::Allow => Fallback::Allow,
+                    OnBackendError::Refuse => Fallback::Refuse,
+                    OnBackendError::LimitLocally(quotas) => {
+                        let limits = self.limit_set(&quotas, self.max_keys, clock)?;
+                        Fallback::LimitLocally(Box::new(limits))
+                    }
+                };
+                Decider::Backend(BackendDecider { backend, fallback })
             }
             None => {
-                let several = [&self.quotas].into_iter().chain(self.tiers.iter().map(|(_, quotas)| quotas));
-                let shared = several.map(|quotas| self.limits(quotas, self.max_keys, clock));
-                let own = self.overrides.iter().map(|(_, quotas)| self.limits(quotas, Some(1), clock));
-                Source::Here(shared.chain(own).collect::<Result<_, _>>()?)
+                let tiers = self.tiers.iter().map(|(_, quotas)| quotas);
+                let of_tiers = [&self.quotas].into_iter().chain(tiers);
+                let of_tiers = of_tiers.map(|quotas| self.limit_set(quotas, self.max_keys, clock));
+                let of_keys = self.overrides.iter().map(|(_, quotas)| self.limit_set(quotas, Some(1), clock));
+                Decider::Local(of_tiers.chain(of_keys).collect::<Result<_, _>>()?)
             }
         };
         let first_override = 1 + self.tiers.len();
         let keys = self.overrides.into_iter().map(|(key, _)| key.into_boxed_slice());
-        Ok(Compiled {
-            meter: Meter::new(&self.name, self.shadow),
+        Ok(CompiledRule {
+            telemetry: RuleTelemetry::new(&self.name, self.shadow),
             name: self.name.into(),
             shadow: self.shadow,
             max_wait: self.max_wait,
             charge_if: self.charge_if,
-            source,
-            tiers: self.tiers.into_iter().map(|(test, _)| test).collect(),
+            decider,
+            tiers: self.tiers.into_iter().map(|(predicate, _)| predicate).collect(),
             overrides: keys.zip(first_override..).collect(),
             key: self.key,
-            missing: self.missing,
+            missing_key: self.missing_key,
             when: self.when,
             skip: self.skip,
             cost: self.cost,
         })
     }
 
-    /// A setting that a backend knows nothing of.
-    fn setting_of_limits(&self) -> Option<&'static str> {
+    /// Returns a setting that only works with limits in this process.
+    fn local_only_setting(&self) -> Option<&'static str> {
         let settings = [
             (!self.tiers.is_empty(), "tier"),
             (!self.overrides.is_empty(), "for_key"),
@@ -201,14 +221,14 @@ impl Rule {
         settings.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
     }
 
-    fn limits(
+    fn limit_set(
         &self,
         quotas: &[Quota],
         max_keys: Option<usize>,
         clock: &SharedClock,
-    ) -> Result<Limits, BuildError> {
-        let engine = Engine::new(quotas, max_keys, self.when_full, clock.clone())
+    ) -> Result<LimitSet, BuildError> {
+        let limiter = local_limiter(quotas, max_keys, self.when_full, clock.clone())
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;
-        Ok(Limits::new(&self.name, quotas, engine))
+        Ok(LimitSet::new(&self.name, quotas, limiter))
     }
 }

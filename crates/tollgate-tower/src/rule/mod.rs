@@ -1,10 +1,10 @@
-//! What is limited: which requests, by which key, to how much.
+//! Rules: which requests are limited, by which key, to how much.
 
-mod announced;
+mod abandoned_turns;
 mod compiled;
-mod engine;
-mod limits;
-mod vacant;
+mod limit_set;
+mod local;
+mod policy_history;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,72 +13,77 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode};
 use tollgate::{Clock, Quota, WhenFull};
 
-pub(crate) use compiled::{Ask, Asked, Compiled, Source};
-pub(crate) use engine::{Engine, Ruled};
-pub(crate) use limits::Limits;
-pub(crate) use vacant::Place;
+pub(crate) use abandoned_turns::QueueTurn;
+pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
+pub(crate) use limit_set::LimitSet;
+pub(crate) use local::LimitStates;
 
-use crate::backend::Remote;
-use crate::{Backend, Head, KeyBy, OnError};
+use crate::backend::DynBackend;
+use crate::{Backend, KeyBy, OnBackendError, RequestHead};
 
 /// The most rules of one layer.
-pub(crate) const MOST_RULES: usize = 8;
-/// The longest name of a rule.
-pub(crate) const LONGEST_NAME: usize = 64;
+pub(crate) const MAX_RULES: usize = 8;
+/// The most bytes of a rule's name.
+pub(crate) const MAX_NAME_LEN: usize = 64;
 
-pub(crate) type Test = Box<dyn Fn(Head<'_>) -> bool + Send + Sync>;
-pub(crate) type Cost = Box<dyn Fn(Head<'_>) -> u64 + Send + Sync>;
+pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
+pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
 pub(crate) type ChargeIf = Box<dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync>;
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
-/// What happens to a request that has no key.
+/// What happens to a request without a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Missing {
-    /// All such requests share one limit, of their own.
+pub enum MissingKey {
+    /// All requests without a key share one limit, apart from all keys.
     #[default]
     Share,
-    /// It is refused, with 400 unless the answer says otherwise.
+    /// The request is refused, with 400 unless the [responder](crate::Respond) says otherwise.
     Refuse,
-    /// The rule does not concern it.
-    Pass,
+    /// The rule does not apply to the request.
+    Skip,
 }
 
-/// A limit, or several that are charged all or nothing, and the requests that it concerns.
+/// One to eight limits, charged all or nothing, and the requests to which they apply.
 ///
-/// A layer asks its rules in the order in which they were given, and every rule that concerns a request must admit it:
-/// what the earlier ones were charged is given back when a later one refuses. (As far as the engine gives back: a window
-/// as long as it lasts, a log its newest only, a queue its newest and any other place to the next who comes, a backend
-/// nothing; while it is being decided, others may see the charge.) Rules that ask a backend come last.
+/// A layer checks its rules in the order in which they were added. Every rule that applies to a
+/// request must admit it; when one refuses, the layer refunds the rules before it. A refund is
+/// subject to the algorithm: a window takes it back until it ends, a sliding log takes back its
+/// newest entry only, and a queue takes back its last turn, while an earlier turn goes to the next
+/// request. A backend takes nothing back, so rules with a backend are checked last. Until the
+/// refund, other requests see the charge.
 ///
-/// The closures look at a request and change nothing: a request that has to wait is shown to them up to three times.
-/// Nothing is judged before the layer is built.
+/// The closures read a request and must not change anything: they may run up to three times for a
+/// request that has to wait. Settings are validated when the layer is built.
 ///
 /// # Examples
 ///
 /// ```
 /// use http::{HeaderName, Method};
 /// use tollgate::{FixedWindow, Quota, Rate, TokenBucket};
-/// use tollgate_tower::{KeyBy, Missing, RateLimitLayer, Rule};
+/// use tollgate_tower::{KeyBy, MissingKey, RateLimitLayer, Rule};
 ///
 /// /// Attached by the layer that authenticates: never a header that clients can write.
 /// #[derive(Clone)]
 /// struct Paid;
 ///
 /// let api_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
+/// let bucket = |per_second| TokenBucket::new(Rate::per_second(per_second));
+/// let quotas: [Quota; 2] = [bucket(10).into(), FixedWindow::new(Rate::per_hour(1_000)).into()];
 /// let layer = RateLimitLayer::builder()
-///     // 10 a second and 1,000 an hour, both or neither; 100 a second for who pays; a partner's own.
+///     // 10 a second and 1,000 an hour, all or nothing; other limits for paying clients and for a
+///     // partner.
 ///     .rule(
-///         Rule::new("api", [Quota::from(TokenBucket::new(Rate::per_second(10))), FixedWindow::new(Rate::per_hour(1_000)).into()])
+///         Rule::new("api", quotas)
 ///             .key(api_key())
-///             .tier(|head| head.extension::<Paid>().is_some(), [TokenBucket::new(Rate::per_second(100))])
-///             .for_key("partner-7", [TokenBucket::new(Rate::per_second(5_000))])
+///             .tier(|head| head.extension::<Paid>().is_some(), [bucket(100)])
+///             .for_key("partner-7", [bucket(5_000)])
 ///             .skip(|head| head.path() == "/health"),
 ///     )
-///     // Writes cost five times as much as they look.
+///     // 20 writes a minute: each costs 5 of 100.
 ///     .rule(
 ///         Rule::new("writes", [TokenBucket::new(Rate::per_minute(100))])
 ///             .key(api_key())
-///             .missing(Missing::Refuse)
+///             .missing_key(MissingKey::Refuse)
 ///             .when(|head| head.method() == Method::POST)
 ///             .cost(|_| 5),
 ///     )
@@ -89,33 +94,34 @@ pub enum Missing {
 pub struct Rule {
     pub(crate) name: String,
     quotas: Vec<Quota>,
-    tiers: Vec<(Test, Vec<Quota>)>,
+    tiers: Vec<(Predicate, Vec<Quota>)>,
     overrides: Vec<(Vec<u8>, Vec<Quota>)>,
     key: KeyBy,
-    missing: Missing,
-    when: Option<Test>,
-    skip: Option<Test>,
-    cost: Option<Cost>,
+    missing_key: MissingKey,
+    when: Option<Predicate>,
+    skip: Option<Predicate>,
+    cost: Option<CostOf>,
     charge_if: Option<ChargeIf>,
     shadow: bool,
     max_wait: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
-    remote: Option<Remote<Vec<Quota>>>,
+    backend: Option<(Box<dyn DynBackend>, OnBackendError)>,
 }
 
 impl Rule {
-    /// A rule of this name: from one to eight limits of any algorithms on each key, all or nothing; all requests share
-    /// one key until [`key`](Self::key) says otherwise.
+    /// Makes a rule with one to eight limits of any algorithms on each key, charged all or nothing.
+    /// All requests share one key until [`key`](Self::key) is set.
     ///
-    /// The name stands in headers, bodies and metrics: up to 64 ASCII letters, digits, `-`, `_`, `.`, `:` and `/`. Of
-    /// several limits each is called after its period too: `api/s`, `api/h`.
+    /// The name appears in headers, bodies and metrics: up to 64 ASCII letters, digits, `-`, `_`,
+    /// `.`, `:` and `/`. Several limits are named by rule and period: `api/s`, `api/h`.
     ///
-    /// A [`LeakyBucket::queue`](tollgate::LeakyBucket::queue) *shapes*: what it admits waits for its departure time,
-    /// what finds it full is refused at once. A client that disconnects while it waits gives its place back: who
-    /// stood last shortens the queue, and a departure from its middle is the next newcomer's, while those behind keep the
-    /// departures that they were promised. (Of several limits on one key only the last in the queue gives its place back:
-    /// make the queue a rule of its own.) See [`max_wait`](Self::max_wait).
+    /// A [`LeakyBucket::queue`](tollgate::LeakyBucket::queue) *shapes* traffic: a request that it
+    /// admits waits for its departure, and a request that finds it full is refused at once. A
+    /// client that disconnects while it waits gives its turn back: the last turn shortens the
+    /// queue, and an earlier one goes to the next request, so that the requests behind keep the
+    /// departures that they were promised. If the rule has several limits, only the last turn is
+    /// given back: make the queue a rule of its own. See [`max_wait`](Self::max_wait).
     pub fn new(name: impl Into<String>, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Self {
         Self {
             name: name.into(),
@@ -123,7 +129,7 @@ impl Rule {
             tiers: Vec::new(),
             overrides: Vec::new(),
             key: KeyBy::everyone(),
-            missing: Missing::default(),
+            missing_key: MissingKey::default(),
             when: None,
             skip: None,
             cost: None,
@@ -132,56 +138,59 @@ impl Rule {
             max_wait: Duration::MAX,
             max_keys: None,
             when_full: WhenFull::default(),
-            remote: None,
+            backend: None,
         }
     }
 
-    /// A rule that somebody else decides: see [`Backend`].
-    pub fn remote(name: impl Into<String>, backend: impl Backend, on_error: OnError) -> Self {
+    /// Makes a rule that is decided by a [`Backend`], outside of this process.
+    pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
-        Self { remote: Some(Remote::new(backend, on_error)), ..Self::new(name, none) }
+        Self { backend: Some((Box::new(backend), on_error)), ..Self::new(name, none) }
     }
 
-    /// Whose limit a request counts against.
+    /// Sets how the key of a request is found. Requests with the same key share a limit.
     pub fn key(mut self, key: KeyBy) -> Self {
         self.key = key;
         self
     }
 
-    /// What happens to a request without a key; by default such requests share one limit.
-    pub fn missing(mut self, missing: Missing) -> Self {
-        self.missing = missing;
+    /// Sets what happens to a request without a key. By default, such requests share one limit.
+    pub fn missing_key(mut self, missing_key: MissingKey) -> Self {
+        self.missing_key = missing_key;
         self
     }
 
-    /// Concerns only the requests for which this is true: a route, a method.
-    pub fn when(mut self, when: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+    /// Applies the rule only to requests for which `when` is true, such as a route or a method.
+    pub fn when(mut self, when: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(Box::new(when));
         self
     }
 
-    /// Concerns no request for which this is true: health checks, addresses of one's own (by
-    /// [`ClientAddress::of`](crate::ClientAddress::of)).
-    pub fn skip(mut self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+    /// Does not apply the rule to requests for which `skip` is true, such as health checks or
+    /// internal addresses (see [`ClientAddress::of`](crate::ClientAddress::of)).
+    pub fn skip(mut self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.skip = Some(Box::new(skip));
         self
     }
 
-    /// Other limits for the requests for which this is true. The first tier that is true counts, else the rule's own
-    /// limits do. A key has a state in each tier.
+    /// Adds a tier: other limits for the requests for which `when` is true. The first tier that
+    /// matches decides; if none does, the rule's own limits decide. A key has separate state in
+    /// each tier.
     pub fn tier(
         mut self,
-        when: impl Fn(Head<'_>) -> bool + Send + Sync + 'static,
+        when: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static,
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
     ) -> Self {
         self.tiers.push((Box::new(when), collect(quotas)));
         self
     }
 
-    /// Other limits for one key, whatever its tier, written as [`KeyBy`] writes it: a header's value, a path, or what
-    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of) makes of an address. Once for each key.
+    /// Gives one key limits of its own, in every tier. `key` is written as [`KeyBy`] writes it: a
+    /// header's value, a path, or the result of
+    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of). It may be given once for each key.
     ///
-    /// **Cost.** A limiter of its own, about 10 KiB: for some hundreds of keys. For more give them a [`tier`](Self::tier).
+    /// **Cost.** A limiter of about 10 KiB for each key, which suits some hundreds of keys. For
+    /// more, use a [`tier`](Self::tier).
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,
@@ -191,23 +200,26 @@ impl Rule {
         self
     }
 
-    /// What a request costs; 1 by default. One of cost 0 is admitted and changes nothing; one above a limit never is,
-    /// and is [told so](crate::Reason::Never).
-    pub fn cost(mut self, cost: impl Fn(Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
+    /// Sets the cost of a request; by default, 1. A request of cost 0 is admitted and changes
+    /// nothing. A cost above a limit is [refused for good](crate::RefusalReason::CostAboveLimit).
+    pub fn cost(mut self, cost: impl Fn(RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Box::new(cost));
         self
     }
 
-    /// Charges only what is answered like this, such as failed logins: every request is charged before it is served, so
-    /// that no number of them at once exceeds the limit, and given back when its response is another one or an error.
+    /// Charges only requests whose response matches, such as failed logins.
     ///
-    /// One whose client disconnects before the answer stays charged; so does one in flight while its limits are
-    /// [changed](crate::RateLimitLayer::reconfigure), once its key is charged by the new ones. Of a key's requests in
-    /// flight at once a [`SlidingLog`](tollgate::SlidingLog) gives back the newest only: take a bucket or a window. A
-    /// gRPC status that comes in trailers is not seen. The headers of a response count its own charge, also when it is
-    /// given back with it.
+    /// Every request is charged before it is served, so concurrent requests cannot exceed the
+    /// limit. The charge is given back if `charges` is false for the response, or if the inner
+    /// service returns an error. The charge stays if the client disconnects before the response,
+    /// and if the limits [change](crate::RateLimitLayer::reconfigure) before the response and the
+    /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
+    /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see
+    /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
+    /// is given back.
     ///
-    /// **Cost.** Five allocations a request: it is decided in a boxed future that holds the charge until the answer.
+    /// **Cost.** Five allocations a request, for the boxed future that holds the charge until the
+    /// response.
     ///
     /// # Examples
     ///
@@ -228,28 +240,30 @@ impl Rule {
         self
     }
 
-    /// Decides, counts and reports, but never refuses, makes anybody queue, or shows in headers. Only a
-    /// [backend](Self::remote) is waited for all the same, as long as it takes.
+    /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests,
+    /// delay them in a queue, or appear in headers. A request still waits for its
+    /// [backend](Self::backend).
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self
     }
 
-    /// The longest that a queue may hold a request; one whose turn would come later is refused at once. By default the
-    /// capacity alone bounds it.
+    /// Sets the longest wait in a queue. A request that would wait longer is refused at once. By
+    /// default, only the queue's capacity bounds the wait.
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self
     }
 
-    /// How many keys that owe something each limit is to hold at once, and so its memory: see
-    /// [`tollgate::Builder::max_keys`], whose default this has.
+    /// Sets how many keys in debt each limit holds at once, which decides its memory. See
+    /// [`tollgate::Builder::max_keys`], also for the default.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = Some(keys);
         self
     }
 
-    /// What happens to a new key when there is no room: see [`WhenFull`]. By default it shares an allowance.
+    /// Sets what happens to a new key when the table is full: see [`WhenFull`]. By default, new
+    /// keys then share an allowance.
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
@@ -265,7 +279,7 @@ impl fmt::Debug for Rule {
         f.debug_struct("Rule")
             .field("name", &self.name)
             .field("quotas", &self.quotas)
-            .field("missing", &self.missing)
+            .field("missing_key", &self.missing_key)
             .field("shadow", &self.shadow)
             .field("max_wait", &self.max_wait)
             .field("max_keys", &self.max_keys)

@@ -1,22 +1,23 @@
-//! Somebody else decides, and may fail: a failure is never a refusal, nor the other way round.
+//! Rules with a backend. An error of the backend is never taken for a refusal, nor a refusal for an
+//! error.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BuildError, OnError, RateLimitLayer, Reply, Rule, Told};
+use tollgate_tower::{Backend, BackendReply, BuildError, OnBackendError, RateLimitLayer, Rule, RuleOutcome};
 
-use crate::support::{by_header, header, of, one, request, send, status, statuses};
+use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
-/// A key and a cost.
+/// The key and the cost of a request that the backend admitted.
 type Seen = (Vec<u8>, u64);
-/// What was told, and by which rule.
-type Tales = Arc<Mutex<Vec<(Told, String)>>>;
+/// Each reported outcome with its rule.
+type Outcomes = Arc<Mutex<Vec<(RuleOutcome, String)>>>;
 
-/// Admits the first requests of each key, or fails; across an await, as a real one does.
+/// Admits two requests of each key, or fails if it is down.
 #[derive(Clone, Default)]
-struct Elsewhere {
+struct TestBackend {
     seen: Arc<Mutex<Vec<Seen>>>,
     down: Arc<Mutex<bool>>,
 }
@@ -32,10 +33,10 @@ impl fmt::Display for Down {
 
 impl std::error::Error for Down {}
 
-impl Backend for Elsewhere {
+impl Backend for TestBackend {
     type Error = Down;
 
-    async fn decide(&self, key: &[u8], cost: u64) -> Result<Reply, Down> {
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Down> {
         tokio::task::yield_now().await;
         if *self.down.lock().unwrap() {
             return Err(Down);
@@ -52,7 +53,7 @@ impl Backend for Elsewhere {
         if outcome == Outcome::Allowed {
             seen.push((key.to_vec(), cost));
         }
-        Ok(Reply {
+        Ok(BackendReply {
             outcome,
             limit: 2,
             remaining: 1_u64.saturating_sub(before),
@@ -61,24 +62,28 @@ impl Backend for Elsewhere {
     }
 }
 
-/// The layer, its backend, and what was told.
-fn layer(on_error: OnError) -> (RateLimitLayer, Elsewhere, Tales) {
-    let backend = Elsewhere::default();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (decisions, errors) = (Arc::clone(&told), Arc::clone(&told));
-    let cost = |head: tollgate_tower::Head<'_>| if head.path() == "/vast" { 3 } else { 1 };
-    let layer = one(Rule::remote("there", backend.clone(), on_error).key(by_header("k")).cost(cost))
-        .rule(Rule::new("here", of(4)))
-        .on_decision(move |event| decisions.lock().unwrap().push((event.told(), event.rule().to_owned())))
-        .on_error(move |rule, error| errors.lock().unwrap().push((Told::Failed, format!("{rule}: {error}"))))
+/// A layer, its backend, and the outcomes that its hooks saw.
+fn layer(on_error: OnBackendError) -> (RateLimitLayer, TestBackend, Outcomes) {
+    let backend = TestBackend::default();
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let (decisions, errors) = (Arc::clone(&outcomes), Arc::clone(&outcomes));
+    let cost = |head: tollgate_tower::RequestHead<'_>| if head.path() == "/vast" { 3 } else { 1 };
+    let layer = layer_with(Rule::backend("there", backend.clone(), on_error).key(by_header("k")).cost(cost))
+        .rule(Rule::new("here", hourly_bucket(4)))
+        .on_decision(move |decision| {
+            decisions.lock().unwrap().push((decision.outcome(), decision.rule().to_owned()))
+        })
+        .on_backend_error(move |rule, error| {
+            errors.lock().unwrap().push((RuleOutcome::BackendFailed, format!("{rule}: {error}")))
+        })
         .build()
         .unwrap();
-    (layer, backend, told)
+    (layer, backend, outcomes)
 }
 
 #[tokio::test]
-async fn a_backend_decides_and_its_numbers_are_shown() {
-    let (layer, backend, _) = layer(OnError::Allow);
+async fn a_backend_decides_and_its_limit_is_in_the_headers() {
+    let (layer, backend, _) = layer(OnBackendError::Allow);
     let response = send(&layer, request("/", &[("k", "alice")])).await;
     assert_eq!(header(&response, "ratelimit"), Some("\"here\";r=3;t=3600, \"there\";r=1;t=2"));
     assert_eq!(header(&response, "ratelimit-policy"), Some("\"here\";q=4;w=14400"));
@@ -91,7 +96,8 @@ async fn a_backend_decides_and_its_numbers_are_shown() {
     );
     assert_eq!(status(&layer, "/vast", &[("k", "bob")]).await, 400);
     assert_eq!(*backend.seen.lock().unwrap(), [(b"alice".to_vec(), 1), (b"alice".to_vec(), 1)]);
-    // What the backend refused cost the rule here nothing: two of four are left, and what is refused here never goes there.
+    // The backend's refusals refunded the rule `here`: two of four are left. A request that `here`
+    // refuses does not reach the backend.
     assert_eq!(statuses(&layer, 3, &[("k", "carol")]).await, [200, 200, 429]);
     assert_eq!(backend.seen.lock().unwrap().len(), 4);
     assert_eq!(status(&layer, "/", &[("k", "dave")]).await, 429);
@@ -99,50 +105,56 @@ async fn a_backend_decides_and_its_numbers_are_shown() {
 }
 
 #[tokio::test]
-async fn a_failure_is_what_the_rule_says_and_is_told_as_a_failure() {
+async fn a_backend_error_is_handled_and_reported_as_an_error() {
     for (on_error, expected) in [
-        (OnError::Allow, vec![200, 200, 200]),
-        (OnError::Refuse, vec![503, 503, 503]),
-        (OnError::Limit(vec![Quota::from(of(2)[0])]), vec![200, 200, 429]),
+        (OnBackendError::Allow, vec![200, 200, 200]),
+        (OnBackendError::Refuse, vec![503, 503, 503]),
+        (OnBackendError::LimitLocally(vec![Quota::from(hourly_bucket(2)[0])]), vec![200, 200, 429]),
     ] {
-        let (layer, backend, told) = layer(on_error.clone());
+        let (layer, backend, outcomes) = layer(on_error.clone());
         *backend.down.lock().unwrap() = true;
         assert_eq!(statuses(&layer, 3, &[("k", "alice")]).await, expected, "{on_error:?}");
-        let told = told.lock().unwrap();
-        let times =
-            |what: Told, who: &str| told.iter().filter(|(told, rule)| *told == what && rule == who).count();
-        assert_eq!(times(Told::Failed, "there"), 3);
-        assert_eq!(times(Told::Failed, "there: connection refused"), 3);
-        assert_eq!(times(Told::Limited, "there"), expected.iter().filter(|status| **status == 429).count());
+        let outcomes = outcomes.lock().unwrap();
+        let times = |outcome: RuleOutcome, by: &str| {
+            outcomes.iter().filter(|(reported, rule)| *reported == outcome && rule == by).count()
+        };
+        assert_eq!(times(RuleOutcome::BackendFailed, "there"), 3);
+        assert_eq!(times(RuleOutcome::BackendFailed, "there: connection refused"), 3);
+        assert_eq!(
+            times(RuleOutcome::Limited, "there"),
+            expected.iter().filter(|status| **status == 429).count()
+        );
     }
 }
 
 #[tokio::test]
-async fn who_is_refused_for_a_failure_is_not_told_to_wait() {
-    let (layer, backend, _) = layer(OnError::Refuse);
+async fn a_refusal_for_a_backend_error_has_no_retry_after() {
+    let (layer, backend, _) = layer(OnBackendError::Refuse);
     *backend.down.lock().unwrap() = true;
     let response = send(&layer, request("/", &[("k", "alice")])).await;
     assert_eq!(response.body(), r#"{"error":"Rate Limiter Unavailable","rule":"there"}"#);
     assert_eq!(header(&response, "retry-after"), None);
     *backend.down.lock().unwrap() = false;
-    // Four are still there: what nobody could decide was not charged here.
+    // The rule `here` was refunded and has four left before this request.
     let response = send(&layer, request("/", &[("k", "alice")])).await;
     assert!(header(&response, "ratelimit").unwrap().starts_with("\"here\";r=3;"));
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_while_the_backend_thinks_is_charged_nothing_here() {
+async fn a_client_that_disconnects_during_the_backend_call_is_refunded() {
     struct Hangs;
     impl Backend for Hangs {
         type Error = Down;
-        async fn decide(&self, _: &[u8], _: u64) -> Result<Reply, Down> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Down> {
             std::future::pending().await
         }
     }
-    let layer = one(Rule::remote("there", Hangs, OnError::Allow)
-        .key(by_header("k"))
-        .missing(tollgate_tower::Missing::Pass))
-    .rule(Rule::new("here", of(1)))
+    let layer = layer_with(
+        Rule::backend("there", Hangs, OnBackendError::Allow)
+            .key(by_header("k"))
+            .missing_key(tollgate_tower::MissingKey::Skip),
+    )
+    .rule(Rule::new("here", hourly_bucket(1)))
     .build()
     .unwrap();
     let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &[("k", "a")])).await;
@@ -151,23 +163,24 @@ async fn a_client_that_leaves_while_the_backend_thinks_is_charged_nothing_here()
 }
 
 #[test]
-fn what_a_backend_knows_nothing_of_is_refused_by_name() {
-    let rule = || Rule::remote("there", Elsewhere::default(), OnError::Allow);
+fn a_setting_that_backends_do_not_support_is_an_error() {
+    let rule = || Rule::backend("there", TestBackend::default(), OnBackendError::Allow);
     for (bad, setting) in [
-        (rule().tier(|_| true, of(1)), "tier"),
-        (rule().for_key("k", of(1)), "for_key"),
+        (rule().tier(|_| true, hourly_bucket(1)), "tier"),
+        (rule().for_key("k", hourly_bucket(1)), "for_key"),
         (rule().charge_if(|_, _| true), "charge_if"),
     ] {
-        let error = one(bad).build().unwrap_err();
-        assert_eq!(error, BuildError::Remote { rule: "there".into(), setting });
+        let error = layer_with(bad).build().unwrap_err();
+        assert_eq!(error, BuildError::BackendSetting { rule: "there".into(), setting });
     }
 }
 
 #[test]
-fn the_limits_that_stand_in_for_a_backend_share_their_names_with_no_other_rule() {
+fn the_local_limits_of_a_backend_need_distinct_names() {
     let several = [Rate::per_second(5), Rate::per_hour(9)].map(|rate| TokenBucket::new(rate).into());
-    let there = || Rule::remote("there", Elsewhere::default(), OnError::Limit(several.into()));
-    let error = one(there()).rule(Rule::new("there/h", of(1))).build().unwrap_err();
-    assert_eq!(error, BuildError::SameName { name: "there/h".into() });
-    assert!(one(there()).rule(Rule::new("here/h", of(1))).build().is_ok());
+    let there =
+        || Rule::backend("there", TestBackend::default(), OnBackendError::LimitLocally(several.into()));
+    let error = layer_with(there()).rule(Rule::new("there/h", hourly_bucket(1))).build().unwrap_err();
+    assert_eq!(error, BuildError::DuplicateName { name: "there/h".into() });
+    assert!(layer_with(there()).rule(Rule::new("here/h", hourly_bucket(1))).build().is_ok());
 }

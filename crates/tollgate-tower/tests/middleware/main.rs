@@ -1,17 +1,17 @@
-//! The layer as a web developer uses it, in one binary so that it links once.
+//! Tests of the layer through its public API, in one binary so that it links once.
 
-mod admitted;
-mod answers;
+mod abandoned_turns;
+mod allocations;
 mod backends;
-mod changes;
-mod clients;
-mod forged;
-mod grpc;
-mod pace;
-mod places;
+mod charge_if;
+mod client_address;
+mod forged_headers;
+mod hooks;
 mod published;
-mod responses;
+mod queues;
+mod reconfigure;
+mod refusals;
 mod rules;
 mod servers;
 mod support;
-mod told;
+mod tonic_server;

@@ -1,9 +1,10 @@
-//! What a published middleware's own integration tests assert, on an axum server with a real client.
+//! Scenarios from the integration tests of another rate limiting middleware, on an axum server with
+//! a real client.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::{Http, axum_peer, of, one, serve};
+use crate::support::{HttpClient, by_axum_peer, hourly_bucket, layer_with, serve};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::any;
@@ -11,16 +12,16 @@ use http::{Response, StatusCode};
 use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
 use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
 
-/// A server whose every path is limited.
-async fn limited<A>(layer: RateLimitLayer<A>) -> Http
+/// Serves an app whose every path is behind the layer.
+async fn serve_limited<A>(layer: RateLimitLayer<A>) -> HttpClient
 where
     A: Respond<Body> + Clone + Send + Sync + 'static,
 {
     let hello = any(|| async { "hello" });
-    Http::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
+    HttpClient::to(serve(Router::new().route("/", hello.clone()).route("/{*rest}", hello).layer(layer)).await)
 }
 
-/// By the address that the test's own "proxy" on 127.0.0.1 forwards.
+/// The address in `X-Forwarded-For`. The test itself is the trusted proxy on 127.0.0.1.
 fn by_forwarded() -> KeyBy {
     let peer = ClientAddress::connection(|info: &axum::extract::ConnectInfo<std::net::SocketAddr>| {
         Some(info.0.ip())
@@ -28,8 +29,13 @@ fn by_forwarded() -> KeyBy {
     KeyBy::client(peer.x_forwarded_for(["127.0.0.1"]).unwrap())
 }
 
-/// The statuses of requests that are sent at once, and when each was answered after the first was sent.
-async fn at_once(http: &Http, count: usize, headers: &'static [(&str, &str)]) -> Vec<(u16, Duration)> {
+/// Sends requests concurrently. Returns their statuses and times to the response, in the order of
+/// the responses.
+async fn send_concurrently(
+    http: &HttpClient,
+    count: usize,
+    headers: &'static [(&str, &str)],
+) -> Vec<(u16, Duration)> {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -50,8 +56,10 @@ fn count(answers: &[(u16, Duration)], status: u16) -> usize {
 }
 
 #[tokio::test]
-async fn of_capacity_three_the_fourth_is_too_many() {
-    let http = limited(one(Rule::new("api", of(3)).key(axum_peer())).build().unwrap()).await;
+async fn a_burst_of_three_refuses_the_fourth() {
+    let http =
+        serve_limited(layer_with(Rule::new("api", hourly_bucket(3)).key(by_axum_peer())).build().unwrap())
+            .await;
     for _ in 0..3 {
         let response = http.send("/", &[]).await;
         assert_eq!((response.status(), &**response.body()), (StatusCode::OK, "hello"));
@@ -63,8 +71,10 @@ async fn of_capacity_three_the_fourth_is_too_many() {
 }
 
 #[tokio::test]
-async fn two_forwarded_addresses_have_buckets_of_their_own() {
-    let http = limited(one(Rule::new("api", of(1)).key(by_forwarded())).build().unwrap()).await;
+async fn two_forwarded_addresses_have_separate_buckets() {
+    let http =
+        serve_limited(layer_with(Rule::new("api", hourly_bucket(1)).key(by_forwarded())).build().unwrap())
+            .await;
     for client in ["192.0.2.1", "192.0.2.2"] {
         assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, 200);
     }
@@ -76,8 +86,8 @@ async fn two_forwarded_addresses_have_buckets_of_their_own() {
 #[tokio::test]
 async fn a_token_comes_back_after_its_interval() {
     let clock = ManualClock::new();
-    let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(2)).burst(1)]).key(axum_peer());
-    let http = limited(one(rule).clock(clock.clone()).build().unwrap()).await;
+    let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(2)).burst(1)]).key(by_axum_peer());
+    let http = serve_limited(layer_with(rule).clock(clock.clone()).build().unwrap()).await;
     assert_eq!(http.status("/", &[]).await, 200);
     clock.advance(Duration::from_nanos(499_999_999));
     assert_eq!(http.status("/", &[]).await, 429);
@@ -86,17 +96,17 @@ async fn a_token_comes_back_after_its_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_at_once_on_capacity_fifty_all_pass_and_the_next_fails() {
-    let rule = Rule::new("api", of(50)).key(axum_peer());
-    let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
-    assert_eq!(count(&at_once(&http, 50, &[]).await, 200), 50);
+async fn fifty_concurrent_requests_fill_a_burst_of_fifty() {
+    let rule = Rule::new("api", hourly_bucket(50)).key(by_axum_peer());
+    let http = serve_limited(layer_with(rule).clock(ManualClock::new()).build().unwrap()).await;
+    assert_eq!(count(&send_concurrently(&http, 50, &[]).await, 200), 50);
     assert_eq!(http.status("/", &[]).await, 429);
 }
 
 #[tokio::test]
-async fn a_key_of_ones_own_is_a_header_and_those_without_share_anonymous() {
+async fn a_closure_may_use_a_header_or_a_default_key() {
     let key = KeyBy::request(|head, key| key.push(head.header("api-key").unwrap_or(b"anonymous")));
-    let http = limited(one(Rule::new("api", of(1)).key(key)).build().unwrap()).await;
+    let http = serve_limited(layer_with(Rule::new("api", hourly_bucket(1)).key(key)).build().unwrap()).await;
     assert_eq!(http.status("/", &[("api-key", "one")]).await, 200);
     assert_eq!(http.status("/", &[("api-key", "two")]).await, 200);
     assert_eq!(http.status("/", &[]).await, 200);
@@ -106,9 +116,9 @@ async fn a_key_of_ones_own_is_a_header_and_those_without_share_anonymous() {
 }
 
 #[tokio::test]
-async fn a_burst_of_a_hundred_passes_and_the_next_fails() {
-    let rule = Rule::new("api", of(100)).key(axum_peer());
-    let http = limited(one(rule).clock(ManualClock::new()).build().unwrap()).await;
+async fn a_burst_of_a_hundred_refuses_the_next() {
+    let rule = Rule::new("api", hourly_bucket(100)).key(by_axum_peer());
+    let http = serve_limited(layer_with(rule).clock(ManualClock::new()).build().unwrap()).await;
     for _ in 0..100 {
         assert_eq!(http.status("/", &[]).await, 200);
     }
@@ -116,8 +126,11 @@ async fn a_burst_of_a_hundred_passes_and_the_next_fails() {
 }
 
 #[tokio::test]
-async fn of_cost_five_capacity_ten_admits_two() {
-    let http = limited(one(Rule::new("api", of(10)).key(axum_peer()).cost(|_| 5)).build().unwrap()).await;
+async fn a_burst_of_ten_admits_two_of_cost_five() {
+    let http = serve_limited(
+        layer_with(Rule::new("api", hourly_bucket(10)).key(by_axum_peer()).cost(|_| 5)).build().unwrap(),
+    )
+    .await;
     let mut statuses = Vec::new();
     for _ in 0..3 {
         statuses.push(http.status("/", &[]).await);
@@ -127,47 +140,50 @@ async fn of_cost_five_capacity_ten_admits_two() {
 
 #[tokio::test]
 async fn health_checks_are_skipped() {
-    let rule = Rule::new("api", of(1)).key(axum_peer()).skip(|head| head.path() == "/health");
-    let http = limited(one(rule).build().unwrap()).await;
+    let rule = Rule::new("api", hourly_bucket(1)).key(by_axum_peer()).skip(|head| head.path() == "/health");
+    let http = serve_limited(layer_with(rule).build().unwrap()).await;
     for _ in 0..5 {
         assert_eq!(http.status("/health", &[]).await, 200);
     }
-    assert_eq!(http.status("/", &[]).await, 200, "they were not charged either");
+    assert_eq!(http.status("/", &[]).await, 200, "health checks were not charged");
     assert_eq!(http.status("/", &[]).await, 429);
     assert_eq!(http.status("/healthy", &[]).await, 429);
 }
 
 #[tokio::test]
-async fn a_queue_of_three_serves_three_after_waiting() {
+async fn a_queue_of_three_serves_three() {
     let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
-    let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
-    let answers = at_once(&http, 3, &[]).await;
+    let http =
+        serve_limited(layer_with(Rule::new("paced", [queue]).key(by_axum_peer())).build().unwrap()).await;
+    let answers = send_concurrently(&http, 3, &[]).await;
     assert_eq!(count(&answers, 200), 3);
     assert!(answers[2].1 >= Duration::from_millis(200), "{answers:?}");
 }
 
 #[tokio::test]
-async fn a_queue_of_two_serves_two_of_three_and_refuses_the_third_at_once() {
+async fn a_queue_of_two_refuses_the_third_send_concurrently() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
-    let http = limited(one(Rule::new("paced", [queue]).key(axum_peer())).build().unwrap()).await;
-    let answers = at_once(&http, 3, &[]).await;
+    let http =
+        serve_limited(layer_with(Rule::new("paced", [queue]).key(by_axum_peer())).build().unwrap()).await;
+    let answers = send_concurrently(&http, 3, &[]).await;
     assert_eq!((count(&answers, 200), count(&answers, 429)), (2, 1));
     let refused = answers.iter().find(|(status, _)| *status == 429).unwrap().1;
-    assert!(refused < Duration::from_millis(700), "before the second is served: {answers:?}");
+    assert!(refused < Duration::from_millis(700), "before the second departs: {answers:?}");
     assert!(answers[2].1 >= Duration::from_millis(999), "{answers:?}");
 }
 
 #[tokio::test]
-async fn every_address_has_a_queue_of_its_own() {
+async fn each_address_has_its_own_queue() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(1);
-    let http = limited(one(Rule::new("paced", [queue]).key(by_forwarded())).build().unwrap()).await;
+    let http =
+        serve_limited(layer_with(Rule::new("paced", [queue]).key(by_forwarded())).build().unwrap()).await;
     for (client, status) in [("192.0.2.1", 200), ("192.0.2.2", 200), ("192.0.2.1", 429)] {
         assert_eq!(http.status("/", &[("x-forwarded-for", client)]).await, status);
     }
 }
 
 #[tokio::test]
-async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
+async fn on_limited_and_a_custom_responder_see_the_request() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let hook = Arc::clone(&seen);
     let answer = |refusal: &Refusal<'_>| {
@@ -175,12 +191,12 @@ async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         response
     };
-    let layer = one(Rule::new("api", of(1)).key(axum_peer()))
+    let layer = layer_with(Rule::new("api", hourly_bucket(1)).key(by_axum_peer()))
         .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()))
-        .answer(answer)
+        .responder(answer)
         .build()
         .unwrap();
-    let http = limited(layer).await;
+    let http = serve_limited(layer).await;
     assert_eq!(http.status("/first", &[]).await, 200);
     let response = http.send("/second", &[]).await;
     assert_eq!((response.status().as_u16(), &**response.body()), (418, "not /second again"));
@@ -189,7 +205,9 @@ async fn on_limited_sees_the_path_and_the_answer_may_be_ones_own() {
 
 #[tokio::test]
 async fn all_methods_share_a_bucket() {
-    let http = limited(one(Rule::new("api", of(4)).key(axum_peer())).build().unwrap()).await;
+    let http =
+        serve_limited(layer_with(Rule::new("api", hourly_bucket(4)).key(by_axum_peer())).build().unwrap())
+            .await;
     for method in ["GET", "POST", "PUT", "DELETE"] {
         assert_eq!(http.status("/", &[("method", method)]).await, 200);
     }

@@ -1,4 +1,4 @@
-//! axum's routers, plain hyper and tower's builder; exactness under many tasks.
+//! The layer in axum, hyper and tower, and its exactness under concurrent tasks.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,27 +18,30 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Rate};
-use tollgate_tower::{KeyBy, RateLimit, RateLimitLayer, Rule, Style};
+use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{
-    Echo, Http, Strict, TokioClock, TokioTimer, axum_peer, by_peer, of, one, request, serve, statuses,
+    Echo, HttpClient, ReadinessChecked, TokioClock, TokioTimer, by_axum_peer, by_peer, hourly_bucket,
+    layer_with, request, serve, statuses,
 };
 
 #[tokio::test]
-async fn an_axum_route_layer_limits_what_is_routed_by_the_route_that_matched() {
+async fn axum_requests_are_limited_by_the_matched_route() {
     let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
     let layer =
-        one(Rule::new("route", of(2)).key(KeyBy::method().and(route).and(axum_peer()))).build().unwrap();
+        layer_with(Rule::new("route", hourly_bucket(2)).key(KeyBy::method().and(route).and(by_axum_peer())))
+            .build()
+            .unwrap();
     let app = Router::new()
         .route("/users/{id}", get(|| async { "user" }).post(|| async { "made" }))
         .route("/posts/{id}", get(|| async { "post" }))
         .route_layer(layer)
         .route("/free", get(|| async { "free" }));
-    let http = Http::to(serve(app).await);
+    let http = HttpClient::to(serve(app).await);
     assert_eq!(http.status("/users/1", &[]).await, 200);
     assert_eq!(http.status("/users/2", &[]).await, 200);
-    assert_eq!(http.status("/users/3", &[]).await, 429, "one route, whoever the user is");
+    assert_eq!(http.status("/users/3", &[]).await, 429, "the same route with another user");
     assert_eq!(http.status("/users/3", &[("method", "POST")]).await, 200);
     assert_eq!(http.status("/posts/1", &[]).await, 200);
     for _ in 0..4 {
@@ -54,7 +57,7 @@ async fn two_lines_make_a_limited_axum_server() {
     let limit =
         RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
             .unwrap();
-    let http = Http::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
+    let http = HttpClient::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
     assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
@@ -63,15 +66,16 @@ async fn two_lines_make_a_limited_axum_server() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back() {
+async fn a_closed_connection_gives_its_turn_back() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let asked = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&asked);
-    let rule =
-        Rule::new("paced", [queue]).key(axum_peer()).when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
-    let layer = one(rule).build().unwrap();
+    let rule = Rule::new("paced", [queue])
+        .key(by_axum_peer())
+        .when(move |_| counts.fetch_add(1, Relaxed) < usize::MAX);
+    let layer = layer_with(rule).build().unwrap();
     let address = serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await;
-    let http = Http::to(address);
+    let http = HttpClient::to(address);
     assert_eq!(http.status("/", &[]).await, 200);
     let before = asked.load(Relaxed);
 
@@ -81,22 +85,23 @@ async fn a_connection_that_closes_while_its_request_waits_gives_the_place_back()
     while asked.load(Relaxed) == before {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(http.status("/", &[]).await, 429, "it stands in the queue, which is full");
+    assert_eq!(http.status("/", &[]).await, 429, "the waiting request fills the queue");
     drop(waits);
-    // The server notices, and the next is served when the one that left would have been.
+    // The server notices the disconnect. The next request departs when the closed one would have.
     while http.status("/", &[]).await != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "its place is free");
+        assert!(begun.elapsed() < Duration::from_secs(5), "the turn is never given back");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(begun.elapsed() < Duration::from_millis(1_500), "not one departure later: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "a departure later: {:?}", begun.elapsed());
 }
 
-/// A service of hyper's own bodies, whose layer has a type that can be written down.
-type Limited<S> = RateLimit<S, tollgate_tower::Http>;
+/// A limited service has a type that can be written down.
+type Limited<S> = RateLimit<S, tollgate_tower::HttpResponder>;
 
 #[tokio::test]
-async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
-    let layer: RateLimitLayer = one(Rule::new("api", of(1)).key(by_peer())).build().unwrap();
+async fn a_hyper_server_is_limited_by_the_attached_address() {
+    let layer: RateLimitLayer =
+        layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -118,14 +123,14 @@ async fn a_plain_hyper_server_is_limited_by_the_address_it_attaches() {
             tokio::spawn(async move { serving.await.unwrap_or_default() });
         }
     });
-    let http = Http::to(address);
+    let http = HttpClient::to(address);
     assert_eq!(http.send("/", &[]).await.body(), "hello");
     assert_eq!(http.status("/", &[]).await, 429);
 }
 
 #[tokio::test]
 async fn a_tower_stack_keeps_its_types() {
-    let layer = one(Rule::new("api", of(1))).build().unwrap();
+    let layer = layer_with(Rule::new("api", hourly_bucket(1))).build().unwrap();
     let stack: Limited<Echo> = ServiceBuilder::new().layer(layer).service(Echo);
     let response: Response<String> = stack.clone().oneshot(request("/", &[])).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -133,15 +138,19 @@ async fn a_tower_stack_keeps_its_types() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_that_said_it_is_ready_is_the_one_that_is_called() {
+async fn the_ready_service_is_the_one_that_is_called() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     for (rule, expected) in [
-        (Rule::new("at-once", of(3)), [200, 200, 200, 429]),
+        (Rule::new("at-once", hourly_bucket(3)), [200, 200, 200, 429]),
         (Rule::new("waits", [queue]), [200, 200, 200, 200]),
-        (Rule::new("remembered", of(3)).charge_if(|_, _| true), [200, 200, 200, 429]),
+        (Rule::new("remembered", hourly_bucket(3)).charge_if(|_, _| true), [200, 200, 200, 429]),
     ] {
-        let mut service =
-            one(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap().layer(Strict::default());
+        let mut service = layer_with(rule)
+            .clock(TokioClock::new())
+            .timer(TokioTimer)
+            .build()
+            .unwrap()
+            .layer(ReadinessChecked::default());
         for expected in expected {
             let response = service.ready().await.unwrap().call(request("/", &[])).await.unwrap();
             assert_eq!(response.status(), expected);
@@ -150,14 +159,14 @@ async fn the_service_that_said_it_is_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn a_closure_that_panics_takes_nothing_along_and_stops_nobody() {
+async fn a_closure_that_panics_charges_nothing() {
     let key = KeyBy::request(|head, key| {
         assert_ne!(head.path(), "/boom");
         key.push("all");
     });
-    for styles in [&[][..], &[Style::Ietf]] {
-        let layer = one(Rule::new("first", of(2)))
-            .rule(Rule::new("second", of(2)).key(key.clone()))
+    for styles in [&[][..], &[HeaderStyle::Ietf]] {
+        let layer = layer_with(Rule::new("first", hourly_bucket(2)))
+            .rule(Rule::new("second", hourly_bucket(2)).key(key.clone()))
             .headers(styles.iter().copied())
             .build()
             .unwrap();
@@ -171,13 +180,15 @@ async fn a_closure_that_panics_takes_nothing_along_and_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_service_that_panics_was_served_and_stays_charged() {
+async fn a_request_whose_service_panics_stays_charged() {
     let broken = service_fn(|request: Request<String>| async move {
         assert!(request.uri().path().is_empty(), "broken");
         Ok::<_, Infallible>(Response::new(String::new()))
     });
-    for rule in [Rule::new("api", of(2)), Rule::new("api", of(2)).charge_if(|_, _| false)] {
-        let layer = one(rule).build().unwrap();
+    for rule in
+        [Rule::new("api", hourly_bucket(2)), Rule::new("api", hourly_bucket(2)).charge_if(|_, _| false)]
+    {
+        let layer = layer_with(rule).build().unwrap();
         for _ in 0..2 {
             let service = layer.layer(broken);
             assert!(tokio::spawn(service.oneshot(request("/", &[]))).await.unwrap_err().is_panic());
@@ -187,9 +198,9 @@ async fn a_service_that_panics_was_served_and_stays_charged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_tasks_are_admitted_exactly_what_the_limits_hold() {
-    let layer = one(Rule::new("small", of(700)).key(by_peer()))
-        .rule(Rule::new("large", of(1_000)))
+async fn concurrent_tasks_are_admitted_exactly_the_limit() {
+    let layer = layer_with(Rule::new("small", hourly_bucket(700)).key(by_peer()))
+        .rule(Rule::new("large", hourly_bucket(1_000)))
         .clock(ManualClock::new())
         .build()
         .unwrap();
@@ -216,7 +227,7 @@ async fn many_tasks_are_admitted_exactly_what_the_limits_hold() {
         admitted[client] += count;
     }
     assert!(admitted.iter().all(|&count| count <= 700), "{admitted:?}");
-    // One that is refused by `large` holds a token of `small` for a moment, in which another may be refused by `small`:
-    // never more than the limit, and all of it once they have all ended.
+    // A request that `large` refuses holds a token of `small` until its refund. Meanwhile `small`
+    // may refuse another request. After the refunds, the admissions are exactly the limit.
     assert_eq!(admitted.iter().sum::<usize>(), 1_000, "{admitted:?}");
 }

@@ -1,4 +1,4 @@
-//! A service to limit, a clock that follows tokio's, and servers on real sockets.
+//! Inner services, layers, requests, tokio's clock, and servers on real sockets.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -19,7 +19,7 @@ use tollgate::{Clock, Rate, Timer, Timestamp, TokenBucket};
 use tollgate_tower::{Builder, ClientAddress, KeyBy, RateLimitLayer, Respond, Rule};
 use tower::{Layer, Service, ServiceExt};
 
-/// Answers everything at once, with a header, a status from `x-want`, and without an allocation.
+/// Responds at once with the status in `x-want`, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echo;
 
@@ -41,19 +41,19 @@ impl Service<Request<String>> for Echo {
     }
 }
 
-/// Holds to tower's contract: it panics when it is called without having said that it is ready, and a clone of it has not.
+/// Checks tower's contract: it panics if it is called before it was ready. A clone is not ready.
 #[derive(Debug, Default)]
-pub(crate) struct Strict {
+pub(crate) struct ReadinessChecked {
     is_ready: bool,
 }
 
-impl Clone for Strict {
+impl Clone for ReadinessChecked {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl Service<Request<String>> for Strict {
+impl Service<Request<String>> for ReadinessChecked {
     type Response = Response<String>;
     type Error = Infallible;
     type Future = Ready<Result<Response<String>, Infallible>>;
@@ -69,30 +69,30 @@ impl Service<Request<String>> for Strict {
     }
 }
 
-/// Token buckets that hold `burst` and get one token back in an hour.
-pub(crate) fn of(burst: u64) -> [TokenBucket; 1] {
+/// A token bucket of this burst that gets one token back in an hour.
+pub(crate) fn hourly_bucket(burst: u64) -> [TokenBucket; 1] {
     [TokenBucket::new(Rate::per_hour(1)).burst(burst)]
 }
 
-/// A layer of one rule.
-pub(crate) fn one(rule: Rule) -> Builder {
+/// Starts a layer with one rule.
+pub(crate) fn layer_with(rule: Rule) -> Builder {
     RateLimitLayer::builder().rule(rule)
 }
 
-/// The client's address, attached to the request as hyper's users do it.
-pub(crate) fn peer() -> ClientAddress {
+/// The client address that [`request`] attaches.
+pub(crate) fn peer_address() -> ClientAddress {
     ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()))
 }
 
 pub(crate) fn by_peer() -> KeyBy {
-    KeyBy::client(peer())
+    KeyBy::client(peer_address())
 }
 
 pub(crate) fn by_header(name: &'static str) -> KeyBy {
     KeyBy::header(http::HeaderName::from_static(name))
 }
 
-/// A request with these headers; `peer` is the address of its connection.
+/// A request with these headers. `peer` is the address of its connection, and `method` its method.
 pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Request<String> {
     let mut builder = Request::builder().uri(path);
     for (name, value) in headers {
@@ -105,7 +105,7 @@ pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Request<String> {
     builder.body(String::new()).unwrap()
 }
 
-/// What the layer's service answers.
+/// Sends a request through the layer to [`Echo`].
 pub(crate) async fn send<A>(layer: &RateLimitLayer<A>, request: Request<String>) -> Response<String>
 where
     A: Respond<String> + Clone,
@@ -113,7 +113,7 @@ where
     layer.layer(Echo).oneshot(request).await.unwrap()
 }
 
-/// The status of the answer.
+/// Sends a request and returns the status of the response.
 pub(crate) async fn status<A>(layer: &RateLimitLayer<A>, path: &str, headers: &[(&str, &str)]) -> u16
 where
     A: Respond<String> + Clone,
@@ -121,7 +121,7 @@ where
     send(layer, request(path, headers)).await.status().as_u16()
 }
 
-/// The statuses of so many of the same request.
+/// Sends the same request `count` times and returns the statuses.
 pub(crate) async fn statuses<A>(layer: &RateLimitLayer<A>, count: usize, headers: &[(&str, &str)]) -> Vec<u16>
 where
     A: Respond<String> + Clone,
@@ -133,12 +133,12 @@ where
     statuses
 }
 
-/// A header as text.
+/// Returns a header as text.
 pub(crate) fn header<'r, B>(response: &'r Response<B>, name: &str) -> Option<&'r str> {
     response.headers().get(name).map(|value| value.to_str().unwrap())
 }
 
-/// Tokio's time, which stands still in a paused runtime until everybody sleeps.
+/// Tokio's time. In a paused runtime it advances only when all tasks sleep.
 pub(crate) struct TokioClock(Instant);
 
 impl TokioClock {
@@ -170,20 +170,20 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-pub(crate) fn axum_peer() -> KeyBy {
+pub(crate) fn by_axum_peer() -> KeyBy {
     KeyBy::client(ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip())))
 }
 
-/// A real client.
+/// A client with real connections.
 #[derive(Clone)]
-pub(crate) struct Http(Client<HttpConnector, Empty<Bytes>>, SocketAddr);
+pub(crate) struct HttpClient(Client<HttpConnector, Empty<Bytes>>, SocketAddr);
 
-impl Http {
+impl HttpClient {
     pub(crate) fn to(address: SocketAddr) -> Self {
         Self(Client::builder(TokioExecutor::new()).build_http(), address)
     }
 
-    /// Status, headers and body of the answer.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn send(&self, path: &str, headers: &[(&str, &str)]) -> Response<String> {
         let mut request = Request::builder().uri(format!("http://{}{path}", self.1));
         for (name, value) in headers {

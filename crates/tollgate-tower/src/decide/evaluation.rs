@@ -1,0 +1,300 @@
+//! The evaluation of one request, rule by rule.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use smallvec::SmallVec;
+use tollgate::{MultiDecision, Outcome, Timestamp};
+
+use super::LayerState;
+use super::charges::{Charge, Charges, Of};
+use crate::backend::BackendReply;
+use crate::headers::{HeaderItems, LimitHeaders, LimitState};
+use crate::rule::{CheckRequest, LimitSet, LimitStates, MAX_RULES, QueueTurn};
+use crate::{RefusalReason, RuleOutcome};
+
+/// A request that is checked against the rules, one after the other.
+///
+/// Each method that decides a rule returns whether the request is still admitted. A shadow rule
+/// always admits.
+pub(super) struct Evaluation<'l, 'v> {
+    state: &'l LayerState,
+    /// The charges so far. Dropping them refunds them, unless they are settled.
+    pub(super) charges: Charges<'l>,
+    verdict: &'v mut Verdict,
+    /// The latest departure from the queues in which the request has a turn.
+    pub(super) departure: Option<Timestamp>,
+}
+
+/// The result of an evaluation. It does not borrow from the limits.
+#[derive(Default)]
+pub(crate) struct Verdict {
+    /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of
+    /// them is used. A rule whose backend failed may have two reports.
+    pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
+    pub(crate) headers: LimitHeaders,
+    /// `None` if the request is admitted.
+    pub(crate) refusal: Option<Box<RefusalRecord>>,
+}
+
+/// Why a request was refused. [`Refusal`](crate::Refusal) is its public view.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusalRecord {
+    /// The index of the rule.
+    pub(crate) rule: usize,
+    /// `None` if no limit of this process refused the request.
+    pub(crate) limits: Option<RefusingLimits>,
+    pub(crate) reason: RefusalReason,
+    pub(crate) cost: u64,
+    /// The state of the limit with the longest wait. `None` if no limit refused the request.
+    pub(crate) state: Option<LimitState>,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// The limits of a rule that refused a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefusingLimits {
+    /// The index of the limit set.
+    pub(crate) set: usize,
+    /// The number of the limit with the longest wait.
+    pub(crate) slowest: usize,
+    /// A bit for each limit that refuses, by its number.
+    pub(crate) mask: u64,
+}
+
+impl RefusalRecord {
+    /// A refusal by no limit.
+    fn without_limit(rule: usize, reason: RefusalReason, cost: u64) -> Self {
+        Self { rule, limits: None, reason, cost, state: None, retry_after: None }
+    }
+}
+
+/// The outcome of one rule, for hooks, counters and events.
+pub(crate) struct RuleReport {
+    /// The index of the rule.
+    pub(crate) rule: usize,
+    pub(crate) outcome: RuleOutcome,
+    pub(crate) cost: u64,
+}
+
+impl<'l, 'v> Evaluation<'l, 'v> {
+    #[inline]
+    pub(super) fn new(state: &'l LayerState, verdict: &'v mut Verdict) -> Self {
+        Self { state, charges: Charges::new(), verdict, departure: None }
+    }
+
+    /// Returns whether the request is admitted, but has to wait for its departure.
+    pub(super) fn must_wait(&self) -> bool {
+        self.verdict.refusal.is_none() && self.departure.is_some()
+    }
+
+    /// Checks the request against limits of this process.
+    #[inline]
+    pub(super) fn check(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
+        if limits.may_queue() && !self.state.rules[rule].shadow {
+            return self.check_queue(rule, limits, request);
+        }
+        let decision = limits.limiter.check_n(request.key, request.cost);
+        self.apply(rule, limits, request, decision)
+    }
+
+    fn check_queue(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
+        let CheckRequest { key, cost, .. } = request;
+        let max_wait = self.state.rules[rule].max_wait;
+        if let Some(turn) = limits.claim_abandoned_turn(request, max_wait) {
+            // The engine has charged the turn to the request that abandoned it.
+            let current = limits.limiter.prepare(key).peek_n(0);
+            return self.queue(rule, limits, cost, current, turn);
+        }
+        // Peek before the charge: a charge that is refunded would leave a gap in front of a request
+        // that came in between.
+        let expected = limits.limiter.prepare(key).peek_n(cost);
+        if expected.delay() > max_wait {
+            return self.refuse_long_wait(rule, limits, request, &expected, expected.delay() - max_wait);
+        }
+        let change_count = limits.change_count();
+        let decision = limits.limiter.check_n(key, cost);
+        let delay = decision.delay();
+        if delay.is_zero() {
+            return self.apply(rule, limits, request, decision);
+        }
+        let departure = limits.limiter.now() + delay;
+        let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
+        if delay > max_wait {
+            let admitted = self.refuse_long_wait(rule, limits, request, &decision, delay - max_wait);
+            limits.give_back(decision, Some(turn));
+            return admitted;
+        }
+        self.queue(rule, limits, cost, decision, turn)
+    }
+
+    /// Gives the request a turn in a queue.
+    fn queue(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        cost: u64,
+        decision: MultiDecision<'l>,
+        turn: QueueTurn,
+    ) -> bool {
+        self.departure = self.departure.max(Some(turn.departure));
+        self.report(rule, RuleOutcome::Allowed, cost);
+        let charge = Charge { rule, shadow: false, of: Of::Here(limits, decision) };
+        self.charges.push_waiting(charge, turn);
+        true
+    }
+
+    /// Applies the decision of limits that let the request go at once or refuse it.
+    // Inlined, so that the decision is written once and not copied.
+    #[inline(always)]
+    fn apply(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        request: CheckRequest<'_>,
+        decision: MultiDecision<'l>,
+    ) -> bool {
+        if !decision.is_allowed() {
+            return self.refuse(rule, limits, request, decision);
+        }
+        self.report(rule, RuleOutcome::Allowed, request.cost);
+        if self.needs_decision(rule) {
+            let shadow = self.state.rules[rule].shadow;
+            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+        }
+        true
+    }
+
+    /// Returns whether the rule's decision is needed later, for a refund or for headers.
+    #[inline]
+    fn needs_decision(&self, rule: usize) -> bool {
+        let state = self.state;
+        let is_last = rule + 1 == state.rules.len();
+        !state.styles.is_empty()
+            || !is_last
+            || self.departure.is_some()
+            || state.rules[rule].charge_if.is_some()
+    }
+
+    #[inline(never)]
+    fn refuse(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        request: CheckRequest<'_>,
+        decision: MultiDecision<'l>,
+    ) -> bool {
+        let (reason, retry_after) = match decision.outcome() {
+            Outcome::Never => (RefusalReason::CostAboveLimit, None),
+            _ => (RefusalReason::Limited, decision.retry_after()),
+        };
+        if let (Some((_, queue_time)), Some(retry_after)) = (limits.longest_queue(&decision), retry_after) {
+            // Once the queue has room, it is at its longest: the wait in it may still be too long.
+            let too_long_by = queue_time.saturating_sub(self.state.rules[rule].max_wait);
+            if too_long_by > retry_after {
+                return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
+            }
+        }
+        let slowest = decision.refused_by().unwrap_or(0);
+        let (state, mask) = (decision.limit_state(slowest), decision.refusing());
+        let refusing = Some(RefusingLimits { set: request.set, slowest, mask });
+        let refusal =
+            RefusalRecord { rule, limits: refusing, reason, cost: request.cost, state, retry_after };
+        let policy = || limits.policy_header_of(mask);
+        self.apply_refusal(refusal, policy, |items| limits.add_items(&decision, items))
+    }
+
+    /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has
+    /// passed. The headers show nothing remaining, even if the queue has room.
+    fn refuse_long_wait(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        request: CheckRequest<'_>,
+        decision: &MultiDecision<'_>,
+        retry_after: Duration,
+    ) -> bool {
+        let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
+        let limit = decision.limit_state(number).map_or(0, |state| state.limit);
+        let state = LimitState { limit, remaining: 0, reset: retry_after };
+        let mask = 1 << number;
+        let refusal = RefusalRecord {
+            rule,
+            limits: Some(RefusingLimits { set: request.set, slowest: number, mask }),
+            reason: RefusalReason::Limited,
+            cost: request.cost,
+            state: Some(state),
+            retry_after: Some(retry_after),
+        };
+        let policy = || limits.policy_header_of(mask);
+        self.apply_refusal(refusal, policy, |items| items.add(limits.name(number), state))
+    }
+
+    /// Applies the decision of a backend.
+    pub(super) fn apply_reply(&mut self, rule: usize, reply: BackendReply, cost: u64) -> bool {
+        let (name, shadow) = (&*self.state.rules[rule].name, self.state.rules[rule].shadow);
+        let (reason, retry_after) = match reply.outcome {
+            Outcome::Allowed => {
+                self.report(rule, RuleOutcome::Allowed, cost);
+                self.charges.push(Charge { rule, shadow, of: Of::There(name, reply) });
+                return true;
+            }
+            Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
+            Outcome::Never => (RefusalReason::CostAboveLimit, None),
+        };
+        let state = reply.limit_state();
+        let refusal = RefusalRecord { rule, limits: None, reason, cost, state: Some(state), retry_after };
+        self.apply_refusal(refusal, || None, |items| items.add(name, state))
+    }
+
+    /// Refuses a request without a key.
+    pub(super) fn refuse_without_key(&mut self, rule: usize) -> bool {
+        self.apply_refusal(RefusalRecord::without_limit(rule, RefusalReason::NoKey, 0), || None, |_| {})
+    }
+
+    /// Refuses a request because the rule's backend failed.
+    pub(super) fn refuse_for_backend_error(&mut self, rule: usize, cost: u64) -> bool {
+        let refusal = RefusalRecord::without_limit(rule, RefusalReason::BackendFailed, cost);
+        self.apply_refusal(refusal, || None, |_| {})
+    }
+
+    /// Reports that the rule's backend failed, without a decision.
+    pub(super) fn report_backend_failed(&mut self, rule: usize, cost: u64) {
+        self.report(rule, RuleOutcome::BackendFailed, cost);
+    }
+
+    fn report(&mut self, rule: usize, outcome: RuleOutcome, cost: u64) {
+        if self.state.hooks.need_reports() {
+            self.verdict.reports.push(RuleReport { rule, outcome, cost });
+        }
+    }
+
+    fn apply_refusal(
+        &mut self,
+        refusal: RefusalRecord,
+        policy: impl FnOnce() -> Option<HeaderValue>,
+        add_items: impl FnOnce(&mut HeaderItems<'_>),
+    ) -> bool {
+        let RefusalRecord { rule, cost, reason, state, .. } = refusal;
+        self.report(rule, reason.outcome(), cost);
+        let shadow = self.state.rules[rule].shadow;
+        if !shadow {
+            self.verdict.refusal = Some(Box::new(refusal));
+            self.verdict.headers =
+                LimitHeaders::new(self.state.styles, policy, add_items).with_representative(state);
+        }
+        shadow
+    }
+
+    /// Completes the verdict. If the request is admitted, its charges are settled; if not, they are
+    /// refunded when the evaluation is dropped.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        if self.verdict.refusal.is_none() {
+            if !self.state.styles.is_empty() {
+                self.verdict.headers = self.charges.headers(self.state.styles);
+            }
+            self.charges.settle();
+        }
+    }
+}

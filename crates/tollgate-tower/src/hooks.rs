@@ -1,0 +1,143 @@
+//! Reports each decision to hooks, counters and log events.
+
+use std::error::Error;
+
+use crate::decide::{LayerState, RuleReport, Verdict};
+use crate::{Refusal, RequestHead};
+
+/// What one rule decided about one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RuleOutcome {
+    /// The rule admitted the request.
+    Allowed,
+    /// The limit is spent for now. A shadow rule would have refused the request.
+    Limited,
+    /// The request costs more than the limit can ever admit.
+    CostAboveLimit,
+    /// The request has no key, and the rule refuses such requests.
+    NoKey,
+    /// The rule's backend failed. If local limits decide then, their outcome is reported too.
+    BackendFailed,
+}
+
+impl RuleOutcome {
+    #[cfg(feature = "metrics")]
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Allowed, Self::Limited, Self::CostAboveLimit, Self::NoKey, Self::BackendFailed];
+
+    /// Returns the label in metrics: `allowed`, `limited`, `cost_above_limit`, `no_key`,
+    /// `backend_failed`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Limited => "limited",
+            Self::CostAboveLimit => "cost_above_limit",
+            Self::NoKey => "no_key",
+            Self::BackendFailed => "backend_failed",
+        }
+    }
+}
+
+/// The decision of one rule about one request, for
+/// [`Builder::on_decision`](crate::Builder::on_decision).
+#[derive(Clone, Copy, Debug)]
+pub struct RuleDecision<'r> {
+    pub(crate) head: RequestHead<'r>,
+    pub(crate) rule: &'r str,
+    pub(crate) outcome: RuleOutcome,
+    pub(crate) shadow: bool,
+    pub(crate) cost: u64,
+}
+
+impl<'r> RuleDecision<'r> {
+    /// Returns the head of the request.
+    #[must_use]
+    pub fn head(&self) -> RequestHead<'r> {
+        self.head
+    }
+
+    /// Returns the rule's name.
+    #[must_use]
+    pub fn rule(&self) -> &'r str {
+        self.rule
+    }
+
+    /// Returns what the rule decided.
+    #[must_use]
+    pub fn outcome(&self) -> RuleOutcome {
+        self.outcome
+    }
+
+    /// Returns whether the rule is a [shadow rule](crate::Rule::shadow), which only reports.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Returns the cost of the request under this rule.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+}
+
+type DecisionHook = Box<dyn Fn(&RuleDecision<'_>) + Send + Sync>;
+type LimitedHook = Box<dyn Fn(&Refusal<'_>) + Send + Sync>;
+type BackendErrorHook = Box<dyn Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync>;
+
+/// The closures of the layer's user.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_decision: Option<DecisionHook>,
+    pub(crate) on_limited: Option<LimitedHook>,
+    pub(crate) on_backend_error: Option<BackendErrorHook>,
+}
+
+impl Hooks {
+    /// Returns whether decisions are reported to a hook, a counter or an event.
+    #[inline]
+    pub(crate) fn need_reports(&self) -> bool {
+        cfg!(any(feature = "metrics", feature = "tracing"))
+            || self.on_decision.is_some()
+            || self.on_limited.is_some()
+    }
+}
+
+impl LayerState {
+    /// Reports what each rule decided about a request.
+    #[inline]
+    pub(crate) fn report(&self, head: &RequestHead<'_>, verdict: &Verdict) {
+        if self.hooks.need_reports() {
+            self.report_all(*head, verdict);
+        }
+    }
+
+    fn report_all(&self, head: RequestHead<'_>, verdict: &Verdict) {
+        for &RuleReport { rule, outcome, cost } in &verdict.reports {
+            let rule = &self.rules[rule];
+            rule.telemetry.count(outcome);
+            #[cfg(feature = "tracing")]
+            if outcome != RuleOutcome::Allowed {
+                let (outcome, shadow) = (outcome.as_str(), rule.shadow);
+                tracing::debug!(rule = &*rule.name, outcome, shadow, path = ?head.path(), cost, "not admitted");
+            }
+            if let Some(on_decision) = &self.hooks.on_decision {
+                let shadow = rule.shadow;
+                on_decision(&RuleDecision { head, rule: &rule.name, outcome, shadow, cost });
+            }
+        }
+        if let (Some(on_limited), Some(refusal)) = (&self.hooks.on_limited, &verdict.refusal) {
+            on_limited(&self.refusal(head, refusal));
+        }
+    }
+
+    pub(crate) fn report_backend_error(&self, rule: usize, error: &(dyn Error + Send + Sync)) {
+        let name = &*self.rules[rule].name;
+        #[cfg(feature = "tracing")]
+        tracing::warn!(rule = name, %error, "a backend failed");
+        if let Some(on_backend_error) = &self.hooks.on_backend_error {
+            on_backend_error(name, error);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The head of a request.
+
+use http::{Extensions, HeaderMap, Method, Request, Uri};
+
+/// A request without its body. Keys, rules, costs and hooks read it.
+///
+/// It is `Copy`: four references.
+///
+/// # Examples
+///
+/// ```
+/// use http::Request;
+/// use tollgate_tower::RequestHead;
+///
+/// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1");
+/// let request = request.body(()).unwrap();
+/// let head = RequestHead::of(&request);
+/// assert_eq!((head.path(), head.header("x-api-key")), ("/search", Some(&b"k1"[..])));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'r> {
+    method: &'r Method,
+    uri: &'r Uri,
+    headers: &'r HeaderMap,
+    extensions: &'r Extensions,
+}
+
+impl<'r> RequestHead<'r> {
+    /// Borrows the head of a request.
+    #[must_use]
+    pub fn of<B>(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+
+    /// Returns the method.
+    #[must_use]
+    pub fn method(self) -> &'r Method {
+        self.method
+    }
+
+    /// Returns the request target as the client wrote it.
+    #[must_use]
+    pub fn uri(self) -> &'r Uri {
+        self.uri
+    }
+
+    /// Returns the path without the query, as the client wrote it: neither decoded nor normalised.
+    #[must_use]
+    pub fn path(self) -> &'r str {
+        self.uri.path()
+    }
+
+    /// Returns all headers.
+    #[must_use]
+    pub fn headers(self) -> &'r HeaderMap {
+        self.headers
+    }
+
+    /// Returns the first value of a header. `None` if the header is missing or that value is empty.
+    #[must_use]
+    pub fn header(self, name: impl http::header::AsHeaderName) -> Option<&'r [u8]> {
+        self.headers.get(name).map(http::HeaderValue::as_bytes).filter(|value| !value.is_empty())
+    }
+
+    /// Returns an extension that the server or another middleware attached: axum's `MatchedPath`, a
+    /// session, a tenant.
+    #[must_use]
+    pub fn extension<T: Clone + Send + Sync + 'static>(self) -> Option<&'r T> {
+        self.extensions.get()
+    }
+
+    /// Returns all extensions.
+    #[must_use]
+    pub fn extensions(self) -> &'r Extensions {
+        self.extensions
+    }
+}

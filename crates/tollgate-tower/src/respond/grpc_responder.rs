@@ -1,0 +1,53 @@
+//! Refusals for gRPC clients.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue, Response};
+
+use super::http_responder::sentence;
+use super::{Refusal, RefusalReason, Respond};
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Responds as a gRPC server: HTTP 200, no body, and the status in the headers ("trailers-only").
+/// The body type must be `Default`, as tonic's is.
+///
+/// | reason | status | metadata |
+/// |---|---|---|
+/// | the limit is spent | 8 `RESOURCE_EXHAUSTED` | `retry-after`, `grpc-retry-pushback-ms` |
+/// | the cost is above the limit | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1` |
+/// | the request has no key | 16 `UNAUTHENTICATED` | `grpc-retry-pushback-ms: -1` |
+/// | the backend failed | 14 `UNAVAILABLE` | |
+///
+/// A pushback of -1 forbids clients to retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrpcResponder;
+
+impl<B: Default> Respond<B> for GrpcResponder {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<B> {
+        let mut response = Response::new(B::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let (status, pushback) = match refusal.reason() {
+            RefusalReason::Limited => ("8", refusal.retry_after().map(|wait| milliseconds_up(wait).into())),
+            RefusalReason::CostAboveLimit => ("3", Some(HeaderValue::from_static("-1"))),
+            RefusalReason::NoKey => ("16", Some(HeaderValue::from_static("-1"))),
+            RefusalReason::BackendFailed => ("14", None),
+        };
+        headers.insert(GRPC_STATUS, HeaderValue::from_static(status));
+        // ASCII without a percent sign needs no percent-encoding.
+        if let Ok(message) = HeaderValue::try_from(sentence(refusal)) {
+            headers.insert(GRPC_MESSAGE, message);
+        }
+        if let Some(pushback) = pushback {
+            headers.insert(PUSHBACK, pushback);
+        }
+        response
+    }
+}
+
+/// Rounds up, and stays within the 32-bit integers that clients read (gRFC A6).
+fn milliseconds_up(wait: std::time::Duration) -> i32 {
+    i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}

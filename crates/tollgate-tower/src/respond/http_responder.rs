@@ -1,0 +1,129 @@
+//! Refusals as JSON, problem details, or text.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
+
+use super::{Refusal, RefusalReason, Respond};
+
+/// Responds with an HTTP error; by default, as JSON. The body type must be `From<String>`.
+///
+/// The body repeats nothing of the request, and the names of rules need no escaping.
+///
+/// | reason | status | `error` | further fields of the JSON |
+/// |---|---|---|---|
+/// | the limit is spent for now | 429 | `Too Many Requests` | `limit`, `remaining`, `retry_after` |
+/// | the cost is above the limit | 400 | `Cost Above Limit` | `limit`, `cost` |
+/// | the request has no key | 400 | `No Key To Limit By` | |
+/// | the backend failed | 503 | `Rate Limiter Unavailable` | |
+///
+/// For example:
+///
+/// ```json
+/// {"error":"Too Many Requests","rule":"api","limit":10,"remaining":0,"retry_after":3}
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HttpResponder(BodyFormat);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BodyFormat {
+    #[default]
+    Json,
+    Problem,
+    Text,
+}
+
+impl HttpResponder {
+    /// Responds with `application/json`.
+    #[must_use]
+    pub const fn json() -> Self {
+        Self(BodyFormat::Json)
+    }
+
+    /// Responds with `application/problem+json` (RFC 9457). If a limit is spent, the problem has
+    /// the type `quota-exceeded` and the `violated-policies` of the IETF's rate limit draft.
+    #[must_use]
+    pub const fn problem() -> Self {
+        Self(BodyFormat::Problem)
+    }
+
+    /// Responds with one line of `text/plain`.
+    #[must_use]
+    pub const fn text() -> Self {
+        Self(BodyFormat::Text)
+    }
+}
+
+impl<B: From<String>> Respond<B> for HttpResponder {
+    fn respond(&self, refusal: &Refusal<'_>) -> Response<B> {
+        let (kind, body) = match self.0 {
+            BodyFormat::Json => ("application/json", json(refusal)),
+            BodyFormat::Problem => ("application/problem+json", problem(refusal)),
+            BodyFormat::Text => ("text/plain; charset=utf-8", text(refusal)),
+        };
+        let mut response = Response::new(B::from(body));
+        *response.status_mut() = refusal.reason().status();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    }
+}
+
+fn json(refusal: &Refusal<'_>) -> String {
+    let mut body =
+        format!("{{\"error\":\"{}\",\"rule\":\"{}\"", refusal.reason().title(), refusal.limit_name());
+    match refusal.reason() {
+        RefusalReason::Limited => {
+            body += &format!(",\"limit\":{},\"remaining\":{}", refusal.limit(), refusal.remaining());
+            if let Some(seconds) = refusal.retry_after_seconds() {
+                body += &format!(",\"retry_after\":{seconds}");
+            }
+        }
+        RefusalReason::CostAboveLimit => {
+            body += &format!(",\"limit\":{},\"cost\":{}", refusal.limit(), refusal.cost())
+        }
+        RefusalReason::NoKey | RefusalReason::BackendFailed => {}
+    }
+    body + "}"
+}
+
+fn problem(refusal: &Refusal<'_>) -> String {
+    let kind = match refusal.reason() {
+        RefusalReason::Limited => "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        _ => "about:blank",
+    };
+    let status = refusal.reason().status();
+    let title = match refusal.reason() {
+        RefusalReason::Limited => refusal.reason().title(),
+        // `about:blank` requires the title of the status (RFC 9457, section 4.2.1).
+        _ => status.canonical_reason().unwrap_or_default(),
+    };
+    let mut body = format!(
+        "{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{},\"detail\":\"{}\"",
+        status.as_u16(),
+        sentence(refusal)
+    );
+    if refusal.reason() == RefusalReason::Limited {
+        let names: Vec<_> = refusal.limit_names().collect();
+        body += &format!(",\"violated-policies\":[\"{}\"]", names.join("\",\""));
+    }
+    body + "}"
+}
+
+fn text(refusal: &Refusal<'_>) -> String {
+    format!("{}: {}\n", refusal.reason().title(), sentence(refusal))
+}
+
+/// Explains the refusal in one line without quotes, backslashes or percent signs.
+pub(super) fn sentence(refusal: &Refusal<'_>) -> String {
+    let (name, cost, limit) = (refusal.limit_name(), refusal.cost(), refusal.limit());
+    match (refusal.reason(), refusal.retry_after_seconds()) {
+        (RefusalReason::Limited, Some(seconds)) => {
+            format!("the limit {name} is spent, retry after {seconds} s")
+        }
+        (RefusalReason::Limited, None) => format!("the limit {name} is spent"),
+        (RefusalReason::CostAboveLimit, _) => {
+            format!("the cost is {cost}, but {name} admits at most {limit}")
+        }
+        (RefusalReason::NoKey, _) => format!("the request lacks what {name} is counted by"),
+        (RefusalReason::BackendFailed, _) => format!("{name} cannot be decided at the moment"),
+    }
+}

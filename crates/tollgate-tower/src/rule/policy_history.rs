@@ -1,0 +1,99 @@
+//! The `RateLimit-Policy` items of a limit set, current and past.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::HeaderValue;
+
+use crate::headers::interned;
+
+/// The number of chunks of 1, 2, 4, ... versions: room for more changes than there can be.
+const CHUNKS: usize = 32;
+
+type Chunk = OnceLock<Box<[OnceLock<Policies>]>>;
+
+/// Every version of the policies since the layer was built.
+///
+/// A reader borrows the current version without a lock, which is why old versions stay. The number
+/// of loads does not depend on the number of versions.
+pub(crate) struct PolicyHistory {
+    first: Policies,
+    later: Box<[Chunk]>,
+    /// The number of the current version; `first` is 0. `change` fills the version before it stores
+    /// the number (Release); a reader loads the number before it reads the version (Acquire).
+    current: AtomicUsize,
+}
+
+/// One version of the policies.
+struct Policies {
+    items: Box<[Box<str>]>,
+    /// All items as one header value.
+    header: Option<HeaderValue>,
+}
+
+impl Policies {
+    fn new(items: Vec<String>) -> Self {
+        let header = interned(&items.join(", "));
+        Self { items: items.into_iter().map(String::into_boxed_str).collect(), header }
+    }
+}
+
+impl PolicyHistory {
+    pub(crate) fn new(items: Vec<String>) -> Self {
+        let later = (0..CHUNKS).map(|_| OnceLock::new()).collect();
+        Self { first: Policies::new(items), later, current: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    fn current(&self) -> &Policies {
+        match self.current.load(Ordering::Acquire) {
+            0 => &self.first,
+            version => self.later_version(version).and_then(OnceLock::get).unwrap_or(&self.first),
+        }
+    }
+
+    /// Returns where a version after the first is kept. `None` if the chunks have no room for it.
+    fn later_version(&self, version: usize) -> Option<&OnceLock<Policies>> {
+        let chunk = version.ilog2();
+        let empty = || (0..1_usize << chunk).map(|_| OnceLock::new()).collect();
+        self.later.get(chunk as usize)?.get_or_init(empty).get(version - (1 << chunk))
+    }
+
+    /// Makes `items` current. Callers must exclude one another: of two concurrent changes, one
+    /// would be lost.
+    pub(crate) fn change(&self, items: Vec<String>) {
+        let version = self.current.load(Ordering::Relaxed) + 1;
+        if let Some(slot) = self.later_version(version) {
+            slot.get_or_init(|| Policies::new(items));
+            self.current.store(version, Ordering::Release);
+        }
+    }
+
+    /// Returns all items as one header value.
+    #[inline]
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        self.current().header.clone()
+    }
+
+    /// Returns the items, in the order of the limits.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &str> {
+        self.current().items.iter().map(|item| &**item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_is_current_after_any_number_of_changes() {
+        let history = PolicyHistory::new(vec!["0".into()]);
+        for number in 1..=100_000 {
+            // Seven texts in turn, because interned texts stay in memory.
+            history.change(vec![(number % 7).to_string()]);
+            assert_eq!(history.items().collect::<Vec<_>>(), [(number % 7).to_string()]);
+        }
+        assert_eq!(history.header().unwrap(), (100_000 % 7).to_string());
+        drop(history);
+    }
+}

@@ -1,0 +1,90 @@
+//! Counters and log events, behind the features `metrics` and `tracing`.
+//!
+//! Labels are rules, modes and outcomes, never keys: clients can send any number of keys.
+
+use crate::{RequestHead, RuleOutcome};
+
+/// The counters and the warning of one rule.
+///
+/// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
+/// for each rule and outcome. The series are registered at the rule's first decision, so the
+/// recorder must be installed before.
+pub(crate) struct RuleTelemetry {
+    #[cfg(feature = "metrics")]
+    labels: (Box<str>, &'static str),
+    #[cfg(feature = "metrics")]
+    counters: std::sync::OnceLock<[metrics::Counter; RuleOutcome::ALL.len()]>,
+    #[cfg(feature = "tracing")]
+    missing_key_warned: std::sync::Once,
+    #[cfg(feature = "tracing")]
+    rule: Box<str>,
+}
+
+impl RuleTelemetry {
+    #[allow(unused_variables, reason = "each feature needs other arguments")]
+    pub(crate) fn new(rule: &str, shadow: bool) -> Self {
+        Self {
+            #[cfg(feature = "metrics")]
+            labels: (rule.into(), if shadow { "shadow" } else { "enforced" }),
+            #[cfg(feature = "metrics")]
+            counters: std::sync::OnceLock::new(),
+            #[cfg(feature = "tracing")]
+            missing_key_warned: std::sync::Once::new(),
+            #[cfg(feature = "tracing")]
+            rule: rule.into(),
+        }
+    }
+
+    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, clippy::unused_self))]
+    pub(crate) fn count(&self, outcome: RuleOutcome) {
+        #[cfg(feature = "metrics")]
+        {
+            let (rule, mode) = &self.labels;
+            let register = |outcome: RuleOutcome| {
+                metrics::counter!(
+                    "tollgate_requests_total",
+                    "rule" => rule.to_string(), "mode" => *mode, "outcome" => outcome.as_str()
+                )
+            };
+            self.counters.get_or_init(|| RuleOutcome::ALL.map(register))[outcome as usize].increment(1);
+        }
+    }
+
+    /// Warns at the first request without a key: often the server does not attach the peer's
+    /// address.
+    #[cfg_attr(not(feature = "tracing"), expect(clippy::unused_self))]
+    pub(crate) fn warn_missing_key(&self) {
+        #[cfg(feature = "tracing")]
+        self.missing_key_warned.call_once(|| {
+            tracing::warn!(
+                rule = &*self.rule,
+                "a request has no key: does the server attach what the key is made of?"
+            );
+        });
+    }
+}
+
+/// Warns at the first request in which a proxy names its client in a header that is not read.
+#[derive(Clone, Default)]
+pub(crate) struct UnreadHeaderWarning {
+    #[cfg(feature = "tracing")]
+    warned: std::sync::Arc<std::sync::OnceLock<()>>,
+}
+
+impl UnreadHeaderWarning {
+    #[inline]
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, clippy::unused_self))]
+    pub(crate) fn check(&self, head: &RequestHead<'_>) {
+        #[cfg(feature = "tracing")]
+        if self.warned.get().is_none()
+            && (head.headers().contains_key("x-forwarded-for") || head.headers().contains_key("forwarded"))
+        {
+            self.warned.get_or_init(|| {
+                tracing::warn!(
+                    "a request names its client in a header that is not read: behind a proxy all clients share its \
+                     address, unless ClientAddress::x_forwarded_for or forwarded trusts it"
+                );
+            });
+        }
+    }
+}

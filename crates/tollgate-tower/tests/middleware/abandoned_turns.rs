@@ -1,0 +1,244 @@
+//! Turns in a queue that clients abandon, on tokio's paused clock.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{
+    TokioClock, TokioTimer, by_peer, header, hourly_bucket, layer_with, request, send, status,
+};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
+use tollgate_tower::{RateLimitLayer, RequestHead, Rule};
+
+/// A queue of one a second.
+fn queue(capacity: u64) -> Quota {
+    LeakyBucket::queue(Rate::per_second(1)).capacity(capacity).into()
+}
+
+fn layer(capacity: u64) -> RateLimitLayer {
+    let cost = |head: RequestHead<'_>| {
+        head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
+    };
+    let rule = Rule::new("paced", [queue(capacity)]).key(by_peer()).cost(cost);
+    layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+}
+
+/// Sends a request. Returns its status and the seconds until the response.
+fn arrive(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
+    let (layer, begun) = (layer.clone(), Instant::now());
+    tokio::spawn(async move {
+        let status = status(&layer, "/", &[("peer", peer), ("cost", cost)]).await;
+        (status, (begun.elapsed().as_secs_f64() * 100.0).round() / 100.0)
+    })
+}
+
+const A: &str = "192.0.2.1";
+const B: &str = "192.0.2.2";
+
+/// Sends `count` requests of key `A`, each after the one before it has its turn.
+async fn queue_up(layer: &RateLimitLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
+    let mut waiting = Vec::new();
+    for _ in 0..count {
+        waiting.push(arrive(layer, A, "1"));
+        tokio::task::yield_now().await;
+    }
+    waiting
+}
+
+async fn disconnect(waits: JoinHandle<(u16, f64)>) {
+    waits.abort();
+    assert!(waits.await.unwrap_err().is_cancelled(), "it was still waiting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_request_gets_an_abandoned_turn() {
+    let layer = layer(4);
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
+    let (next, after) = (arrive(&layer, A, "1"), arrive(&layer, A, "1"));
+    assert_eq!(next.await.unwrap(), (200, 1.0), "the abandoned turn");
+    assert_eq!(after.await.unwrap(), (429, 0.0), "the queue is still full");
+    let mut promised = Vec::new();
+    for waits in waiting {
+        promised.push(waits.await.unwrap());
+    }
+    assert_eq!(promised, [(200, 0.0), (200, 2.0), (200, 3.0)], "the others keep their departures");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_can_be_abandoned_again() {
+    let layer = layer(3);
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
+    for _ in 0..5 {
+        let waits = arrive(&layer, A, "1");
+        tokio::task::yield_now().await;
+        disconnect(waits).await;
+    }
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_turn_expires_at_its_departure() {
+    let layer = layer(3);
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
+    sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.5), "the engine's next departure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_turn_serves_its_key_and_fitting_costs() {
+    let layer = layer(9);
+    let mut waiting = queue_up(&layer, 1).await;
+    waiting.extend([
+        arrive(&layer, A, "2"),
+        arrive(&layer, A, "1"),
+        arrive(&layer, B, "1"),
+        arrive(&layer, B, "1"),
+    ]);
+    tokio::task::yield_now().await;
+    // It would depart after one second, and the request behind it two seconds later.
+    disconnect(waiting.remove(1)).await;
+    let arrivals = [arrive(&layer, B, "1"), arrive(&layer, A, "3"), arrive(&layer, A, "2")];
+    let mut answers = Vec::new();
+    for waits in arrivals {
+        answers.push(waits.await.unwrap());
+    }
+    // The queue of the other key; the end of the queue; the abandoned turn.
+    assert_eq!(answers, [(200, 2.0), (200, 4.0), (200, 1.0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cost_0_neither_waits_nor_takes_a_turn() {
+    let layer = layer(4);
+    let mut waiting = queue_up(&layer, 3).await;
+    disconnect(waiting.remove(1)).await;
+    assert_eq!(arrive(&layer, A, "0").await.unwrap(), (200, 0.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0), "the turn is still free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_turn_reports_the_state_of_the_queue() {
+    // The queue is as long as before: full, or with room for one more.
+    for (capacity, expected) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
+        let layer = layer(capacity);
+        let mut waiting = queue_up(&layer, 3).await;
+        disconnect(waiting.remove(1)).await;
+        let response = send(&layer, request("/", &[("peer", A)])).await;
+        assert_eq!(header(&response, "ratelimit"), Some(expected), "of {capacity}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_turn_does_not_bypass_the_rules_other_limits() {
+    let hour = TokenBucket::new(Rate::per_hour(1)).burst(5);
+    let rule = Rule::new("paced", [queue(5), hour.into()]).key(by_peer());
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 4.0), "the end of the queue");
+    assert_eq!(arrive(&layer, A, "1").await.unwrap().0, 200, "the token of the request that left");
+    assert_eq!(arrive(&layer, A, "1").await.unwrap().0, 429, "the five tokens are spent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_limit_forgets_abandoned_turns() {
+    let layer = layer(4);
+    let mut waiting = queue_up(&layer, 4).await;
+    disconnect(waiting.remove(1)).await;
+    layer.reconfigure("paced", [queue(4)], Inherit::Reset).unwrap();
+    disconnect(waiting.remove(1)).await;
+    // All debt was reset: the first request departs at once, the next after a second.
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 0.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
+    assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn departures_stay_a_second_apart_whatever_clients_do() {
+    let mut overtaken = 0;
+    for seed in 0..20 {
+        let (layer, mut random) = (layer(6), Random(seed));
+        let served = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting: Vec<JoinHandle<()>> = Vec::new();
+        for number in 0..300 {
+            match random.below(10) {
+                0..4 => {
+                    let (layer, served) = (layer.clone(), Arc::clone(&served));
+                    waiting.push(tokio::spawn(async move {
+                        if status(&layer, "/", &[("peer", A)]).await == 200 {
+                            served.lock().unwrap().push((Instant::now(), number));
+                        }
+                    }));
+                    tokio::task::yield_now().await;
+                }
+                4..6 if !waiting.is_empty() => {
+                    let leaves = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+                    leaves.abort();
+                    let _ = leaves.await;
+                }
+                _ => sleep(Duration::from_millis(random.below(900))).await,
+            }
+        }
+        let served = served.lock().unwrap();
+        for pair in served.windows(2) {
+            // Tokio's timer counts in whole milliseconds.
+            let apart = pair[1].0 - pair[0].0;
+            assert!(apart >= Duration::from_millis(998), "{apart:?} with seed {seed}");
+            overtaken += usize::from(pair[0].1 > pair[1].1);
+        }
+        assert!(served.len() > 20, "{served:?}");
+    }
+    assert!(overtaken > 20, "no turns were abandoned and claimed: {overtaken}");
+}
+
+/// Knuth's MMIX generator; the upper bits of its state.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_turns_are_given_back_in_any_order() {
+    for newest_first in [true, false] {
+        let layer = layer(20);
+        assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 0.0));
+        let mut waiting = queue_up(&layer, 10).await;
+        if newest_first {
+            waiting.reverse();
+        }
+        for waits in waiting {
+            disconnect(waits).await;
+        }
+        for place in 1..=10 {
+            assert_eq!(
+                arrive(&layer, A, "1").await.unwrap(),
+                (200, 1.0),
+                "place {place}, newest first: {newest_first}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_cannot_block_a_shared_queue() {
+    for own_first in [true, false] {
+        let own = Rule::new("own", hourly_bucket(5)).key(by_peer());
+        let all = Rule::new("all", [queue(50)]);
+        let (first, last) = if own_first { (own, all) } else { (all, own) };
+        let layer = layer_with(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        assert_eq!(arrive(&layer, B, "1").await.unwrap(), (200, 0.0));
+        for _ in 0..20 {
+            for waits in queue_up(&layer, 5).await {
+                disconnect(waits).await;
+            }
+        }
+        assert_eq!(arrive(&layer, B, "1").await.unwrap(), (200, 1.0));
+    }
+}

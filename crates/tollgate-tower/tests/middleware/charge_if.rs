@@ -1,0 +1,109 @@
+//! Rules with `charge_if`, which charge only some responses.
+
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use tollgate_tower::{RateLimitLayer, Rule};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use crate::support::{by_header, by_peer, header, hourly_bucket, layer_with, request, send, status};
+
+fn failed_logins() -> RateLimitLayer {
+    let logins = Rule::new("logins", hourly_bucket(3))
+        .key(by_peer())
+        .charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    layer_with(logins).rule(Rule::new("all", hourly_bucket(100)).key(by_header("k"))).build().unwrap()
+}
+
+const FAILS: [(&str, &str); 2] = [("peer", "192.0.2.1"), ("x-want", "401")];
+const WORKS: [(&str, &str); 2] = [("peer", "192.0.2.1"), ("x-want", "200")];
+
+#[tokio::test]
+async fn only_failed_logins_are_charged() {
+    let layer = failed_logins();
+    for _ in 0..10 {
+        assert_eq!(status(&layer, "/login", &WORKS).await, 200);
+    }
+    for _ in 0..3 {
+        assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 429);
+    assert_eq!(status(&layer, "/login", &WORKS).await, 429, "a successful login is refused too");
+    let others = send(&layer, request("/", &[("peer", "192.0.2.2"), ("x-want", "200")])).await;
+    let ratelimit = header(&others, "ratelimit").unwrap();
+    assert!(
+        ratelimit.contains("\"all\";r=86"),
+        "13 requests before it and itself, without the refused ones: {ratelimit}"
+    );
+}
+
+#[tokio::test]
+async fn concurrent_attempts_do_not_exceed_the_limit() {
+    let layer = failed_logins();
+    let inner = service_fn(|_: Request<String>| async {
+        tokio::task::yield_now().await;
+        Ok::<_, Infallible>(Response::builder().status(401).body(String::new()).unwrap())
+    });
+    let tasks: Vec<_> =
+        (0..20).map(|_| tokio::spawn(layer.layer(inner).oneshot(request("/login", &FAILS)))).collect();
+    let mut tried = 0;
+    for task in tasks {
+        tried += usize::from(task.await.unwrap().unwrap().status() == 401);
+    }
+    assert_eq!(tried, 3);
+}
+
+#[tokio::test]
+async fn an_error_is_refunded_and_a_disconnect_is_charged() {
+    let layer = failed_logins();
+    let broken = service_fn(|_: Request<String>| async { Err::<Response<String>, _>("broken") });
+    for _ in 0..5 {
+        assert!(layer.layer(broken).oneshot(request("/login", &FAILS)).await.is_err());
+    }
+    let hangs = service_fn(|_: Request<String>| async {
+        std::future::pending::<()>().await;
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    for _ in 0..3 {
+        let call = layer.layer(hangs).oneshot(request("/login", &FAILS));
+        assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
+    }
+    assert_eq!(status(&layer, "/login", &WORKS).await, 429);
+}
+
+#[tokio::test]
+async fn a_request_is_refunded_if_the_service_never_is_ready() {
+    #[derive(Clone)]
+    struct Closed;
+    impl Service<Request<String>> for Closed {
+        type Response = Response<String>;
+        type Error = &'static str;
+        type Future = std::future::Ready<Result<Response<String>, &'static str>>;
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+            Poll::Ready(Err("closed"))
+        }
+        fn call(&mut self, _: Request<String>) -> Self::Future {
+            unreachable!("it is never ready")
+        }
+    }
+    let layer = failed_logins();
+    for _ in 0..5 {
+        // Called like a server that polled another clone for readiness.
+        assert_eq!(layer.layer(Closed).call(request("/login", &FAILS)).await.unwrap_err(), "closed");
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+}
+
+#[tokio::test]
+async fn charge_if_refunds_without_headers_too() {
+    let by_response =
+        Rule::new("logins", hourly_bucket(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    let layer = layer_with(Rule::new("all", hourly_bucket(9))).rule(by_response).headers([]).build().unwrap();
+    for expected in [200, 200, 200] {
+        assert_eq!(status(&layer, "/login", &WORKS).await, expected);
+    }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+    assert_eq!(status(&layer, "/login", &FAILS).await, 429);
+}
