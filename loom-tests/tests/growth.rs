@@ -14,7 +14,7 @@ const W: Named = Named::new(3);
 /// The key's charge lands in the slot that it leaves, or in the one it has moved to, and counts once.
 #[test]
 fn a_key_is_charged_once_while_it_moves() {
-    explore(Some(3), || {
+    explore(Some(2), || {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Y).is_allowed());
         let threads = [take(&limiter, &[(X, 1), (X, 1)], X), take(&limiter, &[(Z, 1)], X)];
@@ -52,7 +52,7 @@ fn helpers_agree_on_what_moves() {
 /// The key that splits the bucket is asked for twice at once: it is inserted once.
 #[test]
 fn a_key_that_splits_its_bucket_is_inserted_once() {
-    explore(Some(2), || {
+    explore(Some(1), || {
         let (limiter, _) = growing(ONE);
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Y).is_allowed());
         assert_eq!(admitted([take(&limiter, &[(Z, 1)], Z), take(&limiter, &[(Z, 1)], Z)]), 1);

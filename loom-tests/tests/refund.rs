@@ -82,3 +82,24 @@ fn a_logs_refund_beside_a_charge_keeps_every_time_that_was_admitted() {
         assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
     });
 }
+
+/// A reset and a refund of one charge: whichever comes second sees the first.
+#[test]
+fn a_charge_is_not_forgiven_and_refunded_by_two_threads() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        let receipt = limiter.check(&X).receipt();
+        let (refunder, resetter) = (limiter.clone(), limiter.clone());
+        let refund: Run = Box::new(move || {
+            refunder.refund(receipt);
+            0
+        });
+        let reset: Run = Box::new(move || {
+            resetter.prepare(&X).reset();
+            u64::from(resetter.check(&X).is_allowed())
+        });
+        // The check after the reset stays charged, whatever the refund finds.
+        assert_eq!(admitted([refund, reset]), 1);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1);
+    });
+}

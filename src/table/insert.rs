@@ -34,12 +34,13 @@ impl<'a> View<'a> {
         loop {
             // A charge of it is only good if neither it nor the header has moved since.
             let overflow = view.bucket.shared();
-            let Some((home, header)) = view.belonging_now(name) else {
-                if let Some(refusal) = view.refused(ask, now) {
-                    return (refusal, now);
-                }
-                view.belonging(name);
-                continue;
+            let (home, header) = match view.belonging_now(name) {
+                Some(home) => home,
+                // The key's bucket is being split: a refusal reads it as it is, all else helps.
+                None => match view.refused(ask, now) {
+                    Some(refusal) => return (refusal, now),
+                    None => view.belonging(name),
+                },
             };
             if home.number() != view.number() {
                 view = home;

@@ -35,14 +35,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A refusal that leaves the key's word as it is, if that is the answer now: so that it need not help to split the
-    /// bucket first. `None`: decide it by a check.
+    /// The refusal of a key that the bucket holds, if that is the answer and leaves its word as it is: so it need not help
+    /// to split the bucket first. `None`: decide it by a check.
     #[cold]
     pub(super) fn refused<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Ruling<'a>> {
-        let at = ask.rule.moment(now);
-        let (owed, ring) = self.standing(ask, at).ok()?;
-        let is_refused = matches!(ask.rule.decide(owed, ring, at, ask.cost), Verdict::Deny);
-        is_refused.then_some(Ruling { allowed: false, payload: owed, ring })
+        let Reading { view, header, sibling } = self.reading(ask.name);
+        let Seen::Key(payload, index) = view.read_key(ask.name, header, sibling, |_| ()) else { return None };
+        let (at, ring) = (ask.rule.moment(now), view.ring::<R>(index));
+        let is_refused = matches!(ask.rule.decide(payload, ring, at, ask.cost), Verdict::Deny);
+        // Once the sibling is open, the key may have been given back something there.
+        let is_there = !sibling.is_some_and(View::is_open);
+        (is_refused && is_there).then_some(Ruling { allowed: false, payload, ring })
     }
 
     /// What the key owes before the request; or the request's answer, when there is no room for the key. Writes nothing.

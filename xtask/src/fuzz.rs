@@ -35,18 +35,7 @@ struct Outcome {
 }
 
 /// Runs `only`, or every target, for `seconds` each.
-pub(crate) fn run(seconds: u64, only: Option<&str>) -> ExitCode {
-    match fuzz(seconds, only) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn fuzz(seconds: u64, only: Option<&str>) -> Result<bool, String> {
+pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<ExitCode, String> {
     if !succeeds("cargo +nightly --version") {
         return Err("fuzzing needs a nightly toolchain: rustup toolchain install nightly".into());
     }
@@ -69,7 +58,8 @@ fn fuzz(seconds: u64, only: Option<&str>) -> Result<bool, String> {
     for (target, outcome) in &done {
         println!("  {target:12} {}", summary(target, outcome));
     }
-    Ok(done.iter().all(|(_, outcome)| outcome.succeeded))
+    let succeeded = done.iter().all(|(_, outcome)| outcome.succeeded);
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn fuzz_one(target: &str, seconds: u64) -> Result<Outcome, String> {

@@ -103,12 +103,12 @@ fn main() -> ExitCode {
         ["mutants", ref options @ ..] => exit_code(mutants::run(options)),
         ["mutate-orderings", ref options @ ..] => exit_code(orderings::run(options)),
         ["break", ref options @ ..] => exit_code(breaks::run(options)),
-        ["fuzz"] => fuzz::run(60, None),
+        ["fuzz"] => exit_code(fuzz::run(60, None)),
         ["fuzz", "--seconds", seconds, ref target @ ..] if target.len() < 2 => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => fuzz::run(seconds, target.first().copied()),
+            Ok(seconds) if seconds > 0 => exit_code(fuzz::run(seconds, target.first().copied())),
             _ => usage_error(&format!("{seconds} is not a number of seconds")),
         },
-        ["fuzz", target] => fuzz::run(60, Some(target)),
+        ["fuzz", target] => exit_code(fuzz::run(60, Some(target))),
         ["soak"] => exit_code(soak::run(5)),
         ["soak", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) if seconds > 0 => exit_code(soak::run(seconds)),

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota};
@@ -88,59 +87,16 @@ pub enum OnBackendError {
     LimitLocally(Vec<Quota>),
 }
 
-/// A backend with its handling of errors. `L` is the type of the local limits: quotas at first,
-/// then a limit set.
-pub(crate) struct BackendDecider<L> {
-    backend: Arc<dyn DynBackend>,
-    pub(crate) fallback: Fallback<L>,
-}
-
-pub(crate) enum Fallback<L> {
-    Allow,
-    Refuse,
-    LimitLocally(L),
-}
-
-type DecideFuture<'a> =
+pub(crate) type DecideFuture<'a> =
     Pin<Box<dyn Future<Output = Result<BackendReply, Box<dyn Error + Send + Sync>>> + Send + 'a>>;
 
 /// The dyn-compatible form of [`Backend`].
-trait DynBackend: Send + Sync {
+pub(crate) trait DynBackend: Send + Sync {
     fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> DecideFuture<'a>;
 }
 
 impl<B: Backend> DynBackend for B {
     fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> DecideFuture<'a> {
         Box::pin(async move { Backend::decide(self, key, cost).await.map_err(Into::into) })
-    }
-}
-
-impl BackendDecider<Vec<Quota>> {
-    pub(crate) fn new(backend: impl Backend, on_error: OnBackendError) -> Self {
-        let fallback = match on_error {
-            OnBackendError::Allow => Fallback::Allow,
-            OnBackendError::Refuse => Fallback::Refuse,
-            OnBackendError::LimitLocally(quotas) => Fallback::LimitLocally(quotas),
-        };
-        Self { backend: Arc::new(backend), fallback }
-    }
-
-    /// Makes the local limits of the quotas.
-    pub(crate) fn try_map<L, E>(
-        self,
-        make: impl FnOnce(Vec<Quota>) -> Result<L, E>,
-    ) -> Result<BackendDecider<L>, E> {
-        let fallback = match self.fallback {
-            Fallback::Allow => Fallback::Allow,
-            Fallback::Refuse => Fallback::Refuse,
-            Fallback::LimitLocally(quotas) => Fallback::LimitLocally(make(quotas)?),
-        };
-        Ok(BackendDecider { backend: self.backend, fallback })
-    }
-}
-
-impl<L> BackendDecider<L> {
-    pub(crate) fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> DecideFuture<'a> {
-        self.backend.decide(key, cost)
     }
 }

@@ -240,7 +240,7 @@ pub fn a_refund_knows_of_the_refund_before() {
                 mark.happens();
                 Some(Refund { payload: payload - 1, units: 1 })
             };
-            slot.settle(*word, 6) && slot.refund(slot.load(), X, lowered).is_some()
+            slot.charge_seen(*word, 6, X) && slot.refund(slot.load(), X, lowered).is_some()
         },
         |((slot, word), mark)| {
             let mut knows = true;

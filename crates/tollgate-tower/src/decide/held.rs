@@ -18,8 +18,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::evaluation::Evaluation;
 use super::{LayerState, Verdict};
-use crate::backend::Fallback;
-use crate::rule::{CheckRequest, CompiledRule, Decider, RuleMatch};
+use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 use crate::{KeyBuf, RequestHead};
 
 /// A request that is being decided, and then its charges. Dropping it before the verdict refunds
@@ -41,7 +40,7 @@ impl Question {
     pub(super) fn of(rule: &CompiledRule, head: &RequestHead<'_>) -> Self {
         let mut key = KeyBuf::new();
         match rule.match_request(head, &mut key) {
-            RuleMatch::NotConcerned => Self::Nothing,
+            RuleMatch::DoesNotApply => Self::Nothing,
             RuleMatch::NoKey => Self::NoKey,
             RuleMatch::Check(CheckRequest { cost, set, .. }) => Self::Limit { key, cost, set },
         }
@@ -49,7 +48,7 @@ impl Question {
 
     fn asked(&self) -> RuleMatch<'_> {
         match *self {
-            Self::Nothing => RuleMatch::NotConcerned,
+            Self::Nothing => RuleMatch::DoesNotApply,
             Self::NoKey => RuleMatch::NoKey,
             Self::Limit { ref key, cost, set } => {
                 RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set })
@@ -119,14 +118,14 @@ async fn work(state: Arc<LayerState>, questions: Vec<Question>, desk: Arc<Desk>)
     let mut remembers = false;
     for (index, (rule, question)) in state.rules.iter().zip(&questions).enumerate() {
         let admitted = match (question.asked(), &rule.decider) {
-            (RuleMatch::NotConcerned, _) => true,
+            (RuleMatch::DoesNotApply, _) => true,
             (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
             (RuleMatch::Check(asked), Decider::Local(sets)) => {
                 remembers |= rule.charge_if.is_some();
                 evaluation.check(index, &sets[asked.set], asked)
             }
             (RuleMatch::Check(asked), Decider::Backend(remote)) => {
-                match remote.decide(asked.key, asked.cost).await {
+                match remote.backend.decide(asked.key, asked.cost).await {
                     Ok(reply) => evaluation.apply_reply(index, reply, asked.cost),
                     Err(error) => {
                         state.report_backend_error(index, &*error);

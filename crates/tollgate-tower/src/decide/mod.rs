@@ -52,7 +52,7 @@ impl LayerState {
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let admitted = match (rule.match_request(head, &mut key), &rule.decider) {
-                (RuleMatch::NotConcerned, _) => true,
+                (RuleMatch::DoesNotApply, _) => true,
                 (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
                 (RuleMatch::Check(request), Decider::Local(sets)) => {
                     evaluation.check(index, &sets[request.set], request)
@@ -75,7 +75,7 @@ impl LayerState {
     fn must_hold(&self, head: &RequestHead<'_>) -> bool {
         let mut key = KeyBuf::new();
         let mut must_hold = |rule: &CompiledRule| match (rule.match_request(head, &mut key), &rule.decider) {
-            (RuleMatch::NotConcerned | RuleMatch::NoKey, _) => false,
+            (RuleMatch::DoesNotApply | RuleMatch::NoKey, _) => false,
             (RuleMatch::Check(_), Decider::Backend(_)) => true,
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 let limits = &sets[request.set];

@@ -9,12 +9,12 @@ use http::HeaderValue;
 /// Returns a header value whose text is leaked, once for each distinct text. Use it for configured
 /// values, which are few, not for computed ones. `None` if the text is no legal header value.
 pub(crate) fn interned(text: &str) -> Option<HeaderValue> {
-    static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    let text = known.get(text).copied().unwrap_or_else(|| {
+    static LEAKED: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut leaked = LEAKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let leaked = leaked.get_or_insert_default();
+    let text = leaked.get(text).copied().unwrap_or_else(|| {
         let text: &'static str = String::from(text).leak();
-        known.insert(text);
+        leaked.insert(text);
         text
     });
     // Checked first, because `from_static` panics on an illegal value.

@@ -36,7 +36,7 @@ pub(crate) struct LimitState {
 #[derive(Debug, Default)]
 pub(crate) struct LimitHeaders {
     styles: HeaderStyles,
-    /// The limit that the styles show that have room for one.
+    /// The limit for the styles that have room for one limit only.
     representative: Option<LimitState>,
     /// The value of `RateLimit`.
     ratelimit: Option<HeaderValue>,
@@ -89,8 +89,8 @@ impl LimitHeaders {
         Self { styles, representative, ratelimit, policy }
     }
 
-    /// Replaces the limit that the styles show that have room for one. In a refusal it is the limit
-    /// of `Retry-After`, which may not be the tightest.
+    /// Replaces the limit for the styles that have room for one limit only. In a refusal it is the
+    /// limit of `Retry-After`, which may not be the tightest.
     pub(crate) fn with_representative(self, representative: Option<LimitState>) -> Self {
         Self { representative, ..self }
     }
@@ -104,12 +104,13 @@ impl LimitHeaders {
     /// Adds the headers to a response. Headers that the response already has stay.
     pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
         if let Some(ratelimit) = self.ratelimit.take() {
-            // `RateLimit` and `RateLimit-Policy` are read together, so both are ours or neither is.
-            let policy_is_ours = match self.policy.take() {
+            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the policy
+            // of the inner service.
+            let no_other_policy = match self.policy.take() {
                 None => !headers.contains_key(&RATELIMIT_POLICY),
                 policy => put(headers, RATELIMIT_POLICY, policy),
             };
-            if policy_is_ours && !put(headers, RATELIMIT, Some(ratelimit)) {
+            if no_other_policy && !put(headers, RATELIMIT, Some(ratelimit)) {
                 headers.remove(&RATELIMIT_POLICY);
             }
         }
@@ -147,7 +148,7 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) ->
     }
 }
 
-/// Adds all headers, or none if the response has one of them: they are read together.
+/// Adds all headers, or none if the response has one of them, because clients read them together.
 fn put_all(headers: &mut HeaderMap, fields: [(HeaderName, u64); 3]) {
     if !fields.iter().any(|(name, _)| headers.contains_key(name)) {
         for (name, value) in fields {

@@ -7,9 +7,9 @@ use tollgate::Quota;
 
 use super::local::local_limiter;
 use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
-use crate::backend::{BackendDecider, Fallback};
+use crate::backend::DynBackend;
 use crate::telemetry::RuleTelemetry;
-use crate::{BuildError, KeyBuf, KeyBy, RequestHead};
+use crate::{BuildError, KeyBuf, KeyBy, OnBackendError, RequestHead};
 
 /// A rule as a running layer uses it.
 pub(crate) struct CompiledRule {
@@ -34,7 +34,20 @@ pub(crate) enum Decider {
     /// In this process: by the rule's own limits, those of its tiers, or those of single keys, in
     /// this order.
     Local(Box<[LimitSet]>),
-    Backend(Box<BackendDecider<LimitSet>>),
+    Backend(BackendDecider),
+}
+
+/// A backend, and what happens when it fails.
+pub(crate) struct BackendDecider {
+    pub(crate) backend: Box<dyn DynBackend>,
+    pub(crate) fallback: Fallback,
+}
+
+/// [`OnBackendError`] with its local limits.
+pub(crate) enum Fallback {
+    Allow,
+    Refuse,
+    LimitLocally(Box<LimitSet>),
 }
 
 impl Decider {
@@ -47,7 +60,7 @@ impl Decider {
         match self {
             Self::Local(sets) => sets,
             Self::Backend(backend) => match &backend.fallback {
-                Fallback::LimitLocally(set) => std::slice::from_ref(set),
+                Fallback::LimitLocally(set) => std::slice::from_ref(&**set),
                 Fallback::Allow | Fallback::Refuse => &[],
             },
         }
@@ -57,7 +70,7 @@ impl Decider {
 /// How a rule applies to a request.
 pub(crate) enum RuleMatch<'k> {
     /// The rule does not apply.
-    NotConcerned,
+    DoesNotApply,
     /// The rule refuses the request because it has no key.
     NoKey,
     /// The rule's limits decide.
@@ -79,7 +92,7 @@ impl CompiledRule {
     pub(crate) fn match_request<'k>(&self, head: &RequestHead<'_>, key: &'k mut KeyBuf) -> RuleMatch<'k> {
         let holds = |predicate: &Option<Predicate>| predicate.as_ref().map(|predicate| predicate(*head));
         if holds(&self.when) == Some(false) || holds(&self.skip) == Some(true) {
-            return RuleMatch::NotConcerned;
+            return RuleMatch::DoesNotApply;
         }
         key.clear();
         self.key.write(head, key);
@@ -89,7 +102,7 @@ impl CompiledRule {
             match self.missing_key {
                 MissingKey::Share => {}
                 MissingKey::Refuse => return RuleMatch::NoKey,
-                MissingKey::Skip => return RuleMatch::NotConcerned,
+                MissingKey::Skip => return RuleMatch::DoesNotApply,
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
@@ -157,12 +170,19 @@ impl Rule {
 
     fn validate(mut self, clock: &SharedClock) -> Result<CompiledRule, BuildError> {
         let decider = match self.backend.take() {
-            Some(backend) => {
+            Some((backend, on_error)) => {
                 if let Some(setting) = self.local_only_setting() {
                     return Err(BuildError::BackendSetting { rule: self.name, setting });
                 }
-                let backend = backend.try_map(|quotas| self.limit_set(&quotas, self.max_keys, clock))?;
-                Decider::Backend(Box::new(backend))
+                let fallback = match on_error {
+                    OnBackendError::Allow => Fallback::Allow,
+                    OnBackendError::Refuse => Fallback::Refuse,
+                    OnBackendError::LimitLocally(quotas) => {
+                        let limits = self.limit_set(&quotas, self.max_keys, clock)?;
+                        Fallback::LimitLocally(Box::new(limits))
+                    }
+                };
+                Decider::Backend(BackendDecider { backend, fallback })
             }
             None => {
                 let tiers = self.tiers.iter().map(|(_, quotas)| quotas);

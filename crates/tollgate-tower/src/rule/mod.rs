@@ -14,11 +14,11 @@ use http::{HeaderMap, StatusCode};
 use tollgate::{Clock, Quota, WhenFull};
 
 pub(crate) use abandoned_turns::QueueTurn;
-pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, RuleMatch};
+pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) use limit_set::LimitSet;
 pub(crate) use local::LimitStates;
 
-use crate::backend::BackendDecider;
+use crate::backend::DynBackend;
 use crate::{Backend, KeyBy, OnBackendError, RequestHead};
 
 /// The most rules of one layer.
@@ -106,7 +106,7 @@ pub struct Rule {
     max_wait: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
-    backend: Option<BackendDecider<Vec<Quota>>>,
+    backend: Option<(Box<dyn DynBackend>, OnBackendError)>,
 }
 
 impl Rule {
@@ -145,7 +145,7 @@ impl Rule {
     /// Makes a rule that is decided by a [`Backend`], outside of this process.
     pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
-        Self { backend: Some(BackendDecider::new(backend, on_error)), ..Self::new(name, none) }
+        Self { backend: Some((Box::new(backend), on_error)), ..Self::new(name, none) }
     }
 
     /// Sets how the key of a request is found. Requests with the same key share a limit.
