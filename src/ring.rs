@@ -19,7 +19,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S3 | the charge of the slot's word (`table/slot.rs`) | load of that word | times behind the head |
+//! | S3 | the charge of the word (`table/slot.rs`) | load of that word | times behind the head |
 //! | R2 | `propose`, `erase` | `entry`, `erase` | how far the head had moved |
 //!
 //! So a thread that reads a later lap, or an erased entry, then finds the word changed.
