@@ -43,7 +43,7 @@ fn algorithms(criterion: &mut Criterion) {
     let limiter = limiter(TokenBucket::new(RATE), 1_000);
     let now = limiter.now();
     criterion.bench_function("hot/token bucket, time given", |bencher| {
-        bencher.iter(|| limiter.check_at(black_box(&7), now).is_allowed());
+        bencher.iter(|| limiter.at(now).check(black_box(&7)).is_allowed());
     });
 }
 
@@ -156,7 +156,7 @@ fn contended(criterion: &mut Criterion) {
         group.bench_function("lease", |bencher| {
             bencher.iter_custom(|times| {
                 together(threads, times, || {
-                    let mut lease = limiter.lease(&7);
+                    let mut lease = limiter.prepare(&7).lease();
                     move || assert!(black_box(&mut lease).check().is_allowed())
                 })
             });

@@ -3,17 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Numbers, Rule, Taken};
+use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::receipt::{Receipt, Set};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, nanos};
 
 /// The answer to one request: admitted, refused for now, or never to be admitted.
 ///
 /// The verdict is there at once; the numbers are worked out when they are asked for, from what the check saw. (For the
 /// sliding log they are read from the log itself: ask before the key is checked again.)
 ///
-/// It is neither `Copy` nor `Clone`, so that what it took can be [refunded](crate::Limiter::refund) once only.
+/// It borrows from its limiter. What has to live longer is its [`Receipt`]: by that, an admitted request gives back what
+/// it took. A decision is neither `Copy` nor `Clone`, so that there is one receipt of a request.
 ///
 /// # Examples
 ///
@@ -34,16 +36,30 @@ use crate::time::Timestamp;
 /// assert!(limiter.check_n("alice", 4).is_never());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decision<'l> {
     pub(crate) verdict: Outcome,
+    /// The limiter's resets before the request was charged.
+    resets: u32,
     pub(crate) payload: u64,
     pub(crate) cost: u64,
     pub(crate) now: Timestamp,
-    pub(crate) rule: &'l AnyRule,
+    by: &'l Shown,
     pub(crate) ring: Ring<'l>,
-    /// The name of the key that was asked for.
-    pub(crate) name: u64,
+    /// The fingerprint of the key that was asked for.
+    fingerprint: u64,
+}
+
+/// What a decision shows of the rule that made it.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) any: AnyRule,
+    /// The limiter's number among all of this process.
+    pub(crate) limiter: u64,
+    /// The number of the version of its quotas.
+    pub(crate) version: u32,
+    /// Which rule of the version.
+    pub(crate) index: u16,
 }
 
 /// What a request was told.
@@ -64,23 +80,71 @@ impl From<&Decision<'_>> for Outcome {
 }
 
 impl<'l> Decision<'l> {
-    pub(crate) fn of(ruling: Ruling<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64, name: u64) -> Self {
+    #[inline(always)]
+    pub(crate) fn of(
+        ruling: Ruling<'l>,
+        by: &'l Shown,
+        now: Timestamp,
+        cost: u64,
+        fingerprint: u64,
+        resets: u32,
+    ) -> Self {
         let verdict = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
-        Self { verdict, payload: ruling.payload, cost, now, rule, ring: ruling.ring, name }
+        Self { verdict, resets, payload: ruling.payload, cost, now, by, ring: ruling.ring, fingerprint }
     }
 
-    /// The answer to a request that changes nothing whatever is owed: of cost 0, or of more than the limit.
-    pub(crate) fn trivial(owed: u64, ring: Ring<'l>, rule: &'l AnyRule, now: Timestamp, cost: u64) -> Self {
+    /// The answer to a request that changes nothing: of cost 0, or of more than the limit.
+    pub(crate) fn trivial(payload: u64, ring: Ring<'l>, by: &'l Shown, now: Timestamp, cost: u64) -> Self {
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-        Self { verdict, payload: owed, cost, now, rule, ring, name: 0 }
+        Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: 0 }
     }
 
-    /// The last `units` of what the request took; `None` when that is nothing: it was refused, only looked at, of cost 0,
-    /// or uncounted.
-    pub(crate) fn taken(&self, units: u64) -> Option<Taken> {
-        let cost = units.min(self.cost);
-        let took = self.is_allowed() && cost > 0 && self.ring.unstaged() == 0;
-        took.then(|| Taken { charged: self.payload, since: self.rule.moment(self.now), cost })
+    /// The same, field by field: returned as it is, the decision would live in memory on every check.
+    #[inline(always)]
+    pub(crate) fn by_fields(self) -> Self {
+        let Self { verdict, resets, payload, cost, now, by, ring, fingerprint } = self;
+        Self { verdict, resets, payload, cost, now, by, ring, fingerprint }
+    }
+
+    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a full queue has room.
+    pub(crate) fn wait_for_turn(&self) -> u64 {
+        match self.verdict {
+            Outcome::Denied => self.by.any.wait(self.payload, self.now, self.cost),
+            _ => nanos(self.delay()),
+        }
+    }
+
+    /// What gives back what the request took: see [`Limiter::refund`](crate::Limiter::refund). Nothing is
+    /// [left](Receipt::left) on the receipt of a request that took nothing: it was refused, peeked at, of cost 0, or
+    /// admitted uncounted.
+    ///
+    /// **Cost.** None: it copies a few words. No allocation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(1_000))).build()?;
+    /// let mut receipt = limiter.check_n("alice", 400).receipt();
+    /// // The receipt borrows nothing: it may be sent to the thread that finds out what the request needed.
+    /// assert_eq!(limiter.refund_part(&mut receipt, 150), 150);
+    /// assert_eq!(receipt.left(), 250);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn receipt(self) -> Receipt {
+        let took = self.is_allowed() && self.ring.unstaged() == 0;
+        Receipt {
+            limiter: self.by.limiter,
+            fingerprint: self.fingerprint,
+            since: self.now,
+            left: if took { self.cost } else { 0 },
+            version: self.by.version,
+            resets: self.resets,
+            rule: self.by.index,
+            taken: Set::first(1),
+            charged: [self.payload],
+        }
     }
 
     /// Whether the request is admitted, refused, or can never be admitted.
@@ -107,13 +171,13 @@ impl<'l> Decision<'l> {
     /// The most that can be admitted at once: burst, capacity, or the window's limit.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.rule.limit()
+        self.by.any.limit()
     }
 
     /// What could still be admitted at this moment, after this request.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.rule.remaining(self.payload, self.ring, self.now)
+        self.by.any.remaining(self.payload, self.ring, self.now)
     }
 
     /// How long until this request would be admitted, if nobody else comes: refused one nanosecond earlier, admitted
@@ -123,21 +187,21 @@ impl<'l> Decision<'l> {
     /// the end of the clock's time, beyond ten years, it is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let wait = || self.rule.retry_after(self.payload, self.ring, self.now, self.cost);
+        let wait = || self.by.any.retry_after(self.payload, self.ring, self.now, self.cost);
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
     /// How long until the key is as good as new, if nobody comes: the bucket full, the windows empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.rule.reset_after(self.payload, self.ring, self.now))
+        Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))
     }
 
     /// How long an admitted request is to wait before it acts: its departure time in a
     /// [`LeakyBucket::queue`](crate::LeakyBucket::queue), zero for every other check.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let delay = || self.rule.delay(self.payload, self.now, self.cost);
+        let delay = || self.by.any.delay(self.payload, self.now, self.cost);
         if self.is_allowed() { Duration::from_nanos(delay()) } else { Duration::ZERO }
     }
 
@@ -145,6 +209,12 @@ impl<'l> Decision<'l> {
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
+    }
+}
+
+impl From<Decision<'_>> for Receipt {
+    fn from(decision: Decision<'_>) -> Self {
+        decision.receipt()
     }
 }
 

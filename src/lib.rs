@@ -1,3 +1,5 @@
+#![doc = include_str!("../docs/charts/headline.uri")]
+// The picture of the front page, inline: docs.rs does not keep the file that README.md refers to.
 #![doc = include_str!("../README.md")]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -6,40 +8,52 @@ compile_error!("tollgate packs its words for 64-bit targets");
 mod algorithm;
 mod bits;
 mod clock;
+mod core;
 mod decision;
 mod error;
 mod key;
 mod limiter;
 mod observe;
 mod rate;
+mod receipt;
 mod ring;
 mod saved;
 mod sync;
 mod table;
 mod time;
 mod timer;
+#[cfg(all(test, not(loom)))]
+mod writes;
 
 #[doc = include_str!("../docs/promises.md")]
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, Quota, Resolution, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError, Quota, Resolution,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
+pub use core::{
+    Answer, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation, ReserveError,
+    Several, Usage,
+};
+#[doc(hidden)]
+pub use core::{One, OneWord};
 pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Books, Builder, GlobalBuilder, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Lease, Leased, Lender, LimitDecision, Limiter, MultiBuilder, MultiDecision,
-    MultiLimiter, Prepared, Reservation, ReserveError, Tier,
+    AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
+    Limiter, MultiLimiter, Prepared, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;
+pub use receipt::Receipt;
 pub use saved::RestoreError;
+#[doc(hidden)]
+pub use table::Table;
 #[cfg(loom)]
 #[doc(hidden)]
 pub use table::edges;

@@ -6,28 +6,25 @@ use std::fmt;
 
 use crossbeam_utils::CachePadded;
 
-use crate::decision::{Decision, Outcome};
+use crate::decision::Outcome;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
-/// What is called with each decision of one limit.
-pub(crate) type OnDecision = dyn Fn(&Decision<'_>) + Send + Sync;
-
-/// Whom a limiter tells its decisions, if anybody: `F` is what is called with each.
+/// What a limiter calls with each decision, if there is anything: an `F`.
 pub(crate) struct Observer<F: ?Sized>(Option<Box<F>>);
 
 impl<F: ?Sized> Observer<F> {
-    pub(crate) const NOBODY: Self = Self(None);
+    pub(crate) const NONE: Self = Self(None);
 
     pub(crate) fn new(on_decision: Box<F>) -> Self {
         Self(Some(on_decision))
     }
 
     #[inline]
-    pub(crate) fn is_somebody(&self) -> bool {
+    pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells the decision, which has been charged already, to whom it concerns.
+    /// Tells the decision, which has been charged already.
     #[cold]
     pub(crate) fn tell<D>(&self, decision: D) -> D
     where
@@ -90,7 +87,7 @@ impl Counters {
         Self { stripes: array::from_fn(|_| CachePadded::new(array::from_fn(|_| Tally::new(0)))) }
     }
 
-    /// Counts one decision: a [`Decision`], a [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
+    /// Counts one decision: a [`Decision`](crate::Decision), a [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
     pub fn count(&self, outcome: impl Into<Outcome>) {
         let [allowed, denied, never] = &*self.stripes[stripe()];
         let counter = match outcome.into() {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tollgate::{Builder, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
+use tollgate::{Builder, Keyed, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
 
 /// Returns the resident bytes.
 fn resident() -> usize {
@@ -27,12 +27,12 @@ fn commits_ahead() -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(14))
 }
 
-fn builder() -> Builder<u64, TokenBucket, ManualClock> {
+fn builder() -> Builder<u64, Keyed<TokenBucket>, ManualClock> {
     Limiter::builder(TokenBucket::new(Rate::per_hour(1))).clock(ManualClock::new())
 }
 
 /// Returns the bytes that `keys` keys take in this limiter.
-fn taken(builder: Builder<u64, TokenBucket, ManualClock>, keys: u64) -> usize {
+fn taken(builder: Builder<u64, Keyed<TokenBucket>, ManualClock>, keys: u64) -> usize {
     let before = resident();
     let limiter = builder.build().unwrap();
     let admitted = (0..keys).filter(|key| limiter.check(key).is_allowed()).count() as u64;

@@ -101,12 +101,12 @@ fuzz_target!(|input: Input| {
             AnyCost::Limit(more) => limit.most().saturating_add_signed(more.into()),
             AnyCost::Left(more) => left.saturating_add_signed(more.into()),
         };
-        let peeked = answer(&engine.peek_n_at(cost, Timestamp::from_nanos(now)));
+        let peeked = answer(&engine.at(Timestamp::from_nanos(now)).peek_n(cost));
         match step.verb {
             Verb::Reset if input.ahead => continue,
             Verb::Reset => {
                 engine.reset();
-                model.reset("k");
+                model.prepare("k").reset();
             }
             Verb::Check | Verb::CheckAndRefund => {
                 let decision = engine.check_n(cost);
@@ -129,7 +129,7 @@ fuzz_target!(|input: Input| {
         engine.save(&mut file).expect("a vector takes all");
         let restored = builder().restore(&file[..]).expect("it was saved under this limit");
         for cost in [0, 1, cost] {
-            let (one, other) = (engine.peek_n_at(cost, engine.now()), restored.peek_n_at(cost, engine.now()));
+            let (one, other) = (engine.at(engine.now()).peek_n(cost), restored.at(engine.now()).peek_n(cost));
             assert_eq!(answer(&one), answer(&other), "restored at {now}\n{input:?}");
         }
     }

@@ -18,17 +18,20 @@ const TRACE: &str = "\
 const MAX_MEMORY: usize = 1 << 26;
 
 fuzz_target!(|text: &str| {
-    let spec: Spec = match text.parse() {
-        Ok(spec) => spec,
+    let quota: Quota = match text.parse::<Quota>() {
+        Ok(quota) => quota,
         Err(error) => {
-            let said = format!("{error}");
-            let (_, example) = said.rsplit_once("(e.g. ").expect("an error shows what would be right");
-            assert!(example.trim_end_matches(')').parse::<Spec>().is_ok(), "{said}");
+            assert!(text[error.offset()..].starts_with(error.found()), "{text:?}: {error:?}");
+            assert!(error.hint().parse::<Quota>().is_ok(), "{error}");
+            assert!(!error.expected().is_empty(), "{error:?}");
             return;
         }
     };
+    let printed = quota.to_string();
+    assert_eq!(printed.parse(), Ok(quota), "{text:?} prints as {printed:?}");
+    let spec = Spec::from(quota);
     let printed = spec.to_string();
-    assert_eq!(printed.parse::<Spec>().ok(), Some(spec), "{text:?} prints as {printed:?}");
+    assert_eq!(printed.parse(), Ok(spec), "{text:?} prints as {printed:?}");
     let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(8).memory();
     if memory.as_ref().is_ok_and(|memory| *memory > MAX_MEMORY) {
         return;

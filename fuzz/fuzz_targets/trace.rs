@@ -20,7 +20,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tollgate::{Limiter, Quota};
 use tollgate_cli::Spec;
-use tollgate_cli::probe::{self, Op, Reader, Request, Told};
+use tollgate_cli::probe::{self, Op, Reader, RecordOutcome, Request};
 use tollgate_model::{Booking, Receipt, Reservation};
 
 use reference::{Reference, line};
@@ -47,11 +47,11 @@ fuzz_target!(|text: &str| {
     if keys.len() > MAX_KEYS {
         return;
     }
-    let told = match probe::replay(spec, 64, trace.as_bytes()) {
-        Ok(told) => told,
+    let outcomes = match probe::replay(spec, 64, trace.as_bytes()) {
+        Ok(outcomes) => outcomes,
         Err(said) => return assert!(said.contains("counts in windows"), "{said}"),
     };
-    assert_eq!(told.len(), log.requests.len());
+    assert_eq!(outcomes.len(), log.requests.len());
     let mut contest = Contest {
         spec,
         reference: Reference::new(limit, first.t_ns),
@@ -60,8 +60,8 @@ fuzz_target!(|text: &str| {
         admitted: Vec::new(),
         reserved: Vec::new(),
     };
-    for (request, told) in log.requests.iter().zip(&told) {
-        if contest.step(request, told).is_none() {
+    for (request, outcome) in log.requests.iter().zip(&outcomes) {
+        if contest.step(request, outcome).is_none() {
             return;
         }
     }
@@ -87,7 +87,7 @@ struct Contest {
 impl Contest {
     /// `None` if the engine and the model may differ from here on: see
     /// `tests/model/against_model/shared.rs`.
-    fn step(&mut self, request: &Request, told: &Told) -> Option<()> {
+    fn step(&mut self, request: &Request, outcome: &RecordOutcome) -> Option<()> {
         self.now = self.now.max(request.t_ns);
         let left = UPTIME.checked_sub(self.now - self.zero)?;
         let Request { line: number, cost, .. } = *request;
@@ -96,11 +96,11 @@ impl Contest {
             Op::Check => {
                 let (answer, receipt) = self.reference.admit(key, self.now, cost);
                 keep(&mut self.admitted, request, receipt);
-                same(&told.decision, &line(number, key, self.now, answer), left)
+                same(&outcome.decision, &line(number, key, self.now, answer), left)
             }
             Op::Peek => {
                 let answer = self.reference.peek(key, self.now, cost);
-                same(&told.decision, &line(number, key, self.now, answer), left)
+                same(&outcome.decision, &line(number, key, self.now, answer), left)
             }
             Op::Reserve => {
                 if request.max_wait_ns > left {
@@ -108,7 +108,7 @@ impl Contest {
                 }
                 let booking = self.reference.reserve(key, self.now, cost, request.max_wait_ns);
                 let booking = booking.expect("windows were refused");
-                self.reserves(&booking, told, left)?;
+                self.reserves(&booking, outcome, left)?;
                 keep(&mut self.reserved, request, booking.booked());
                 Some(())
             }
@@ -119,14 +119,14 @@ impl Contest {
                     return None;
                 }
                 let back = it.map(|it| self.reference.refund(it.it, self.now));
-                self.gives_back(back, told)
+                self.gives_back(back, outcome)
             }
             Op::Cancel => {
                 let back = take(&mut self.reserved, request).map(|it| self.reference.cancel(it.it, self.now));
-                self.gives_back(back, told)
+                self.gives_back(back, outcome)
             }
             Op::Reset => {
-                self.reference.reset(key);
+                self.reference.prepare(key).reset();
                 self.admitted.retain(|it| it.key != request.key);
                 self.reserved.retain(|it| it.key != request.key);
                 Some(())
@@ -134,7 +134,7 @@ impl Contest {
         }
     }
 
-    fn reserves(&self, booking: &Booking, told: &Told, left: u64) -> Option<()> {
+    fn reserves(&self, booking: &Booking, outcome: &RecordOutcome, left: u64) -> Option<()> {
         let wait = match booking {
             Booking::Booked(place) => Some(self.reference.departure(place) - self.now),
             Booking::Refused { wait_ns } => Some(*wait_ns),
@@ -144,7 +144,7 @@ impl Contest {
             return None;
         }
         let booked = matches!(booking, Booking::Booked(_));
-        let got: Value = serde_json::from_str(&told.decision).expect("a decision is an object");
+        let got: Value = serde_json::from_str(&outcome.decision).expect("a decision is an object");
         assert_eq!(got["allowed"], booked, "{got}");
         let waits = if booked { &got["delay_ns"] } else { &got["retry_after_ns"] }.as_u64();
         // For a full queue, the model returns the time until it has room, the engine the time until
@@ -154,25 +154,26 @@ impl Contest {
         Some(())
     }
 
-    fn gives_back(&self, right: Option<u64>, told: &Told) -> Option<()> {
-        assert_eq!(told.found_nothing, right.is_none());
+    fn gives_back(&self, right: Option<u64>, outcome: &RecordOutcome) -> Option<()> {
+        assert_eq!(outcome.found_nothing, right.is_none());
         let right = right.unwrap_or(0);
-        if told.back == right {
+        if outcome.back == right {
             return Some(());
         }
         let may_differ = match self.spec {
-            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => told.back < right,
+            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => outcome.back < right,
             Spec::SlidingLog { .. } => true,
             _ => false,
         };
-        assert!(may_differ, "{} units came back and not {right}", told.back);
+        assert!(may_differ, "{} units came back and not {right}", outcome.back);
         None
     }
 }
 
 /// Keeps a charge or a reservation. An id refers to the latest request that has it.
 fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
-    let Some(it) = it else { return };
+    // What took nothing has nothing to give back.
+    let Some(it) = it.filter(|_| request.cost > 0) else { return };
     let Request { key, id, cost, .. } = request.clone();
     taken.iter_mut().filter(|other| other.key == key && other.id == id).for_each(|other| other.id.clear());
     taken.push(Taken { key, id, cost, it });

@@ -24,7 +24,7 @@ impl Named {
 }
 
 impl Key for Named {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -10,7 +10,7 @@ const FOUR: Rate = Rate::per_second(4);
 fn lease<A: Algorithm>(limiter: &Shared<A>, spend: usize) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
-        let mut lease = limiter.lease(&X).permits(2);
+        let mut lease = limiter.prepare(&X).lease().permits(2);
         (0..spend).filter(|_| lease.check().is_allowed()).count() as u64
     })
 }
@@ -23,7 +23,7 @@ fn two_leases_spend_what_the_key_is_charged() {
         assert!(limiter.check(&X).is_allowed());
         let spent = admitted([lease(&limiter, 1), lease(&limiter, 1)]);
         assert_eq!(spent, 2);
-        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 3 - spent);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 3 - spent);
     });
 }
 
@@ -33,7 +33,7 @@ fn a_lease_beside_checks_keeps_the_limit() {
         let (limiter, _) = limiter(FixedWindow::new(FOUR), WhenFull::Deny);
         assert!(limiter.check_n(&X, 2).is_allowed());
         let spent = admitted([lease(&limiter, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
-        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - spent);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - spent);
     });
 }
 
@@ -46,12 +46,12 @@ fn permits_that_a_reset_ended_are_had_again() {
         let spends = {
             let limiter = limiter.clone();
             loom::thread::spawn(move || {
-                let mut lease = limiter.lease(&X).permits(2);
+                let mut lease = limiter.prepare(&X).lease().permits(2);
                 // By a permit that is held, or by one of a key that owes nothing any more.
                 assert!((0..2).all(|_| lease.check().is_allowed()));
             })
         };
-        assert!(limiter.reset(&X));
+        assert!(limiter.prepare(&X).reset());
         spends.join().expect("there is room for two");
     });
 }
@@ -62,16 +62,16 @@ fn permits_taken_after_a_reset_are_charged() {
     explore(None, || {
         let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());
-        let mut lease = limiter.lease(&X).permits(2);
+        let mut lease = limiter.prepare(&X).lease().permits(2);
         let resets = {
             let limiter = limiter.clone();
-            loom::thread::spawn(move || assert!(limiter.reset(&X)))
+            loom::thread::spawn(move || assert!(limiter.prepare(&X).reset()))
         };
         assert!(lease.check().is_allowed());
         resets.join().expect("a reset does not panic");
         // Whatever the lease still believes it holds is charged: one that was forgiven takes anew.
         assert!(lease.check().is_allowed());
-        let owed = 4 - limiter.peek_n_at(&X, 0, limiter.now()).remaining();
+        let owed = 4 - limiter.at(limiter.now()).peek_n(&X, 0).remaining();
         assert!(owed > lease.held(), "{} held, {owed} owed", lease.held());
     });
 }

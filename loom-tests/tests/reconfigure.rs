@@ -85,7 +85,7 @@ fn a_booking_under_a_change_stays_booked() {
         let books = limiter.clone();
         let books: Run = Box::new(move || {
             let patience = std::time::Duration::from_secs(60);
-            u64::from(books.reserve_n(&X, 3, patience).is_ok())
+            u64::from(books.prepare(&X).reserve(3, patience).is_ok())
         });
         let booked = admitted([change(&limiter, &[FOUR], Inherit::AsIs), books]);
         assert_eq!(booked, 1);
@@ -199,7 +199,7 @@ fn a_look_under_a_change_tells_the_numbers_of_one_quota() {
         assert!(limiter.check_n(&X, 3).is_allowed());
         let looks = limiter.clone();
         let looks: Run = Box::new(move || {
-            let seen = looks.peek_n_at(&X, 0, looks.now());
+            let seen = looks.at(looks.now()).peek_n(&X, 0);
             // One left of four, or of two; none once it was charged by the quota of two.
             assert!(matches!((seen.limit(), seen.remaining()), (4 | 2, 1) | (2, 0)), "{seen:?}");
             0

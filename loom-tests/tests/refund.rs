@@ -15,7 +15,7 @@ fn a_refund_beside_a_charge_gives_back_what_it_took() {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
-        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 1 - kept);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1 - kept);
     });
 }
 
@@ -24,7 +24,7 @@ fn a_refund_beside_the_keys_insertion_gives_back_what_it_took() {
     explore(Some(3), || {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
-        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - kept);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
     });
 }
 
@@ -58,7 +58,7 @@ fn a_refund_of_a_recycled_slot_gives_its_new_owner_nothing() {
             [take_and_return(&limiter, X, 1), tick(&clock, &[1]), take(&limiter, &[(Y, 2), (Y, 1)], Y)];
         // X owes until second 1, Z until second 2; whoever takes a slot has two tokens and one more a second.
         assert!(admitted(threads) <= 1 + 3);
-        assert!(limiter.peek_n_at(&Y, 0, limiter.now()).remaining() <= 2);
+        assert!(limiter.at(limiter.now()).peek_n(&Y, 0).remaining() <= 2);
     });
 }
 
@@ -79,6 +79,27 @@ fn a_logs_refund_beside_a_charge_keeps_every_time_that_was_admitted() {
     explore(Some(1), || {
         let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)), WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
-        assert_eq!(limiter.peek_n_at(&X, 0, limiter.now()).remaining(), 2 - kept);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
+    });
+}
+
+/// A reset and a refund of one charge: whichever comes second sees the first.
+#[test]
+fn a_charge_is_not_forgiven_and_refunded_by_two_threads() {
+    explore(Some(3), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        let receipt = limiter.check(&X).receipt();
+        let (refunder, resetter) = (limiter.clone(), limiter.clone());
+        let refund: Run = Box::new(move || {
+            refunder.refund(receipt);
+            0
+        });
+        let reset: Run = Box::new(move || {
+            resetter.prepare(&X).reset();
+            u64::from(resetter.check(&X).is_allowed())
+        });
+        // The check after the reset stays charged, whatever the refund finds.
+        assert_eq!(admitted([refund, reset]), 1);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1);
     });
 }

@@ -31,7 +31,7 @@ fn left<A: tollgate::Algorithm>(quota: A, file: &File, key: Named, second: u64) 
     clock.set(at(second));
     let builder = Limiter::<Named, A>::builder(quota).max_keys(8).clock(clock);
     let restored = builder.restore(&file.lock().expect("nobody panics")[..]).expect("it was saved just now");
-    restored.peek_n_at(&key, 0, restored.now()).remaining()
+    restored.at(restored.now()).peek_n(&key, 0).remaining()
 }
 
 /// X is handed out of its bucket, and comes back to another slot, while the bucket is read.
@@ -44,7 +44,7 @@ fn a_key_that_loses_its_slot_during_the_save_is_in_it() {
         let moving = limiter.clone();
         let moves: Run = Box::new(move || {
             let _ = moving.check(&Y);
-            assert!(moving.reset(&Z));
+            assert!(moving.prepare(&Z).reset());
             let _ = moving.check(&X);
             0
         });

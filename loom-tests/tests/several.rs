@@ -34,7 +34,7 @@ fn take(limiter: &Shared, cost: u64) -> Run {
 
 /// What X has left of each limit.
 fn left(limiter: &Shared) -> Vec<u64> {
-    limiter.peek_n_at(&X, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+    limiter.at(limiter.now()).peek_n(&X, 0).parts().map(|part| part.remaining()).collect()
 }
 
 /// Both look at one unit of the second limit, and both charge the first: one gives it back.

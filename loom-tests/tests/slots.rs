@@ -153,7 +153,7 @@ fn a_reset_forgives_once() {
         assert!(limiter.check(&X).is_allowed());
         let reset = limiter.clone();
         let forgive: Run = Box::new(move || {
-            assert!(reset.reset(&X));
+            assert!(reset.prepare(&X).reset());
             0
         });
         let threads = [check(&limiter, &[X, X], X), forgive];
@@ -174,9 +174,9 @@ fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
         let others: Run = Box::new(move || {
             for key in [Y, Z] {
                 let _ = others.check(&key);
-                others.reset(&key);
+                others.prepare(&key).reset();
             }
-            others.reset(&W);
+            others.prepare(&W).reset();
             u64::from(others.check(&X).is_allowed())
         });
         assert_eq!(admitted([check(&limiter, &[X], X), others]), 1, "X is admitted once at one moment");

@@ -10,7 +10,7 @@ use crate::error::BuildError;
 
 /// The quota of one of several limits. In the place of tiers stand limits: of any algorithms, each judged by itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Each(pub(crate) Quota);
+pub struct Each(pub(crate) Quota);
 
 impl sealed::Sealed for Each {}
 

@@ -1,5 +1,6 @@
 //! The fixed window.
 
+use std::borrow::Cow;
 use std::cmp::Ordering::{Greater, Less};
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ use crate::time::{Shift, Timestamp};
 pub struct FixedWindow {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 impl FixedWindow {
@@ -325,8 +326,11 @@ impl Rule for FixedRule {
         (units > 0).then(|| Refund { payload: payload - units, units })
     }
 
-    fn ahead(&self) -> Option<Self> {
-        Some(Self { count: CountPolicy::Allowed, ..self.clone() })
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        Some(match self.count {
+            CountPolicy::Allowed => Cow::Borrowed(self),
+            CountPolicy::All => Cow::Owned(Self { count: CountPolicy::Allowed, ..self.clone() }),
+        })
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

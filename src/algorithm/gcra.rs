@@ -30,6 +30,7 @@
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::algorithm::inherit::{Past, Unit};
@@ -285,13 +286,17 @@ impl Rule for Gcra {
         (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
     }
 
+    fn less(&self, charged: u64, units: u64) -> u64 {
+        charged.saturating_sub(units * self.price)
+    }
+
     fn reorders(&self, payload: u64, taken: Taken) -> bool {
         !self.queue && payload != taken.charged
     }
 
     /// A queue's requests each have a departure.
-    fn ahead(&self) -> Option<Self> {
-        (!self.queue).then(|| self.clone())
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        (!self.queue).then_some(Cow::Borrowed(self))
     }
 
     fn half(&self, at: Moment) -> Option<u64> {

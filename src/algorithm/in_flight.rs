@@ -16,6 +16,8 @@
 //! The count is the upper field: of the slots of a bucket, the table hands over the one of the smallest payload, and
 //! that is an empty one if there is any.
 
+use std::borrow::Cow;
+
 use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Refund, Rule, Taken, Verdict};
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -88,7 +90,7 @@ impl Rule for InFlightRule {
     }
 
     /// Each unit has its guard.
-    fn ahead(&self) -> Option<Self> {
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
         None
     }
 

@@ -36,7 +36,7 @@ use crate::error::BuildError;
 ///     let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(10))).clock(ManualClock::new()).build()?;
 ///     assert!(limiter.check_n(4).is_allowed()); // 6 of 10 are left
 ///     limiter.reconfigure(TokenBucket::new(Rate::per_second(100)), inherit)?;
-///     Ok::<u64, tollgate::BuildError>(limiter.peek_n_at(0, limiter.now()).remaining())
+///     Ok::<u64, tollgate::BuildError>(limiter.at(limiter.now()).peek_n(0).remaining())
 /// };
 /// assert_eq!(carried(Inherit::AsIs)?, 6);
 /// assert_eq!(carried(Inherit::Proportional)?, 60);

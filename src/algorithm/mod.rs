@@ -23,6 +23,7 @@ mod in_flight;
 mod inherit;
 mod leaky_bucket;
 mod packing;
+mod parse;
 mod quota;
 mod reach;
 mod refill;
@@ -35,6 +36,10 @@ mod tests;
 mod token_bucket;
 mod windows;
 
+use std::fmt;
+
+use std::borrow::Cow;
+
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
@@ -46,6 +51,7 @@ pub(crate) use in_flight::InFlightRule;
 pub(crate) use inherit::Change;
 pub use inherit::Inherit;
 pub use leaky_bucket::{LeakyBucket, Mode};
+pub use parse::ParseQuotaError;
 pub use quota::Quota;
 pub(crate) use quota::{AnyRule, for_rule};
 pub(crate) use reach::Term;
@@ -93,7 +99,7 @@ pub struct Resolution {
 /// [`SlidingWindow`], [`SlidingLog`], or [`Quota`] for any of them chosen at run time.
 ///
 /// Sealed: the table relies on what its rules promise.
-pub trait Algorithm: Copy + Send + Sync + 'static + sealed::Sealed {
+pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
     type Rule: Numbers;
@@ -188,6 +194,12 @@ pub trait Rule: Clone + Send + Sync + 'static {
         None
     }
 
+    /// `now`, or the time at which the version ended, if that was before: what another key owes may be judged by this
+    /// version until then, and no later, since from then on it owes by the next.
+    fn before_its_end(&self, now: Timestamp) -> Timestamp {
+        self.term().map_or(now, |term| Timestamp::from_nanos(term.before_its_end(now.as_nanos())))
+    }
+
     /// Whether `moment` tells `now`, and no earlier time because the version has ended.
     #[inline]
     fn is_timely(&self, _now: Timestamp) -> bool {
@@ -245,14 +257,23 @@ pub trait Rule: Clone + Send + Sync + 'static {
     /// one of `n - cost` and then one of `cost` at the same moment, and the second is given back.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
 
+    /// The payload that a charge would have left, had its request been `units` smaller: what a later refund of the rest
+    /// is judged by. For rules that look at the window of a charge only, `charged` itself.
+    fn less(&self, charged: u64, _units: u64) -> u64 {
+        charged
+    }
+
     /// Whether giving back `taken` from `payload` needs to know the order, and loses it for the requests before.
     fn reorders(&self, _payload: u64, _taken: Taken) -> bool {
         false
     }
 
-    /// The rule by which permits are taken ahead of the requests that spend them: a refusal of those is nobody's, and
-    /// counts for nothing. `None` where each request departs at a moment of its own.
-    fn ahead(&self) -> Option<Self>;
+    /// The rule by which a lease takes permits ahead of the requests that spend them. A take that is
+    /// refused is no request's refusal, so it is not counted. `None` where each request has a departure
+    /// of its own.
+    ///
+    /// Borrowed wherever it is this rule itself: a copy counts references that all keys share.
+    fn ahead(&self) -> Option<Cow<'_, Self>>;
 
     /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
     /// cannot be compared: a larger one must owe more at every later time.

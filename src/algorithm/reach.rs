@@ -14,7 +14,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | E1 | `seal` | `next` | the number of the next version, and that it is in its place |
+//! | E1 | `seal` | `is_sealed` | the number of the next version, and that it is in its place; when it began |
 //!
 //! All else is Relaxed. That somebody *had* raised the reach to what it or a copy says, before the seal, is a fact about
 //! values and not about who has seen what; and who reads a payload beyond the reach that it knows has it, by an edge of the
@@ -40,11 +40,13 @@ pub(crate) struct Reach {
     word: AtomicU64,
     /// Once sealed: the number of the version that follows.
     next: AtomicU64,
+    /// Once sealed: when the version that follows began, on the limiter's clock.
+    end: AtomicU64,
 }
 
 impl Reach {
     fn new() -> Self {
-        Self { word: AtomicU64::new(0), next: AtomicU64::new(0) }
+        Self { word: AtomicU64::new(0), next: AtomicU64::new(0), end: AtomicU64::new(0) }
     }
 
     /// How far it goes, in nanoseconds since the version began: from the seal on, for good.
@@ -64,17 +66,27 @@ impl Reach {
         }
     }
 
-    /// open -> sealed, at `until`: version `next`, which is in its place, follows. `false` when it was raised meanwhile.
-    pub(crate) fn seal(&self, until: u64, next: u64) -> bool {
+    /// open -> sealed, at `until`: version `next`, which is in its place and begins at `end`, follows. `false` when it was
+    /// raised meanwhile.
+    pub(crate) fn seal(&self, until: u64, next: u64, end: u64) -> bool {
         self.next.store(next, Relaxed);
+        self.end.store(end, Relaxed);
         let sealed = UNTIL.of(until) | SEALED.of(1);
         self.word.compare_exchange(UNTIL.of(until), sealed, Release, Relaxed).is_ok() // E1
     }
 
+    fn is_sealed(&self) -> bool {
+        SEALED.get(self.word.load(Acquire)) == 1 // E1
+    }
+
     /// The number of the version that follows, once this one is sealed.
     pub(crate) fn next(&self) -> Option<u64> {
-        let sealed = SEALED.get(self.word.load(Acquire)) == 1; // E1
-        sealed.then(|| self.next.load(Relaxed))
+        self.is_sealed().then(|| self.next.load(Relaxed))
+    }
+
+    /// When the version that follows began, once this one is sealed.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.is_sealed().then(|| self.end.load(Relaxed))
     }
 }
 
@@ -130,6 +142,11 @@ impl Term {
         for term in terms {
             *term = joint.clone();
         }
+    }
+
+    /// `now`, or the time at which the version ended, if that was before.
+    pub(crate) fn before_its_end(&self, now: u64) -> u64 {
+        self.reach.end().map_or(now, |end| now.min(end))
     }
 
     pub(crate) fn reach(&self) -> &Reach {

@@ -1,5 +1,6 @@
 //! The sliding window log.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
@@ -50,7 +51,7 @@ use crate::time::{Shift, Timestamp, div_ceil};
 pub struct SlidingLog {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 /// The largest limit of a log: its ring takes eight bytes for each.
@@ -262,12 +263,16 @@ impl Rule for LogRule {
         if payload != taken.charged || left {
             return None;
         }
-        let head = self.wrapped(self.head.get(payload) + 2 * self.ring - taken.cost);
-        Some(Refund { payload: self.head.set(payload, head), units: taken.cost })
+        Some(Refund { payload: self.less(payload, taken.cost), units: taken.cost })
     }
 
-    fn ahead(&self) -> Option<Self> {
-        Some(Self { count: CountPolicy::Allowed, ..*self })
+    fn less(&self, charged: u64, units: u64) -> u64 {
+        let head = self.wrapped(self.head.get(charged) + 2 * self.ring - units);
+        self.head.set(charged, head)
+    }
+
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
+        Some(Cow::Owned(Self { count: CountPolicy::Allowed, ..*self }))
     }
 
     /// A log's payload says when it last moved, not what it owes.

@@ -1,5 +1,6 @@
 //! The sliding window counter, in its two forms.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::packing::Packing;
@@ -51,9 +52,9 @@ use crate::time::{Shift, Timestamp};
 pub struct SlidingWindow {
     pub(super) rate: Rate,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    subwindows: Option<u32>,
+    pub(super) subwindows: Option<u32>,
     #[cfg_attr(feature = "serde", serde(default))]
-    count: CountPolicy,
+    pub(super) count: CountPolicy,
 }
 
 /// The most sub-windows that a word has room for.
@@ -213,10 +214,10 @@ impl Rule for SlidingRule {
         })
     }
 
-    fn ahead(&self) -> Option<Self> {
+    fn ahead(&self) -> Option<Cow<'_, Self>> {
         let mut ahead = *self;
         *either!(&mut ahead, rule => &mut rule.count) = CountPolicy::Allowed;
-        Some(ahead)
+        Some(Cow::Owned(ahead))
     }
 
     /// Two counts run out at different speeds.

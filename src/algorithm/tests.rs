@@ -1,5 +1,6 @@
 //! What the table may rely on, of every rule.
 
+use std::borrow::Cow;
 use std::slice;
 use std::time::Duration;
 
@@ -129,6 +130,16 @@ fn a_slot_is_handed_over_up_to_half_of_the_smallest_limit() {
 }
 
 #[test]
+fn a_lease_takes_by_the_rule_itself_and_not_by_a_copy() {
+    let quotas: [Quota; 3] =
+        [TokenBucket::new(ten()).into(), LeakyBucket::meter(ten()).into(), FixedWindow::new(ten()).into()];
+    for quota in quotas {
+        let rule = rule(&quota);
+        assert!(matches!(rule.ahead(), Some(Cow::Borrowed(own)) if std::ptr::eq(own, &rule)), "{quota}");
+    }
+}
+
+#[test]
 fn what_is_taken_ahead_is_refused_without_being_counted() {
     for quota in [
         Quota::from(FixedWindow::new(ten()).count(CountPolicy::All)),
@@ -246,7 +257,7 @@ fn changed(old: &AnyRule, quota: &Quota, inherit: Inherit, since: u64) -> AnyRul
     let until = term.stretch(since - term.since());
     let change = Change { inherits: &[inherit], since, until };
     let new = Quota::recompile(&[*quota], 0, slice::from_ref(old), change).expect("there is room").remove(0);
-    assert!(term.reach().seal(until, 1));
+    assert!(term.reach().seal(until, 1, 0));
     new
 }
 
@@ -383,7 +394,7 @@ fn limits_that_are_decided_together_end_together() {
     let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
     let terms: Vec<&Term> = rules.iter().filter_map(Rule::term).collect();
     assert_eq!(terms.len(), 2);
-    assert!(terms[0].reach().seal(terms[0].reach().until(), 7));
+    assert!(terms[0].reach().seal(terms[0].reach().until(), 7, 0));
     assert_eq!(terms[1].reach().next(), Some(7));
     let alone = quotas.iter().map(rule).filter_map(|rule| rule.term().map(Term::last)).min();
     assert_eq!((Some(terms[0].last()), Some(terms[1].last())), (alone, alone));

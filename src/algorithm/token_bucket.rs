@@ -38,7 +38,7 @@ pub struct TokenBucket {
     pub(super) rate: Rate,
     pub(super) burst: u64,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    initial: Option<u64>,
+    pub(super) initial: Option<u64>,
 }
 
 impl TokenBucket {

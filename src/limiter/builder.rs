@@ -1,120 +1,162 @@
 //! From a description to a limiter, or to the reason why not.
 
 use std::fmt;
+use std::io::Read;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Rule};
+use crate::algorithm::Algorithm;
 use crate::clock::{Clock, TscClock};
-use crate::decision::Decision;
+use crate::core::{Core, Global, Keyed, Limits, OnDecision, Several, Space};
 use crate::error::BuildError;
-use crate::key::{Key, KeyHasher};
-use crate::limiter::Limiter;
-use crate::limiter::resets::Resets;
-use crate::limiter::space::Space;
-use crate::limiter::versions::Versions;
-use crate::observe::{Observer, OnDecision};
+use crate::key::Key;
+use crate::limiter::{GlobalLimiter, Limiter, MultiLimiter};
+use crate::observe::Observer;
+use crate::saved::RestoreError;
 use crate::table::WhenFull;
-use crate::time::nanos;
 
 /// Which tier a key belongs to.
 pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 
-/// The settings of a [`Limiter`]. Nothing is judged or reserved before [`build`](Self::build).
+/// The settings of a [`Limiter`], a [`MultiLimiter`] or a [`GlobalLimiter`]. Nothing is judged or reserved before
+/// [`build`](Self::build).
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Limiter, Rate, TokenBucket, WhenFull};
+/// use tollgate::{Limiter, MultiLimiter, Rate, TokenBucket, WhenFull};
 ///
 /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_minute(60)).burst(20))
 ///     .max_keys(100_000)
 ///     .when_full(WhenFull::Deny)
 ///     .build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 19);
+///
+/// let rates = [Rate::per_second(10), Rate::per_day(1_000)];
+/// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
+/// assert_eq!(limiter.check("alice").remaining(), 9);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder<K: ?Sized, A, C> {
-    pub(super) tiers: Vec<A>,
+pub struct Builder<K: ?Sized, L: Limits, C> {
+    quotas: Vec<L::Quota>,
     tier_of: Option<TierOf<K>>,
-    pub(super) space: Space,
+    space: Space,
     clock: Box<dyn FnOnce() -> C>,
-    observer: Observer<OnDecision>,
+    observer: Observer<OnDecision<L>>,
     key: PhantomData<fn(&K)>,
 }
 
-impl<K: Key + ?Sized, A: Algorithm> Builder<K, A, TscClock> {
-    pub(crate) fn new(quota: A) -> Self {
+impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
+    pub(super) fn new(quotas: Vec<L::Quota>) -> Self {
         Self {
-            tiers: vec![quota],
+            quotas,
             tier_of: None,
             space: Space::default(),
             clock: Box::new(TscClock::new),
-            observer: Observer::NOBODY,
+            observer: Observer::NONE,
             key: PhantomData,
         }
     }
 }
 
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
-    /// How many keys that owe something the limiter is to hold at once: from 1 to 2^36, by default 65,536.
+impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
+    /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536. Each of several limits has
+    /// a table for as many. A [`GlobalLimiter`] has no table.
     ///
-    /// Keys that owe nothing take no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
-    /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB and
-    /// grows in place, up to 76 bytes a key until it is full: buckets are split one by one as new keys need
-    /// room, so no check waits for more than the split of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
-    /// is touched.)
+    /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
+    /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB
+    /// and grows in place: buckets are split one by one as new keys need room, so no check waits for more than the split
+    /// of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it is
+    /// touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self
     }
 
-    /// How many bytes the limiter's table may come to take ([`memory`](Self::memory)); [`build`](Self::build) refuses to
+    /// How many bytes all tables together may come to take ([`memory`](Self::memory)); [`build`](Self::build) refuses to
     /// promise more. By default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.space.memory_budget = bytes;
         self
     }
 
-    /// What happens to a new key whose bucket is full. By default, [`WhenFull::Share`].
+    /// What happens to a new key whose bucket is full, in each table by itself. By default, [`WhenFull::Share`].
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.space.when_full = when_full;
         self
     }
 
-    /// Declares that no stranger chooses the keys, so that keys of more than 8 bytes may be named by the faster ahash.
+    /// Declares that no stranger chooses the keys, so that keys of more than 8 bytes may be hashed by the faster ahash.
     ///
-    /// Do not use it for addresses, user names or API keys as they arrive: ahash's secret can be found by somebody who
-    /// watches which keys share a limit.
+    /// Do not use it for addresses, user names or API keys as they arrive: an attacker who watches which keys share a
+    /// limit can find ahash's secret.
     pub fn trusted_keys(mut self) -> Self {
         self.space.trusted_keys = true;
         self
     }
 
     /// Where the time comes from. By default, [`TscClock`].
-    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, A, D> {
-        Builder {
-            tiers: self.tiers,
-            tier_of: self.tier_of,
-            space: self.space,
-            clock: Box::new(move || clock),
-            observer: self.observer,
-            key: PhantomData,
-        }
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, L, D> {
+        let Self { quotas, tier_of, space, observer, .. } = self;
+        Builder { quotas, tier_of, space, clock: Box::new(move || clock), observer, key: PhantomData }
     }
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after it was charged, on the
-    /// thread that asked, before it is told. Looking ([`peek`](Limiter::peek)) decides nothing, nor does asking for a turn
-    /// where there are none ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](Limiter::lease) takes ahead is one
-    /// admission of as many units; spending them is none.
+    /// thread that asked, before the caller has the answer. A [`peek`](Limiter::peek) decides nothing, nor does a
+    /// reservation where there are no turns ([`NoTurns`](crate::ReserveError::NoTurns)). What a
+    /// [lease](crate::Prepared::lease) acquires is one admission of as many units; spending them is none.
     ///
-    /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a
-    /// count of the outcomes there are [`Counters`](crate::Counters).
-    pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_>) + Send + Sync + 'static) -> Self {
+    /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a count
+    /// of the outcomes there are [`Counters`](crate::Counters).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// // How many requests the daily limit refused.
+    /// let refused = Arc::new(AtomicU64::new(0));
+    /// let counted = refused.clone();
+    /// let rates = [Rate::per_second(10), Rate::per_day(15)];
+    /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new))
+    ///     .on_decision(move |decision| {
+    ///         counted.fetch_add(u64::from(decision.refused_by() == Some(1)), Relaxed);
+    ///     })
+    ///     .build()?;
+    /// let _ = (limiter.check_n("alice", 8), limiter.check_n("alice", 8));
+    /// assert_eq!(refused.load(Relaxed), 1);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn on_decision(mut self, on_decision: impl Fn(&L::Decision<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(Box::new(on_decision));
         self
     }
 
+    /// The bytes that all tables of [`build`](Self::build) can come to take, whatever the budget.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would say of the quotas and of `max_keys`.
+    pub fn memory(&self) -> Result<usize, BuildError> {
+        // The clock's origin moves windows, not sizes.
+        L::bytes(&self.space, &L::Quota::compile(&self.quotas, 0)?)
+    }
+
+    fn core(self) -> Result<(Core<L, C>, Option<TierOf<K>>), BuildError> {
+        let hasher = self.space.hasher();
+        let core = Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)?;
+        Ok((core, self.tier_of))
+    }
+
+    fn restored(self, input: impl Read) -> Result<(Core<L, C>, Option<TierOf<K>>), RestoreError> {
+        let core = Core::restore(self.quotas, &self.space, self.clock, self.observer, input)?;
+        Ok((core, self.tier_of))
+    }
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's own quota is tier 0.
     ///
     /// Tiers share one table, so they have one algorithm, and window algorithms one period. The tier is chosen a call
@@ -135,7 +177,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn tier(mut self, quota: A) -> Self {
-        self.tiers.push(quota);
+        self.quotas.push(quota);
         self
     }
 
@@ -145,59 +187,120 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, A, C> {
         self
     }
 
-    /// The bytes that the table of [`build`](Self::build) can come to take, whatever the budget.
-    ///
-    /// # Errors
-    ///
-    /// What `build` would say of the quotas and of `max_keys`.
-    pub fn memory(&self) -> Result<usize, BuildError> {
-        Ok(self.space.size(self.ring_len()?)?.bytes())
-    }
-
     /// Judges the settings, reserves the table, and starts the clock.
     ///
     /// # Errors
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<Limiter<K, A, C>, BuildError> {
-        let identity = self.space.identity();
-        self.build_as(identity)
+        self.core().map(|(core, tier_of)| Limiter { core, tier_of })
     }
 
-    /// Builds the limiter that names its keys by `identity`.
-    pub(super) fn build_as(self, identity: KeyHasher) -> Result<Limiter<K, A, C>, BuildError> {
-        let table = self.space.table(self.space.size(self.ring_len()?)?)?;
-        let clock = (self.clock)();
-        let unix_at_zero = nanos(clock.unix_at_zero());
-        let rules = A::compile(&self.tiers, unix_at_zero)?;
-        Ok(Limiter {
-            versions: Versions::new(self.tiers, rules, self.observer.is_somebody()),
-            tier_of: self.tier_of,
-            identity,
-            table,
-            clock,
-            max_keys: self.space.max_keys,
-            observer: self.observer,
-            resets: Resets::new(),
-            unix_at_zero,
-            key: PhantomData,
-        })
-    }
-
-    fn ring_len(&self) -> Result<u64, BuildError> {
-        // The clock's origin moves windows, not sizes.
-        Ok(A::compile(&self.tiers, 0)?.first().map_or(0, Rule::ring_len))
+    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`] wrote down.
+    ///
+    /// The quotas must be those of the saved limiter, tier by tier, and the keys of the same type;
+    /// [`trusted_keys`](Self::trusted_keys) must be, too. Everything else may differ.
+    ///
+    /// **Guarantee.** Each key is answered as the saved limiter would answer it at the same Unix time, to within one
+    /// [grain](crate::Resolution::grains), and no debt is forgiven, as long as the
+    /// [clocks' Unix time](Clock::unix_now) is right at the save and now: the time between counts as passed. If Unix time has
+    /// been set back in between, none counts: debts are as far away as they were at the save, and no further. Windows stay
+    /// aligned to Unix time; if it was corrected by more than an eighth of a window, they end up to one window later.
+    ///
+    /// In a table of fewer buckets, keys that do not fit go the way of [`WhenFull::Share`](crate::WhenFull::Share): the
+    /// keys without a slot share the largest of their debts. A table of as many buckets or more has room for
+    /// all.
+    ///
+    /// **Cost.** Reads the input to the end of what was saved, and no further, in pieces of up to 64 KiB. What it
+    /// reserves is what `build` does and one such piece, whatever the input says.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`], and nothing is built: the input is no saved limiter, is damaged or ends too soon, was saved under
+    /// other settings, or needs more room.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, RestoreError, TokenBucket};
+    ///
+    /// let mut file = Vec::new();
+    /// Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(5))).build()?.save(&mut file)?;
+    ///
+    /// let error = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(6))).restore(&file[..]).unwrap_err();
+    /// assert!(matches!(error, RestoreError::Differs { .. }));
+    /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, C>, RestoreError> {
+        self.restored(input).map(|(core, tier_of)| Limiter { core, tier_of })
     }
 }
 
-impl<K: ?Sized, A: fmt::Debug, C> fmt::Debug for Builder<K, A, C> {
+impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
+    /// Judges the quota and starts the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] names the setting, its value and what would be accepted.
+    pub fn build(self) -> Result<GlobalLimiter<A, C>, BuildError> {
+        self.core().map(|(core, _)| GlobalLimiter { core })
+    }
+
+    /// [`build`](Self::build) for a limiter that begins with what [`GlobalLimiter::save`] wrote down: see
+    /// [`Builder::restore`](#method.restore).
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`], and nothing is built.
+    pub fn restore(self, input: impl Read) -> Result<GlobalLimiter<A, C>, RestoreError> {
+        self.restored(input).map(|(core, _)| GlobalLimiter { core })
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
+    /// Judges the settings, reserves the tables, and starts the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    pub fn build(self) -> Result<MultiLimiter<K, C>, BuildError> {
+        self.core().map(|(core, _)| MultiLimiter::from(core))
+    }
+
+    /// [`build`](Self::build) for a limiter that begins with the debts that [`MultiLimiter::save`] wrote down.
+    ///
+    /// The quotas must be those of the saved limiter, in the same order. Everything else is as it is for
+    /// [`Builder::restore`](#method.restore), limit by limit.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`], and nothing is built: the input is no saved limiter of several limits, is damaged or ends too soon,
+    /// was saved under other settings, or needs more room.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let settings = |day| MultiLimiter::<str>::builder([Rate::per_hour(5), Rate::per_day(day)].map(TokenBucket::new));
+    /// let mut file = Vec::new();
+    /// settings(7).build()?.save(&mut file)?;
+    ///
+    /// let error = settings(8).restore(&file[..]).unwrap_err();
+    /// assert_eq!(error.to_string(), "limit 1's rate.count is 8, but was 7 when the limiter was saved");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(self, input: impl Read) -> Result<MultiLimiter<K, C>, RestoreError> {
+        self.restored(input).map(|(core, _)| MultiLimiter::from(core))
+    }
+}
+
+impl<K: ?Sized, L: Limits, C> fmt::Debug for Builder<K, L, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("tiers", &self.tiers)
-            .field("max_keys", &self.space.max_keys)
-            .field("memory_budget", &self.space.memory_budget)
-            .field("when_full", &self.space.when_full)
-            .field("trusted_keys", &self.space.trusted_keys)
+            .field("quotas", &self.quotas)
+            .field("space", &self.space)
             .finish_non_exhaustive()
     }
 }

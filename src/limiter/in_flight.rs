@@ -5,13 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::algorithm::{InFlightRule, Rule};
+use crate::core::{Space, Usage};
 use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
-use crate::limiter::kept;
-use crate::limiter::space::Space;
 use crate::table::slot::{Ask, Slot};
-use crate::table::{Stats, Table, WhenFull};
+use crate::table::{Stats, Table, WhenFull, kept};
 use crate::time::Timestamp;
 
 /// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a key at once, however
@@ -72,7 +71,7 @@ use crate::time::Timestamp;
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
     limit: InForce,
-    identity: KeyHasher,
+    hasher: KeyHasher,
     table: Table,
     max_keys: usize,
     key: PhantomData<fn(&K)>,
@@ -118,7 +117,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         if units == 0 {
             return Ok(InFlight { slot: None, units });
         }
-        let name = key.name(&self.identity);
+        let name = key.fingerprint(&self.hasher);
         loop {
             let seen = self.limit.read();
             let taken = self.take(&seen.rule(), name, units);
@@ -179,7 +178,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// How many units of the key are in flight. Writes nothing.
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
-        let (name, rule) = (key.name(&self.identity), self.limit.read().rule());
+        let (name, rule) = (key.fingerprint(&self.hasher), self.limit.read().rule());
         let ask = Ask { rule: &rule, name: kept(name), cost: 1 };
         // A key for which there is no room has nothing in flight.
         let standing = self.table.view(name).standing(ask, rule.moment(Timestamp::ZERO));
@@ -192,25 +191,16 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         self.limit.read().rule().limit()
     }
 
-    /// About how many keys have something in flight: exact when nobody takes or gives back meanwhile. Reads the whole
-    /// table.
+    /// How many keys have something in flight, and how much memory they take. Reads the whole table.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn usage(&self) -> Usage {
         let rule = self.limit.read().rule();
         let at = rule.moment(Timestamp::ZERO);
-        self.table.views().map(|view| view.live(&rule, at)).sum()
-    }
-
-    /// Whether nothing is in flight. Reads the whole table.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many keys with something in flight the limiter was made for: see [`InFlightBuilder::max_keys`].
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.max_keys
+        Usage {
+            live_keys: self.table.views().map(|view| view.live(&rule, at)).sum(),
+            max_keys: self.max_keys,
+            memory_in_use: self.table.bytes(),
+        }
     }
 
     /// How often keys came, went, and found no room.
@@ -302,7 +292,7 @@ impl error::Error for AcquireError {}
 ///
 /// let builder = InFlightLimiter::<u64>::builder(8).max_keys(100_000);
 /// assert_eq!(builder.memory()?, 4 << 20);
-/// assert_eq!(builder.build()?.capacity(), 100_000);
+/// assert_eq!(builder.build()?.usage().max_keys, 100_000);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a builder does nothing until it is built"]
@@ -353,7 +343,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {
             limit: InForce::new(rule),
-            identity: space.identity(),
+            hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
             table: space.table(space.size(rule.ring_len())?.fixed())?,
             max_keys: space.max_keys,

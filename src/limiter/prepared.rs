@@ -1,46 +1,31 @@
-//! A key that is named before it is checked.
+//! One key of a limiter, hashed before it is checked, and the verbs that are not of every day.
 //!
-//! What a check does first is to name the key and to wait for the line of its slot. Both depend on the key alone, so a
+//! What a check does first is to hash the key and to wait for the line of its slot. Both depend on the key alone, so a
 //! server that knows the key when it begins to parse a request can have them done by when it decides.
 //!
-//! What is kept is the *name*, never the place of a slot: slots change owners, and a check finds the key's own, or a
-//! new one, by its name.
+//! The fingerprint is kept, never a slot index: slots change owners, and a check finds the key's own, or a new one.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::algorithm::Algorithm;
 use crate::clock::Clock;
-use crate::decision::Decision;
-use crate::key::Key;
-use crate::limiter::{Compiled, Limiter, Tier};
+use crate::core::{Asked, Core, Lease, Limits, Reservation, ReserveError};
+use crate::limiter::{ByClock, Time};
 use crate::time::Timestamp;
+#[cfg(not(loom))]
+use crate::timer::ThreadTimer;
 
-/// What a check has to know of a key.
-pub(super) struct Named<'l, R> {
-    pub(super) name: u64,
-    /// The rule of its tier in the first version of the quota: the check finds the one in force.
-    pub(super) compiled: &'l Compiled<R>,
-}
-
-impl<R> Clone for Named<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Named<'_, R> {}
-
-/// One key of a [`Limiter`], ready to be checked: see [`Limiter::prepare`].
+/// One key of a limiter, ready to be checked: see [`Limiter::prepare`](crate::Limiter::prepare). The one key of a
+/// [`GlobalLimiter`](crate::GlobalLimiter), too.
 ///
-/// A few words, `Copy`, and good for as long as the limiter: use it once for a request whose key is known early, or
-/// keep it for a key that comes often, which is then never hashed again.
+/// A few words, `Copy`, and good for as long as the limiter: use it once for a request whose key is known early, or keep
+/// it for a key that comes often, which is then never hashed again.
 ///
-/// **Guarantee.** It decides as the limiter does for the key, under the tier that was the key's when it was prepared,
-/// by the quota that is [in force](Limiter::reconfigure), and from the same state: it makes no difference who checks, nor whether the key was [reset](Limiter::reset),
-/// forgotten or moved to another slot in between. It holds nothing in the table: an idle key is forgotten with or
-/// without it.
+/// **Guarantee.** It decides as the limiter does for the key, under the tier that was the key's when it was prepared, by
+/// the [current](crate::Limiter::reconfigure) quota, and from the same state. It holds nothing in the table: an idle key
+/// is forgotten with or without it.
 ///
-/// **Cost.** As the limiter's, without hashing. Preparing allocates nothing and writes nothing to the table.
+/// **Cost.** As the limiter's, without hashing.
 ///
 /// # Examples
 ///
@@ -54,62 +39,26 @@ impl<R> Copy for Named<'_, R> {}
 /// assert!(alice.check().is_allowed());
 ///
 /// assert!(limiter.check("alice").is_allowed());
-/// assert!(!alice.check().is_allowed(), "one limit, whoever asks");
+/// assert!(!alice.check().is_allowed(), "it is one limit");
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a prepared key is charged when it is checked"]
-pub struct Prepared<'l, K: ?Sized, A: Algorithm, C> {
-    pub(super) limiter: &'l Limiter<K, A, C>,
-    pub(super) named: Named<'l, A::Rule>,
+pub struct Prepared<'l, L: Limits, C, T = ByClock> {
+    pub(super) core: &'l Core<L, C>,
+    pub(super) asked: Asked<'l, L>,
+    pub(super) time: T,
 }
 
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
-    /// Hashes the key and asks the processor for its slot's cache line, so that a check soon after waits for neither.
-    ///
-    /// Changes nothing: the key is charged when the result is [checked](Prepared::check). The key itself is not needed
-    /// any more.
-    ///
-    /// **Cost.** One hash, one look for the key's tier where there is [`tier_by`](crate::Builder::tier_by), and one
-    /// prefetch, which nothing waits for. No load from the table, no allocation. The fetched line is the right one for
-    /// about three keys in four; the others wait for another, as in any check.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(100))).build()?;
-    /// let client = limiter.prepare("198.51.100.7");
-    /// // ... parse the rest of the request ...
-    /// assert!(client.check_n(10).is_allowed());
-    /// assert_eq!(client.peek().remaining(), 89);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn prepare(&self, key: &K) -> Prepared<'_, K, A, C> {
-        Prepared::new(self, self.named(key))
+impl<L: Limits, C, T: Copy> Clone for Prepared<'_, L, C, T> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Tier<'l, K, A, C> {
-    /// [`Limiter::prepare`] under this tier's quota.
-    #[inline]
-    pub fn prepare(&self, key: &K) -> Prepared<'l, K, A, C> {
-        Prepared::new(self.limiter, self.named(key))
-    }
-}
+impl<L: Limits, C, T: Copy> Copy for Prepared<'_, L, C, T> {}
 
-impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
-    #[inline]
-    fn new(limiter: &'l Limiter<K, A, C>, named: Named<'l, A::Rule>) -> Self {
-        limiter.prefetch(named.name);
-        Self { limiter, named }
-    }
-
-    /// [`Limiter::check`] of this key.
-    ///
-    /// **Cost.** A few loads and one compare-exchange, as there; a refusal writes nothing. Nothing is hashed or
-    /// allocated.
+impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
+    /// Decides a request of cost 1, and charges it if it is admitted.
     ///
     /// # Examples
     ///
@@ -122,12 +71,13 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// assert!(!key.check().is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    #[inline]
-    pub fn check(&self) -> Decision<'l> {
+    #[inline(always)]
+    pub fn check(&self) -> L::Decision<'l> {
         self.check_n(1)
     }
 
-    /// [`Limiter::check_n`] of this key: a request of any cost, all or nothing.
+    /// Decides a request of any cost, all or nothing, and charges it if it is admitted: see
+    /// [`Limiter::check_n`](crate::Limiter::check_n).
     ///
     /// # Examples
     ///
@@ -140,49 +90,13 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// assert!(key.check_n(11).is_never());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    #[inline]
-    pub fn check_n(&self, cost: u64) -> Decision<'l> {
-        self.limiter.charge(self.named, cost, move || self.limiter.clock.now())
+    #[inline(always)]
+    pub fn check_n(&self, cost: u64) -> L::Decision<'l> {
+        let Self { core, asked, time } = *self;
+        core.check(asked, cost, move || time.now(&core.clock))
     }
 
-    /// [`Limiter::check_at`] of this key: at a time that the caller already has, and no clock is read.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).build()?;
-    /// let (key, now) = (limiter.prepare(&7), limiter.now());
-    /// assert!(key.check_at(now).is_allowed());
-    /// assert!(!key.check_at(now).is_allowed());
-    /// assert!(key.check_at(now + Duration::from_secs(1)).is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_at(&self, now: Timestamp) -> Decision<'l> {
-        self.check_n_at(1, now)
-    }
-
-    /// [`Limiter::check_n_at`] of this key: any cost, at a time that the caller already has.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(10))).build()?;
-    /// let (key, now) = (limiter.prepare(&7), limiter.now());
-    /// assert_eq!(key.check_n_at(4, now).remaining(), 6);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn check_n_at(&self, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.charge(self.named, cost, move || now)
-    }
-
-    /// [`Limiter::peek`] at this key: what [`check`](Self::check) would answer. Writes nothing.
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
     ///
     /// # Examples
     ///
@@ -195,40 +109,184 @@ impl<'l, K: Key + ?Sized, A: Algorithm, C: Clock> Prepared<'l, K, A, C> {
     /// assert!(key.check().is_allowed(), "to peek charged nothing");
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn peek(&self) -> Decision<'l> {
-        self.peek_n_at(1, self.limiter.clock.now())
+    pub fn peek(&self) -> L::Decision<'l> {
+        self.peek_n(1)
     }
 
-    /// [`Limiter::peek_n_at`] at this key: what [`check_n_at`](Self::check_n_at) would answer. Writes nothing.
+    /// What [`check_n`](Self::check_n) would answer. Changes nothing and writes nothing.
+    pub fn peek_n(&self, cost: u64) -> L::Decision<'l> {
+        self.core.peek(self.asked, cost, self.time.now(&self.core.clock))
+    }
+
+    /// The same key at a time that the caller has, and no clock is read: see [`Limiter::at`](crate::Limiter::at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).build()?;
+    /// let (key, now) = (limiter.prepare(&7), limiter.now());
+    /// assert!(key.at(now).check().is_allowed());
+    /// assert!(!key.at(now).check().is_allowed());
+    /// assert!(key.at(now + Duration::from_secs(1)).check().is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline(always)]
+    pub fn at(&self, now: Timestamp) -> Prepared<'l, L, C, Timestamp> {
+        Prepared { core: self.core, asked: self.asked, time: now }
+    }
+
+    /// Charges a request that may act later, at most `max_wait` from now.
+    ///
+    /// **Guarantee.** What departs keeps the algorithm's promise: for a bucket, what acts in any interval of length `D` is
+    /// at most `burst + rate * D`, whether it was checked or reserved; in a [queue](crate::LeakyBucket::queue),
+    /// departures keep their distance and the capacity bounds how many wait. Checks are refused while the line is longer
+    /// than the burst. Reservations of one key never overtake each other. Several limits depart at the first instant at
+    /// which all of them admit the request, and each is charged as at that instant.
+    ///
+    /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the rule: two atomic
+    /// operations on a counter that all keys of the limiter share, four once its quota has changed. Of several limits,
+    /// each is probed and then charged.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is charged then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(10)).burst(1);
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// let turn = limiter.prepare("alice").reserve(1, Duration::from_secs(1))?;
+    /// assert_eq!(turn.delay(), Duration::from_millis(100));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reserve(&self, cost: u64, max_wait: Duration) -> Result<Reservation<'l, L, C>, ReserveError> {
+        self.core.reserve(self.asked, cost, max_wait, self.time.now(&self.core.clock))
+    }
+
+    /// Blocks the thread until a request may act, at most for `max_wait`.
+    ///
+    /// The request is [reserved](Self::reserve) first: a request that would have to wait longer than `max_wait` is
+    /// refused at once.
+    ///
+    /// **Cost.** That of a reservation and one sleep.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is charged then, and the call did not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(100)).burst(1)).build()?;
+    /// let (alice, begun) = (limiter.prepare("alice"), Instant::now());
+    /// for _ in 0..3 {
+    ///     alice.wait(1, Duration::MAX)?; // at once, after 10 ms, after 20 ms
+    /// }
+    /// assert!(begun.elapsed() >= Duration::from_millis(19));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait(&self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
+        self.reserve(cost, max_wait).map(Reservation::wait)
+    }
+
+    /// Completes when a request may act, at most after `max_wait`: [`wait`](Self::wait) as a future, woken by the
+    /// library's own timer thread. For another timer, [`Reservation::ready`].
+    ///
+    /// Dropped before its turn, it gives the turn back.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]; nothing is charged then.
+    #[cfg(not(loom))]
+    pub async fn ready(self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
+        self.reserve(cost, max_wait)?.ready(ThreadTimer).await;
+        Ok(())
+    }
+
+    /// Permits of this key, acquired in bulk and spent one at a time: for a key that every core hits.
+    ///
+    /// Each thread has a [`Lease`] of its own, which says what it promises and costs. Nothing is charged before its first
+    /// check.
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::{Limiter, Rate, TokenBucket};
     ///
-    /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(10))).build()?;
-    /// let key = limiter.prepare(&7);
-    /// assert!(key.peek_n_at(11, limiter.now()).is_never());
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(10_000))).build()?;
+    /// let everybody = limiter.prepare("everybody");
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..2 {
+    ///         scope.spawn(move || {
+    ///             let mut lease = everybody.lease();
+    ///             assert!((0..2_000).all(|_| lease.check().is_allowed()));
+    ///         });
+    ///     }
+    /// });
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn peek_n_at(&self, cost: u64, now: Timestamp) -> Decision<'l> {
-        self.limiter.look(self.named, cost, now)
+    pub fn lease(&self) -> Lease<'l, L, C> {
+        Lease::new(self.core, self.asked)
+    }
+
+    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund). The receipt knows its
+    /// key.
+    pub fn refund(&self, charge: impl Into<L::Receipt>) -> u64 {
+        self.refund_part(&mut charge.into(), u64::MAX)
+    }
+
+    /// Gives back up to `units` of what an admitted request took: see
+    /// [`Limiter::refund_part`](crate::Limiter::refund_part).
+    pub fn refund_part(&self, receipt: &mut L::Receipt, units: u64) -> u64 {
+        let Self { core, time, .. } = *self;
+        L::give_back(core, receipt, units, || time.now(&core.clock))
+    }
+
+    /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has no slot.
+    ///
+    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
+    /// inherited another's slot is forgiven what it inherited, too. A request that is decided meanwhile may be forgiven
+    /// too, and so is one at a time before the reset.
+    ///
+    /// It ends the key's [receipts](crate::Receipt), whose charges are forgiven already, and those of the keys that share a
+    /// mark with it, of which a table has 1,024; and every permit that a [lease](Lease) of the limiter holds, of this key or
+    /// another. Reservations keep their departures.
+    ///
+    /// **Cost.** Three compare-exchanges for each limit. It writes the word that every check of the limiter loads: not a
+    /// verb for every request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(1))).build()?;
+    /// let receipt = limiter.check("alice").receipt();
+    /// assert!(!limiter.check("alice").is_allowed());
+    /// assert!(limiter.prepare("alice").reset());
+    /// assert_eq!(limiter.refund(receipt), 0); // it is forgiven already
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reset(&self) -> bool {
+        self.core.reset(self.asked.fingerprint)
     }
 }
 
-impl<K: ?Sized, A: Algorithm, C> Clone for Prepared<'_, K, A, C> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: ?Sized, A: Algorithm, C> Copy for Prepared<'_, K, A, C> {}
-
-/// Shows the rule and not the name, which tells where the limiter keeps the key.
-impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Prepared<'_, K, A, C> {
+/// Shows the rules and not the fingerprint, which tells where the limiter keeps the key.
+impl<L: Limits, C: Clock, T> fmt::Debug for Prepared<'_, L, C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
-            .field("rule", &self.limiter.versions.renewed(self.named.compiled).any)
-            .finish_non_exhaustive()
+        f.debug_struct("Prepared").field("rules", &self.core.rules()).finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ use crate::time::Reading;
 
 /// Which limiter it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Keyed,
     Global,
     Several,
@@ -71,6 +71,13 @@ pub(crate) struct Header {
     pub(crate) reading: Reading,
     tiers: Vec<Tier<Found>>,
     pub(crate) naming: Naming,
+}
+
+impl Header {
+    /// Whether it is that of a limiter without keys.
+    pub(crate) fn is_without_keys(&self) -> bool {
+        self.kind == Kind::Global
+    }
 }
 
 impl Naming {
@@ -141,7 +148,11 @@ impl Header {
 
     /// Sees to it that the limiter saved was one of this kind and these settings.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
-        same("the kind", self.kind.name(), kind.name())?;
+        // One limit for each key is saved alike by a limiter of one and of several.
+        let is_one = |kind| kind != Kind::Global && given.len() == 1;
+        if !(is_one(kind) && is_one(self.kind)) {
+            same("the kind", self.kind.name(), kind.name())?;
+        }
         let quota = kind.quota();
         same(&format!("the number of {quota}s"), self.tiers.len(), given.len())?;
         for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {

@@ -91,6 +91,25 @@ impl Table {
     }
 }
 
+/// Where a reader looks for a key.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) view: View<'a>,
+    pub(super) header: Header,
+    /// The bucket to which the split of that one is taking the key.
+    pub(super) sibling: Option<View<'a>>,
+}
+
+/// What the headers say of the way to a key's bucket.
+enum Route<'a> {
+    /// It is this one, and nothing is on the move.
+    Home(View<'a>, Header),
+    /// This one, on the way or at its end, is being split.
+    Splitting(View<'a>, u32, Header),
+    /// This one has to be opened first.
+    Closed(View<'a>),
+}
+
 /// The number of the bucket that has the keys of this name at this level.
 fn number_at(level: u32, name: u64) -> usize {
     (name & ((1 << level) - 1)) as usize
@@ -114,10 +133,9 @@ impl<'a> View<'a> {
         self.table.level_of(self.number(), self.bucket.header()).is_some()
     }
 
-    /// Whether the bucket's members have moved since this header was read: a key that was not found may have been on its
-    /// way.
+    /// Whether the bucket has changed since this header was read: a key that was not found may have been on its way.
     pub(super) fn has_changed_since(self, header: Header) -> bool {
-        !self.bucket.header().has_the_members_of(header)
+        self.bucket.header() != header
     }
 
     /// Whether the key of this name had its slot here and has moved to a bucket that was split off.
@@ -134,30 +152,57 @@ impl<'a> View<'a> {
 
     /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write.
     pub(super) fn belonging(self, name: u64) -> (Self, Header) {
+        loop {
+            match self.route(name) {
+                Route::Home(view, header) => return (view, header),
+                Route::Splitting(view, level, header) => view.split(level, header),
+                Route::Closed(view) => view.open(),
+            }
+        }
+    }
+
+    /// The same without helping: `None` when a bucket on the way is being split or has to be opened first.
+    #[inline]
+    pub(super) fn belonging_now(self, name: u64) -> Option<(Self, Header)> {
+        match self.route(name) {
+            Route::Home(view, header) => Some((view, header)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn route(self, name: u64) -> Route<'a> {
         let (mut view, name) = (self, self.whole(name));
         loop {
             let header = view.bucket.header();
             match self.table.level_of(view.number(), header) {
-                None => view.open(),
-                Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == view.number() => return (view, header),
+                None => return Route::Closed(view),
+                Some(level) if header.is_splitting() => return Route::Splitting(view, level, header),
+                Some(level) if number_at(level, name) == view.number() => return Route::Home(view, header),
                 Some(level) => view = self.table.at(number_at(level, name)),
             }
         }
     }
 
-    /// The bucket where the key's slot is, if it has one, and its header. Writes nothing, unless the bucket is
-    /// being split.
-    pub(super) fn holding(self, name: u64) -> (Self, Header) {
+    /// Where the key is to be looked for by a thread that writes nothing.
+    pub(super) fn reading(self, name: u64) -> Reading<'a> {
         let (mut view, name) = (self, self.whole(name));
         loop {
             let header = view.bucket.header();
-            match self.table.level_of(view.number(), header) {
-                None => view = view.parent(),
-                Some(level) if header.is_splitting() => view.split(level, header),
-                Some(level) if number_at(level, name) == view.number() => return (view, header),
-                // Not open, when it is not: its keys are still where it splits off.
-                Some(level) => view = self.table.at(number_at(level, name)),
+            let Some(level) = self.table.level_of(view.number(), header) else {
+                // Its keys are still where it splits off.
+                view = view.parent();
+                continue;
+            };
+            if number_at(level, name) != view.number() {
+                view = self.table.at(number_at(level, name));
+                continue;
+            }
+            let leaves = header.is_splitting() && number_at(level + 1, name) != view.number();
+            let sibling = leaves.then(|| self.table.at(number_at(level + 1, name)));
+            match sibling.filter(|sibling| sibling.is_open()) {
+                Some(open) => view = open,
+                None => return Reading { view, header, sibling },
             }
         }
     }
@@ -258,6 +303,7 @@ mod tests {
     use super::*;
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
+    use crate::sync::counted::{Writes, writes_of};
     use crate::table::name::{is_same_key, kept};
     use crate::table::slot::Ask;
     use crate::table::{Size, WhenFull};
@@ -317,7 +363,7 @@ mod tests {
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
         skew(view, place);
-        assert!(view.reset(&rule, KEY, NOW), "nor is it held so");
+        assert!(view.reset(&rule, KEY, NOW, || 1), "nor is it held so");
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
     }
@@ -331,5 +377,59 @@ mod tests {
         assert!(is_same_key(view.bucket.slot(place).name(), KEY) && !view.bucket.slot(place).has_name(KEY));
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
+    }
+
+    /// A key that stays when the bucket of `KEY` is split, and one that was never seen there.
+    const STAYS: u64 = 0x1234_5678_0000_0007;
+    const STRANGERS: [u64; 2] = [0x7777_7777_0000_0047, 0x7777_7777_0000_0007];
+
+    /// Whether the key is admitted that much, by a peek; by a check as well where it is refused.
+    fn would_admit(table: &Table, rule: &impl Rule, name: u64, cost: u64) -> bool {
+        let ask = Ask { rule, name: kept(name), cost };
+        let (writes, allowed) = writes_of(|| table.view(name).peek(ask, NOW).allowed);
+        assert_eq!(writes, Writes::default(), "a peek");
+        if !allowed {
+            let refused = writes_of(|| table.view(name).check(ask, || NOW).0.allowed);
+            assert_eq!(refused, (Writes::default(), false), "a refusal");
+        }
+        allowed
+    }
+
+    #[test]
+    fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
+        let (table, rule, place) = charged();
+        assert!((0..2).all(|_| is_admitted(&table, &rule, STAYS)));
+        let view = table.view(KEY);
+        let stage = |stage: &str| {
+            for (name, left) in [(KEY, 7), (STAYS, 8), (STRANGERS[0], 10), (STRANGERS[1], 10)] {
+                assert!(would_admit(&table, &rule, name, left), "{stage}: {name:x}");
+                assert!(left == 10 || !would_admit(&table, &rule, name, left + 1), "{stage}: {name:x}");
+            }
+        };
+        stage("at rest");
+        let (header, level) = (view.bucket.header(), table.roots.trailing_zeros());
+        let (splitting, sibling) = (header.splitting(), table.at(view.number() | 1 << level));
+        assert!(view.bucket.advance(header, splitting));
+        stage("splitting");
+        let slot = view.bucket.slot(place);
+        let counts = |word: crate::table::word::Word| splitting.commits(place, word);
+        let looks = std::cell::Cell::new(0);
+        // Over at the second look at the header: the name has been marked, and the word is as it was.
+        assert!(slot.part(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
+        assert!(counts(slot.load()) && !slot.has_name(kept(KEY)));
+        stage("its name is marked");
+        let moved = slot.part(|_| true, counts, || false);
+        assert!(moved.is_some() && !counts(slot.load()));
+        stage("its word is detached");
+        sibling.bucket.slot(place).receive(moved);
+        stage("it has arrived");
+        // A check that finds its name there charges it at once.
+        let ask = Ask { rule: &rule, name: kept(KEY), cost: 1 };
+        assert!(sibling.check(ask, || NOW).0.allowed);
+        assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
+        view.split(level, splitting);
+        assert!(sibling.is_open() && view.bucket.header().level() == level + 1);
+        assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
+        assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 6);
     }
 }

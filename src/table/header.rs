@@ -1,25 +1,24 @@
 //! A bucket's header as a value that somebody read.
 //!
 //! ```text
-//!   63    49   48       47         46   41   40        16   15         0
-//!  +--------+--------+-----------+-------+-------------+--------------+
-//!  | parity | shared | splitting | level |  insertions |  shares      |
-//!  +--------+--------+-----------+-------+-------------+--------------+
+//!   63    49   48       47         46   41   40                      0
+//!  +--------+--------+-----------+-------+---------------------------+
+//!  | parity | shared | splitting | level |  changes                  |
+//!  +--------+--------+-----------+-------+---------------------------+
 //! ```
 //!
 //! *Parity*: a bit a slot, the parity of the words that count. *Shared*: the bucket's overflow word has been charged.
 //! *Splitting*: some of its keys are moving to its sibling. *Level*: how many of a name's bits tell that its key belongs
-//! here; 0 in a bucket that was never opened nor split. *Insertions* and *shares*: how often each was begun. Every
-//! compare-exchange on a header moves one of the last four, so a header only comes back after 2^25 insertions, or 2^16
-//! shares, within one thread's stall.
+//! here; 0 in a bucket that was never opened nor split. *Changes*: how many insertions and charges of the overflow word there
+//! were. Every compare-exchange on a header moves one of the last three, and a level never falls: so a header only comes
+//! back after 2^41 changes within one thread's stall.
 
 use crate::bits::Field;
 use crate::table::bucket::PLACES;
 use crate::table::word::Word;
 
-const SHARES: Field = Field::lowest(16);
-const INSERTIONS: Field = SHARES.above(25);
-const LEVEL: Field = INSERTIONS.above(6);
+const CHANGES: Field = Field::lowest(41);
+const LEVEL: Field = CHANGES.above(6);
 const SPLITTING: Field = LEVEL.above(1);
 const SHARED: Field = SPLITTING.above(1);
 const PARITY: Field = SHARED.above(15);
@@ -62,21 +61,15 @@ impl Header {
         (PARITY.get(self.0) >> (index - 1)) & 1 == word.parity()
     }
 
-    /// Whether no slot was inserted into since `earlier`, and no key has begun to move.
-    pub(crate) fn has_the_members_of(self, earlier: Self) -> bool {
-        let members = |header: Self| [INSERTIONS, LEVEL, SPLITTING].map(|field| field.get(header.0));
-        members(self) == members(earlier)
-    }
-
     /// The header that commits a claim of place `index`. `shared`: whether the overflow word still holds a debt.
     pub(crate) fn committing(self, index: usize, shared: bool) -> Self {
         let flipped = PARITY.get(self.0) ^ (1 << (index - 1));
-        Self(PARITY.set(SHARED.set(next(INSERTIONS, self.0), u64::from(shared)), flipped))
+        Self(PARITY.set(SHARED.set(changed(self.0), u64::from(shared)), flipped))
     }
 
     /// The header of a bucket whose overflow word is about to be charged.
     pub(crate) fn sharing(self) -> Self {
-        Self(SHARED.set(next(SHARES, self.0), 1))
+        Self(SHARED.set(changed(self.0), 1))
     }
 
     /// The header of a bucket whose keys begin to move.
@@ -96,6 +89,43 @@ impl Header {
     }
 }
 
-fn next(counter: Field, word: u64) -> u64 {
-    counter.set(word, (counter.get(word) + 1) & counter.max())
+fn changed(word: u64) -> u64 {
+    CHANGES.set(word, (CHANGES.get(word) + 1) & CHANGES.max())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A thread that stalls over so many changes must not commit by the header that it read.
+    const STALL: u64 = 1 << 18;
+
+    #[test]
+    fn a_header_does_not_come_back_however_often_the_bucket_is_shared() {
+        let stale = Header::UNTOUCHED.committing(3, false).sharing();
+        let mut header = stale;
+        for nth in 1..=STALL {
+            header = header.sharing();
+            assert!(header != stale, "after {nth} shares");
+        }
+    }
+
+    #[test]
+    fn a_header_does_not_come_back_however_often_a_slot_is_inserted_into() {
+        let stale = Header::UNTOUCHED.sharing();
+        let mut header = stale;
+        for nth in 1..=STALL {
+            header = header.committing(3, true);
+            assert!(header != stale, "after {nth} insertions");
+        }
+    }
+
+    /// The counter comes round within its field: its neighbours stay as they are.
+    #[test]
+    fn a_counter_that_comes_round_changes_nothing_else() {
+        let full = Header(Header::UNTOUCHED.sibling(5).sharing().bits() | CHANGES.of(CHANGES.max()));
+        let round = full.sharing();
+        assert_eq!((round.level(), round.is_shared(), round.is_splitting()), (5, true, false));
+        assert_eq!(CHANGES.get(round.bits()), 0);
+    }
 }

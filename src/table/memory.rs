@@ -88,7 +88,7 @@ impl<T: Zeroable> Zeroed<T> {
             let _ = pages.advise_range(memmap2::Advice::PopulateWrite, offset, len);
         }
         #[cfg(not(all(target_os = "linux", not(miri))))]
-        let _ = offset;
+        let _ = (&self.pages, offset);
     }
 }
 

@@ -4,7 +4,7 @@
 //! bucket and a line in it; there is no chain to follow, nothing is allocated or freed later, and nothing waits.
 //! `name`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
 
-pub(crate) mod account;
+mod account;
 pub(crate) mod bucket;
 #[cfg(loom)]
 pub mod edges;
@@ -12,10 +12,12 @@ mod full;
 mod growth;
 mod header;
 mod hold;
+mod insert;
 mod look;
 #[cfg(not(loom))]
 mod memory;
 mod name;
+pub(crate) mod peek;
 pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;
@@ -50,7 +52,7 @@ pub(crate) type Zeroed<T> = Vec<T>;
 pub(crate) fn prefetch<T>(_place: &T) {}
 
 /// The most keys a table can be asked for.
-const MOST_KEYS: usize = 1 << 36;
+const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
 /// How many marks of refunds the keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
@@ -63,7 +65,7 @@ const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     buckets: Zeroed<Bucket>,
     /// Of a bucket's number in a name: one less than how many buckets are in use. A hint: with any value that it has had,
     /// a key is found. So it is not loom's, which would explore every order of reading it.

@@ -15,9 +15,11 @@ use Ordering::Relaxed;
 
 /// The marks of a limiter.
 #[derive(Debug)]
-pub(crate) struct Refunds {
+pub struct Refunds {
     /// One more than the latest tick at which one of the mark's keys lost its order; 0: never.
     marks: Zeroed<AtomicU64>,
+    /// For each mark the number of the latest reset of one of its keys, among all resets of the limiter; 0: none.
+    forgiven: Zeroed<AtomicU64>,
     /// 1 once anybody has reserved.
     booked: AtomicU64,
 }
@@ -25,7 +27,24 @@ pub(crate) struct Refunds {
 impl Refunds {
     /// `marks` marks for all keys.
     pub(crate) fn new(marks: usize) -> Result<Self, BuildError> {
-        Ok(Self { marks: zeroed_words(marks)?, booked: AtomicU64::new(0) })
+        let (forgiven, booked) = (zeroed_words(marks)?, AtomicU64::new(0));
+        Ok(Self { marks: zeroed_words(marks)?, forgiven, booked })
+    }
+
+    fn index(&self, name: u64) -> usize {
+        (name >> 1) as usize % self.marks.len()
+    }
+
+    /// Says that the reset of this number forgives the key. Call it while the key's word is held, before it is lowered.
+    pub(crate) fn forgive(&self, name: u64, reset: u32) {
+        let later = |seen: u64| is_later(reset, seen as u32).then_some(reset.into());
+        let _ = self.forgiven[self.index(name)].fetch_update(Relaxed, Relaxed, later);
+    }
+
+    /// Whether the key was reset after the reset of this number, or another key of its mark was. Ask while the key's word
+    /// is held.
+    pub(crate) fn is_forgiven(&self, name: u64, since: u32) -> bool {
+        is_later(self.forgiven[self.index(name)].load(Relaxed) as u32, since)
     }
 
     /// Says that somebody is about to book ahead.
@@ -37,18 +56,27 @@ impl Refunds {
     }
 }
 
+/// Whether one number of a reset is later than another. They are counted modulo 2^31, so half of them are.
+fn is_later(reset: u32, than: u32) -> bool {
+    const RESETS: u32 = 1 << 31;
+    let ahead = reset.wrapping_sub(than) % RESETS;
+    ahead != 0 && ahead < RESETS / 2
+}
+
 /// A refund on its way.
 pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
     name: u64,
     taken: Taken,
+    /// The number of the limiter's latest reset before the request was charged.
+    resets: u32,
     clock: T,
     marked: bool,
 }
 
 impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
-    pub(crate) fn new(refunds: &'r Refunds, name: u64, taken: Taken, clock: T) -> Self {
-        Self { refunds, name, taken, clock, marked: false }
+    pub(crate) fn new(refunds: &'r Refunds, name: u64, taken: Taken, resets: u32, clock: T) -> Self {
+        Self { refunds, name, taken, resets, clock, marked: false }
     }
 
     /// What comes back to a word that is held with this `payload`.
@@ -56,9 +84,12 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     /// The clock is read here, when the word can no longer be charged unseen: what was refilled by a charge's time
     /// is not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
+        if self.refunds.is_forgiven(self.name, self.resets) {
+            return None;
+        }
         let at = rule.moment((self.clock)());
         let marks = &self.refunds.marks;
-        let mark = &marks[(self.name >> 1) as usize % marks.len()];
+        let mark = &marks[self.refunds.index(self.name)];
         let is_before = |mark: u64| mark <= self.taken.since.tick;
         // After a mark of its own it cannot tell others' any more.
         let mut kept = !self.marked && is_before(mark.load(Relaxed));

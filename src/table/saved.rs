@@ -11,7 +11,7 @@ use crate::table::word::Word;
 
 /// Something that is owed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Debt<'t> {
+pub enum Debt<'t> {
     /// By a key, with its times, newest first.
     Key { name: u64, payload: u64, times: &'t [u64] },
     /// By the keys that have no slot in their bucket. `ending`: what their names end in, behind a 1.

@@ -49,7 +49,7 @@ pub(crate) struct Slot {
 }
 
 /// A request, in the terms of the table.
-pub(crate) struct Ask<'r, R> {
+pub struct Ask<'r, R> {
     pub(crate) rule: &'r R,
     pub(crate) name: u64,
     pub(crate) cost: u64,
@@ -65,7 +65,7 @@ impl<R> Copy for Ask<'_, R> {}
 
 /// The table's answer.
 #[derive(Clone, Copy)]
-pub(crate) struct Ruling<'a> {
+pub struct Ruling<'a> {
     pub(crate) allowed: bool,
     /// The key's payload after the request.
     pub(crate) payload: u64,
@@ -186,7 +186,13 @@ impl Slot {
     ) -> Option<Ruling<'a>> {
         loop {
             match self.attempt(seen, ask, ring, at, &decide) {
-                Attempt::Ruled(ruling) => return Some(ruling),
+                Attempt::Ruled(ruling) => {
+                    // A refusal charges nothing, and so has tried nothing again: it is not to write a counter either.
+                    if !ruling.allowed && ruling.payload == seen.payload() {
+                        *retries = 0;
+                    }
+                    return Some(ruling);
+                }
                 Attempt::Lost => return None,
                 Attempt::Changed => {
                     *retries += 1;
@@ -271,12 +277,6 @@ impl Slot {
     pub(crate) fn enter(&self, name: u64, payload: u64) {
         self.name.store(name, Relaxed);
         self.word.store(self.load().charged(payload).bits(), Relaxed);
-    }
-
-    /// at rest -> at rest: sets the word's payload to `payload`. `false` when it is no longer `seen`.
-    pub(crate) fn settle(&self, seen: Word, payload: u64) -> bool {
-        let settled = seen.charged(payload);
-        self.word.compare_exchange(seen.bits(), settled.bits(), Release, Relaxed).is_ok() // S3
     }
 
     /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot has
@@ -391,5 +391,33 @@ impl Claim<'_> {
         // Swapped, so that it comes after whatever marked the name as moving. What the slot says is published below.
         self.slot.name.swap(name, Release); // S2, for S5
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::algorithm::InFlightRule;
+    use crate::time::Timestamp;
+
+    const NAME: u64 = 0x13;
+
+    /// How often a request of this cost was tried again, when another charge came in between, and whether it was admitted.
+    fn overtaken(cost: u64) -> (u64, bool) {
+        let rule = InFlightRule::new(9).unwrap();
+        let (slot, at) = (Slot::new(NAME), rule.moment(Timestamp::ZERO));
+        slot.enter(NAME, InFlightRule::weight(5));
+        let seen = slot.load();
+        slot.enter(NAME, InFlightRule::weight(6));
+        let (ask, mut retries) = (Ask { rule: &rule, name: NAME, cost }, 0);
+        let ruling = slot.charge(seen, ask, Ring::NONE, at, &mut retries).unwrap();
+        (retries, ruling.allowed)
+    }
+
+    #[test]
+    fn a_refusal_that_was_tried_again_counts_nothing() {
+        assert_eq!(overtaken(2), (1, true));
+        // Admitted on the word that was seen, refused on the one that is there.
+        assert_eq!(overtaken(4), (0, false));
     }
 }

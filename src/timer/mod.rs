@@ -1,4 +1,4 @@
-//! Who wakes a future that waits for its turn.
+//! Timers: what wakes a future that waits for its turn.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ mod thread;
 #[cfg(not(loom))]
 pub use thread::ThreadTimer;
 
-/// What makes a future sleep. An async runtime's own timer is cheaper than [`ThreadTimer`], which needs none.
+/// Puts a future to sleep. The timer of an async runtime is cheaper than [`ThreadTimer`], which
+/// needs no runtime.
 ///
 /// # Examples
 ///
@@ -23,9 +24,10 @@ pub use thread::ThreadTimer;
 ///     }
 /// }
 ///
-/// limiter.reserve_n("alice", 3, Duration::from_secs(1))?.ready(Tokio).await;
+/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(Tokio).await;
 /// ```
 pub trait Timer {
-    /// Completes after `duration`, or a little later. What completes sooner is asked to sleep again.
+    /// Completes after `duration`, or a little later. If it completes early, the waiting future asks
+    /// it to sleep again.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }

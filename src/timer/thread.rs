@@ -12,8 +12,8 @@ use crate::timer::Timer;
 
 /// A timer that needs no async runtime: one thread of the process wakes each sleeper at its time.
 ///
-/// The thread starts with the first sleeper and then stays. Going to sleep takes a lock and an allocation; checks do
-/// not come here.
+/// The thread starts with the first sleeper and then stays. Going to sleep takes a lock and an
+/// allocation; checks do not come here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadTimer;
 
@@ -24,7 +24,7 @@ impl Timer for ThreadTimer {
 }
 
 struct Sleep {
-    /// `None`: for ever.
+    /// `None`: it sleeps for ever.
     until: Option<Instant>,
     ticket: Option<u64>,
 }
@@ -37,20 +37,20 @@ impl Future for Sleep {
         if Instant::now() >= until {
             return Poll::Ready(());
         }
-        let Some(bell) = Bell::of_the_process() else {
-            // Without a thread to wake it, the future is asked again and again: late never, idle neither.
+        let Some(shared) = Shared::of_the_process() else {
+            // No thread could be started: the executor polls the future until its time has come.
             context.waker().wake_by_ref();
             return Poll::Pending;
         };
         let waker = context.waker().clone();
-        let mut sleepers = bell.sleepers();
+        let mut sleepers = shared.sleepers();
         let ticket = *self.ticket.get_or_insert_with(|| sleepers.next_ticket());
         let earlier = sleepers.wakers.insert((until, ticket), waker);
         let is_first = sleepers.wakers.keys().next() == Some(&(until, ticket));
         drop(sleepers);
         drop(earlier);
         if is_first {
-            bell.earlier.notify_one();
+            shared.earlier.notify_one();
         }
         Poll::Pending
     }
@@ -58,23 +58,25 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let (Some(until), Some(ticket), Some(bell)) = (self.until, self.ticket, Bell::of_the_process()) {
-            // Dropped at the end of the block, when the lock has been let go.
-            let _waker = bell.sleepers().wakers.remove(&(until, ticket));
+        if let (Some(until), Some(ticket), Some(shared)) = (self.until, self.ticket, Shared::of_the_process())
+        {
+            // The waker is dropped at the end of the block, after the lock is released.
+            let _waker = shared.sleepers().wakers.remove(&(until, ticket));
         }
     }
 }
 
-/// The sleepers in the order in which they wake, and the thread that wakes them.
+/// What the timer thread shares with the sleepers.
 #[derive(Default)]
-struct Bell {
+struct Shared {
     sleepers: Mutex<Sleepers>,
-    /// Somebody wakes earlier than the thread knew.
+    /// Notified when a new sleeper wakes before all others.
     earlier: Condvar,
 }
 
 #[derive(Default)]
 struct Sleepers {
+    /// In the order in which they wake.
     wakers: BTreeMap<(Instant, u64), Waker>,
     tickets: u64,
 }
@@ -85,29 +87,30 @@ impl Sleepers {
         self.tickets
     }
 
-    /// Takes out who is to wake by `now`.
+    /// Removes the sleepers whose time has come by `now`.
     fn due(&mut self, now: Instant) -> BTreeMap<(Instant, u64), Waker> {
         let later = self.wakers.split_off(&(now, u64::MAX));
         std::mem::replace(&mut self.wakers, later)
     }
 }
 
-impl Bell {
-    /// `None` when the operating system has no thread for it.
+impl Shared {
+    /// Starts the thread on first use. `None` when the operating system refuses a thread.
     fn of_the_process() -> Option<&'static Self> {
-        static BELL: OnceLock<Bell> = OnceLock::new();
-        static RINGS: OnceLock<bool> = OnceLock::new();
-        let bell = BELL.get_or_init(Self::default);
-        let ringer = || thread::Builder::new().name("tollgate-timer".into()).spawn(|| bell.ring());
-        RINGS.get_or_init(|| ringer().is_ok()).then_some(bell)
+        static SHARED: OnceLock<Shared> = OnceLock::new();
+        static IS_RUNNING: OnceLock<bool> = OnceLock::new();
+        let shared = SHARED.get_or_init(Self::default);
+        let spawn = || thread::Builder::new().name("tollgate-timer".into()).spawn(|| shared.run());
+        IS_RUNNING.get_or_init(|| spawn().is_ok()).then_some(shared)
     }
 
     fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
-        // No code of a user's runs under the lock: a waker may own a future that sleeps here, too.
+        // No waker is cloned, woken or dropped under the lock: it may own a future that sleeps
+        // here as well, and take the lock again.
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
+    fn run(&self) {
         let mut sleepers = self.sleepers();
         loop {
             let now = Instant::now();
@@ -115,8 +118,7 @@ impl Bell {
             if !due.is_empty() {
                 drop(sleepers);
                 for waker in due.into_values() {
-                    // One that panics must not leave the others asleep.
-                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                    wake(waker);
                 }
                 sleepers = self.sleepers();
                 continue;
@@ -129,5 +131,15 @@ impl Bell {
                 None => self.earlier.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
             };
         }
+    }
+}
+
+/// Wakes one sleeper. A waker that panics must not end the thread that all sleepers share.
+fn wake(waker: Waker) {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) else { return };
+    // The payload's destructor is the user's code, too, and may panic. What that panic carries is
+    // leaked: dropping it could panic once more.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
     }
 }

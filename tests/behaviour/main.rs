@@ -4,9 +4,11 @@
 
 mod ahead;
 mod in_flight;
+mod keys;
 mod lease;
 mod observe;
 mod pitfalls;
+mod quota_text;
 #[path = "../quotas/mod.rs"]
 mod quotas;
 mod reconfigure;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Lender, Limiter, ManualClock, MultiLimiter,
+    Counters, Counts, FixedWindow, GlobalLimiter, Inherit, Lease, Limiter, Limits, ManualClock, MultiLimiter,
     Outcome, Quota, Rate, ReserveError, TokenBucket,
 };
 
@@ -116,9 +116,9 @@ fn all_verbs_but_peek_are_observed() {
     let _ = limiter.prepare(&1).check();
     limiter.check_many([1, 1]).for_each(drop);
     let _ = limiter.tier(0).unwrap().check(&2);
-    let _ = limiter.reserve(&2, Duration::MAX);
-    let _ = limiter.reserve_n(&2, 3, Duration::from_secs(1));
-    let _ = limiter.reserve_n(&2, 4, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(1, Duration::MAX);
+    let _ = limiter.prepare(&2).reserve(3, Duration::from_secs(1));
+    let _ = limiter.prepare(&2).reserve(4, Duration::MAX);
     let _ = limiter.peek(&1);
     let _ = limiter.prepare(&1).peek();
     let expected = [
@@ -147,19 +147,19 @@ fn all_verbs_of_a_global_limiter_but_peek_are_observed() {
         .unwrap();
     let _ = limiter.check();
     let _ = limiter.check_n(0);
-    assert!(limiter.wait().is_ok());
-    let _ = limiter.check_n_at(4, limiter.now());
-    let taken = limiter.reserve(Duration::ZERO).unwrap();
-    let _ = limiter.check_at(limiter.now());
-    let _ = limiter.reserve_n(2, Duration::from_secs(1));
-    let _ = limiter.reserve_n(4, Duration::MAX);
-    assert!(limiter.wait_timeout(Duration::from_secs(1)).is_err());
-    let refused = std::pin::pin!(limiter.ready_within(Duration::from_secs(1)));
+    assert!(limiter.prepare().wait(1, Duration::MAX).is_ok());
+    let _ = limiter.at(limiter.now()).check_n(4);
+    let taken = limiter.prepare().reserve(1, Duration::ZERO).unwrap();
+    let _ = limiter.at(limiter.now()).check();
+    let _ = limiter.prepare().reserve(2, Duration::from_secs(1));
+    let _ = limiter.prepare().reserve(4, Duration::MAX);
+    assert!(limiter.prepare().wait(1, Duration::from_secs(1)).is_err());
+    let refused = std::pin::pin!(limiter.prepare().ready(1, Duration::from_secs(1)));
     assert!(matches!(refused.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_))));
     let _ = limiter.peek();
-    let _ = limiter.peek_n_at(2, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(2);
     let _ = taken.cancel();
-    limiter.reset();
+    limiter.prepare().reset();
     let expected = [
         (Allowed, 1),
         (Allowed, 0),
@@ -187,13 +187,13 @@ fn all_verbs_of_several_limits_but_peek_are_observed() {
         .unwrap();
     let taken = limiter.check(&1);
     let _ = limiter.check_n(&1, 0);
-    let _ = limiter.check_at(&1, limiter.now());
-    let _ = limiter.check_n_at(&1, 2, limiter.now());
+    let _ = limiter.at(limiter.now()).check(&1);
+    let _ = limiter.at(limiter.now()).check_n(&1, 2);
     let _ = limiter.check_n(&1, 4);
     let _ = limiter.peek(&1);
-    let _ = limiter.peek_n_at(&1, 4, limiter.now());
+    let _ = limiter.at(limiter.now()).peek_n(&1, 4);
     let _ = limiter.refund(taken);
-    limiter.reset(&1);
+    limiter.prepare(&1).reset();
     assert_eq!(*told.lock().unwrap(), [(Allowed, 1), (Allowed, 0), (Allowed, 1), (Denied, 2), (Never, 4)]);
 }
 
@@ -207,8 +207,8 @@ fn a_reservation_from_a_window_is_not_observed() {
     let (keyed, global) = (keyed.build().unwrap(), global.build().unwrap());
     for cost in [0, 1, 4] {
         let answers = [
-            keyed.reserve_n(&1, cost, Duration::MAX).map(drop),
-            global.reserve_n(cost, Duration::MAX).map(drop),
+            keyed.prepare(&1).reserve(cost, Duration::MAX).map(drop),
+            global.prepare().reserve(cost, Duration::MAX).map(drop),
         ];
         assert_eq!(answers, [Err(ReserveError::NoTurns); 2], "{cost}");
     }
@@ -260,7 +260,7 @@ fn counters_count_the_decisions_of_all_threads() {
 }
 
 /// Twenty checks of a lease that acquires eight at once, of ten available units.
-fn lent<L: Lender>(mut lease: Lease<'_, L>, told: &Told) {
+fn lent<L: Limits>(mut lease: Lease<'_, L, ManualClock>, told: &Told) {
     assert_eq!((0..20).filter(|_| lease.check().is_allowed()).count(), 10);
     let told = told.lock().unwrap();
     let taken: u64 = told.iter().filter(|(outcome, _)| *outcome == Allowed).map(|(_, cost)| cost).sum();
@@ -280,7 +280,7 @@ fn a_leases_acquisitions_are_observed_not_its_checks() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease(&1).permits(8), &told);
+    lent(limiter.prepare(&1).lease().permits(8), &told);
     let told = Told::default();
     let tell = told.clone();
     let limiter = GlobalLimiter::builder(quota)
@@ -288,5 +288,5 @@ fn a_leases_acquisitions_are_observed_not_its_checks() {
         .on_decision(move |decision| tell.lock().unwrap().push((decision.outcome(), decision.cost())))
         .build()
         .unwrap();
-    lent(limiter.lease().permits(8), &told);
+    lent(limiter.prepare().lease().permits(8), &told);
 }

@@ -46,17 +46,17 @@ impl<A: Algorithm> One<A> {
     }
 
     fn check_n(&self, at: u64, cost: u64) -> bool {
-        self.0.check_n_at(cost, Timestamp::from_nanos(at)).is_allowed()
+        self.0.at(Timestamp::from_nanos(at)).check_n(cost).is_allowed()
     }
 
     /// Returns the wait of a request, from a peek; `None` if it would be admitted.
     fn wait(&self, at: u64, cost: u64) -> Option<u64> {
-        let wait = self.0.peek_n_at(cost, Timestamp::from_nanos(at)).retry_after();
+        let wait = self.0.at(Timestamp::from_nanos(at)).peek_n(cost).retry_after();
         wait.map(|wait| u64::try_from(wait.as_nanos()).unwrap())
     }
 
     fn remaining(&self, at: u64) -> u64 {
-        self.0.peek_n_at(0, Timestamp::from_nanos(at)).remaining()
+        self.0.at(Timestamp::from_nanos(at)).peek_n(0).remaining()
     }
 
     /// Returns how many requests of cost 1 are admitted at `at`, 1000 at most.

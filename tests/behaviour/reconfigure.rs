@@ -2,6 +2,7 @@
 
 mod buckets;
 mod exact;
+mod forgotten;
 mod model;
 mod several;
 mod several_model;
@@ -42,5 +43,5 @@ fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, ManualClock>, ManualClock) 
 
 /// The units that the key has left.
 fn left<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }

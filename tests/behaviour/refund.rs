@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, Decision, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
@@ -14,7 +14,7 @@ fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, Manual
 }
 
 fn left(limiter: &Limiter<u64, Quota, ManualClock>, key: u64) -> u64 {
-    limiter.peek_n_at(&key, 0, limiter.now()).remaining()
+    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -211,7 +211,7 @@ fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
         while limiter.stats().evicted_with_debt == 0 {
             others.push(limiter.check_n(&(1 + others.len() as u64), 4));
         }
-        lost_its_slot += u64::from(limiter.peek_n_at(&0, 0, limiter.now()).remaining() != 8);
+        lost_its_slot += u64::from(limiter.at(limiter.now()).peek_n(&0, 0).remaining() != 8);
         for decision in others {
             limiter.refund(decision);
         }
@@ -249,5 +249,65 @@ fn racing_refunds_and_checks_never_admit_more_than_the_limit() {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(served + left(limiter, 1), 10, "{quota}");
+    }
+}
+
+#[test]
+fn a_receipt_of_another_limiter_gives_nothing_back() {
+    let build = || GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(10))).build().unwrap();
+    let (charged, drained) = (build(), build());
+    let receipt = charged.check_n(5).receipt();
+    assert!(drained.check_n(10).is_allowed());
+    assert_eq!(drained.refund(receipt), 0);
+    assert!(!drained.check().is_allowed());
+
+    // Nor does a limiter that was restored from the same file, whose keys have the same fingerprints.
+    let (saved, _) = limiter(TokenBucket::new(Rate::per_hour(10)));
+    let mut file = Vec::new();
+    saved.save(&mut file).unwrap();
+    let restore = || {
+        let quota: Quota = TokenBucket::new(Rate::per_hour(10)).into();
+        Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).restore(&file[..]).unwrap()
+    };
+    let (first, second) = (restore(), restore());
+    let mut receipt = first.check_n(&7, 5).receipt();
+    assert!(second.check_n(&7, 10).is_allowed());
+    assert_eq!(second.refund_part(&mut receipt, 5), 0);
+    assert!(!second.check(&7).is_allowed());
+    assert_eq!(receipt.left(), 5, "what a foreign limiter was asked for is not spent");
+    assert_eq!(first.refund(receipt), 5);
+}
+
+#[test]
+fn a_receipt_gives_back_its_cost_once_in_parts() {
+    for quota in all_five() {
+        let (limiter, _) = limiter(quota);
+        let before = limiter.check(&7).remaining();
+        let mut receipt = limiter.check_n(&7, 4).receipt();
+        let parts = [1, 0, 2].map(|units| limiter.refund_part(&mut receipt, units));
+        assert_eq!((parts, receipt.left()), ([1, 0, 2], 1), "{quota}");
+        assert_eq!(limiter.refund_part(&mut receipt, 9), 1, "{quota}");
+        assert_eq!((limiter.refund_part(&mut receipt, 9), limiter.refund(receipt)), (0, 0), "{quota}");
+        assert_eq!(left(&limiter, 7), before, "{quota}: a receipt is spent once");
+    }
+}
+
+/// A request of four units is two requests at one time, of which the second is given back first.
+#[test]
+fn parts_of_a_receipt_come_back_as_separate_requests_do() {
+    for quota in all_five() {
+        for (part, waits) in [(1, [3, 0]), (3, [1, 4]), (2, [0, 2])] {
+            let ((whole, clock), (split, other)) = (limiter(quota), limiter(quota));
+            let mut receipt = whole.check_n(&7, 4).receipt();
+            let requests = [split.check_n(&7, 4 - part), split.check_n(&7, part)];
+            let mut given = Vec::new();
+            for ((request, units), wait) in requests.into_iter().rev().zip([part, 4 - part]).zip(waits) {
+                clock.advance(seconds(wait));
+                other.advance(seconds(wait));
+                given.push((whole.refund_part(&mut receipt, units), split.refund(request)));
+            }
+            assert!(given.iter().all(|(whole, split)| whole == split), "{quota} {part} {waits:?}: {given:?}");
+            assert_eq!(left(&whole, 7), left(&split, 7), "{quota}");
+        }
     }
 }

@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 #[test]
 fn a_cancelled_turn_before_later_ones_is_not_refunded() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
-    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert_eq!(reserve(4).departure(), tick(0));
     let a = reserve(3);
     assert_eq!(a.departure(), tick(3));
@@ -47,7 +47,7 @@ fn a_cancelled_turn_before_later_ones_is_not_refunded() {
 #[test]
 fn cancellations_out_of_order_keep_departures_apart() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(3));
-    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert!(limiter.check(&1).is_allowed());
     let (x, y) = (reserve(3), reserve(3));
     assert_eq!((x.departure(), y.departure()), (tick(1), tick(4)));
@@ -60,7 +60,7 @@ fn cancellations_out_of_order_keep_departures_apart() {
 #[test]
 fn a_cancelled_reservation_gives_its_turn_to_the_next() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));
-    let reserve = |cost| limiter.reserve_n(&1, cost, LONG).unwrap();
+    let reserve = |cost| limiter.prepare(&1).reserve(cost, LONG).unwrap();
     assert_eq!(reserve(2).departure(), tick(0));
     let second = reserve(2);
     assert_eq!(second.departure(), tick(2));
@@ -72,11 +72,11 @@ fn a_cancelled_reservation_gives_its_turn_to_the_next() {
 #[test]
 fn a_reservation_that_has_departed_cannot_be_cancelled() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));
-    assert_eq!(limiter.reserve_n(&1, 2, LONG).unwrap().departure(), tick(0));
-    let second = limiter.reserve_n(&1, 2, LONG).unwrap();
+    assert_eq!(limiter.prepare(&1).reserve(2, LONG).unwrap().departure(), tick(0));
+    let second = limiter.prepare(&1).reserve(2, LONG).unwrap();
     clock.set(tick(3));
     assert_eq!(second.cancel(), 0);
-    assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(3));
+    assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(3));
 }
 
 #[test]
@@ -85,9 +85,12 @@ fn beyond_the_longest_wait_nothing_is_charged() {
     let (limiter, _) = limiter(quota);
     assert!(limiter.check_n(&1, 9).is_allowed());
     let nanos = Duration::from_nanos;
-    assert_eq!(limiter.reserve_n(&1, 5, nanos(39)).unwrap_err(), ReserveError::TooLong { wait: nanos(40) });
+    assert_eq!(
+        limiter.prepare(&1).reserve(5, nanos(39)).unwrap_err(),
+        ReserveError::TooLong { wait: nanos(40) }
+    );
     assert!(limiter.peek(&1).is_allowed());
-    assert_eq!(limiter.reserve_n(&1, 5, nanos(40)).unwrap().delay(), nanos(40));
+    assert_eq!(limiter.prepare(&1).reserve(5, nanos(40)).unwrap().delay(), nanos(40));
 }
 
 /// Guava's SmoothBursty, rate 1: each request waits for the cost of the one before it.
@@ -95,16 +98,20 @@ fn beyond_the_longest_wait_nothing_is_charged() {
 fn reservations_depart_in_order_and_spaced_by_the_rate() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
     for turn in 0..20 {
-        assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(turn));
+        assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(turn));
     }
-    assert_eq!(limiter.reserve(&2, LONG).unwrap().departure(), tick(0), "another key's line is its own");
+    assert_eq!(
+        limiter.prepare(&2).reserve(1, LONG).unwrap().departure(),
+        tick(0),
+        "another key's line is its own"
+    );
 }
 
 #[test]
 fn checks_are_refused_while_others_stand_in_line() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
     for _ in 0..3 {
-        assert!(limiter.reserve(&1, LONG).is_ok());
+        assert!(limiter.prepare(&1).reserve(1, LONG).is_ok());
     }
     for now in 0..3 {
         clock.set(tick(now));
@@ -119,9 +126,9 @@ fn checks_are_refused_while_others_stand_in_line() {
 fn a_cost_above_the_limit_is_never_reserved() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
     let never = ReserveError::Never { cost: 5, limit: 4 };
-    assert_eq!(limiter.reserve_n(&1, 5, Duration::MAX).unwrap_err(), never);
-    assert_eq!(limiter.wait_timeout(&1, LONG), Ok(()));
-    assert_eq!(limiter.peek_n_at(&1, 0, tick(0)).remaining(), 3);
+    assert_eq!(limiter.prepare(&1).reserve(5, Duration::MAX).unwrap_err(), never);
+    assert_eq!(limiter.prepare(&1).wait(1, LONG), Ok(()));
+    assert_eq!(limiter.at(tick(0)).peek_n(&1, 0).remaining(), 3);
 }
 
 #[test]
@@ -130,7 +137,7 @@ fn the_largest_cost_is_refused_for_good() {
     for quota in [Quota::from(TokenBucket::new(rate)), LeakyBucket::queue(rate).into()] {
         let (limiter, _) = limiter(quota);
         let never = ReserveError::Never { cost: u64::MAX, limit: 10 };
-        assert_eq!(limiter.reserve_n(&1, u64::MAX, LONG).unwrap_err(), never, "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(u64::MAX, LONG).unwrap_err(), never, "{quota}");
     }
 }
 
@@ -138,7 +145,7 @@ fn the_largest_cost_is_refused_for_good() {
 fn cost_zero_departs_at_once_and_charges_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_second(10)).burst(1));
     assert!(limiter.check(&1).is_allowed());
-    let nothing = limiter.reserve_n(&1, 0, Duration::ZERO).unwrap();
+    let nothing = limiter.prepare(&1).reserve(0, Duration::ZERO).unwrap();
     assert_eq!(nothing.delay(), Duration::ZERO);
     assert_eq!(nothing.cancel(), 0);
 }
@@ -153,9 +160,9 @@ fn window_algorithms_have_no_turns_to_reserve() {
         SlidingLog::new(rate).into(),
     ] {
         let (limiter, _) = limiter(quota);
-        assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), ReserveError::NoTurns, "{quota}");
-        assert_eq!(limiter.wait(&1), Err(ReserveError::NoTurns), "{quota}");
-        assert_eq!(limiter.peek_n_at(&1, 0, tick(0)).remaining(), 10, "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap_err(), ReserveError::NoTurns, "{quota}");
+        assert_eq!(limiter.prepare(&1).wait(1, Duration::MAX), Err(ReserveError::NoTurns), "{quota}");
+        assert_eq!(limiter.at(tick(0)).peek_n(&1, 0).remaining(), 10, "{quota}");
     }
 }
 
@@ -164,20 +171,20 @@ fn a_meter_reserves_like_a_bucket() {
     let (limiter, _) = limiter(LeakyBucket::meter(Rate::per_second(10)).capacity(2));
     let departures = [0, 0, 1, 2];
     for departs in departures {
-        assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(departs));
+        assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(departs));
     }
 }
 
 #[test]
 fn reservations_respect_capacity_and_max_wait() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(3));
-    assert_eq!(limiter.reserve(&1, Duration::ZERO).unwrap().departure(), tick(0));
+    assert_eq!(limiter.prepare(&1).reserve(1, Duration::ZERO).unwrap().departure(), tick(0));
     let too_long = ReserveError::TooLong { wait: tenths(1) };
-    assert_eq!(limiter.reserve(&1, tenths(1) - Duration::from_nanos(1)).unwrap_err(), too_long);
-    assert_eq!(limiter.reserve(&1, tenths(1)).unwrap().departure(), tick(1));
-    assert_eq!(limiter.reserve(&1, LONG).unwrap().departure(), tick(2));
+    assert_eq!(limiter.prepare(&1).reserve(1, tenths(1) - Duration::from_nanos(1)).unwrap_err(), too_long);
+    assert_eq!(limiter.prepare(&1).reserve(1, tenths(1)).unwrap().departure(), tick(1));
+    assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap().departure(), tick(2));
     // Three requests wait or depart. There is room for a turn when the first has departed.
-    assert_eq!(limiter.reserve(&1, LONG).unwrap_err(), too_long);
+    assert_eq!(limiter.prepare(&1).reserve(1, LONG).unwrap_err(), too_long);
 }
 
 /// Two requests in a queue never depart at the same time, even after refunds.
@@ -197,13 +204,13 @@ fn the_end_of_time_is_no_departure() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_day(1)).burst(1));
     let mut last = Timestamp::ZERO;
     for _ in 0..100 {
-        let departure = limiter.reserve(&1, Duration::MAX).unwrap().departure();
+        let departure = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure();
         assert!(departure >= last);
         last = departure;
     }
     let forever = Timestamp::from_nanos(u64::MAX);
-    assert!(limiter.reserve_n_at(&2, 1, Duration::MAX, forever).is_ok());
-    let _ = limiter.reserve_n_at(&2, 1, Duration::MAX, forever).map(|place| place.departure());
+    assert!(limiter.at(forever).prepare(&2).reserve(1, Duration::MAX).is_ok());
+    let _ = limiter.at(forever).prepare(&2).reserve(1, Duration::MAX).map(|place| place.departure());
 }
 
 #[test]
@@ -211,10 +218,10 @@ fn a_global_limiter_reserves_and_cancels() {
     let clock = ManualClock::new();
     let quota = TokenBucket::new(Rate::per_second(10)).burst(1);
     let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build().unwrap();
-    assert_eq!(limiter.reserve(LONG).unwrap().departure(), tick(0));
-    let second = limiter.reserve(LONG).unwrap();
+    assert_eq!(limiter.prepare().reserve(1, LONG).unwrap().departure(), tick(0));
+    let second = limiter.prepare().reserve(1, LONG).unwrap();
     assert_eq!(second.departure(), tick(1));
     assert_eq!(second.cancel(), 1);
-    assert_eq!(limiter.reserve(LONG).unwrap().departure(), tick(1));
+    assert_eq!(limiter.prepare().reserve(1, LONG).unwrap().departure(), tick(1));
     assert_eq!(clock.now(), Timestamp::ZERO);
 }

@@ -22,7 +22,7 @@ fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, Manu
 
 /// The units that each limit has left.
 fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
 /// Every algorithm at `limit` a second.
@@ -74,13 +74,13 @@ fn a_cost_above_one_limit_changes_nothing() {
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!((never.refused_by(), never.retry_after(), never.remaining()), (Some(1), None, 3));
     assert_eq!(left(&limiter, 1), [10, 3, 5, 3]);
-    assert!(limiter.is_empty());
+    assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
 fn cost_zero_is_admitted_and_changes_nothing() {
     let (limiter, _) = several(every(2));
-    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.is_empty());
+    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.usage().live_keys == 0);
     assert!(limiter.check_n(&1, 2).is_allowed());
     assert!(limiter.check_n(&1, 0).is_allowed());
     assert_eq!(limiter.check_n(&1, 0).remaining(), 0);
@@ -108,8 +108,8 @@ fn a_peek_foresees_the_check_and_changes_nothing() {
     for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All).into()]] {
         let (limiter, _) = several(quotas);
         for cost in [1, 2, 1, 3, 9] {
-            let peeked = format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now()));
-            assert_eq!(peeked, format!("{:?}", limiter.peek_n_at(&1, cost, limiter.now())));
+            let peeked = format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost));
+            assert_eq!(peeked, format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost)));
             assert_eq!(peeked, format!("{:?}", limiter.check_n(&1, cost)));
         }
     }
@@ -146,9 +146,9 @@ fn a_refund_gives_back_to_every_limit() {
 #[test]
 fn a_reset_forgives_every_limit() {
     let (limiter, _) = several(every(3));
-    assert!(!limiter.reset(&1));
+    assert!(!limiter.prepare(&1).reset());
     assert!(limiter.check_n(&1, 3).is_allowed());
-    assert!(limiter.reset(&1));
+    assert!(limiter.prepare(&1).reset());
     assert_eq!(left(&limiter, 1), [3; 7]);
 }
 
@@ -158,12 +158,12 @@ fn a_key_in_debt_to_several_limits_counts_once() {
     for key in 0..50 {
         assert!(limiter.check(&key).is_allowed());
     }
-    assert_eq!(limiter.len(), 50);
+    assert_eq!(limiter.usage().live_keys, 50);
     clock.advance(Duration::from_secs(1));
-    assert_eq!(limiter.len(), 50, "to the second limit");
+    assert_eq!(limiter.usage().live_keys, 50, "to the second limit");
     assert!(limiter.check(&50).is_allowed());
-    assert_eq!(limiter.len(), 51);
-    assert_eq!((limiter.capacity(), limiter.stats().inserted + limiter.stats().recycled), (100, 102));
+    assert_eq!(limiter.usage().live_keys, 51);
+    assert_eq!((limiter.usage().max_keys, limiter.stats().inserted + limiter.stats().recycled), (100, 102));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_full_bucket_refuses_for_all_limits() {
     clock.advance(Duration::from_secs(1));
     // The first table has room again, the second has not. The first limit is not charged.
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
-    assert_eq!((newcomers, limiter.len()), (60 - admitted, 60));
+    assert_eq!((newcomers, limiter.usage().live_keys), (60 - admitted, 60));
     let refused =
         (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
     assert_eq!(refused.refused_by(), Some(1));

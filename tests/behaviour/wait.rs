@@ -38,7 +38,7 @@ fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
 
 /// Returns the wait of the next request.
 fn line(limiter: &Manual) -> Duration {
-    match limiter.reserve(&1, Duration::ZERO) {
+    match limiter.prepare(&1).reserve(1, Duration::ZERO) {
         Err(ReserveError::TooLong { wait }) => wait,
         other => panic!("somebody is in line: {other:?}"),
     }
@@ -80,7 +80,7 @@ fn waiting_threads_are_paced_by_the_rate() {
                     .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                     .is_ok()
                 {
-                    limiter.wait(&1).unwrap();
+                    limiter.prepare(&1).wait(1, Duration::MAX).unwrap();
                 }
             });
         }
@@ -95,7 +95,7 @@ fn a_thread_waits_until_its_own_departure() {
         let (limiter, clock) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| limiter.wait(&1).map(|()| clock.now()));
+            let waiter = scope.spawn(|| limiter.prepare(&1).wait(1, Duration::MAX).map(|()| clock.now()));
             while line(&limiter) != Duration::from_millis(200) {
                 std::thread::yield_now();
             }
@@ -109,18 +109,18 @@ fn a_thread_waits_until_its_own_departure() {
 fn a_global_limiter_is_waited_for_alike() {
     let clock = ManualClock::new();
     let limiter = GlobalLimiter::builder(TENTHS).clock(clock.clone()).build().unwrap();
-    assert_eq!(limiter.wait(), Ok(()));
+    assert_eq!(limiter.prepare().wait(1, Duration::MAX), Ok(()));
     let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-    assert_eq!(limiter.wait_timeout(Duration::from_millis(99)), too_long);
-    assert_eq!(block_on(limiter.ready_within(Duration::from_millis(99))), too_long);
+    assert_eq!(limiter.prepare().wait(1, Duration::from_millis(99)), too_long);
+    assert_eq!(block_on(limiter.prepare().ready(1, Duration::from_millis(99))), too_long);
     {
-        let mut waiting = pin!(limiter.ready());
+        let mut waiting = pin!(limiter.prepare().ready(1, Duration::MAX));
         assert!(poll(waiting.as_mut()).is_pending());
         assert_eq!(limiter.peek().retry_after(), Some(Duration::from_millis(200)));
         clock.set(tick(1));
         assert_eq!(block_on(waiting), Ok(()));
     }
-    assert_eq!(limiter.reserve(Duration::MAX).unwrap().departure(), tick(2));
+    assert_eq!(limiter.prepare().reserve(1, Duration::MAX).unwrap().departure(), tick(2));
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_wait_that_is_too_long_fails_at_once() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-        assert_eq!(limiter.wait_timeout(&1, Duration::from_millis(99)), too_long, "{quota}");
-        assert_eq!(block_on(limiter.ready_within(&1, Duration::from_millis(99))), too_long, "{quota}");
+        assert_eq!(limiter.prepare(&1).wait(1, Duration::from_millis(99)), too_long, "{quota}");
+        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::from_millis(99))), too_long, "{quota}");
         assert_eq!(line(&limiter), Duration::from_millis(100), "{quota}");
     }
 }
@@ -141,8 +141,8 @@ fn waiting_with_a_cost_above_the_limit_fails_at_once() {
         let (limiter, _) = limiter(quota);
         let limit = limiter.peek(&1).limit();
         let never = ReserveError::Never { cost: limit + 1, limit };
-        assert_eq!(limiter.reserve_n(&1, limit + 1, Duration::MAX).unwrap_err(), never);
-        assert_eq!(block_on(limiter.ready(&1)), Ok(()), "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(limit + 1, Duration::MAX).unwrap_err(), never);
+        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::MAX)), Ok(()), "{quota}");
     }
 }
 
@@ -178,12 +178,12 @@ fn a_dropped_future_returns_its_turn() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
         {
-            let place = limiter.reserve(&1, Duration::MAX).unwrap();
+            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
             let mut waiting = pin!(place.ready(Deaf::default()));
             assert!(poll(waiting.as_mut()).is_pending());
             assert_eq!(line(&limiter), Duration::from_millis(200), "{quota}");
         }
-        assert_eq!(limiter.reserve(&1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
@@ -193,8 +193,8 @@ fn a_future_that_was_never_polled_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check(&1).is_allowed());
-        drop(limiter.reserve(&1, Duration::MAX).unwrap().ready(Deaf::default()));
-        assert_eq!(limiter.reserve(&1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        drop(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default()));
+        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
@@ -203,10 +203,10 @@ fn a_future_that_was_never_polled_returns_its_turn() {
 fn a_wait_dropped_after_a_reset_refunds_nothing() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        let departure = || limiter.reserve(&1, Duration::MAX).unwrap().departure();
+        let departure = || limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure();
         assert!(limiter.check(&1).is_allowed());
-        let waiting = limiter.reserve(&1, Duration::MAX).unwrap().ready(Deaf::default());
-        assert!(limiter.reset(&1));
+        let waiting = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default());
+        assert!(limiter.prepare(&1).reset());
         assert_eq!([departure(), departure()], [tick(0), tick(1)], "{quota}");
         drop(waiting);
         assert_eq!(departure(), tick(2), "{quota}");
@@ -221,7 +221,7 @@ fn futures_behind_a_dropped_one_keep_their_departures() {
         assert!(limiter.check(&1).is_allowed());
         let early = Early::default();
         let mut waiting: Vec<_> = (0..8)
-            .map(|_| Box::pin(limiter.reserve(&1, Duration::MAX).unwrap().ready(early.clone())))
+            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(early.clone())))
             .collect();
         for future in &mut waiting {
             assert!(poll(future.as_mut()).is_pending());
@@ -254,7 +254,7 @@ fn waiting_threads_depart_one_by_one_in_order() {
             for _ in 0..WAITERS {
                 scope.spawn(|| {
                     start.wait();
-                    let place = limiter.reserve(&1, Duration::MAX).unwrap();
+                    let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
                     let departure = place.departure();
                     place.wait();
                     assert!(clock.now() >= departure);
@@ -279,7 +279,7 @@ fn waiting_threads_depart_one_by_one_in_order() {
 #[test]
 fn a_future_gets_its_turn_when_first_polled() {
     let (limiter, _) = limiter(TENTHS);
-    let future = limiter.ready(&1);
+    let future = limiter.prepare(&1).ready(1, Duration::MAX);
     assert!(limiter.check(&1).is_allowed());
     drop(future);
     assert_eq!(limiter.peek(&1).retry_after(), Some(Duration::from_millis(100)));
@@ -291,7 +291,7 @@ fn each_waiter_sleeps_once() {
         let (limiter, _) = limiter(quota);
         let timer = Deaf::default();
         let mut waiting: Vec<_> = (0..100)
-            .map(|_| Box::pin(limiter.reserve(&1, Duration::MAX).unwrap().ready(timer.clone())))
+            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(timer.clone())))
             .collect();
         for future in &mut waiting {
             let _ = poll(future.as_mut());
@@ -308,7 +308,7 @@ fn futures_wait_for_their_turns_by_the_thread_timer() {
     let (begun, order) = (clock.now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            let place = limiter.reserve(&1, Duration::MAX).unwrap();
+            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
             let (departure, order) = (place.departure(), &order);
             scope.spawn(move || {
                 block_on(place.ready(ThreadTimer));
@@ -381,6 +381,32 @@ fn a_waker_that_panics_leaves_no_other_task_asleep() {
     assert_eq!(panics.0.load(Ordering::Relaxed), 1);
 }
 
+#[test]
+fn a_panic_whose_payload_panics_leaves_the_timer_running() {
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("and its payload cannot be dropped");
+        }
+    }
+    struct Panics(AtomicUsize);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::panic::panic_any(Payload);
+        }
+    }
+    let panics = Arc::new(Panics(AtomicUsize::new(0)));
+    let waker = Waker::from(panics.clone());
+    let mut sleep = pin!(ThreadTimer.sleep(Duration::from_millis(5)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // The first may be woken together with the one that panics; the second needs the thread after that.
+    for _ in 0..2 {
+        assert!(is_done(|| block_on(ThreadTimer.sleep(Duration::from_millis(30)))));
+    }
+    assert_eq!(panics.0.load(Ordering::Relaxed), 1);
+}
+
 /// Like the waker of an aborted task whose future sleeps too.
 #[test]
 fn a_waker_may_own_another_sleeper() {
@@ -412,5 +438,5 @@ fn a_future_can_be_sent_to_another_thread() {
         future
     }
     let limiter = Limiter::<u64>::builder(TENTHS).build().unwrap();
-    assert_eq!(block_on(sendable(limiter.ready(&1))), Ok(()));
+    assert_eq!(block_on(sendable(limiter.prepare(&1).ready(1, Duration::MAX))), Ok(()));
 }

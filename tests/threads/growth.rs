@@ -22,17 +22,17 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
     let builder = || Limiter::<Nth>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
     let limiter = builder().clock(ManualClock::new()).build().unwrap();
     let most = builder().memory().unwrap();
-    let mut used = limiter.memory();
+    let mut used = limiter.usage().memory_in_use;
     assert_eq!((used, most), (64 * 256, 4_096 * 256));
     for key in 0..20_000 {
         assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
-        let now = limiter.memory();
+        let now = limiter.usage().memory_in_use;
         assert!(now == used || now == 2 * used, "{used} then {now}");
         assert!(now <= most);
         used = now;
     }
     assert_eq!(used, most);
-    assert_eq!(limiter.len(), 20_000);
+    assert_eq!(limiter.usage().live_keys, 20_000);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn memory_follows_the_keys_in_debt() {
         clock.advance(Duration::from_millis(10));
     }
     // About a hundred keys at a time.
-    assert_eq!(limiter.memory(), 64 * 256);
+    assert_eq!(limiter.usage().memory_in_use, 64 * 256);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn a_key_keeps_its_debt_when_it_migrates() {
         for (cost, key) in early.iter().enumerate() {
             assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
         }
-        let owed = |key: &Nth| limiter.peek_n_at(key, 0, limiter.now());
+        let owed = |key: &Nth| limiter.at(limiter.now()).peek_n(key, 0);
         let before: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
-        let memory = limiter.memory();
+        let memory = limiter.usage().memory_in_use;
         for other in 1_000..15_000 {
             let _ = limiter.check(&Nth(other));
         }
-        assert!(limiter.memory() >= 32 * memory, "{quota}: the table has grown");
+        assert!(limiter.usage().memory_in_use >= 32 * memory, "{quota}: the table has grown");
         let after: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
         assert_eq!(before, after, "{quota}");
@@ -76,7 +76,7 @@ fn a_key_keeps_its_debt_when_it_migrates() {
             .map(|key| (0..LIMIT).filter(|_| limiter.check(key).is_allowed()).count() as u64)
             .collect();
         assert_eq!(again, before.iter().map(|(remaining, _)| *remaining).collect::<Vec<_>>(), "{quota}");
-        assert_eq!(limiter.len(), 14_300);
+        assert_eq!(limiter.usage().live_keys, 14_300);
     }
 }
 
@@ -84,14 +84,14 @@ fn a_key_keeps_its_debt_when_it_migrates() {
 fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (mut early, mut later) = (Vec::new(), 0);
-    while limiter.memory() < 2 * 64 * 256 {
+    while limiter.usage().memory_in_use < 2 * 64 * 256 {
         assert!(limiter.check_n(&Nth(later), 1 + later % LIMIT).is_allowed());
         early.push(later);
         later += 1;
     }
     // One bucket was split. The keys of the other buckets have not migrated.
     for nth in early {
-        let looked = limiter.peek_n_at(&Nth(nth), 0, limiter.now()).remaining();
+        let looked = limiter.at(limiter.now()).peek_n(&Nth(nth), 0).remaining();
         assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
         assert_eq!(limiter.peek(&Nth(nth)).is_allowed(), looked > 0);
         assert_eq!(limiter.check(&Nth(nth)).is_allowed(), looked > 0);
@@ -108,7 +108,7 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
         if key % 2 == 0 {
             assert_eq!(limiter.refund(decision), 2);
         } else {
-            assert!(limiter.reset(&Nth(key)));
+            assert!(limiter.prepare(&Nth(key)).reset());
         }
         assert_eq!(limiter.check_n(&Nth(key), LIMIT).remaining(), 0);
         assert!(!limiter.check(&Nth(key)).is_allowed());
@@ -130,7 +130,7 @@ fn threads_that_grow_a_table_exceed_no_limit() {
             }
         });
         nobody_got_more(&admitted, &quota.to_string());
-        assert_eq!(limiter.len(), KEYS);
+        assert_eq!(limiter.usage().live_keys, KEYS);
     }
 }
 
@@ -147,7 +147,7 @@ fn refunds_of_migrating_keys_mint_nothing() {
         (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
         done.store(true, SeqCst);
     });
-    assert!(limiter.memory() > 16 * 64 * 256);
+    assert!(limiter.usage().memory_in_use > 16 * 64 * 256);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn several_limits_grow_each_by_itself() {
         // The first limit forgets keys and the second remembers them, so one table stays small.
         clock.advance(Duration::from_millis(10));
     }
-    assert_eq!(limiter.len(), 10_000);
+    assert_eq!(limiter.usage().live_keys, 10_000);
     clock.advance(Duration::from_secs(1));
     for key in 0..10_000 {
         assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());

@@ -21,6 +21,7 @@ mod orderings;
 mod sanitize;
 mod soak;
 mod step;
+mod targets;
 mod test;
 mod thorough;
 mod tree;
@@ -41,8 +42,9 @@ Tollgate's own commands.
 
   cargo xtask test
       Checks the format, clippy with warnings denied, all tests, the loom tests, the
-      documentation without warnings, and the build of the fuzz targets (with a
-      nightly toolchain). Stops at the first step that fails and prints its command.
+      documentation without warnings, the build of the fuzz targets (with a nightly
+      toolchain), and `cargo check` on every supported target that is installed.
+      Stops at the first step that fails and prints its command.
 
   cargo xtask test --thorough
       Runs `test`, then the tests with random cases with many more cases, histories of

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::root;
 use crate::step::{Step, succeeds};
+use crate::targets;
 
 /// A step, or the reason why it cannot run.
 pub(crate) enum Plan {
@@ -54,7 +55,7 @@ pub(crate) fn run(plans: Vec<Plan>) -> ExitCode {
 /// Returns all steps, the quick ones first.
 pub(crate) fn everything() -> Vec<Plan> {
     let run = |name, command| Plan::Run(Step::new(name, command));
-    vec![
+    let mut plans = vec![
         run("format", "cargo fmt --all --check"),
         run("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         run("build without features", "cargo check --workspace"),
@@ -67,7 +68,9 @@ pub(crate) fn everything() -> Vec<Plan> {
                 .with("RUSTDOCFLAGS", "-D warnings"),
         ),
         fuzz(),
-    ]
+    ];
+    plans.extend(targets::checks());
+    plans
 }
 
 /// Returns the step of the loom models. They are a package of their own, because `--cfg loom`

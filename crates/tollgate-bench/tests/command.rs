@@ -79,7 +79,7 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn = fs::read_dir(&charts).expect("it was made").count();
     let printed = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(drawn == 9 && !printed.contains("did not draw"), "{drawn}: {printed}");
+    assert!(drawn == 10 && !printed.contains("did not draw"), "{drawn}: {printed}");
     let headline = fs::read_to_string(charts.join("headline.svg")).expect("it was drawn");
     let first = &document["workloads"][0]["contestants"][0];
     let median = first["spread"]["median"].as_f64().expect("a number");

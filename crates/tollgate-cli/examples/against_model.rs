@@ -1,13 +1,13 @@
-//! Compares a replay with the reference model, request by request: every number of every answer.
+//! Compares every number of every answer of a replay with the reference model's.
 //!
 //! ```text
 //!   tollgate replay LOG --limit SPEC --decisions all.jsonl
 //!   cargo run --release -p tollgate-cli --example against_model -- SPEC all.jsonl [TRACE]
 //! ```
 //!
-//! TRACE says what the replay should have read, by whatever other means it was made: one JSON object a line with `line`
-//! (the log's), `t_ns`, `key` and `cost`. Without it the keys and times of the decisions are taken as read,
-//! and every cost as 1.
+//! TRACE has the requests that the replay should have read, found by other means: one JSON object a
+//! line with `line` (the log's), `t_ns`, `key` and `cost`. Without TRACE the example takes the keys
+//! and times from the decisions, with a cost of 1.
 
 #[path = "../tests/support/reference.rs"]
 mod reference;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use reference::{Reference, line};
 use serde_json::Value;
 
-/// What a replay should have read.
+/// A request that the replay should have read.
 struct Request {
     line: u64,
     /// When it is decided: the latest time so far.
@@ -93,6 +93,6 @@ fn compare(
     }
     match decisions.next() {
         None => Ok(format!("{spec}: {all} decisions equal to the model's, {allowed} of them allowed")),
-        Some(more) => Err(format!("{spec}: the replay decided more than was asked: {more}")),
+        Some(more) => Err(format!("{spec}: the replay decided more requests than TRACE has: {more}")),
     }
 }

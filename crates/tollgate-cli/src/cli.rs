@@ -1,4 +1,4 @@
-//! The command line: which command, and where to begin reading about it.
+//! The command line: its commands, and the help that introduces them.
 
 use clap::{Parser, Subcommand};
 
@@ -28,11 +28,11 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the command that was asked for.
+    /// Runs the named command.
     ///
     /// # Errors
     ///
-    /// The command's own.
+    /// Those of the command.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match &self.command {
             Command::Replay(args) => replay::run(args),

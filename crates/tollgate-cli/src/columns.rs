@@ -1,4 +1,4 @@
-//! Text in aligned columns, for terminals of 80.
+//! Text in aligned columns, for terminals of 80 columns.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ impl fmt::Display for Columns {
     }
 }
 
-/// A key of a log as a terminal may show it: nothing that moves the cursor, and at most `width` characters.
+/// A log's key for the terminal: control characters escaped, at most `width` characters.
 pub(crate) fn printable(key: &[u8], width: usize) -> String {
     let text = String::from_utf8_lossy(key);
     let mut shown = String::new();
@@ -61,8 +61,8 @@ pub(crate) fn printable(key: &[u8], width: usize) -> String {
     }
 }
 
-/// The thin spaces of the report's figures as the plain ones that every terminal has.
-pub(crate) fn plain(figure: String) -> String {
+/// Replaces the narrow spaces of the report's figures, which not every terminal shows.
+pub(crate) fn ascii_spaces(figure: String) -> String {
     figure.replace('\u{202f}', " ")
 }
 

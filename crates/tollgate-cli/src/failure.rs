@@ -4,58 +4,50 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// A command that did not do what it was asked for.
+use crate::output::print_note;
+
+/// Why a command did not do what it was asked to do.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was asked for something that cannot be done: exit code 2.
+    /// The request cannot be carried out: exit code 2.
     Usage(String),
-    /// What it wrote could not be written: exit code 2.
+    /// An output cannot be written: exit code 2.
     Output { what: String, cause: io::Error },
-    /// Nobody reads what it writes any more: that is no error, and nothing is said.
-    Unread,
-    /// It found a promise broken: exit code 1.
-    Broken(String),
+    /// The reader closed the output, as `head` does. This is no error: exit code 0.
+    OutputClosed,
+    /// The command found a broken promise: exit code 1.
+    PromiseBroken(String),
 }
 
 impl Failure {
-    /// What went wrong while writing `what`.
+    /// Turns an error of writing `what` into a failure.
     pub(crate) fn writing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         |cause| match cause.kind() {
-            io::ErrorKind::BrokenPipe => Self::Unread,
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Output { what: what.into(), cause },
         }
     }
 
-    /// Says it on standard error, unless there is nothing to say.
+    /// Prints the failure on standard error and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        match self {
-            Self::Unread => ExitCode::SUCCESS,
-            Self::Broken(_) => {
-                say(&format!("tollgate: {self}"));
-                ExitCode::from(1)
-            }
-            Self::Usage(_) | Self::Output { .. } => {
-                say(&format!("tollgate: {self}"));
-                ExitCode::from(2)
-            }
-        }
+        let code = match self {
+            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::PromiseBroken(_) => 1,
+            Self::Usage(_) | Self::Output { .. } => 2,
+        };
+        print_note(&format!("tollgate: {self}"));
+        ExitCode::from(code)
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Broken(message) => f.write_str(message),
+            Self::Usage(message) | Self::PromiseBroken(message) => f.write_str(message),
             Self::Output { what, cause } => write!(f, "cannot write {what}: {cause}"),
-            Self::Unread => f.write_str("nobody reads the output"),
+            Self::OutputClosed => f.write_str("the reader closed the output"),
         }
     }
 }
 
 impl std::error::Error for Failure {}
-
-/// Prints a line for a person on standard error; when nobody reads that either, so be it.
-pub(crate) fn say(message: &str) {
-    use io::Write;
-    let _ = writeln!(io::stderr().lock(), "{message}");
-}

@@ -1,11 +1,12 @@
-//! The `tollgate` command as a library: the binary calls [`run`]; [`probe`] is for tests and fuzz targets.
+//! The `tollgate` command as a library: the binary calls [`run`]; tests and fuzz targets call
+//! [`probe`].
 //!
 //! | command | question |
 //! |---------|----------|
-//! | `replay` | who would have been refused? |
-//! | `tune` | which numbers? |
-//! | `accuracy` | what does the cheap estimate cost? |
-//! | `stress` | how fast is it here, and does it hold? |
+//! | `replay` | Which requests of a log would a limit have refused? |
+//! | `tune` | Which limit fits a log? |
+//! | `accuracy` | How far is the sliding window's estimate from the exact count? |
+//! | `stress` | How fast is the limiter on this machine, and does the limit hold? |
 //!
 //! Every command decides with the engine, through its public interface only.
 
@@ -15,13 +16,15 @@ mod columns;
 mod demo;
 mod failure;
 mod ingest;
+mod output;
 pub mod probe;
 mod progress;
+mod random;
 mod reading;
 mod replay;
 mod report;
+mod round_numbers;
 mod spec;
-mod steps;
 mod stress;
 mod timelines;
 mod tune;
@@ -32,7 +35,7 @@ use clap::Parser;
 
 pub use spec::{BadSpec, Spec};
 
-/// Does what this process's arguments ask, and says what to exit with.
+/// Runs the command that this process's arguments name, and returns its exit code.
 pub fn run() -> ExitCode {
     match cli::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `tollgate`: rate limits tried on real traffic. All of it is in the library.
+//! The binary `tollgate`; everything else is in the library.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! The command's parts without a process around them: what tests and fuzz targets ask.
+//! The command's parts without a process around them, for tests and fuzz targets.
 //!
-//! Everything here is decided by the code that the command runs; only where the bytes come from and where the answers
-//! go differs.
+//! The command runs the same code; only the source of the bytes and the destination of the answers
+//! differ.
 
 use clap::Parser;
 
@@ -16,15 +16,15 @@ use crate::spec::Spec;
 pub struct Request {
     /// Its line, from 1.
     pub line: u64,
-    /// Nanoseconds since the Unix epoch; of a trace, as it stands.
+    /// Nanoseconds since the Unix epoch; in a trace, the number in the line.
     pub t_ns: u64,
-    /// What it is counted under.
+    /// The key that is limited.
     pub key: Vec<u8>,
-    /// How much it takes, or gives back at most.
+    /// How much it takes; for a refund, how much it gives back at most.
     pub cost: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
-    /// By which name what it takes is given back; empty when it says none.
+    /// The name that a later refund or cancel uses; empty without one.
     pub id: Vec<u8>,
     /// How long a reservation may wait.
     pub max_wait_ns: u64,
@@ -37,27 +37,27 @@ pub struct Log {
     pub lines: u64,
     /// Lines that could not be read.
     pub malformed: u64,
-    /// Requests that lack the part to count by.
+    /// Requests that lack the part that is the key.
     pub without_key: u64,
     /// All requests, in the order of their lines.
     pub requests: Vec<Request>,
 }
 
-/// What one line of a trace came to.
+/// The outcome of one line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// The line of `--decisions`; empty when there is none.
+pub struct RecordOutcome {
+    /// The line of `--decisions`; empty without one.
     pub decision: String,
     /// How many units it gave back.
     pub back: u64,
-    /// Whether it gives back and found nothing that was taken.
+    /// Whether it is a refund or a cancel that found nothing to give back.
     pub found_nothing: bool,
 }
 
-/// The options that say how to read.
+/// The options of the command line that say how to read.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-struct Words {
+struct ReadingArgs {
     #[command(flatten)]
     reading: Reading,
 }
@@ -69,22 +69,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// That of these words: "--format", "json", and whatever else says how a log is read.
+    /// A reader with these options, such as "--format", "json".
     ///
     /// # Errors
     ///
-    /// What the command says of words that are no such options.
-    pub fn new(words: &[&str]) -> Result<Self, String> {
-        let words = Words::try_parse_from(words).map_err(|error| error.to_string())?;
-        Ok(Self { options: words.reading.options() })
+    /// The command's message about arguments that are no such options.
+    pub fn new(arguments: &[&str]) -> Result<Self, String> {
+        let arguments = ReadingArgs::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        Ok(Self { options: arguments.reading.options() })
     }
 
-    /// Reads a text of at most 1 MiB as two blocks, the first of which ends with the line at `cut`. Where that is makes no
-    /// difference.
+    /// Reads a text of at most 1 MiB as two blocks, the first of which ends with the line at `cut`.
+    /// The log is the same wherever the cut is.
     ///
     /// # Errors
     ///
-    /// What the command says of a text whose format or fields cannot be told.
+    /// The command's message about a text whose format or fields it does not recognise.
     ///
     /// # Examples
     ///
@@ -115,25 +115,27 @@ impl Reader {
     }
 }
 
-/// Replays a trace of at most 1 MiB under one limit with room for so many keys; what each of its requests came to.
+/// Replays a trace of at most 1 MiB under one limit with room for so many keys.
 ///
 /// # Errors
 ///
-/// What the command says: of a limit that the engine refuses, of a request that has no meaning under it.
-pub fn replay(limit: Spec, max_keys: usize, trace: &[u8]) -> Result<Vec<Told>, String> {
+/// The command's message: about a limit that the engine refuses, or an operation that the limit
+/// lacks.
+pub fn replay(limit: Spec, max_keys: usize, trace: &[u8]) -> Result<Vec<RecordOutcome>, String> {
     let options = Options { format: Format::Trace, ..Options::default() };
     let [batch, _] = read(&options, trace, trace.len())?;
-    let told = replay::watched(limit, max_keys, batch.records(0)).map_err(|failure| failure.to_string())?;
+    let outcomes =
+        replay::in_memory(limit, max_keys, batch.records(0)).map_err(|failure| failure.to_string())?;
     let mut before = replay::GivenBack::default();
-    let told = told.into_iter().map(|told| {
-        let now = told.given_back;
-        let (back, found_nothing) = (now.units - before.units, now.found_nothing > before.found_nothing);
-        before = now;
-        Told { decision: told.decision, back, found_nothing }
+    let outcomes = outcomes.into_iter().map(|outcome| {
+        let total = outcome.given_back;
+        let (back, found_nothing) = (total.units - before.units, total.found_nothing > before.found_nothing);
+        before = total;
+        RecordOutcome { decision: outcome.decision, back, found_nothing }
     });
-    Ok(told.collect())
+    Ok(outcomes.collect())
 }
 
 fn read(options: &Options, text: &[u8], cut: usize) -> Result<[Batch; 2], String> {
-    ingest::text("memory", options, text, cut).map_err(|error| error.to_string())
+    ingest::parse_in_memory("memory", options, text, cut).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Progress on a terminal: on standard error, and only if that is one.
+//! Progress bars on standard error, if that is a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::ingest::Progress;
 /// How often bars are redrawn.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// A bar of how far reading is; gone when dropped.
-pub(crate) struct FileBar {
+/// A bar that shows how much is read; dropping it removes it.
+pub(crate) struct ReadingBar {
     stop: Option<Sender<()>>,
-    redrawing: Option<JoinHandle<()>>,
+    drawing: Option<JoinHandle<()>>,
 }
 
-impl FileBar {
-    /// A bar that follows `progress`; `None` when nobody would see it.
+impl ReadingBar {
+    /// A bar that follows `progress`; `None` when standard error is no terminal.
     pub(crate) fn watching(progress: &Arc<Progress>) -> Option<Self> {
         if !stderr().is_terminal() {
             return None;
         }
         let (stop, stopped) = mpsc::channel();
         let progress = Arc::clone(progress);
-        let redrawing = thread::spawn(move || {
+        let drawing = thread::spawn(move || {
             let bar = ProgressBar::no_length();
             bar.set_style(spinner(&progress));
             let mut has_total = false;
@@ -44,16 +44,16 @@ impl FileBar {
             }
             bar.finish_and_clear();
         });
-        Some(Self { stop: Some(stop), redrawing: Some(redrawing) })
+        Some(Self { stop: Some(stop), drawing: Some(drawing) })
     }
 }
 
-impl Drop for FileBar {
+impl Drop for ReadingBar {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(redrawing) = self.redrawing.take() {
-            // It draws, and has nothing to say beyond that.
-            let _ = redrawing.join();
+        if let Some(drawing) = self.drawing.take() {
+            // A bar that cannot be drawn is no reason to end the command.
+            let _ = drawing.join();
         }
     }
 }
@@ -77,7 +77,7 @@ fn style(progress: &Arc<Progress>, template: &str) -> ProgressStyle {
         .with_key("rate", rate)
 }
 
-/// A bar of work whose amount is known; invisible when nobody would see it.
+/// A bar of work whose amount is known; hidden when standard error is no terminal.
 pub(crate) fn work_bar(amount: u64, what: &'static str) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

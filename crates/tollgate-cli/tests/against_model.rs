@@ -1,4 +1,4 @@
-//! Replays decide as the reference model does: request by request, every number of the answer.
+//! Every number of every answer of a replay equals the reference model's.
 
 #[path = "support/reference.rs"]
 mod reference;
@@ -11,7 +11,7 @@ use tollgate_model::{Answer, Booking};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One of every kind.
+/// Every algorithm with its options.
 const SPECS: [&str; 14] = [
     "token-bucket:5/10s",
     "token-bucket:7/s,burst=3,initial=0",
@@ -29,7 +29,7 @@ const SPECS: [&str; 14] = [
     "sliding-log:3/250ms",
 ];
 
-/// A record of a trace, as it was generated.
+/// A generated record of a trace.
 #[derive(Debug, Clone)]
 struct Record {
     t_ns: u64,
@@ -38,7 +38,7 @@ struct Record {
     op: &'static str,
 }
 
-/// Requests of a few keys in bursts and pauses, some of them earlier than the one before.
+/// Requests of a few keys in bursts and pauses, some earlier than the request before.
 fn records(seed: u64) -> Vec<Record> {
     let mut state = seed;
     let mut draw = |below: u64| {
@@ -102,11 +102,11 @@ fn every_algorithm_decides_as_the_model_does() {
 }
 
 #[test]
-fn what_is_given_back_is_what_the_model_gives_back() {
-    // A log of the engine gives back its newest admission only, one of the model then also the one before.
+fn replays_give_back_what_the_model_gives_back() {
+    // The engine's log gives back its newest admission only, the model's log also earlier ones.
     for spec in SPECS.into_iter().filter(|spec| !spec.starts_with("sliding-log")) {
         let mut records = records(11);
-        // Windows have no places to reserve.
+        // Windows have no reservations.
         let takes = if spec.contains("bucket") { &["reserve", "check", "check"][..] } else { &["check"] };
         for (number, record) in records.iter_mut().enumerate() {
             record.op = match number % 7 {
@@ -133,7 +133,8 @@ fn what_is_given_back_is_what_the_model_gives_back() {
             match *op {
                 "check" => {
                     let (answer, receipt) = reference.admit(key, t_ns, *cost);
-                    admitted.extend(receipt.map(|receipt| (key, receipt)));
+                    // A check of cost 0 took nothing to give back.
+                    admitted.extend(receipt.filter(|_| *cost > 0).map(|receipt| (key, receipt)));
                     assert_eq!(lines.next(), Some(line(number, key, t_ns, answer)), "{spec}, cost {cost}");
                 }
                 "reserve" => {
@@ -141,7 +142,7 @@ fn what_is_given_back_is_what_the_model_gives_back() {
                     let (got, wait) = (
                         lines.next().expect("a line"),
                         match &booking {
-                            Booking::Booked(place) => Some(reference.departure(place) - t_ns),
+                            Booking::Booked(reservation) => Some(reference.departure(reservation) - t_ns),
                             Booking::Refused { wait_ns } => Some(*wait_ns),
                             _ => None,
                         },
@@ -153,27 +154,29 @@ fn what_is_given_back_is_what_the_model_gives_back() {
                         "{spec}"
                     );
                     let waits = if is_booked { &got["delay_ns"] } else { &got["retry_after_ns"] }.as_u64();
-                    // Of a full queue the model tells when there is room, the engine when the turn would come.
+                    // For a full queue the model's wait is until there is room, the engine's until
+                    // the turn.
                     let is_later = !is_booked && spec.ends_with("mode=queue") && waits > wait;
                     assert!(waits == wait || is_later, "{spec}, line {number}: {waits:?}, {wait:?}");
-                    reserved.extend(booking.booked().map(|place| (key, place)));
+                    reserved
+                        .extend(booking.booked().filter(|_| *cost > 0).map(|reservation| (key, reservation)));
                 }
                 "refund" => {
-                    let latest = admitted.iter().rposition(|(whose, _)| *whose == key);
+                    let latest = admitted.iter().rposition(|(holder, _)| *holder == key);
                     let back = latest.map(|at| reference.refund(admitted.remove(at).1, t_ns));
                     (asked, units) = (asked + 1, units + back.unwrap_or(0));
                     found_nothing += u64::from(back.is_none());
                 }
                 "cancel" => {
-                    let latest = reserved.iter().rposition(|(whose, _)| *whose == key);
+                    let latest = reserved.iter().rposition(|(holder, _)| *holder == key);
                     let back = latest.map(|at| reference.cancel(reserved.remove(at).1, t_ns));
                     (asked, units) = (asked + 1, units + back.unwrap_or(0));
                     found_nothing += u64::from(back.is_none());
                 }
                 "reset" => {
                     reference.reset(key);
-                    admitted.retain(|(whose, _)| *whose != key);
-                    reserved.retain(|(whose, _)| *whose != key);
+                    admitted.retain(|(holder, _)| *holder != key);
+                    reserved.retain(|(holder, _)| *holder != key);
                 }
                 _ => {
                     let answer = reference.peek(key, t_ns, *cost);
@@ -210,14 +213,16 @@ fn several_limits_decide_as_their_models_do_together() {
             let admits: Vec<bool> =
                 models.iter().map(|(_, model)| model.peek(key, t_ns, *cost).allowed).collect();
             let allowed = admits.iter().all(|&admits| admits);
-            // Too large for one is too large for all together, whoever else refuses it for now.
+            // A cost above one limit's maximum never passes, even if other limits refuse it only
+            // now.
             let never = models.iter().any(|(_, model)| model.peek(key, t_ns, *cost).never);
             let mut answers = Vec::new();
             for ((_, model), admits) in models.iter_mut().zip(admits) {
-                // What is not charged and does not count it stands as it was.
-                let stands = if never { !model.peek(key, t_ns, *cost).never } else { admits && !allowed };
+                // A limit that admits is not charged when another refuses.
+                let is_unchanged =
+                    if never { !model.peek(key, t_ns, *cost).never } else { admits && !allowed };
                 answers.push(match *op {
-                    _ if stands => model.peek(key, t_ns, 0),
+                    _ if is_unchanged => model.peek(key, t_ns, 0),
                     "check" => model.check(key, t_ns, *cost),
                     _ => model.peek(key, t_ns, *cost),
                 });
@@ -226,8 +231,8 @@ fn several_limits_decide_as_their_models_do_together() {
             let tightest = answers.iter().min_by_key(|answer| answer.remaining).expect("there are two");
             let wait = answers.iter().filter_map(|answer| answer.retry_after_ns).max();
             let delay = answers.iter().map(|answer| answer.delay_ns).max().filter(|_| allowed);
-            let stands_in_the_way = |answer: &Answer| if never { answer.never } else { !answer.allowed };
-            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| stands_in_the_way(answer));
+            let refuses = |answer: &Answer| if never { answer.never } else { !answer.allowed };
+            let refusing = specs.iter().zip(&answers).filter(|(_, answer)| refuses(answer));
             let refused_by: Vec<Value> = refusing.map(|(spec, _)| json!(canonical(spec))).collect();
             let expected = json!({
                 "line": number,
@@ -259,7 +264,7 @@ fn canonical(spec: &str) -> String {
 
 #[test]
 fn an_access_log_is_decided_at_its_own_times() {
-    // Line, key and seconds after midnight; the fifth line's own time is a second earlier.
+    // Line, key and seconds after midnight. The fifth line's own time is a second earlier.
     let requests = [
         (1, "192.0.2.1", 0),
         (2, "192.0.2.1", 0),

@@ -1,4 +1,4 @@
-//! `tollgate tune`, `accuracy` and `stress` from the outside.
+//! Runs `tollgate tune`, `accuracy` and `stress`.
 
 mod support;
 
@@ -33,7 +33,7 @@ fn tune_finds_the_smallest_limits() {
         );
         let last = each["limits"].as_array().and_then(|limits| limits.last()).expect("there are limits");
         assert_eq!((&last["limit"], &last["requests_refused"]), (&json!(20), &json!(0)));
-        // What it proposes is what replay refuses.
+        // `replay` refuses what `tune` predicts.
         let spec = smallest["spec"].as_str().expect("a limit");
         let replayed =
             tollgate_reading(&["replay", "-", "--json", "--limit", spec], staircase().as_bytes()).json();
@@ -53,7 +53,8 @@ fn tune_prints_tables_and_the_answer() {
 
 #[test]
 fn accuracy_counts_what_the_estimate_gets_wrong() {
-    // Four late in one minute, one in the middle of the next: admitted on an estimate of 2, the truth is 4.
+    // Four late in one minute and one in the middle of the next: the estimate is 2, the exact count
+    // 4.
     let seconds = [59, 59, 59, 59, 90];
     let trace: String =
         seconds.map(|t| format!("{{\"t_ns\":{},\"key\":\"a\"}}\n", t * 1_000_000_000_u64)).concat();
@@ -77,7 +78,7 @@ fn the_demo_can_be_tuned_and_compared() {
 }
 
 #[test]
-fn no_limit_breaks_under_stress() {
+fn every_limit_holds_under_stress() {
     let limits = [
         "token-bucket:1000/s,burst=10",
         "leaky-bucket:500/s,capacity=3",
@@ -93,18 +94,18 @@ fn no_limit_breaks_under_stress() {
         assert_eq!(object["keys_beyond"], 0, "{object}");
         let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
         assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
-        assert!(object["decisions"].as_u64() > object["allowed"].as_u64(), "somebody is refused: {object}");
+        assert!(object["decisions"].as_u64() > object["allowed"].as_u64(), "some are refused: {object}");
     }
-    for way in
+    for mode in
         [["--lease", "1"], ["--lease", "7"], ["--lease", "1000000"], ["--batch", "1"], ["--batch", "100"]]
     {
         for limit in [limits[0], limits[4], limits[5]] {
             let arguments =
                 ["--threads", "3", "--keys", "5", "--seconds", "0.05", "--json", "--limit", limit];
-            let object = tollgate(&[&["stress"], &way[..], &arguments[..]].concat()).json();
+            let object = tollgate(&[&["stress"], &mode[..], &arguments[..]].concat()).json();
             assert_eq!(
-                (&object["keys_beyond"], &object[&way[0][2..]]),
-                (&json!(0), &json!(way[1].parse::<u64>().expect("a number")))
+                (&object["keys_beyond"], &object[&mode[0][2..]]),
+                (&json!(0), &json!(mode[1].parse::<u64>().expect("a number")))
             );
             let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
             assert!(most > 0 && most <= object["bound"].as_u64().expect("a number"), "{object}");
@@ -116,11 +117,13 @@ fn no_limit_breaks_under_stress() {
                 .json();
         assert_eq!((&object["keys_beyond"], &object["grow"]), (&json!(0), &json!(true)), "{object}");
         assert_eq!(object["decisions"], json!(5_000), "each key once: {object}");
-        // What is asked for again, when all are there, is not among them; and a few keys may find their bucket full.
+        // `allowed` does not count the second check of each key. A few keys may find their bucket
+        // full.
         let allowed = object["allowed"].as_u64().expect("a number");
         assert!((4_900..=5_000).contains(&allowed), "{object}");
     }
-    // Every key still owes something at the end, also by the limit that nobody gave: none has had another's slot.
+    // Under the default limit, too, every key is still in debt at the end, so each has a slot of
+    // its own.
     let object = tollgate(&["stress", "--grow", "--keys", "5000", "--json"]).json();
     assert_eq!(object["memory"], json!(1024 * 256), "{object}");
     let run = tollgate(&["stress", "--grow", "--keys", "20000", "--threads", "2"]);
@@ -144,7 +147,7 @@ fn no_limit_breaks_under_stress() {
 #[cfg(target_os = "linux")]
 #[test]
 fn more_threads_than_the_system_starts_are_an_error() {
-    // Less address space than their stacks take.
+    // The limit of address space is less than their stacks take.
     let shell =
         format!("ulimit -v 1000000; exec {} stress --keys 1 --threads 4000", env!("CARGO_BIN_EXE_tollgate"));
     let done = std::process::Command::new("sh").args(["-c", &shell]).output().expect("there is a shell");
@@ -154,8 +157,8 @@ fn more_threads_than_the_system_starts_are_an_error() {
 }
 
 #[test]
-fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
-    // So slow that whatever is forgiven shows.
+fn a_flood_forgives_no_debt_and_takes_the_announced_memory() {
+    // Slow limits, so that a forgiven debt shows.
     let limits = [
         "token-bucket:10/h",
         "leaky-bucket:10/h,capacity=10",
@@ -173,9 +176,10 @@ fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
         assert!(number("strangers") >= 10 * 300 && number("decisions") > number("strangers"), "{object}");
         assert!(number("memory") > 0 && number("memory") <= number("memory_most"), "{object}");
         let no_room = ["evicted_with_debt", "shared", "refused_full"].map(number).iter().sum::<u64>();
-        assert!(no_room > 0, "all are there at once: {object}");
+        assert!(no_room > 0, "all keys are in debt at once: {object}");
         let most = object["most_admitted"]["admitted"].as_u64().expect("a number");
-        // Refused for what strangers owe, a key may get less than its limit.
+        // A tracked key may get less than its limit, because it inherits or shares the debt of
+        // strangers.
         assert!((1..=11).contains(&most) || limit.contains("window:"), "{object}");
     }
     let run = tollgate(&flood);
@@ -187,5 +191,5 @@ fn a_flood_forgives_no_key_and_takes_no_more_memory_than_was_said() {
     for other in [&["--grow"][..], &["--lease", "3"], &["--batch", "3"]] {
         assert_eq!(tollgate(&[&["stress", "--flood"], other].concat()).code, Some(2), "{other:?}");
     }
-    assert_eq!(tollgate(&["stress", "--track", "20"]).code, Some(2), "there is no flood to track keys in");
+    assert_eq!(tollgate(&["stress", "--track", "20"]).code, Some(2), "--track needs --flood");
 }

@@ -1,4 +1,4 @@
-//! Files that a replay writes: a slip of the hand loses nothing that was there.
+//! The output files of a replay: a mistake in the command line destroys no existing file.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{LOG, Temporary, tollgate};
 
 const LIMIT: [&str; 2] = ["--limit", "fixed-window:1/s"];
 
-/// Runs a replay that must be refused before it reads, with a message of these parts.
+/// Runs a replay that must fail before it reads, with a message that has these parts.
 fn refused(arguments: &[&str], parts: &[&str]) {
     let run = tollgate(&[&["replay"], arguments, &LIMIT].concat());
     assert_eq!((run.code, &*run.out), (Some(2), ""), "{arguments:?}: {}", run.err);
@@ -18,7 +18,7 @@ fn refused(arguments: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn a_log_that_is_to_be_read_is_not_overwritten() {
+fn an_input_is_not_overwritten() {
     let log = Temporary::new("outputs.log", LOG.as_bytes());
     let folder = log.path().parent().expect("it is in a folder");
     let detour = folder.join(".").join(log.path().file_name().expect("it has a name"));
@@ -32,7 +32,7 @@ fn a_log_that_is_to_be_read_is_not_overwritten() {
 }
 
 #[test]
-fn a_saved_state_is_not_overwritten_by_what_is_none() {
+fn a_state_to_restore_is_not_overwritten_by_other_output() {
     let (log, state) =
         (Temporary::new("outputs-state.log", LOG.as_bytes()), Temporary::new("a.state", b"old"));
     for option in ["--decisions", "--report"] {
@@ -53,7 +53,7 @@ fn two_results_are_not_written_to_one_file() {
 }
 
 #[test]
-fn an_older_result_stays_when_nothing_can_be_read() {
+fn an_older_result_stays_when_an_input_is_missing() {
     let (log, old) = (Temporary::new("outputs-old.log", LOG.as_bytes()), Temporary::new("old.jsonl", b"old"));
     refused(&["/no/such/file", "--decisions", old.text()], &["/no/such/file"]);
     refused(&[log.text(), "--restore", "/no/such/file", "--decisions", old.text()], &["/no/such/file"]);
@@ -61,7 +61,7 @@ fn an_older_result_stays_when_nothing_can_be_read() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_told_before_a_long_log_is_read() {
+fn an_unwritable_report_is_an_error_before_reading() {
     let log = Temporary::new("outputs-report.log", LOG.as_bytes());
     refused(&[log.text(), "--report", "/no/such/dir/x.html"], &["/no/such/dir/x.html", "No such file"]);
     refused(&[log.text(), "--report", "/"], &["cannot write /", "directory"]);
@@ -70,7 +70,7 @@ fn a_report_that_cannot_be_written_is_told_before_a_long_log_is_read() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_written_to_but_never_replaced() {
+fn a_device_is_written_to_but_never_replaced() {
     let log = Temporary::new("outputs-socket.log", LOG.as_bytes());
     let socket = std::env::temp_dir().join(format!("tollgate-cli-{}-socket", std::process::id()));
     let _bound =

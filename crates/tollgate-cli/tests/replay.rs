@@ -1,4 +1,4 @@
-//! `tollgate replay` from the outside: what it reads, what it prints.
+//! Runs `tollgate replay`: what it reads, what it prints.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{LOG, MIDNIGHT, Temporary, command, tollgate, tollgate_reading};
 
 const LIMIT: &str = "fixed-window:2/min";
 
-/// The object without what differs from run to run.
+/// The object without the fields that differ between runs.
 fn timeless(mut object: Value) -> Value {
     for field in ["elapsed_s", "lines_per_s"] {
         let value = object.as_object_mut().and_then(|object| object.remove(field)).expect(field);
@@ -91,7 +91,7 @@ fn the_table_says_the_same_in_eighty_columns() {
 }
 
 #[test]
-fn a_key_is_what_was_asked_for() {
+fn the_key_option_selects_the_key() {
     let keys = |key: &str| {
         let run =
             tollgate_reading(&["replay", "-", "--limit", LIMIT, "--json", "--key", key], LOG.as_bytes());
@@ -123,7 +123,7 @@ fn costs_are_read_from_their_field() {
 }
 
 #[test]
-fn a_trace_peeks_refunds_and_resets_and_only_what_is_decided_is_a_decision() {
+fn only_checks_and_peeks_of_a_trace_are_decisions() {
     let trace = r#"{"t_ns":0,"key":"a"}
 {"t_ns":1,"key":"a","op":"peek"}
 {"t_ns":2,"key":"a"}
@@ -159,7 +159,7 @@ fn several_files_are_told_apart() {
 }
 
 #[test]
-fn who_follows_a_log_gets_each_decision_before_the_next_line_is_written() {
+fn a_live_log_gets_each_decision_before_its_next_line() {
     let mut child = command(&["replay", "-", "--limit", LIMIT, "--decisions", "-"])
         .stdin(Stdio::piped())
         .spawn()
@@ -170,7 +170,7 @@ fn who_follows_a_log_gets_each_decision_before_the_next_line_is_written() {
     let reader = thread::spawn(move || BufReader::new(out).lines().try_for_each(|line| seen.send(line)));
     for (number, line) in LOG.lines().take(3).enumerate() {
         writeln!(log, "{line}").expect("it reads on");
-        // Generous: it only ends a test that fails.
+        // Only a failing test waits so long.
         let decision = lines.recv_timeout(Duration::from_secs(60)).expect("it does not wait for more");
         let decision: Value = serde_json::from_str(&decision.expect("text")).expect("an object");
         assert_eq!(decision["line"], number + 1);
@@ -181,7 +181,7 @@ fn who_follows_a_log_gets_each_decision_before_the_next_line_is_written() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_it_quietly() {
+fn a_reader_that_closes_the_output_ends_the_replay_quietly() {
     let mut child =
         command(&["replay", "--demo", "--limit", LIMIT, "--decisions", "-"]).spawn().expect("starts");
     let mut line = String::new();
@@ -196,14 +196,14 @@ fn a_reader_that_leaves_ends_it_quietly() {
 }
 
 #[test]
-fn the_demo_is_the_same_each_time_and_has_a_limit_of_its_own() {
+fn the_demo_is_always_the_same_and_has_a_limit() {
     let demo = || tollgate(&["replay", "--demo", "--json"]);
     let (one, two) = (demo(), demo());
     assert_eq!(timeless(one.json()), timeless(two.json()));
     assert_eq!(one.json()["limits"], json!(["token-bucket:60/min,burst=20"]));
-    assert!(one.err.contains("token-bucket:60/min,burst=20"), "it says which: {}", one.err);
+    assert!(one.err.contains("token-bucket:60/min,burst=20"), "it names the limit: {}", one.err);
     let denied = one.json()["denied"].as_u64().expect("a number");
-    assert!(denied > 1_000, "somebody is refused: {denied}");
+    assert!(denied > 1_000, "some are refused: {denied}");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_report_is_one_page_that_needs_no_network() {
 }
 
 #[test]
-fn a_table_that_is_too_small_says_so() {
+fn a_full_table_is_a_warning() {
     let trace: String = (0..400).map(|i| format!("{{\"t_ns\":{i},\"key\":\"key {i}\"}}\n")).collect();
     let arguments = ["replay", "-", "--limit", "sliding-window:2/h", "--json"];
     let small = tollgate_reading(&[&arguments[..], &["--max-keys", "1"]].concat(), trace.as_bytes());
@@ -232,18 +232,18 @@ fn a_table_that_is_too_small_says_so() {
 }
 
 #[test]
-fn of_several_limits_each_says_whether_it_had_room() {
+fn each_of_several_limits_tells_whether_it_was_full() {
     let trace: String = (0..400).map(|i| format!("{{\"t_ns\":{i},\"key\":\"key {i}\"}}\n")).collect();
     let limits = ["--limit", "fixed-window:2/h", "--limit", "token-bucket:1/ns"];
     let arguments = [&["replay", "-", "--json", "--max-keys", "1"][..], &limits].concat();
     let run = tollgate_reading(&arguments, trace.as_bytes()).json();
-    let full = run["full_table"].as_array().expect("one limit's debts last");
+    let full = run["full_table"].as_array().expect("debt under one limit lasts");
     let limits: Vec<_> = full.iter().map(|full| &full["limit"]).collect();
-    assert_eq!(limits, ["fixed-window:2/h"], "the other's are paid before the next key comes");
+    assert_eq!(limits, ["fixed-window:2/h"], "under the other limit it ends before the next key comes");
 }
 
 #[test]
-fn more_limits_than_hold_together_are_refused() {
+fn more_than_eight_limits_are_refused() {
     let mut arguments = vec!["replay", "-"];
     (0..9).for_each(|_| arguments.extend(["--limit", LIMIT]));
     let run = tollgate(&arguments);

@@ -1,4 +1,4 @@
-//! `--save` and `--restore`: two replays that are one.
+//! `--save` and `--restore`: a log in pieces is decided as the whole log.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn lines() -> Vec<String> {
     (0..800).map(line).collect()
 }
 
-/// `limits`: one or several, with a space between.
+/// `limits` are separated by spaces.
 fn replay(limits: &str, more: &[&str], lines: &[String]) -> Run {
     let limits: Vec<&str> = limits.split(' ').flat_map(|limit| ["--limit", limit]).collect();
     let arguments = ["replay", "-", "--format", "trace", "--decisions", "-"];
@@ -38,7 +38,7 @@ fn verdicts(run: &Run) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn a_log_in_two_halves_is_refused_what_the_whole_is_refused() {
+fn a_log_in_two_pieces_is_decided_as_the_whole() {
     let limits = [
         "token-bucket:5/10s",
         "token-bucket:40_003/d,burst=4",
@@ -64,7 +64,7 @@ fn a_log_in_two_halves_is_refused_what_the_whole_is_refused() {
 }
 
 #[test]
-fn a_state_may_be_restored_from_and_saved_to_one_file() {
+fn one_file_may_be_restored_from_and_saved_to() {
     let (lines, state) = (lines(), Temporary::new("same.state", b""));
     let limit = "sliding-log:4/10s";
     let whole = verdicts(&replay(limit, &[], &lines));
@@ -77,7 +77,7 @@ fn a_state_may_be_restored_from_and_saved_to_one_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_state_is_its_owners_only_and_nothing_is_left_beside_it() {
+fn a_state_is_private_and_leaves_no_temporary_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = std::env::temp_dir().join(format!("tollgate-cli-{}-state", std::process::id()));
@@ -92,7 +92,7 @@ fn a_state_is_its_owners_only_and_nothing_is_left_beside_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
+fn an_unusable_state_is_reported_with_the_reason() {
     let (lines, state) = (lines(), Temporary::new("bad.state", b""));
     let saved = replay("fixed-window:4/10s", &["--save", state.text()], &lines);
     assert_eq!(saved.code, Some(0), "{}", saved.err);
@@ -119,17 +119,17 @@ fn a_file_that_cannot_be_restored_is_named_with_the_reason() {
 }
 
 #[test]
-fn what_several_limits_are_owed_is_saved_in_one_file() {
+fn debt_under_several_limits_is_saved_in_one_file() {
     let state = Temporary::new("several.state", b"");
     let saved = replay("fixed-window:4/d token-bucket:5/d", &["--save", state.text()], &lines());
-    assert!(saved.err.contains("saved what 3 keys owe"), "{}", saved.err);
+    assert!(saved.err.contains("saved the debt of 3 keys"), "{}", saved.err);
     let run = replay("fixed-window:4/d token-bucket:6/d", &["--restore", state.text()], &lines());
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("limit 1's rate.count is 6, but was 5"), "{}", run.err);
 }
 
 #[test]
-fn where_no_request_was_read_the_state_stays_as_it_was() {
+fn without_requests_the_state_is_unchanged() {
     let state = Temporary::new("none.state", b"as it was");
     let run = replay("fixed-window:4/10s", &["--save", state.text()], &[]);
     assert_eq!(run.code, Some(2));
@@ -138,7 +138,7 @@ fn where_no_request_was_read_the_state_stays_as_it_was() {
 }
 
 #[test]
-fn a_state_that_cannot_be_written_is_told_before_the_log_is_read() {
+fn an_unwritable_state_is_an_error_before_reading() {
     let folder = std::env::temp_dir();
     let missing = folder.join("no such folder/a.state");
     for path in [folder.to_str().expect("text"), missing.to_str().expect("text"), ".", "-"] {
@@ -149,7 +149,7 @@ fn a_state_that_cannot_be_written_is_told_before_the_log_is_read() {
 }
 
 #[test]
-fn a_state_is_saved_though_nobody_reads_the_result() {
+fn a_state_is_saved_when_the_reader_closes_the_output() {
     let state = Temporary::new("unread.state", b"");
     let arguments =
         ["replay", "-", "--format", "trace", "--limit", "fixed-window:4/d", "--save", state.text()];
@@ -162,5 +162,5 @@ fn a_state_is_saved_though_nobody_reads_the_result() {
     assert!(done.status.success());
     let run = replay("fixed-window:4/d", &["--restore", state.text()], &lines()[..1]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert_eq!(verdicts(&run)[0].1, json!(false), "what the first had of the day is in the file");
+    assert_eq!(verdicts(&run)[0].1, json!(false), "the first replay's debt is in the file");
 }

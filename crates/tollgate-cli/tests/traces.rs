@@ -1,11 +1,11 @@
-//! Traces: what is given back and what is reserved, on small ones that were worked out by hand.
+//! Refunds and reservations in small traces with outcomes worked out by hand.
 
 mod support;
 
 use serde_json::{Value, json};
 use support::{Run, tollgate_reading};
 
-/// A trace of key "a": each line's other fields.
+/// A trace of key "a". `lines` has the other fields of each line.
 fn trace(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{{\"key\":\"a\",{line}}}\n")).collect()
 }
@@ -17,7 +17,7 @@ fn replay(limits: &[&str], lines: &[&str], more: &[&str]) -> Run {
     tollgate_reading(&arguments, trace(lines).as_bytes())
 }
 
-/// Requests, refusals, and what was given back: how often, how many units, how often in vain.
+/// Requests, refusals, and of refunds and cancels: how many, the units, how many found nothing.
 fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
     let object = replay(limits, lines, &["--json"]).json();
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -27,13 +27,13 @@ fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
 }
 
 #[test]
-fn a_refund_means_its_id_or_else_the_latest_that_was_not_given_back() {
+fn a_refund_finds_its_id_or_else_the_latest_admission() {
     let lines = [
         r#""t_ns":0,"id":"r1""#,
         r#""t_ns":0,"id":"r2""#,
         r#""t_ns":0"#, // refused
         r#""t_ns":0,"op":"refund","id":"r1""#,
-        r#""t_ns":0"#,               // what r1 took
+        r#""t_ns":0"#,               // takes what r1 gave back
         r#""t_ns":0,"op":"refund""#, // of the line above
         r#""t_ns":0,"op":"refund""#, // of r2
         r#""t_ns":0,"op":"refund""#, // nothing is left
@@ -43,6 +43,35 @@ fn a_refund_means_its_id_or_else_the_latest_that_was_not_given_back() {
     let table = replay(&["token-bucket:2/s"], &lines, &[]).out;
     assert!(table.contains("units given back") && table.contains("found nothing"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
+fn a_refund_without_an_id_finds_the_latest_that_took_something() {
+    let lines = [
+        r#""t_ns":0,"cost":2"#,
+        r#""t_ns":1,"cost":0"#,
+        r#""t_ns":2,"cost":0,"id":"r""#,
+        r#""t_ns":3,"op":"refund""#,          // of the first line
+        r#""t_ns":4,"op":"refund""#,          // nothing is left
+        r#""t_ns":5,"op":"refund","id":"r""#, // it took nothing
+    ];
+    assert_eq!(summary(&["fixed-window:4/h"], &lines), [3, 0, 3, 2, 2]);
+    let lines = [
+        r#""t_ns":0,"op":"reserve","max_wait_ns":9000000000"#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":9000000000"#,
+        r#""t_ns":1,"op":"reserve","max_wait_ns":9000000000,"cost":0"#,
+        r#""t_ns":2,"op":"cancel""#, // of the second line
+    ];
+    assert_eq!(summary(&["token-bucket:1/s"], &lines), [3, 0, 1, 1, 0]);
+}
+
+#[test]
+fn initial_tokens_are_those_at_the_first_record() {
+    let trace = [r#""t_ns":1700000000000000000,"cost":2"#, r#""t_ns":1700000001000000000,"cost":3"#];
+    let denied = |limit| replay(&[limit], &trace, &["--json"]).json()["denied"].as_u64();
+    assert_eq!(denied("token-bucket:1/s,burst=5,initial=2"), Some(1), "2, and a second later 1");
+    assert_eq!(denied("token-bucket:1/s,burst=5,initial=1"), Some(2), "1, and a second later 2");
+    assert_eq!(denied("token-bucket:2/s,burst=5,initial=3"), Some(0), "3, and a second later 3");
 }
 
 #[test]
@@ -58,7 +87,7 @@ fn a_refund_with_a_cost_gives_back_a_part() {
 }
 
 #[test]
-fn what_comes_back_is_the_limits_to_say() {
+fn the_algorithm_determines_what_comes_back() {
     let lines = [
         r#""t_ns":0,"cost":2"#,
         r#""t_ns":5"#,
@@ -70,7 +99,7 @@ fn what_comes_back_is_the_limits_to_say() {
 }
 
 #[test]
-fn what_a_reset_forgave_is_not_given_back_again() {
+fn a_reset_admission_cannot_be_refunded() {
     let lines = [
         r#""t_ns":0,"id":"r""#,
         r#""t_ns":1,"op":"reset""#,
@@ -81,7 +110,7 @@ fn what_a_reset_forgave_is_not_given_back_again() {
 }
 
 #[test]
-fn several_limits_get_back_what_all_of_them_gave() {
+fn a_refund_gives_back_to_all_of_several_limits() {
     let limits = ["fixed-window:2/h", "token-bucket:3/h"];
     let lines = [
         r#""t_ns":0,"cost":2"#,
@@ -96,7 +125,7 @@ fn several_limits_get_back_what_all_of_them_gave() {
 }
 
 #[test]
-fn reservations_depart_in_turn_and_can_be_cancelled_until_then() {
+fn reservations_depart_in_turn_and_can_be_cancelled_before() {
     let lines = [
         r#""t_ns":0,"op":"reserve","max_wait_ns":0"#,
         r#""t_ns":0,"op":"reserve","max_wait_ns":1000000000,"id":"second""#,
@@ -129,7 +158,7 @@ fn reservations_depart_in_turn_and_can_be_cancelled_until_then() {
 }
 
 #[test]
-fn a_reservation_that_has_no_meaning_is_an_error_that_says_what_has() {
+fn an_unsupported_reservation_is_an_error_with_an_alternative() {
     let lines = [r#""t_ns":0"#, r#""t_ns":0,"op":"reserve","max_wait_ns":0"#];
     let cases = [
         (&["sliding-log:2/s"][..], "sliding-log:2/s counts in windows"),
@@ -144,10 +173,10 @@ fn a_reservation_that_has_no_meaning_is_an_error_that_says_what_has() {
 }
 
 #[test]
-fn commands_that_try_checks_only_say_what_they_pass_over() {
+fn commands_that_try_only_checks_count_skipped_lines() {
     let lines = [r#""t_ns":0"#, r#""t_ns":9,"op":"refund""#, r#""t_ns":9,"op":"peek""#, r#""t_ns":99"#];
     let run =
         tollgate_reading(&["tune", "-", "--format", "trace", "--period", "1s"], trace(&lines).as_bytes());
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert!(run.err.contains("lines that reserve or give back are passed over (1)"), "{}", run.err);
+    assert!(run.err.contains("skipped 1 line with reservations"), "{}", run.err);
 }

@@ -1,11 +1,11 @@
-//! What happens when the command line is wrong, and what it says about itself.
+//! Wrong command lines, and the help.
 
 mod support;
 
 use support::{LOG, Temporary, tollgate, tollgate_reading};
 
 #[test]
-fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
+fn a_wrong_argument_has_exit_code_two_and_a_hint() {
     let log = Temporary::new("usage.log", LOG.as_bytes());
     let cases: [(&[&str], &[&str]); 21] = [
         (&[], &["Usage"]),
@@ -14,7 +14,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
         (&["replay", "/no/such/file", "--limit", "fixed-window:1/s"], &["/no/such/file", "No such file"]),
         (&["replay", log.text(), "--limit", "bucket:1/s"], &["\"bucket\"", "token-bucket", "sliding-log"]),
         (&["replay", log.text(), "--limit", "fixed-window:1"], &["COUNT/PERIOD"]),
-        (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option of fixed-window"]),
+        (&["replay", log.text(), "--limit", "fixed-window:1/s,burst=1"], &["no option", "count=allowed|all"]),
         (&["replay", log.text(), "--limit", "fixed-window:0/s"], &["fixed-window:0/s", "between 1 and"]),
         (&["replay", log.text(), "--limit", "token-bucket:1/s,burst=0"], &["burst is 0"]),
         (&["replay", log.text(), "--limit", "fixed-window:1/s", "--max-keys", "0"], &["--max-keys is 0"]),
@@ -47,7 +47,7 @@ fn a_wrong_argument_is_exit_code_two_and_says_what_would_be_right() {
 }
 
 #[test]
-fn a_wrong_number_is_told_what_a_number_is_or_its_range() {
+fn a_wrong_number_gets_an_example_or_the_range() {
     let log = Temporary::new("numbers.log", LOG.as_bytes());
     let replay = ["replay", log.text(), "--limit", "fixed-window:1/s"];
     let number = "is not a whole number, such as 100 or 1_000";
@@ -75,13 +75,26 @@ fn a_wrong_number_is_told_what_a_number_is_or_its_range() {
         assert_eq!((run.code, &*run.out), (Some(2), ""), "{options:?}");
         assert!(run.err.contains(part), "{options:?}: {} lacks {part}", run.err);
     }
-    // As in a limit.
+    // Numbers may have underscores, as in a limit.
     let run = tollgate(&[&replay[..], &["--max-keys", "1_000", "--top", "1_0"]].concat());
     assert_eq!(run.code, Some(0), "{}", run.err);
 }
 
 #[test]
-fn what_was_read_of_a_damaged_file_is_shown_and_the_exit_code_tells() {
+fn a_log_of_which_no_line_could_be_read_has_exit_code_two() {
+    let replay = ["replay", "-", "--limit", "fixed-window:1/s", "--json"];
+    let run = tollgate_reading(&[&replay[..], &["--format", "clf"]].concat(), b"time,key\n1,alice\n");
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.out.contains("\"requests\""), "the summary says how many lines there were: {}", run.out);
+    assert!(run.err.contains("lines could be read: is --format right?"), "{}", run.err);
+    // An empty log is a log, and one line is enough.
+    assert_eq!(tollgate_reading(&replay, b"").code, Some(0));
+    let run = tollgate_reading(&replay, format!("{LOG}and a line that is none\n").as_bytes());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+}
+
+#[test]
+fn a_damaged_file_is_shown_partly_with_exit_code_two() {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let log = LOG.repeat(20_000);
@@ -94,11 +107,11 @@ fn what_was_read_of_a_damaged_file_is_shown_and_the_exit_code_tells() {
     assert_eq!(run.code, Some(2));
     let object: serde_json::Value = serde_json::from_str(&run.out).expect("what was read is shown");
     assert!(object["requests"].as_u64().is_some_and(|requests| requests > 0));
-    assert_eq!(run.err.matches("ends early").count(), 1, "said once: {}", run.err);
+    assert_eq!(run.err.matches("ends early").count(), 1, "reported once: {}", run.err);
 }
 
 #[test]
-fn help_and_version_tell_the_way() {
+fn help_has_examples_and_the_version_is_printed() {
     for command in ["replay", "tune", "accuracy", "stress"] {
         let run = tollgate(&[command, "--help"]);
         assert_eq!(run.code, Some(0));

@@ -1,6 +1,6 @@
-//! What a check says.
+//! The answer to a check.
 
-/// The answer to one check, in full.
+/// The answer to one check.
 #[derive(PartialEq, Eq, Debug, Clone, Copy)]
 pub struct Answer {
     /// Whether the request may pass.
@@ -11,11 +11,11 @@ pub struct Answer {
     pub limit: u64,
     /// How much more would be admitted now, after this request.
     pub remaining: u64,
-    /// The smallest wait after which the same request passes if nobody else comes; `None` when it was
-    /// allowed, or when it never will be.
+    /// The smallest wait after which the same request passes if no other comes; `None` when it was
+    /// allowed or can never be.
     pub retry_after_ns: Option<u64>,
-    /// How long until the key is as good as new, if nobody comes.
+    /// How long until the key is back in its initial state, if no request comes.
     pub reset_after_ns: u64,
-    /// How long an allowed request has to wait for its departure; zero for everything but a queue.
+    /// How long an allowed request waits for its departure; zero except in a queue.
     pub delay_ns: u64,
 }

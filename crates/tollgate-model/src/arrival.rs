@@ -1,9 +1,9 @@
 //! The arithmetic of GCRA, which the token bucket and the leaky bucket share.
 //!
-//! All that is remembered of a key is its theoretical arrival time, the TAT: the moment at which its bucket
-//! is full again (seen as tokens), or empty again (seen as a leak). An admitted request moves it on by one
-//! emission interval for each unit of its cost; a request passes if that leaves the TAT at most
-//! `capacity` intervals ahead of the clock:
+//! The state of a key is its theoretical arrival time, the TAT: the time at which its bucket will
+//! be full of tokens, or empty of water. An admitted request adds one emission interval to the TAT
+//! for each unit of its cost. A request passes if the TAT is then at most `capacity` intervals
+//! ahead of the clock:
 //!
 //! ```text
 //!          base = max(TAT, now)                  base + cost * I  <=  now + capacity * I
@@ -13,21 +13,21 @@
 //!
 //! # Units
 //!
-//! The interval I = period / count is rarely a whole number of nanoseconds, so the clock is counted in
-//! *grains*: S of them make one unit of cost, and
+//! The interval I = period / count is rarely a whole number of nanoseconds, so the clock counts
+//! *grains*. S grains make one unit of cost:
 //!
 //! ```text
 //!   C(t) = floor(t * count * S / period)        the clock's reading, in grains, at t nanoseconds
 //! ```
 //!
-//! With S = period the division leaves no remainder, one grain is 1/count of a nanosecond, and everything is
-//! exact. A smaller S describes an engine that keeps coarser time.
+//! With S = period the division leaves no remainder: one grain is 1/count of a nanosecond, and the
+//! model is exact. A smaller S describes an engine with a coarser clock.
 
 use crate::inherit::Debt;
-use crate::reservation::Place;
+use crate::reservation::Turn;
 use crate::rule::clamp;
 
-/// A rate, and the grains in which its time is counted.
+/// A rate, a capacity, and the grains in which time is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrivals {
     count: u128,
@@ -54,21 +54,22 @@ impl Arrivals {
         u128::from(units) * self.grains
     }
 
-    /// C(t), without a product of more than 128 bits: whole tokens and the rest are converted apart.
-    /// Saturates only when more than 2^64 tokens have flowed since the clock's zero.
+    /// C(t). Converts whole tokens and the rest separately, so that no product exceeds 128 bits.
+    /// Saturates only after more than 2^64 tokens since the clock's zero.
     pub(crate) fn clock(&self, t: u64) -> u128 {
-        let flowed = u128::from(t) * self.count;
-        let (tokens, rest) = (flowed / self.period, flowed % self.period);
+        let refilled = u128::from(t) * self.count;
+        let (tokens, rest) = (refilled / self.period, refilled % self.period);
         tokens.saturating_mul(self.grains).saturating_add(rest * self.grains / self.period)
     }
 
-    /// The first nanosecond at which the clock shows at least `reading`: the inverse of [`Arrivals::clock`],
-    /// `ceil(reading * period / (count * S))`, again with whole tokens and the rest apart.
+    /// The first nanosecond at which the clock shows at least `reading`:
+    /// `ceil(reading * period / (count * S))`. The inverse of [`Arrivals::clock`], which also
+    /// converts whole tokens and the rest separately.
     fn first_instant(&self, reading: u128) -> u128 {
         let (tokens, rest) = (reading / self.grains, reading % self.grains);
-        let flowed =
+        let refilled =
             tokens.saturating_mul(self.period).saturating_add((rest * self.period).div_ceil(self.grains));
-        flowed.div_ceil(self.count)
+        refilled.div_ceil(self.count)
     }
 
     /// The wait from `now` until the clock shows at least `reading`; zero if it already does.
@@ -76,21 +77,22 @@ impl Arrivals {
         clamp(self.first_instant(reading).saturating_sub(now.into()))
     }
 
-    /// Where a reservation of `cost`, which is at most the capacity, finds its place: it departs when the clock
-    /// shows `base + cost * S - capacity * S`, which is when a check of the same cost would pass.
-    pub(crate) fn reserved(&self, tat: u128, now: u64, cost: u64) -> Place<u128> {
+    /// The turn of a reservation whose cost is at most the capacity. It departs when a check of the
+    /// same cost would pass: when the clock shows `base + cost * S - capacity * S`.
+    pub(crate) fn turn(&self, tat: u128, now: u64, cost: u64) -> Turn<u128> {
         let charged = tat.max(self.clock(now)).saturating_add(self.grains(cost));
         let departure = self.first_instant(charged.saturating_sub(self.grains(self.capacity)));
-        Place::After { wait: departure.saturating_sub(now.into()), charged }
+        Turn::After { wait: departure.saturating_sub(now.into()), charged }
     }
 
-    /// The same in a queue: it departs when the clock shows the TAT before it, if it fits at all.
-    pub(crate) fn queued(&self, tat: u128, now: u64, cost: u64) -> Place<u128> {
+    /// The turn in a queue, if there is room. It departs when the clock shows the TAT before the
+    /// charge.
+    pub(crate) fn turn_in_queue(&self, tat: u128, now: u64, cost: u64) -> Turn<u128> {
         match self.admitted(tat, now, cost) {
             Some(charged) => {
-                Place::After { wait: self.first_instant(tat).saturating_sub(now.into()), charged }
+                Turn::After { wait: self.first_instant(tat).saturating_sub(now.into()), charged }
             }
-            None => Place::Full { wait: self.retry_after(tat, now, cost) },
+            None => Turn::Full { wait: self.retry_after(tat, now, cost) },
         }
     }
 
@@ -99,14 +101,14 @@ impl Arrivals {
         tat.saturating_sub(self.clock(now))
     }
 
-    /// The same in units of cost.
-    pub(crate) fn owed(&self, tat: u128, now: u64) -> Debt {
-        Debt { owed: self.debt(tat, now), unit: self.grains }
+    /// The debt as a number of grains.
+    pub(crate) fn debt_in_grains(&self, tat: u128, now: u64) -> Debt {
+        Debt { amount: self.debt(tat, now), unit: self.grains }
     }
 
-    /// The TAT of who owes so much, rounded up to a grain.
-    pub(crate) fn owing(&self, debt: Debt, now: u64) -> u128 {
-        self.clock(now).saturating_add(debt.in_steps_of(self.grains))
+    /// The TAT of a key with this debt, rounded up to a grain.
+    pub(crate) fn tat_with_debt(&self, debt: Debt, now: u64) -> u128 {
+        self.clock(now).saturating_add(debt.in_units_of(self.grains))
     }
 
     /// The TAT after admitting `cost`, which is at most the capacity; `None` if there is no room.
@@ -127,8 +129,8 @@ impl Arrivals {
         self.wait_until(now, tat.saturating_sub(self.grains(self.capacity - cost)))
     }
 
-    /// The wait until all debt is paid: until the clock shows the TAT.
-    pub(crate) fn paid_after(&self, tat: u128, now: u64) -> u64 {
+    /// The wait until there is no debt: until the clock shows the TAT.
+    pub(crate) fn debt_ends_after(&self, tat: u128, now: u64) -> u64 {
         self.wait_until(now, tat)
     }
 }

@@ -1,6 +1,6 @@
 //! The fixed window: at most `limit` in each aligned window.
 //!
-//! Simple, and honest about its price: around a boundary, up to `2 * limit` pass within one window's length.
+//! Around a boundary, up to `2 * limit` pass within one window's length.
 
 use crate::CountPolicy;
 use crate::grid::Grid;
@@ -14,7 +14,7 @@ pub(crate) struct FixedWindow {
     ceiling: u64,
 }
 
-/// The last window in which something was counted, and what was.
+/// The last window in which a request was counted, and its count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     index: u128,
@@ -23,11 +23,11 @@ pub(crate) struct Window {
 
 impl FixedWindow {
     pub(crate) fn new(limit: u64, window_ns: u64, origin_ns: u64, count: CountPolicy, ceiling: u64) -> Self {
-        assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
+        assert!(ceiling >= limit, "a ceiling below the limit cannot enforce it");
         Self { limit, grid: Grid::new(window_ns, origin_ns), count, ceiling }
     }
 
-    /// The window as it stands at `now`: a new one begins empty.
+    /// The window at `now`; a new one is empty.
     fn at(&self, window: &Window, now: u64) -> Window {
         let index = self.grid.index(now, window.index);
         Window { index, count: if index == window.index { window.count } else { 0 } }
@@ -78,20 +78,20 @@ impl Rule for FixedWindow {
     }
 
     fn debt(&self, window: &Window, now: u64) -> Option<Debt> {
-        Some(Debt { owed: self.at(window, now).count.into(), unit: 1 })
+        Some(Debt { amount: self.at(window, now).count.into(), unit: 1 })
     }
 
-    /// In the window that `now` lies in.
-    fn owing(&self, debt: Debt, now: u64) -> Option<Window> {
-        let count = clamp(debt.in_steps_of(1)).min(self.ceiling);
+    /// The debt counts in the window at `now`.
+    fn with_debt(&self, debt: Debt, now: u64) -> Option<Window> {
+        let count = clamp(debt.in_units_of(1)).min(self.ceiling);
         Some(Window { index: self.grid.index(now, 0), count })
     }
 
-    /// What was charged in a window that is over is gone anyway.
+    /// A charge in a finished window no longer counts, so it gives nothing back.
     fn refunded(&self, window: &Window, charge: &Charge<'_, Window>, now: u64) -> (Window, u64) {
         let Window { index, count } = self.at(window, now);
         let back = if index == charge.after.index { charge.cost.min(count) } else { 0 };
-        // What gives nothing back leaves the key's time where it is.
+        // A refund of nothing must not move the key to a later window.
         if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_requests_are_counted_up_to_the_ceiling_if_all_are() {
+    fn the_policy_all_counts_refusals_up_to_the_ceiling() {
         let mut model = five_a_second(CountPolicy::All);
         assert!(model.check("k", 0, 3).allowed);
         assert_eq!(model.check("k", 0, 3).remaining, 0);

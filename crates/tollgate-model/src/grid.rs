@@ -1,4 +1,4 @@
-//! Aligned windows: time cut into equal parts, the same for every key.
+//! Aligned windows: time divided into equal parts, the same for every key.
 //!
 //! ```text
 //!              zero of the grid                clock zero = origin         now
@@ -6,12 +6,12 @@
 //!               |-----------|-----------|--------'--|-----------|----------'--|---> time
 //! ```
 //!
-//! A key's window never goes back: a clock that does is read as standing at the start of the window that the
-//! key has already reached.
+//! A key's window never goes back. A clock that goes back counts as the start of the latest window
+//! of the key.
 
 use crate::rule::clamp;
 
-/// Windows of one length, and where the clock's zero lies among them.
+/// Windows of one length, and the position of the clock's zero among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     length: u64,
@@ -29,7 +29,7 @@ impl Grid {
     }
 
     /// The time since the grid's zero.
-    fn place(&self, now: u64) -> u128 {
+    fn since_zero(&self, now: u64) -> u128 {
         u128::from(now) + u128::from(self.origin)
     }
 
@@ -38,14 +38,14 @@ impl Grid {
         index * u128::from(self.length)
     }
 
-    /// The window that counts for a key which has already been in window `reached`.
-    pub(crate) fn index(&self, now: u64, reached: u128) -> u128 {
-        reached.max(self.place(now) / u128::from(self.length))
+    /// The window at `now` for a key whose latest window is `latest`.
+    pub(crate) fn index(&self, now: u64, latest: u128) -> u128 {
+        latest.max(self.since_zero(now) / u128::from(self.length))
     }
 
-    /// How much of window `index` is over; zero while the clock stands before it.
+    /// How much of window `index` is over; zero before it begins.
     pub(crate) fn elapsed(&self, now: u64, index: u128) -> u64 {
-        clamp(self.place(now).saturating_sub(self.start(index)))
+        clamp(self.since_zero(now).saturating_sub(self.start(index)))
     }
 
     /// The wait from `now` to the start of the later window `index`.
@@ -53,9 +53,9 @@ impl Grid {
         self.wait_within(now, index, 0)
     }
 
-    /// The wait from `now` to a later moment, `elapsed` after the start of window `index`.
+    /// The wait from `now` to a later time: `elapsed` after the start of window `index`.
     pub(crate) fn wait_within(&self, now: u64, index: u128, elapsed: u64) -> u64 {
-        clamp(self.start(index) + u128::from(elapsed) - self.place(now))
+        clamp(self.start(index) + u128::from(elapsed) - self.since_zero(now))
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_stays_at_the_start_of_the_window_reached() {
+    fn a_clock_that_goes_back_stays_in_the_latest_window() {
         let grid = Grid::new(10, 0);
         assert_eq!(grid.index(5, 3), 3);
         assert_eq!(grid.elapsed(5, 3), 0);

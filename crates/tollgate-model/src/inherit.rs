@@ -1,48 +1,50 @@
-//! What a key's state becomes when its limit is replaced by another.
+//! What keys keep when their limit is replaced.
 
-/// What each key keeps over [`Model::reconfigure`](crate::Model::reconfigure). *Available* is what could be admitted at that
-/// moment; what is booked ahead beyond a full bucket stays owed on top, but with `Reset`.
+/// What each key keeps over [`Model::reconfigure`](crate::Model::reconfigure).
+///
+/// *Available* is the cost that could be admitted at that time. Reservations beyond a full bucket
+/// remain as additional debt, except with `Reset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inherit {
-    /// What is available stays, up to the new limit.
+    /// The available cost stays, up to the new limit.
     AsIs,
-    /// What is available is scaled by the new limit over the old one.
+    /// The available cost is scaled by the new limit over the old one.
     Proportional,
-    /// What is available changes by the difference of the limits, not below nothing.
+    /// The available cost changes by the difference of the limits, but not below zero.
     Additive,
-    /// Everything is available.
+    /// All of the new limit is available.
     Reset,
 }
 
-/// What is owed: `owed / unit` units of cost.
+/// A debt of `amount / unit` units of cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debt {
-    pub(crate) owed: u128,
+    pub(crate) amount: u128,
     pub(crate) unit: u128,
 }
 
 impl Debt {
-    /// What is owed at a limit of `new` by who owed this at a limit of `old`.
+    /// This debt under a limit of `old`, as inherited under a limit of `new`.
     pub(crate) fn inherited(self, inherit: Inherit, old: u64, new: u64) -> Self {
-        let Self { owed, unit } = self;
+        let Self { amount, unit } = self;
         let (old, new) = (u128::from(old), u128::from(new));
-        let owed = match inherit {
-            // Available: old - owed, at most new. Owed is what is missing to new.
-            Inherit::AsIs => (owed + new * unit).saturating_sub(old * unit),
-            // Available: (old - owed) * new / old.
-            Inherit::Proportional => return Self { owed: owed * new, unit: unit * old },
+        let amount = match inherit {
+            // Available: old - debt, at most new. The new debt is new - available.
+            Inherit::AsIs => (amount + new * unit).saturating_sub(old * unit),
+            // Available: (old - debt) * new / old.
+            Inherit::Proportional => return Self { amount: amount * new, unit: unit * old },
             Inherit::Additive => {
-                let booked = owed.saturating_sub(old * unit);
-                (owed - booked).min(new * unit) + booked
+                let reserved_ahead = amount.saturating_sub(old * unit);
+                (amount - reserved_ahead).min(new * unit) + reserved_ahead
             }
             Inherit::Reset => 0,
         };
-        Self { owed, unit }
+        Self { amount, unit }
     }
 
-    /// The same in steps of `1 / unit`, rounded up.
-    pub(crate) fn in_steps_of(self, unit: u128) -> u128 {
-        (self.owed * unit).div_ceil(self.unit)
+    /// The amount in other units, rounded up.
+    pub(crate) fn in_units_of(self, unit: u128) -> u128 {
+        (self.amount * unit).div_ceil(self.unit)
     }
 }
 
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn each_meaning_is_what_it_says() {
+    fn each_variant_keeps_what_it_documents() {
         for (inherit, expected) in
             [(Inherit::AsIs, 1), (Inherit::Proportional, 36), (Inherit::Additive, 58), (Inherit::Reset, 60)]
         {
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_shrinks_leaves_no_less_than_nothing() {
+    fn a_smaller_limit_leaves_no_less_than_zero() {
         for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Additive] {
             let mut model = Model::new(bucket(500, 1_000, 500));
             assert!(model.check("k", 0, 500).allowed);

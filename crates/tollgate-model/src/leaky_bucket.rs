@@ -1,92 +1,93 @@
 //! The leaky bucket, as a meter and as a queue.
 //!
-//! Both are the token bucket read the other way ([`crate::arrival`]): its missing tokens are the water in
-//! this bucket, its TAT is the moment at which the last drop is gone. The meter lets everything that fits
-//! pass at once and refuses the rest. The queue lets what fits out one by one: a request departs when
-//! everything before it is gone, which is the TAT before the request.
+//! Both are the reverse of the token bucket ([`crate::arrival`]): the missing tokens are the water
+//! in this bucket, and the TAT is the time at which it is empty. The meter admits requests that fit
+//! at once and refuses others. In the queue, a request that fits departs when all water before it
+//! has leaked: at the TAT before the request.
 
 use crate::arrival::Arrivals;
 use crate::inherit::Debt;
-use crate::refund::Owed;
-use crate::reservation::Place;
+use crate::refund::BucketState;
+use crate::reservation::Turn;
 use crate::rule::{Charge, Rule};
 
 pub(crate) struct LeakyBucket {
     arrivals: Arrivals,
-    /// Whether what is admitted waits for its departure.
-    queued: bool,
+    /// Whether admitted requests wait for their departure.
+    is_queue: bool,
 }
 
 impl LeakyBucket {
     pub(crate) fn meter(count: u64, period_ns: u64, capacity: u64, grains: Option<u64>) -> Self {
-        Self { arrivals: Arrivals::new(count, period_ns, capacity, grains), queued: false }
+        Self { arrivals: Arrivals::new(count, period_ns, capacity, grains), is_queue: false }
     }
 
     pub(crate) fn queue(count: u64, period_ns: u64, capacity: u64, grains: Option<u64>) -> Self {
-        Self { arrivals: Arrivals::new(count, period_ns, capacity, grains), queued: true }
+        Self { arrivals: Arrivals::new(count, period_ns, capacity, grains), is_queue: true }
     }
 }
 
 impl Rule for LeakyBucket {
-    type State = Owed;
+    type State = BucketState;
 
     fn limit(&self) -> u64 {
         self.arrivals.capacity()
     }
 
-    fn unseen(&self) -> Owed {
-        Owed::new(0)
+    fn unseen(&self) -> BucketState {
+        BucketState::new(0)
     }
 
-    fn admitted(&self, owed: &Owed, now: u64, cost: u64) -> Option<Owed> {
-        self.arrivals.admitted(owed.tat, now, cost).map(|tat| owed.charged(tat))
+    fn admitted(&self, state: &BucketState, now: u64, cost: u64) -> Option<BucketState> {
+        self.arrivals.admitted(state.tat, now, cost).map(|tat| state.with_tat(tat))
     }
 
-    fn refused(&self, owed: &Owed, _now: u64, _cost: u64) -> Owed {
-        owed.clone()
+    fn refused(&self, state: &BucketState, _now: u64, _cost: u64) -> BucketState {
+        state.clone()
     }
 
-    fn remaining(&self, owed: &Owed, now: u64) -> u64 {
-        self.arrivals.remaining(owed.tat, now)
+    fn remaining(&self, state: &BucketState, now: u64) -> u64 {
+        self.arrivals.remaining(state.tat, now)
     }
 
-    fn retry_after(&self, owed: &Owed, now: u64, cost: u64) -> u64 {
-        self.arrivals.retry_after(owed.tat, now, cost)
+    fn retry_after(&self, state: &BucketState, now: u64, cost: u64) -> u64 {
+        self.arrivals.retry_after(state.tat, now, cost)
     }
 
-    fn reset_after(&self, owed: &Owed, now: u64) -> u64 {
-        self.arrivals.paid_after(owed.tat, now)
+    fn reset_after(&self, state: &BucketState, now: u64) -> u64 {
+        self.arrivals.debt_ends_after(state.tat, now)
     }
 
-    fn refunded(&self, owed: &Owed, charge: &Charge<'_, Owed>, now: u64) -> (Owed, u64) {
-        if self.queued {
-            self.arrivals.refunded_in_a_queue(owed, charge, now)
+    fn refunded(
+        &self,
+        state: &BucketState,
+        charge: &Charge<'_, BucketState>,
+        now: u64,
+    ) -> (BucketState, u64) {
+        if self.is_queue {
+            self.arrivals.refunded_in_queue(state, charge, now)
         } else {
-            self.arrivals.refunded(0, owed, charge, now)
+            self.arrivals.refunded(0, state, charge, now)
         }
     }
 
-    fn debt(&self, owed: &Owed, now: u64) -> Option<Debt> {
-        Some(self.arrivals.owed(owed.tat, now))
+    fn debt(&self, state: &BucketState, now: u64) -> Option<Debt> {
+        Some(self.arrivals.debt_in_grains(state.tat, now))
     }
 
-    fn owing(&self, debt: Debt, now: u64) -> Option<Owed> {
-        Some(Owed::new(self.arrivals.owing(debt, now)))
+    fn with_debt(&self, debt: Debt, now: u64) -> Option<BucketState> {
+        Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
     }
 
-    fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {
-        let Self { arrivals, queued } = self;
-        let place = if *queued {
-            arrivals.queued(owed.tat, now, cost)
-        } else {
-            arrivals.reserved(owed.tat, now, cost)
-        };
-        Some(owed.booked(place))
+    fn turn(&self, state: &BucketState, now: u64, cost: u64) -> Option<Turn<BucketState>> {
+        let Self { arrivals, is_queue } = self;
+        let turn = if *is_queue { Arrivals::turn_in_queue } else { Arrivals::turn };
+        Some(state.with_reservation(turn(arrivals, state.tat, now, cost)))
     }
 
-    /// A queued request departs when all that was admitted before it is gone.
-    fn delay(&self, owed: &Owed, now: u64) -> u64 {
-        if self.queued { self.arrivals.paid_after(owed.tat, now) } else { 0 }
+    /// A queued request departs when all water before it has leaked.
+    fn delay(&self, state: &BucketState, now: u64) -> u64 {
+        if self.is_queue { self.arrivals.debt_ends_after(state.tat, now) } else { 0 }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The specification of Tollgate's algorithms as code: exact, slow, obvious.
 //!
-//! This crate answers one question: *what is the right answer?* It is written from the formulas in the
-//! documentation and from nothing else, with integers wide enough that nothing is ever rounded unless the
-//! formula says so. The engine is compared with it; where the two disagree, one of them has a bug.
+//! Tests compare the engine with this model; where the two disagree, one of them has a bug. The
+//! model is written from the formulas in the documentation only. Its integers are so wide that
+//! nothing is rounded unless the formula says so.
 //!
 //! ```
 //! use tollgate_model::{Algorithm, Model};
@@ -19,33 +19,33 @@
 //! assert_eq!(model.check("alice", 0, 1).retry_after_ns, Some(333_333_334));
 //! ```
 //!
-//! # Where to read what
+//! # Files
 //!
-//! | file                | holds                                                                   |
-//! |---------------------|-------------------------------------------------------------------------|
-//! | `algorithm.rs`      | [`Algorithm`] and [`CountPolicy`]: what can be asked for                      |
-//! | `answer.rs`         | [`Answer`]: what a check says                                           |
-//! | `model.rs`          | [`Model`]: one state for each key                                       |
-//! | `receipt.rs`        | [`Receipt`]: the right to give an admission back                        |
-//! | `reservation.rs`    | [`Reservation`] and [`Booking`]: a place in the future of a bucket      |
-//! | `inherit.rs`        | [`Inherit`]: what a key keeps when its limit is replaced                 |
-//! | `several.rs`        | [`Several`]: several limits on one key, all or nothing                  |
-//! | `rule.rs`           | what is the same for all: cost 0, cost above the limit, the order of it |
-//! | `arrival.rs`        | the arithmetic of GCRA, shared by the token bucket and the leaky bucket |
-//! | `refund.rs`         | what a bucket gives back                                                |
-//! | `token_bucket.rs`   | the token bucket                                                        |
-//! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                             |
-//! | `grid.rs`           | aligned windows                                                         |
-//! | `fixed_window.rs`   | the fixed window                                                        |
-//! | `sliding_window.rs` | the sliding window counter: previous * overlap + current                |
-//! | `sub_windows.rs`    | the sliding window in sub-windows, which never admits too much          |
-//! | `sliding_log.rs`    | the sliding window log                                                  |
+//! | file                | holds                                                          |
+//! |---------------------|----------------------------------------------------------------|
+//! | `algorithm.rs`      | [`Algorithm`] and [`CountPolicy`]: the limits                  |
+//! | `answer.rs`         | [`Answer`]: the answer to a check                              |
+//! | `model.rs`          | [`Model`]: one state for each key                              |
+//! | `receipt.rs`        | [`Receipt`]: gives an admission back                           |
+//! | `reservation.rs`    | [`Reservation`] and [`Booking`]: admissions that act later     |
+//! | `inherit.rs`        | [`Inherit`]: what a key keeps when its limit is replaced       |
+//! | `multi.rs`          | [`MultiModel`]: several limits on one key, all or nothing      |
+//! | `rule.rs`           | common to all algorithms: cost 0, cost above the limit         |
+//! | `arrival.rs`        | the arithmetic of GCRA, shared by both buckets                 |
+//! | `refund.rs`         | what a bucket gives back                                       |
+//! | `token_bucket.rs`   | the token bucket                                               |
+//! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                    |
+//! | `grid.rs`           | aligned windows                                                |
+//! | `fixed_window.rs`   | the fixed window                                               |
+//! | `sliding_window.rs` | the sliding window counter: previous * overlap + current       |
+//! | `sub_windows.rs`    | the sliding window in sub-windows, which never admits too much |
+//! | `sliding_log.rs`    | the sliding window log                                         |
 //!
 //! # Time
 //!
-//! Time is a whole number of nanoseconds since the limiter's clock zero, in a `u64`. Waits and resets that
-//! would not fit into a `u64` (584 years) are given as `u64::MAX`. A key that was never seen is exactly like
-//! a key that was idle for long.
+//! Time is a whole number of nanoseconds since the limiter's clock zero, in a `u64`. Waits and
+//! resets that would not fit into a `u64` (584 years) are given as `u64::MAX`. A key that was never
+//! seen behaves like a key that was idle for long.
 
 mod algorithm;
 mod answer;
@@ -55,11 +55,11 @@ mod grid;
 mod inherit;
 mod leaky_bucket;
 mod model;
+mod multi;
 mod receipt;
 mod refund;
 mod reservation;
 mod rule;
-mod several;
 mod sliding_log;
 mod sliding_window;
 mod sub_windows;
@@ -69,6 +69,6 @@ pub use algorithm::{Algorithm, CountPolicy};
 pub use answer::Answer;
 pub use inherit::Inherit;
 pub use model::Model;
+pub use multi::{MultiAnswer, MultiModel, Refusal};
 pub use receipt::Receipt;
-pub use reservation::{Booking, NoMeaning, Reservation};
-pub use several::{Joint, Refusal, Several};
+pub use reservation::{Booking, NotReservable, Reservation};

@@ -1,4 +1,4 @@
-//! One state for each key.
+//! The model of a keyed limiter: one state for each key.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
 use crate::sub_windows::SubWindows;
 use crate::token_bucket::TokenBucket;
-use crate::{Algorithm, Answer, Booking, Inherit, NoMeaning, Receipt, Reservation};
+use crate::{Algorithm, Answer, Booking, Inherit, NotReservable, Receipt, Reservation};
 
 /// A keyed limiter that is always right and never fast.
 pub struct Model {
@@ -19,96 +19,98 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model in which no key was seen yet.
+    /// A model that has seen no key.
     ///
     /// # Panics
     ///
-    /// When the parameters mean nothing: a rate, period, window, number of sub-windows, granule or number
-    /// of grains of zero, or a ceiling below the limit. Everything else is answered, however extreme, as long
-    /// as there is memory for a key's sub-windows.
+    /// When a rate, period, window, number of sub-windows, granule or number of grains is zero, or
+    /// a ceiling is below the limit. All other parameters are valid, as long as there is memory for
+    /// a key's sub-windows.
     pub fn new(algorithm: Algorithm) -> Self {
         Self { keys: keys(algorithm) }
     }
 
-    /// Decides whether `key` may spend `cost` at `now_ns`, and remembers it.
+    /// Decides whether `key` may spend `cost` at `now_ns`, and charges it if so.
     pub fn check(&mut self, key: &str, now_ns: u64, cost: u64) -> Answer {
         self.keys.check(key, now_ns, cost)
     }
 
-    /// Exactly what [`Model::check`] would answer; remembers nothing.
+    /// The answer that [`Model::check`] would give. Changes nothing.
     pub fn peek(&self, key: &str, now_ns: u64, cost: u64) -> Answer {
         self.keys.peek(key, now_ns, cost)
     }
 
-    /// Like [`Model::check`], with a receipt for what was charged, if the request was allowed.
+    /// [`Model::check`] with a receipt if the request was allowed.
     pub fn admit(&mut self, key: &str, now_ns: u64, cost: u64) -> (Answer, Option<Receipt>) {
         self.keys.admit(key, now_ns, cost)
     }
 
-    /// Gives back an admission that was not used: how many units the key got. A bucket counts a begun one as whole.
+    /// Gives back an unused admission; returns how many units came back. A bucket rounds part of a
+    /// unit up.
     ///
-    /// How much that can be is the algorithm's to say, and a refused refund is no error: the time may have paid
-    /// it back already. The time counts as the admission's if it is earlier.
+    /// How much comes back depends on the algorithm; it may be 0, because time may have given it
+    /// back already. A time before the admission counts as the time of the admission.
     ///
     /// # Panics
     ///
-    /// When another algorithm's model gave the receipt.
+    /// When the receipt is from another algorithm's model.
     pub fn refund(&mut self, receipt: Receipt, now_ns: u64) -> u64 {
         self.keys.refund(&receipt, now_ns)
     }
 
-    /// Charges `key` for a request that acts later, if it need not wait longer than `max_wait_ns`.
+    /// Charges `key` for a request that acts later, if it waits no longer than `max_wait_ns`.
     ///
     /// # Errors
     ///
-    /// [`NoMeaning`] when the algorithm counts in windows.
+    /// [`NotReservable`] when the algorithm counts in windows.
     pub fn reserve(
         &mut self,
         key: &str,
         now_ns: u64,
         cost: u64,
         max_wait_ns: u64,
-    ) -> Result<Booking, NoMeaning> {
+    ) -> Result<Booking, NotReservable> {
         self.keys.reserve(key, now_ns, cost, max_wait_ns)
     }
 
-    /// Gives back a reservation that has not departed yet: how many units the key got, as a refund
-    /// counts them. Too late, it gives back nothing.
+    /// Gives back a reservation that has not departed yet; returns how many units came back, as for
+    /// a refund. A departed reservation gives back nothing.
     ///
     /// # Panics
     ///
-    /// When another algorithm's model booked the reservation.
+    /// When the reservation is from another algorithm's model.
     pub fn cancel(&mut self, reservation: Reservation, now_ns: u64) -> u64 {
         let Reservation { receipt, departs_at } = reservation;
         if now_ns >= departs_at { 0 } else { self.refund(receipt, now_ns) }
     }
 
-    /// Puts another limit in force at `now_ns`, which must not be earlier than any time before; each key keeps what
-    /// `inherit` says. Receipts and reservations from before it are void.
+    /// Replaces the limit at `now_ns`, which must not be earlier than any time before; each key
+    /// keeps what `inherit` says. Earlier receipts and reservations must not be used any more.
     ///
     /// # Panics
     ///
-    /// Between others than buckets, or than fixed windows.
+    /// When the limits are neither both buckets nor both fixed windows.
     pub fn reconfigure(&mut self, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
         let mut next = keys(algorithm);
         next.inherit(&self.keys.debts(now_ns), inherit, now_ns);
         self.keys = next;
     }
 
-    /// Forgets `key`.
+    /// Removes the state of `key`.
     pub fn reset(&mut self, key: &str) {
         self.keys.reset(key);
     }
 }
 
-/// What is remembered of each key that was seen: two models of one algorithm that say the same answer the same for ever.
+/// Prints the state of each key. Two models of one algorithm that print the same give the same
+/// answers.
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.keys.fmt(f)
     }
 }
 
-/// The states of no key yet.
+/// The states of an algorithm, without keys.
 fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
     match algorithm {
         Algorithm::TokenBucket { count, period_ns, burst, initial, grains } => {
@@ -135,30 +137,30 @@ fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
     }
 }
 
-/// The states of all keys, whatever their type.
+/// The states of all keys, of any algorithm.
 trait Keys {
     fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer;
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
-    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NoMeaning>;
+    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable>;
     fn reset(&mut self, key: &str);
     fn debts(&self, now: u64) -> Debts;
     fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64);
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-/// What all keys owe at one moment.
+/// The debts of all keys at one time.
 struct Debts {
     limit: u64,
     unseen: Debt,
     keys: HashMap<String, Debt>,
 }
 
-/// A rule and, for each key seen, what it remembers.
+/// A rule and the state of each key.
 struct States<R: Rule> {
     rule: R,
-    /// What a key that was never seen is worth.
+    /// The state of a key that was never seen.
     unseen: R::State,
     states: HashMap<String, R::State>,
 }
@@ -201,7 +203,7 @@ impl<R: Rule> Keys for States<R> {
         back
     }
 
-    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NoMeaning> {
+    fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable> {
         Ok(match rule::reserve(&self.rule, &self.state(key), now, cost, max_wait)? {
             Reserved::Booked { wait, charged } => {
                 self.states.insert(key.to_owned(), charged.clone());
@@ -224,12 +226,12 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64) {
-        let owing = |debt: Debt| {
+        let state = |debt: Debt| {
             let debt = debt.inherited(inherit, debts.limit, self.rule.limit());
-            self.rule.owing(debt, now).expect("a bucket or a fixed window")
+            self.rule.with_debt(debt, now).expect("a bucket or a fixed window")
         };
-        let states = debts.keys.iter().map(|(key, &debt)| (key.clone(), owing(debt))).collect();
-        (self.unseen, self.states) = (owing(debts.unseen), states);
+        let states = debts.keys.iter().map(|(key, &debt)| (key.clone(), state(debt))).collect();
+        (self.unseen, self.states) = (state(debts.unseen), states);
     }
 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_key_is_as_good_as_new() {
+    fn a_reset_key_is_in_its_initial_state() {
         let mut model = Model::new(ONE_A_SECOND);
         assert!(model.check("k", 0, 1).allowed);
         model.reset("k");

@@ -1,33 +1,34 @@
-//! The right to give an admission back.
+//! Receipts, by which admissions are given back.
 
 use std::any::Any;
 use std::fmt;
 
 use crate::rule::Charge;
 
-/// What was charged for one admitted request, so that it can be given back: once, because
-/// [`Model::refund`](crate::Model::refund) takes it away.
-#[must_use = "a receipt that nobody keeps cannot be refunded"]
+/// The charge of one admitted request. [`Model::refund`](crate::Model::refund) consumes it, so that
+/// it is given back only once.
+#[must_use = "without its receipt an admission cannot be refunded"]
 pub struct Receipt {
     pub(crate) key: String,
-    /// When the request was admitted: no refund is earlier.
+    /// When the request was admitted. A refund never counts as earlier.
     at: u64,
     cost: u64,
     /// The key's state right after the admission; its type is the algorithm's.
-    charged: Box<dyn Any + Send + Sync>,
+    state_after: Box<dyn Any + Send + Sync>,
 }
 
 impl Receipt {
-    pub(crate) fn new<S: Send + Sync + 'static>(key: &str, at: u64, cost: u64, charged: S) -> Self {
-        Self { key: key.to_owned(), at, cost, charged: Box::new(charged) }
+    pub(crate) fn new<S: Send + Sync + 'static>(key: &str, at: u64, cost: u64, state_after: S) -> Self {
+        Self { key: key.to_owned(), at, cost, state_after: Box::new(state_after) }
     }
 
     pub(crate) fn charge<S: 'static>(&self) -> Charge<'_, S> {
-        let after = self.charged.downcast_ref().expect("a receipt belongs to the model that gave it");
+        let after =
+            self.state_after.downcast_ref().expect("the receipt is from a model of the same algorithm");
         Charge { at: self.at, cost: self.cost, after }
     }
 
-    /// What the request cost.
+    /// The cost of the request.
     pub fn cost(&self) -> u64 {
         self.cost
     }

@@ -1,7 +1,7 @@
-//! A place in the future of a bucket.
+//! Reservations of a bucket.
 //!
-//! Where a check refuses because there is not enough *yet*, a reservation takes what will be there and says
-//! when: at its *departure* the caller may act without asking again.
+//! Where a check refuses because there are not enough tokens yet, a reservation takes tokens of the
+//! future. At its *departure* the caller may act without another check.
 //!
 //! ```text
 //!   base = max(TAT, now)      tat = base + cost * I      departure = max(now, tat - burst * I)
@@ -11,11 +11,12 @@
 //!      '----- wait ----'---------------------- burst * I -----------------------'
 //! ```
 //!
-//! A reservation that would have to wait longer than the caller is ready to charges nothing. One that is booked
-//! moves the TAT to `tat`, beyond `now + burst * I` if it has to wait: until then, checks find no room.
+//! A reservation that would wait longer than the caller allows charges nothing. A booked
+//! reservation moves the TAT to `tat`. If it waits, that is beyond `now + burst * I`, and checks
+//! find no room before its departure.
 //!
-//! A leaky bucket as a queue has departures of its own, one after the other, and a capacity that bounds who may
-//! wait at all; there a reservation is a check whose caller says how long the wait may be.
+//! In a leaky bucket as a queue, every admitted request has a departure, one after the other, and
+//! the capacity bounds how many wait. There a reservation is a check with a longest wait.
 
 use std::error::Error;
 use std::fmt;
@@ -29,18 +30,18 @@ pub enum Booking {
     Booked(Reservation),
     /// Not charged.
     Refused {
-        /// How long the request would have to wait: for its departure if that is more than was allowed, or
-        /// until a queue that is full has room. At most `u64::MAX`.
+        /// How long the request would wait for its departure, or until a full queue has room. At
+        /// most `u64::MAX`.
         wait_ns: u64,
     },
     /// Not charged, and no wait will ever help: the cost is above the limit.
     Never,
 }
 
-/// A right to act at the departure, without asking again.
+/// Permission to act at the departure, without another check.
 ///
-/// It can be given back by [`Model::cancel`](crate::Model::cancel) until then.
-#[must_use = "what is reserved is charged, whether somebody acts or not"]
+/// [`Model::cancel`](crate::Model::cancel) gives it back before the departure.
+#[must_use = "a reservation is charged even if its caller never acts"]
 #[derive(Debug)]
 pub struct Reservation {
     pub(crate) receipt: Receipt,
@@ -64,29 +65,29 @@ impl Booking {
     }
 }
 
-/// The algorithm has no departures: what a window will hold cannot be known ahead.
+/// The algorithm has no reservations: it does not know when a window will have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMeaning;
+pub struct NotReservable;
 
-impl fmt::Display for NoMeaning {
+impl fmt::Display for NotReservable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("only buckets can be reserved ahead")
+        f.write_str("only buckets have reservations")
     }
 }
 
-impl Error for NoMeaning {}
+impl Error for NotReservable {}
 
-/// Where a request finds its place, before the caller's patience is asked.
-pub(crate) enum Place<S> {
-    /// After `wait`, in nanoseconds; the state once it is booked.
+/// When a request could depart, before this is compared with the caller's longest wait.
+pub(crate) enum Turn<S> {
+    /// After `wait`, in nanoseconds; `charged` is the state with the reservation.
     After { wait: u128, charged: S },
-    /// Nowhere: whatever the caller's patience, there is no room before `wait`.
+    /// Never: the queue is full and has no room before `wait`.
     Full { wait: u64 },
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Algorithm, Booking, CountPolicy, Model, NoMeaning, Reservation};
+    use crate::{Algorithm, Booking, CountPolicy, Model, NotReservable, Reservation};
 
     const MS: u64 = 1_000_000;
     /// One interval of a rate of ten a second.
@@ -109,9 +110,8 @@ mod tests {
         reserve(model, now, cost).departs_at_ns()
     }
 
-    /// With a burst of four.
     #[test]
-    fn a_cancelled_reservation_gives_back_what_nobody_booked_on() {
+    fn a_cancellation_keeps_what_later_reservations_depend_on() {
         let mut model = ten_a_second(4);
         assert_eq!(departure(&mut model, 0, 4), 0);
         let a = reserve(&mut model, 0, 3);
@@ -124,7 +124,6 @@ mod tests {
         assert_eq!(departure(&mut model, D, 3), 5 * D);
     }
 
-    /// With a burst of two.
     #[test]
     fn a_reservation_that_has_departed_cannot_be_cancelled() {
         let mut model = ten_a_second(2);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_have_to_wait_too_long_is_charged_nothing() {
+    fn a_reservation_that_waits_too_long_is_not_charged() {
         let mut model = bucket(10, 100, 10);
         assert!(model.check("k", 0, 9).allowed);
         assert!(matches!(model.reserve("k", 0, 5, 39), Ok(Booking::Refused { wait_ns: 40 })));
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_departure_is_the_first_nanosecond_at_which_a_check_would_pass() {
+    fn a_reservation_departs_when_a_check_would_first_pass() {
         let mut model = bucket(3, 1_000 * MS, 1);
         assert!(model.check("k", 0, 1).allowed);
         assert_eq!(model.peek("k", 0, 1).retry_after_ns, Some(333_333_334));
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_departs_now_and_what_costs_too_much_never() {
+    fn a_cost_of_zero_departs_now_and_too_large_never() {
         let mut model = ten_a_second(2);
         assert!(matches!(model.reserve("k", 5, 3, u64::MAX), Ok(Booking::Never)));
         assert_eq!(departure(&mut model, 5, 2), 5);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_books_its_own_departures_and_no_more_than_its_capacity() {
+    fn a_queue_reserves_no_more_than_its_capacity() {
         let mut queue =
             Model::new(Algorithm::LeakyQueue { count: 1, period_ns: D, capacity: 3, grains: None });
         assert_eq!([(); 2].map(|()| departure(&mut queue, 0, 1)), [0, D]);
@@ -197,8 +196,8 @@ mod tests {
     fn windows_have_no_departures() {
         let mut log =
             Model::new(Algorithm::SlidingLog { limit: 1, window_ns: 10, count: CountPolicy::Allowed });
-        assert_eq!(log.reserve("k", 0, 1, u64::MAX).unwrap_err(), NoMeaning);
-        assert_eq!(log.reserve("k", 0, 0, u64::MAX).unwrap_err(), NoMeaning);
+        assert_eq!(log.reserve("k", 0, 1, u64::MAX).unwrap_err(), NotReservable);
+        assert_eq!(log.reserve("k", 0, 0, u64::MAX).unwrap_err(), NotReservable);
         assert!(log.check("k", 0, 1).allowed);
     }
 }

@@ -1,6 +1,6 @@
-//! What is the same for all algorithms.
+//! What all algorithms have in common.
 //!
-//! A [`Rule`] says what its algorithm does with a request that can be judged. [`check`] adds the rest:
+//! A [`Rule`] decides costs from 1 to the limit. [`check`] adds the others:
 //!
 //! ```text
 //!   cost = 0      -> allowed, nothing changes
@@ -9,19 +9,20 @@
 //!   otherwise     -> denied,  the state after the refusal (which may have been counted)
 //! ```
 //!
-//! Remaining and reset always describe the state *after* the request, and so does the wait.
+//! Remaining, reset and wait describe the state *after* the request.
 
 use std::fmt;
 
 use crate::inherit::Debt;
-use crate::reservation::Place;
-use crate::{Answer, NoMeaning};
+use crate::reservation::Turn;
+use crate::{Answer, NotReservable};
 
 /// One algorithm with its parameters: pure functions of a key's state, the time and the cost.
 ///
-/// `admitted`, `refused`, `retry_after`, `refunded` and `reserved` are only ever asked about costs from 1 to the limit.
+/// `admitted`, `refused`, `retry_after`, `refunded` and `turn` are called only with costs from 1 to
+/// the limit.
 pub(crate) trait Rule {
-    /// What is remembered of a key.
+    /// The state of a key.
     type State: Clone + fmt::Debug + Send + Sync + 'static;
 
     /// The most that can ever be admitted at once.
@@ -30,7 +31,7 @@ pub(crate) trait Rule {
     /// The state of a key that was never seen.
     fn unseen(&self) -> Self::State;
 
-    /// The state after admitting the request; `None` when it has to be refused.
+    /// The state after admitting the request; `None` when the request is refused.
     fn admitted(&self, state: &Self::State, now: u64, cost: u64) -> Option<Self::State>;
 
     /// The state after refusing the request: unchanged, unless refusals are counted.
@@ -42,44 +43,44 @@ pub(crate) trait Rule {
     /// The smallest wait, above zero, after which a request that is refused now would be admitted.
     fn retry_after(&self, state: &Self::State, now: u64, cost: u64) -> u64;
 
-    /// The wait until the state is worth the same as [`Rule::unseen`].
+    /// The wait until the state is equivalent to [`Rule::unseen`].
     fn reset_after(&self, state: &Self::State, now: u64) -> u64;
 
-    /// Gives a charge back, not before it was made: the state then, and how many units that was.
+    /// Gives a charge back, at or after its time: the new state, and how many units came back.
     fn refunded(&self, state: &Self::State, charge: &Charge<'_, Self::State>, now: u64)
     -> (Self::State, u64);
 
-    /// Where a reservation finds its place; `None` when the algorithm books nothing ahead.
-    fn reserved(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Place<Self::State>> {
+    /// The turn of a reservation; `None` when the algorithm has no reservations.
+    fn turn(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Turn<Self::State>> {
         None
     }
 
-    /// What is owed at `now`; `None` when nobody else can take it over.
+    /// The debt at `now`; `None` when no other limit can inherit it.
     fn debt(&self, _state: &Self::State, _now: u64) -> Option<Debt> {
         None
     }
 
-    /// The state of a key that owes so much at `now`.
-    fn owing(&self, _debt: Debt, _now: u64) -> Option<Self::State> {
+    /// The state of a key that has this debt at `now`.
+    fn with_debt(&self, _debt: Debt, _now: u64) -> Option<Self::State> {
         None
     }
 
-    /// How long a request that is admitted in this state waits for its departure.
+    /// How long a request waits for its departure when it is admitted in this state.
     fn delay(&self, _state: &Self::State, _now: u64) -> u64 {
         0
     }
 }
 
-/// What was charged for one request.
+/// The charge of one request.
 pub(crate) struct Charge<'a, S> {
-    /// When it was asked.
+    /// The time of the request.
     pub(crate) at: u64,
     pub(crate) cost: u64,
-    /// The key's state right after.
+    /// The key's state right after the charge.
     pub(crate) after: &'a S,
 }
 
-/// Decides one check and gives the state it leaves behind.
+/// Decides one check; returns the state after it.
 pub(crate) fn check<R: Rule>(rule: &R, state: &R::State, now: u64, cost: u64) -> (R::State, Answer) {
     if cost == 0 {
         return (state.clone(), answer(rule, state, now, Verdict::Allowed { delay: 0 }));
@@ -102,7 +103,7 @@ pub(crate) fn check<R: Rule>(rule: &R, state: &R::State, now: u64, cost: u64) ->
     }
 }
 
-/// Gives an admission back; a cost of nothing changes nothing.
+/// Gives an admission back. A cost of 0 changes nothing.
 pub(crate) fn refund<R: Rule>(
     rule: &R,
     state: &R::State,
@@ -112,42 +113,42 @@ pub(crate) fn refund<R: Rule>(
     if charge.cost == 0 { (state.clone(), 0) } else { rule.refunded(state, charge, now.max(charge.at)) }
 }
 
-/// What became of a reservation.
+/// The outcome of a reservation.
 pub(crate) enum Reserved<S> {
     Booked { wait: u64, charged: S },
     Refused { wait: u64 },
     Never,
 }
 
-/// Books `cost` if it departs at most `max_wait` from now.
+/// Reserves `cost` if it departs at most `max_wait` from now.
 pub(crate) fn reserve<R: Rule>(
     rule: &R,
     state: &R::State,
     now: u64,
     cost: u64,
     max_wait: u64,
-) -> Result<Reserved<R::State>, NoMeaning> {
-    // Whether there are departures does not depend on the cost.
-    let place = rule.reserved(state, now, cost.min(rule.limit())).ok_or(NoMeaning)?;
-    Ok(match place {
+) -> Result<Reserved<R::State>, NotReservable> {
+    // An algorithm without reservations refuses any cost.
+    let turn = rule.turn(state, now, cost.min(rule.limit())).ok_or(NotReservable)?;
+    Ok(match turn {
         _ if cost == 0 => Reserved::Booked { wait: 0, charged: state.clone() },
         _ if cost > rule.limit() => Reserved::Never,
-        Place::Full { wait } => Reserved::Refused { wait },
-        Place::After { wait, charged } => match u64::try_from(wait) {
+        Turn::Full { wait } => Reserved::Refused { wait },
+        Turn::After { wait, charged } => match u64::try_from(wait) {
             Ok(wait) if wait <= max_wait => Reserved::Booked { wait, charged },
             _ => Reserved::Refused { wait: clamp(wait) },
         },
     })
 }
 
-/// What was decided, before the key's numbers are added.
+/// The decision without the key's numbers.
 enum Verdict {
     Allowed { delay: u64 },
     Denied { wait: u64 },
     Never,
 }
 
-/// The verdict together with the numbers of the state that it leaves behind.
+/// The verdict with the numbers of the state after it.
 fn answer<R: Rule>(rule: &R, state: &R::State, now: u64, verdict: Verdict) -> Answer {
     let (allowed, never, retry_after_ns, delay_ns) = match verdict {
         Verdict::Allowed { delay } => (true, false, None, delay),
@@ -165,7 +166,7 @@ fn answer<R: Rule>(rule: &R, state: &R::State, now: u64, verdict: Verdict) -> An
     }
 }
 
-/// `value` as a `u64`; what does not fit becomes the largest one.
+/// `value` as a `u64`, or `u64::MAX` if it does not fit.
 pub(crate) fn clamp(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
@@ -177,7 +178,7 @@ mod tests {
     const LOG: Algorithm = Algorithm::SlidingLog { limit: 2, window_ns: 10, count: CountPolicy::All };
 
     #[test]
-    fn a_cost_of_nothing_is_allowed_and_changes_nothing() {
+    fn a_cost_of_zero_is_allowed_and_changes_nothing() {
         let mut model = Model::new(LOG);
         assert!(model.check("k", 0, 2).allowed);
         let full = Answer {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_above_the_limit_is_never_allowed_and_never_counted() {
+    fn a_cost_above_the_limit_is_not_counted() {
         let mut model = Model::new(LOG);
         let never = Answer {
             allowed: false,

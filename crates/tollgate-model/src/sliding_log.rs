@@ -1,8 +1,8 @@
 //! The sliding window log: at most `limit` in every window `(t - W, t]`, exactly.
 //!
-//! Each unit that was admitted is remembered with its time. A unit is *inside* until W after it, and not at
-//! that instant any more: five at 0 and five at W never share a window that is open on the left. Of the log
-//! only the latest `limit` units can matter, so no more are kept.
+//! The log has the time of each admitted unit. A unit is *inside* the window until W after its
+//! time, exclusive: units at 0 and at W never share a window. Only the latest `limit` units can
+//! matter, so the log has no more.
 
 use std::collections::VecDeque;
 
@@ -15,22 +15,24 @@ pub(crate) struct SlidingLog {
     count: CountPolicy,
 }
 
-/// Units that arrived together. Writing them one by one would be plainer still, but a cost may be 2^60.
+/// Units of one request. A cost may be 2^60, too many for one entry a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     at: u64,
     units: u64,
 }
 
-/// What is remembered of a key.
+/// The state of a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     /// Oldest first.
     entries: VecDeque<Entry>,
-    /// When the newest unit was logged, whether or not it was given back since: the clock never goes behind.
-    reached: u64,
-    /// How many units were ever logged and not given back. Tells whether the newest are somebody's own.
-    height: u128,
+    /// When the newest unit was logged, even if it was given back since. The key's time is never
+    /// earlier.
+    latest: u64,
+    /// How many units were ever logged and not given back. Equal to the value right after an
+    /// admission if that admission is the newest.
+    total: u128,
 }
 
 impl SlidingLog {
@@ -44,8 +46,7 @@ impl SlidingLog {
         u128::from(entry.at) + u128::from(self.window)
     }
 
-    /// The entries inside the window that ends now, oldest first. A clock that goes back reads the time of
-    /// the newest entry.
+    /// The entries inside the window that ends now, oldest first.
     fn inside<'log>(&self, log: &'log Log, now: u64) -> impl Iterator<Item = &'log Entry> {
         let now = effective(log, now);
         log.entries.iter().filter(move |entry| self.leaves(entry) > u128::from(now))
@@ -55,12 +56,12 @@ impl SlidingLog {
         self.inside(log, now).map(|entry| u128::from(entry.units)).sum()
     }
 
-    /// The log with `cost` more units in it, and no more than the latest `limit`.
+    /// The log with `cost` more units, reduced to the latest `limit` units.
     fn logged(&self, log: &Log, now: u64, cost: u64) -> Log {
         let mut log = log.clone();
-        log.reached = effective(&log, now);
-        log.height += u128::from(cost);
-        log.entries.push_back(Entry { at: log.reached, units: cost });
+        log.latest = effective(&log, now);
+        log.total += u128::from(cost);
+        log.entries.push_back(Entry { at: log.latest, units: cost });
         let units: u128 = log.entries.iter().map(|entry| u128::from(entry.units)).sum();
         let mut surplus = clamp(units.saturating_sub(self.limit.into()));
         while surplus > 0 {
@@ -76,9 +77,9 @@ impl SlidingLog {
     }
 }
 
-/// The time that counts: `now`, but never before the newest unit was logged.
+/// The key's time: `now`, but never before the newest unit was logged.
 fn effective(log: &Log, now: u64) -> u64 {
-    log.reached.max(now)
+    log.latest.max(now)
 }
 
 impl Rule for SlidingLog {
@@ -108,7 +109,7 @@ impl Rule for SlidingLog {
         clamp(u128::from(self.limit).saturating_sub(self.units_inside(log, now)))
     }
 
-    /// With n units too many, the n-th oldest inside has to leave.
+    /// With n units too many, the wait ends when the n-th oldest unit leaves the window.
     fn retry_after(&self, log: &Log, now: u64, cost: u64) -> u64 {
         let too_many = self.units_inside(log, now) + u128::from(cost) - u128::from(self.limit);
         let mut gone = 0;
@@ -128,16 +129,16 @@ impl Rule for SlidingLog {
         }
     }
 
-    /// Last in, first out: if the newest units are this admission's, its entry is the last one. What its
-    /// admission pushed out of the log had left the window and need not come back. What has itself left the window
-    /// is not counted any more, so that nothing is given back.
+    /// Gives back only the newest admission, whose entry is the last. Units that its admission
+    /// pushed out of the log had left the window and need not come back. An admission that has left
+    /// the window no longer counts, so it gives nothing back.
     fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, now: u64) -> (Log, u64) {
         let mut log = log.clone();
-        let inside = self.inside(&log, now).next().is_some();
-        if log.height != charge.after.height || !inside || log.entries.pop_back().is_none() {
+        let is_inside = self.inside(&log, now).next().is_some();
+        if log.total != charge.after.total || !is_inside || log.entries.pop_back().is_none() {
             return (log, 0);
         }
-        log.height -= u128::from(charge.cost);
+        log.total -= u128::from(charge.cost);
         (log, charge.cost)
     }
 }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_knocking_stays_out_if_all_count() {
+    fn the_policy_all_keeps_refusing_a_client_that_keeps_trying() {
         let mut model = log(2, 60 * SECOND, CountPolicy::All);
         let allowed = [12, 24, 36, 85].map(|second| model.check("k", second * SECOND, 1).allowed);
         assert_eq!(allowed, [true, true, false, true]);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_request_waits_for_as_many_as_it_displaces() {
+    fn a_request_waits_for_as_many_units_as_it_needs() {
         let mut model = log(5, 10, CountPolicy::Allowed);
         for (now, cost) in [(0, 1), (2, 3), (4, 1)] {
             assert!(model.check("k", now, cost).allowed);
@@ -200,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_logged_before_somebody_else_cannot() {
-        for (tally, cost) in [(CountPolicy::Allowed, 1), (CountPolicy::All, 3)] {
-            let mut model = log(3, 10, tally);
+    fn an_older_admission_cannot_be_given_back() {
+        for (policy, cost) in [(CountPolicy::Allowed, 1), (CountPolicy::All, 3)] {
+            let mut model = log(3, 10, policy);
             let receipt = model.admit("k", 4, 1).1.unwrap();
             assert_eq!(model.check("k", 4, cost).allowed, cost == 1);
             let before = model.peek("k", 5, 0);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_the_window_is_not_given_back() {
+    fn an_admission_that_left_the_window_is_not_given_back() {
         for (now, back) in [(13, 1), (14, 0)] {
             let mut model = log(3, 10, CountPolicy::Allowed);
             let receipt = model.admit("k", 4, 1).1.unwrap();
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_takes_the_clock_no_further_back() {
+    fn a_refund_does_not_move_the_time_back() {
         let mut model = log(2, 10, CountPolicy::Allowed);
         assert!(model.check("k", 0, 1).allowed);
         let receipt = model.admit("k", 20, 2).1.unwrap();
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_reads_the_time_of_the_newest_entry() {
+    fn a_clock_that_goes_back_reads_the_newest_time() {
         let mut model = log(2, 10, CountPolicy::Allowed);
         assert!(model.check("k", 20, 1).allowed);
         assert_eq!(model.check("k", 5, 1).reset_after_ns, 30 - 5);

@@ -1,7 +1,8 @@
 //! The sliding window counter: `previous * overlap + current`.
 //!
-//! Two aligned windows stand for one that slides. What the previous one counted is taken as spread evenly,
-//! so the part of it that the sliding window still overlaps counts in proportion:
+//! Two aligned windows approximate one that slides. The count of the previous window is taken as
+//! evenly distributed: it counts in proportion to the part of the window that the sliding window
+//! still overlaps:
 //!
 //! ```text
 //!        previous = 84            current = 36
@@ -10,7 +11,8 @@
 //!                           '- e -'
 //! ```
 //!
-//! A request is admitted if `previous * (W - e) + (current + cost) * W <= limit * W`, in whole numbers.
+//! A request is admitted if `previous * (W - e) + (current + cost) * W <= limit * W`, in whole
+//! numbers.
 
 use crate::CountPolicy;
 use crate::grid::Grid;
@@ -24,7 +26,7 @@ pub(crate) struct SlidingWindow {
     granule: u64,
 }
 
-/// The last window in which something was counted, and the one before it.
+/// The counts of the last window in which a request was counted, and of the window before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     index: u128,
@@ -41,27 +43,30 @@ impl SlidingWindow {
         ceiling: u64,
         granule: u64,
     ) -> Self {
-        assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
+        assert!(ceiling >= limit, "a ceiling below the limit cannot enforce it");
         assert!(granule > 0, "counts are multiples of a granule");
         Self { limit, grid: Grid::new(window_ns, origin_ns), count, ceiling, granule }
     }
 
-    /// The windows as they stand at `now`.
+    /// The windows at `now`.
     fn at(&self, windows: &Windows, now: u64) -> Windows {
         self.advanced(windows, self.grid.index(now, windows.index))
     }
 
-    /// The windows as they stand in window `index`: one step on, the current becomes the previous.
+    /// The windows when window `index` is the current one.
     fn advanced(&self, windows: &Windows, index: u128) -> Windows {
         match index - windows.index {
             0 => *windows,
-            1 => Windows { index, previous: closed(windows.current, self.granule, self.ceiling), current: 0 },
+            1 => {
+                Windows { index, previous: round_up(windows.current, self.granule, self.ceiling), current: 0 }
+            }
             _ => Windows { index, previous: 0, current: 0 },
         }
     }
 
-    /// When `cost` first fits into these windows, as a time since the start of the current one; `None` if
-    /// it never does. That is the smallest e with `previous * (W - e) <= (limit - current - cost) * W`.
+    /// When `cost` first fits into these windows, as a time since the start of the current one: the
+    /// smallest e with `previous * (W - e) <= (limit - current - cost) * W`. `None` if it never
+    /// fits.
     fn fits_from(&self, windows: &Windows, cost: u64) -> Option<u64> {
         let room = self.limit.checked_sub(windows.current)?.checked_sub(cost)?;
         if windows.previous <= room {
@@ -73,24 +78,24 @@ impl SlidingWindow {
     }
 }
 
-/// A finished window's count: rounded up to whole granules, as far as the ceiling.
-pub(crate) fn closed(count: u64, granule: u64, ceiling: u64) -> u64 {
+/// A finished window's count, rounded up to whole granules but at most to the ceiling.
+pub(crate) fn round_up(count: u64, granule: u64, ceiling: u64) -> u64 {
     clamp(u128::from(count.div_ceil(granule)) * u128::from(granule)).min(ceiling)
 }
 
-/// Takes `cost` off the count, as far as there is that much; says how much it was.
-pub(crate) fn taken_off(count: &mut u64, cost: u64) -> u64 {
+/// Subtracts `cost` from the count, but at most all of it; returns how much.
+pub(crate) fn subtract(count: &mut u64, cost: u64) -> u64 {
     let back = cost.min(*count);
     *count -= back;
     back
 }
 
-/// The same with a finished window's count, which was rounded up: as many granules as `cost` fills are taken off the
-/// whole granules that it stands for, so that whole granules are left, as far as the ceiling.
-pub(crate) fn taken_off_closed(count: &mut u64, cost: u64, granule: u64, ceiling: u64) -> u64 {
-    let held = count.div_ceil(granule);
-    let back = (cost / granule).min(held);
-    *count = clamp(u128::from(held - back) * u128::from(granule)).min(ceiling);
+/// Subtracts the whole granules in `cost` from a finished window's count, which [`round_up`]
+/// rounded, so that whole granules remain, but at most the ceiling; returns how much.
+pub(crate) fn subtract_granules(count: &mut u64, cost: u64, granule: u64, ceiling: u64) -> u64 {
+    let granules = count.div_ceil(granule);
+    let back = (cost / granule).min(granules);
+    *count = clamp(u128::from(granules - back) * u128::from(granule)).min(ceiling);
     back * granule
 }
 
@@ -121,7 +126,8 @@ impl Rule for SlidingWindow {
         }
     }
 
-    /// The largest n with `previous * (W - e) + (current + n) * W <= limit * W`, zero if there is none.
+    /// The largest n with `previous * (W - e) + (current + n) * W <= limit * W`, zero if there is
+    /// none.
     fn remaining(&self, windows: &Windows, now: u64) -> u64 {
         let Windows { index, previous, current } = self.at(windows, now);
         let window = self.grid.length();
@@ -130,7 +136,8 @@ impl Rule for SlidingWindow {
         clamp(u128::from(self.limit).saturating_sub(estimate + u128::from(current)))
     }
 
-    /// In this window, in the next one, or else at the start of the one after, when both are empty.
+    /// The wait ends in this window, in the next, or at the start of the one after, where both are
+    /// empty.
     fn retry_after(&self, windows: &Windows, now: u64, cost: u64) -> u64 {
         let this = self.at(windows, now);
         let next = self.advanced(&this, this.index + 1);
@@ -150,15 +157,15 @@ impl Rule for SlidingWindow {
         }
     }
 
-    /// Taken off the window that was charged, as long as it counts: the current one or the previous one.
+    /// Subtracts from the charged window if it is the current or the previous one.
     fn refunded(&self, seen: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
         let mut windows = self.at(seen, now);
         let back = match windows.index.checked_sub(charge.after.index) {
-            Some(0) => taken_off(&mut windows.current, charge.cost),
-            Some(1) => taken_off_closed(&mut windows.previous, charge.cost, self.granule, self.ceiling),
+            Some(0) => subtract(&mut windows.current, charge.cost),
+            Some(1) => subtract_granules(&mut windows.previous, charge.cost, self.granule, self.ceiling),
             _ => 0,
         };
-        // What gives nothing back leaves the key's time where it is.
+        // A refund of nothing must not move the key to a later window.
         if back == 0 { (*seen, 0) } else { (windows, back) }
     }
 }
@@ -176,13 +183,13 @@ mod tests {
         SlidingWindow::new(limit, window_ns, 0, CountPolicy::Allowed, u64::MAX, 1)
     }
 
-    /// Asked at zero.
+    /// A charge at time zero.
     fn charge(after: &Windows, cost: u64) -> Charge<'_, Windows> {
         Charge { at: 0, cost, after }
     }
 
     #[test]
-    fn the_estimate_may_reach_the_limit_and_not_pass_it() {
+    fn the_estimate_may_reach_but_not_exceed_the_limit() {
         let rule = window(100, HOUR);
         let estimated_99 = Windows { index: 1, previous: 84, current: 36 };
         let quarter_past = HOUR + HOUR / 4;
@@ -192,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_early_a_quarter_in_is_in_time_halfway() {
+    fn a_request_refused_at_a_quarter_passes_at_the_half() {
         let rule = window(10, MINUTE);
         let four = Windows { index: 1, previous: 9, current: 4 };
         assert!(!check(&rule, &four, MINUTE + MINUTE / 4, 1).1.allowed); // 9 * 3/4 + 5 = 11.75
@@ -200,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_may_end_in_the_next_window_or_at_the_start_of_the_one_after() {
+    fn the_wait_may_end_one_or_two_windows_later() {
         let rule = window(10, SECOND);
         let (drained, answer) = check(&rule, &rule.unseen(), 0, 10);
         assert!(answer.allowed);
@@ -221,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn a_granule_rounds_up_what_a_window_leaves_behind() {
-        assert_eq!([0, 1, 4, 5].map(|count| closed(count, 4, 100)), [0, 4, 4, 8]);
-        assert_eq!(closed(99, 4, 99), 99);
+    fn a_finished_window_is_rounded_up_to_granules() {
+        assert_eq!([0, 1, 4, 5].map(|count| round_up(count, 4, 100)), [0, 4, 4, 8]);
+        assert_eq!(round_up(99, 4, 99), 99);
         let rule = SlidingWindow::new(10, SECOND, 0, CountPolicy::Allowed, 16, 4);
         let (five, _) = check(&rule, &rule.unseen(), 0, 5);
         assert_eq!(rule.remaining(&five, 0), 5);
@@ -240,7 +247,7 @@ mod tests {
         assert_eq!((state.previous, state.current), (3, 4));
         let (state, back) = rule.refunded(&state, &charge(&charged, 3), late);
         assert_eq!((back, state.previous, state.current), (3, 0, 4));
-        // However often: never below zero.
+        // A second time, nothing is left to give back.
         let (state, back) = rule.refunded(&state, &charge(&charged, 3), late);
         assert_eq!((back, state.previous, state.current), (0, 0, 4));
     }
@@ -273,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_count_if_all_do() {
+    fn the_policy_all_counts_refusals() {
         let rule = SlidingWindow::new(10, SECOND, 0, CountPolicy::All, 15, 1);
         let (state, _) = check(&rule, &rule.unseen(), 0, 8);
         let (state, answer) = check(&rule, &state, 0, 9);
@@ -283,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_as_good_as_new_when_its_windows_are_over() {
+    fn a_key_resets_when_its_windows_are_over() {
         let rule = window(10, SECOND);
         let (one, answer) = check(&rule, &rule.unseen(), SECOND / 4, 1);
         assert_eq!(answer.reset_after_ns, SECOND + 3 * SECOND / 4);

@@ -1,8 +1,8 @@
-//! The sliding window in sub-windows: never too much, at the price of forgetting late.
+//! The sliding window in sub-windows, which never admits more than the limit.
 //!
-//! The window is cut into k sub-windows of `s = ceil(W / k)`, and a count is kept for the current one and the
-//! k before it. Together they cover at least the last W, whatever the phase, so no interval of length W ever
-//! holds more than `limit`; a count is forgotten up to one sub-window later than W.
+//! The window has k sub-windows of length `s = ceil(W / k)`. The state has a count for the current
+//! sub-window and the k before it. Together they always cover at least the last W, so no interval
+//! of length W has more than `limit`. A count drops out up to one sub-window later than W.
 //!
 //! ```text
 //!        k closed sub-windows, at least W long      the current one
@@ -13,11 +13,11 @@
 use crate::CountPolicy;
 use crate::grid::Grid;
 use crate::rule::{Charge, Rule, clamp};
-use crate::sliding_window::{closed, taken_off, taken_off_closed};
+use crate::sliding_window::{round_up, subtract, subtract_granules};
 
 pub(crate) struct SubWindows {
     limit: u64,
-    /// k: how many closed sub-windows still count.
+    /// How many closed sub-windows count (k).
     closed: u32,
     grid: Grid,
     count: CountPolicy,
@@ -25,11 +25,11 @@ pub(crate) struct SubWindows {
     granule: u64,
 }
 
-/// The last sub-window in which something was counted, and all that count with it.
+/// The counts of the last sub-window in which a request was counted, and of the k before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     index: u128,
-    /// The current count first, then the closed ones, latest first: k + 1 in all.
+    /// The current count, then the closed ones, latest first: k + 1 counts.
     counts: Vec<u64>,
 }
 
@@ -44,25 +44,25 @@ impl SubWindows {
         granule: u64,
     ) -> Self {
         assert!(subwindows > 0, "a window has at least one part");
-        assert!(ceiling >= limit, "a count that stops below the limit cannot enforce it");
+        assert!(ceiling >= limit, "a ceiling below the limit cannot enforce it");
         assert!(granule > 0, "counts are multiples of a granule");
         let grid = Grid::new(window_ns.div_ceil(subwindows.into()), origin_ns);
         Self { limit, closed: subwindows, grid, count, ceiling, granule }
     }
 
-    /// The counts as they stand at `now`.
+    /// The counts at `now`.
     fn at(&self, counts: &Counts, now: u64) -> Counts {
         self.advanced(counts, self.grid.index(now, counts.index))
     }
 
-    /// The counts as they stand in sub-window `index`.
+    /// The counts when sub-window `index` is the current one.
     fn advanced(&self, counts: &Counts, index: u128) -> Counts {
         let mut counts = counts.clone();
         while counts.index < index && counts.sum() > 0 {
             counts.index += 1;
             counts.counts.rotate_right(1);
             counts.counts[0] = 0;
-            counts.counts[1] = closed(counts.counts[1], self.granule, self.ceiling);
+            counts.counts[1] = round_up(counts.counts[1], self.granule, self.ceiling);
         }
         counts.index = index;
         counts
@@ -114,7 +114,8 @@ impl Rule for SubWindows {
         clamp(u128::from(self.limit).saturating_sub(self.at(counts, now).sum()))
     }
 
-    /// The first later sub-window in which it fits; after k + 1 of them nothing is left.
+    /// The wait until the first later sub-window in which `cost` fits. After k + 1 sub-windows all
+    /// counts are 0.
     fn retry_after(&self, counts: &Counts, now: u64, cost: u64) -> u64 {
         let mut later = self.at(counts, now);
         loop {
@@ -125,7 +126,7 @@ impl Rule for SubWindows {
         }
     }
 
-    /// A sub-window's count drops out k + 1 sub-windows after its start; the latest one last.
+    /// The latest count drops out last, k + 1 sub-windows after the start of its sub-window.
     fn reset_after(&self, counts: &Counts, now: u64) -> u64 {
         let counts = self.at(counts, now);
         match counts.counts.iter().position(|&count| count > 0) {
@@ -137,16 +138,16 @@ impl Rule for SubWindows {
         }
     }
 
-    /// Taken off the sub-window that was charged, as long as it counts.
+    /// Subtracts from the charged sub-window if it still counts.
     fn refunded(&self, seen: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
         let mut counts = self.at(seen, now);
         let age = counts.index.checked_sub(charge.after.index).and_then(|age| usize::try_from(age).ok());
         let back = match age.and_then(|age| counts.counts.get_mut(age)) {
             None => 0,
-            Some(count) if age == Some(0) => taken_off(count, charge.cost),
-            Some(count) => taken_off_closed(count, charge.cost, self.granule, self.ceiling),
+            Some(count) if age == Some(0) => subtract(count, charge.cost),
+            Some(count) => subtract_granules(count, charge.cost, self.granule, self.ceiling),
         };
-        // What gives nothing back leaves the key's time where it is.
+        // A refund of nothing must not move the key to a later sub-window.
         if back == 0 { (seen.clone(), 0) } else { (counts, back) }
     }
 }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_drops_out_when_its_sub_window_has_left_the_window_entirely() {
+    fn a_count_drops_out_when_its_sub_window_has_left() {
         let mut model = ten_in_sixty(CountPolicy::Allowed, 1);
         assert!(model.check("k", 9, 4).allowed);
         assert!(model.check("k", 25, 6).allowed);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_is_taken_off_the_sub_window_that_was_charged() {
+    fn a_refund_belongs_to_the_charged_sub_window() {
         let mut model = ten_in_sixty(CountPolicy::Allowed, 1);
         let [soon, late, too_late] = [4, 1, 1].map(|cost| model.admit("k", 9, cost).1.unwrap());
         assert!(model.check("k", 25, 4).allowed);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_count_if_all_do() {
+    fn the_policy_all_counts_refusals() {
         let mut model = ten_in_sixty(CountPolicy::All, 1);
         assert!(model.check("k", 0, 10).allowed);
         let refused = model.check("k", 10, 1);

@@ -1,76 +1,82 @@
 //! The token bucket.
 //!
-//! A bucket holds up to `burst` tokens and gains `count` of them, evenly, in each period. A request takes as
-//! many tokens as it costs, or is refused. So any interval of length D admits at most `burst + rate * D`.
+//! A bucket holds up to `burst` tokens and gains `count` tokens, evenly, in each period. A request
+//! takes as many tokens as it costs, or is refused. So any interval of length D admits at most
+//! `burst + rate * D`.
 //!
-//! What is remembered is the time at which the bucket will be full, see [`crate::arrival`]. With fewer than
-//! `burst` tokens in the beginning, *every* bucket was that empty when the clock stood at zero, and has been
-//! filling since, whether its key was seen or not.
+//! The state is the time at which the bucket will be full, see [`crate::arrival`]. With fewer than
+//! `burst` initial tokens, *every* bucket had so few at the clock's zero and fills since then,
+//! whether its key was seen or not.
 
 use crate::arrival::Arrivals;
 use crate::inherit::Debt;
-use crate::refund::Owed;
-use crate::reservation::Place;
+use crate::refund::BucketState;
+use crate::reservation::Turn;
 use crate::rule::{Charge, Rule};
 
 pub(crate) struct TokenBucket {
     arrivals: Arrivals,
-    /// The TAT that every bucket has at the clock's zero.
-    first_full: u128,
+    /// The TAT of every bucket at the clock's zero.
+    initial_tat: u128,
 }
 
 impl TokenBucket {
     pub(crate) fn new(count: u64, period_ns: u64, burst: u64, initial: u64, grains: Option<u64>) -> Self {
         let arrivals = Arrivals::new(count, period_ns, burst, grains);
-        Self { arrivals, first_full: arrivals.grains(burst.saturating_sub(initial)) }
+        Self { arrivals, initial_tat: arrivals.grains(burst.saturating_sub(initial)) }
     }
 }
 
 impl Rule for TokenBucket {
-    type State = Owed;
+    type State = BucketState;
 
     fn limit(&self) -> u64 {
         self.arrivals.capacity()
     }
 
-    fn unseen(&self) -> Owed {
-        Owed::new(self.first_full)
+    fn unseen(&self) -> BucketState {
+        BucketState::new(self.initial_tat)
     }
 
-    fn admitted(&self, owed: &Owed, now: u64, cost: u64) -> Option<Owed> {
-        self.arrivals.admitted(owed.tat, now, cost).map(|tat| owed.charged(tat))
+    fn admitted(&self, state: &BucketState, now: u64, cost: u64) -> Option<BucketState> {
+        self.arrivals.admitted(state.tat, now, cost).map(|tat| state.with_tat(tat))
     }
 
-    fn refused(&self, owed: &Owed, _now: u64, _cost: u64) -> Owed {
-        owed.clone()
+    fn refused(&self, state: &BucketState, _now: u64, _cost: u64) -> BucketState {
+        state.clone()
     }
 
-    fn remaining(&self, owed: &Owed, now: u64) -> u64 {
-        self.arrivals.remaining(owed.tat, now)
+    fn remaining(&self, state: &BucketState, now: u64) -> u64 {
+        self.arrivals.remaining(state.tat, now)
     }
 
-    fn retry_after(&self, owed: &Owed, now: u64, cost: u64) -> u64 {
-        self.arrivals.retry_after(owed.tat, now, cost)
+    fn retry_after(&self, state: &BucketState, now: u64, cost: u64) -> u64 {
+        self.arrivals.retry_after(state.tat, now, cost)
     }
 
-    fn reset_after(&self, owed: &Owed, now: u64) -> u64 {
-        self.arrivals.paid_after(owed.tat, now)
+    fn reset_after(&self, state: &BucketState, now: u64) -> u64 {
+        self.arrivals.debt_ends_after(state.tat, now)
     }
 
-    fn refunded(&self, owed: &Owed, charge: &Charge<'_, Owed>, now: u64) -> (Owed, u64) {
-        self.arrivals.refunded(self.first_full, owed, charge, now)
+    fn refunded(
+        &self,
+        state: &BucketState,
+        charge: &Charge<'_, BucketState>,
+        now: u64,
+    ) -> (BucketState, u64) {
+        self.arrivals.refunded(self.initial_tat, state, charge, now)
     }
 
-    fn debt(&self, owed: &Owed, now: u64) -> Option<Debt> {
-        Some(self.arrivals.owed(owed.tat, now))
+    fn debt(&self, state: &BucketState, now: u64) -> Option<Debt> {
+        Some(self.arrivals.debt_in_grains(state.tat, now))
     }
 
-    fn owing(&self, debt: Debt, now: u64) -> Option<Owed> {
-        Some(Owed::new(self.arrivals.owing(debt, now)))
+    fn with_debt(&self, debt: Debt, now: u64) -> Option<BucketState> {
+        Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
     }
 
-    fn reserved(&self, owed: &Owed, now: u64, cost: u64) -> Option<Place<Owed>> {
-        Some(owed.booked(self.arrivals.reserved(owed.tat, now, cost)))
+    fn turn(&self, state: &BucketState, now: u64, cost: u64) -> Option<Turn<BucketState>> {
+        Some(state.with_reservation(self.arrivals.turn(state.tat, now, cost)))
     }
 }
 
@@ -98,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn idling_for_less_than_a_burst_and_a_tolerance_still_gives_one_burst() {
+    fn a_pause_never_gives_more_than_one_burst() {
         for pause in [17_999 * MS, 12 * SECOND] {
             let mut model = bucket(60, 60 * SECOND, 10, 10);
             assert_eq!(drain(&mut model, 0), 10);
@@ -122,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_starts_half_full_is_full_for_a_key_first_seen_late() {
+    fn a_half_full_bucket_fills_before_its_key_is_seen() {
         let model = bucket(10, 100, 10, 5);
         assert_eq!([0, 9, 10, 49, 50, 1_000].map(|t| model.peek("k", t, 0).remaining), [5, 5, 6, 9, 10, 10]);
     }
@@ -166,7 +172,7 @@ mod tests {
         let quarters =
             Algorithm::TokenBucket { count: 1, period_ns: 10, burst: 2, initial: 2, grains: Some(4) };
         let mut model = Model::new(quarters);
-        // At 4 ns the clock shows one grain (2.5 ns), so a full bucket drained now is 9 grains from full.
+        // At 4 ns the clock shows one grain (2.5 ns), so a bucket drained now is full at 9 grains.
         assert_eq!(model.check("k", 4, 2).reset_after_ns, 23 - 4);
         assert_eq!(model.check("k", 4, 1).retry_after_ns, Some(13 - 4)); // 5 grains are 12.5 ns
     }

@@ -1,6 +1,6 @@
-//! The model against brute force: what it promises is looked for, one nanosecond after the other.
+//! The model against brute force: its promises are checked one nanosecond after the other.
 //!
-//! Limits are tiny, so that every boundary is met often, and clocks go back now and then.
+//! Limits are tiny, so that sequences meet every boundary often. Clocks go back now and then.
 
 mod random;
 
@@ -12,7 +12,7 @@ use tollgate_model::{Algorithm, Answer, CountPolicy, Model};
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 60;
 
-/// One step of a sequence: the model before it, the question, and the answer.
+/// One check of a sequence: the model before and after it, and the answer.
 struct Step<'a> {
     before: &'a Model,
     after: &'a Model,
@@ -26,7 +26,7 @@ fn for_each_step(random_algorithm: fn(&mut Random) -> Algorithm, judge: fn(&Algo
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         let algorithm = random_algorithm(&mut random);
-        // Two models walk in step, so that both sides of a check can be looked at.
+        // Two models, one check apart, so that `judge` sees the state before and after.
         let (mut before, mut after) = (Model::new(algorithm), Model::new(algorithm));
         let mut now = random.below(50);
         for step in 0..STEPS {
@@ -62,7 +62,7 @@ fn a_peek_says_what_the_check_says() {
 }
 
 #[test]
-fn what_remains_is_exactly_what_would_pass() {
+fn remaining_is_the_largest_cost_that_would_pass() {
     for_each_step(random::algorithm, |_, step| {
         let Answer { remaining, limit, .. } = step.answer;
         assert!(step.after.peek("k", step.now, remaining).allowed);
@@ -73,7 +73,7 @@ fn what_remains_is_exactly_what_would_pass() {
 }
 
 #[test]
-fn after_its_reset_a_key_is_as_good_as_one_never_seen() {
+fn after_its_reset_a_key_equals_one_never_seen() {
     for_each_step(random::algorithm, |algorithm, step| {
         let unseen = Model::new(*algorithm);
         let now = step.now + step.answer.reset_after_ns;
@@ -92,14 +92,14 @@ fn only_a_queue_delays_and_its_departures_keep_their_distance() {
             assert_eq!(step.answer.delay_ns, 0);
             return;
         };
-        // A queued request departs when a bucket that no longer gets any more runs empty.
+        // A queued request departs when the bucket before it would be empty.
         let empty = step.before.peek("k", step.now, 0).reset_after_ns;
         let queued = step.answer.allowed && step.cost > 0;
         assert_eq!(step.answer.delay_ns, if queued { empty } else { 0 });
     });
 }
 
-/// When what was admitted: pairs of time and cost, in order of time.
+/// Times and costs of admissions, in the order of time.
 fn admitted(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
     let mut now = random.below(50);
@@ -114,7 +114,7 @@ fn admitted(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     admitted
 }
 
-/// The most that was admitted within any `length`, the first instant included and the last not.
+/// The most that was admitted within any half-open interval of this length.
 fn most_within(admitted: &[(u64, u64)], length: u64) -> u64 {
     let from = |(first, &(start, _)): (usize, &(u64, u64))| {
         admitted[first..].iter().take_while(|(at, _)| *at < start + length).map(|(_, cost)| cost).sum()
@@ -132,12 +132,12 @@ fn a_bucket_admits_at_most_its_burst_and_its_rate() {
         };
         let admitted = admitted(algorithm, &mut random);
         for interval in 0..100 {
-            // Both ends included: from t to t + interval.
+            // Both ends count: from t to t + interval.
             let most = most_within(&admitted, interval + 1);
             let bound = burst * period_ns + interval * count;
             match grains {
                 None => assert!(most * period_ns <= bound, "seed {seed}: {algorithm:?}"),
-                // At the first end a coarse clock may show up to one grain too little.
+                // At the start a coarse clock may show up to one grain too little.
                 Some(grains) => {
                     let bound = grains * bound + period_ns;
                     assert!(most * period_ns * grains <= bound, "seed {seed}: {algorithm:?}");
@@ -148,13 +148,13 @@ fn a_bucket_admits_at_most_its_burst_and_its_rate() {
 }
 
 #[test]
-fn an_exact_bucket_is_the_same_as_one_that_counts_its_tokens() {
+fn an_exact_bucket_equals_one_that_counts_its_tokens() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         let (count, period_ns, burst) = (1 + random.below(9), 1 + random.below(30), 1 + random.below(9));
         let initial = random.below(burst + 1);
         let mut model = Model::new(Algorithm::TokenBucket { count, period_ns, burst, initial, grains: None });
-        // Tokens in units of 1/period, which gain `count` of them in each nanosecond.
+        // In units of 1/period tokens, of which `count` are added in each nanosecond.
         let (mut tokens, mut now) = (initial * period_ns, 0);
         for _ in 0..STEPS * 4 {
             let (pause, cost) = (random.below(9), random.below(5));
@@ -171,7 +171,7 @@ fn an_exact_bucket_is_the_same_as_one_that_counts_its_tokens() {
 }
 
 #[test]
-fn no_window_of_a_log_or_of_sub_windows_ever_holds_more_than_the_limit() {
+fn no_window_of_a_log_or_of_sub_windows_exceeds_the_limit() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
@@ -195,24 +195,24 @@ fn no_number_is_too_large() {
         let (count, period_ns, capacity, limit) = (pick(), pick(), pick(), pick());
         let (window_ns, origin_ns, granule, initial) = (pick(), pick(), pick(), pick());
         let grains = [None, Some(pick())][(pick() % 2) as usize];
-        let tally = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
+        let policy = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
         let (ceiling, burst) = (u64::MAX, capacity);
         let algorithms = [
             Algorithm::TokenBucket { count, period_ns, burst, initial, grains },
             Algorithm::LeakyMeter { count, period_ns, capacity, grains },
             Algorithm::LeakyQueue { count, period_ns, capacity, grains },
-            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: tally, ceiling },
-            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count: tally, ceiling, granule },
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: policy, ceiling },
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count: policy, ceiling, granule },
             Algorithm::SubWindows {
                 limit,
                 window_ns,
                 subwindows: 3,
                 origin_ns,
-                count: tally,
+                count: policy,
                 ceiling,
                 granule,
             },
-            Algorithm::SlidingLog { limit, window_ns, count: tally },
+            Algorithm::SlidingLog { limit, window_ns, count: policy },
         ];
         for algorithm in algorithms {
             let mut model = Model::new(algorithm);

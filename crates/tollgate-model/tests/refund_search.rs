@@ -1,38 +1,38 @@
-//! Rules for a bucket's refund, put to every short sequence there is.
+//! Tries rules for a bucket's refund with every short sequence of operations.
 //!
-//! A bucket with one unit a tick; costs, times and bursts from 0 to a handful; every sequence of checks,
-//! reservations, refunds and cancellations up to some length. After each step, what acts (at its departure, unless
-//! it was given back) is held against the promise: at most `burst + D` in any interval of length D, and in a queue
-//! one after the other.
+//! The bucket has one unit a tick; costs, times and bursts go from 0 to a handful. A sequence has
+//! checks, reservations, refunds and cancellations up to some number of steps. After each step, the
+//! requests that act (at their departure, unless given back) must keep the promise: at most
+//! `burst + D` in any interval of length D, and in a queue one after the other.
 //!
-//! The rule is that of `src/refund.rs`, written down again; the others leave something out of it, to show what it is
-//! for. Each is broken in six steps.
+//! [`Rule::Whole`] is the rule of `src/refund.rs`, written again. The others omit a part of it, to
+//! show that the part is needed: each breaks the promise in six steps.
 
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// As it is.
+    /// The rule of `src/refund.rs`.
     Whole,
-    /// Whoever is given back is out of order, nobody is marked.
+    /// Refunds leave no marks.
     Unmarked,
-    /// Whose TAT it is counts as the newest, marked or not: it may be another's TAT.
+    /// An admission whose TAT is unchanged counts as the newest, even if marked.
     NewestByTat,
-    /// Its own debt is given back even if somebody has reserved.
-    BlindToBookings,
+    /// A marked key gives back the own debt even after a reservation.
+    IgnoresReservations,
 }
 
-/// A request that was admitted or booked, and not given back.
+/// A request that was admitted or reserved, and not given back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Charge {
     cost: u64,
-    /// The time it was asked at.
+    /// The time of the request.
     at: u64,
     departs_at: u64,
-    /// The TAT right after.
+    /// The TAT right after the charge.
     tat: u64,
-    /// Whether it was reserved, so that it can only be given back before its departure.
-    booked: bool,
+    /// Whether it is a reservation, which can only be given back before its departure.
+    reserved: bool,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -42,21 +42,21 @@ struct Bucket {
     reserved: bool,
 }
 
-/// What has happened so far, and what may follow from it.
+/// The state of a search after some steps.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-struct Story {
+struct History {
     bucket: Bucket,
     /// The latest time seen.
     now: u64,
-    /// In order, so that stories that differ in nothing else are the same.
+    /// Sorted, so that histories that differ only in the order of charges are equal.
     charges: Vec<Charge>,
-    /// What refunds at old times may have minted.
-    minted: u64,
-    /// What the mark would be had each been set at the latest time seen.
-    due_mark: Option<u64>,
+    /// The most that refunds at old times may have created.
+    excess: u64,
+    /// The mark if every refund had set it to the latest time seen.
+    ideal_mark: Option<u64>,
 }
 
-/// Which times can be earlier than what was seen before.
+/// Which operations may have a time before the latest time seen.
 #[derive(Clone, Copy, PartialEq)]
 enum Stale {
     None,
@@ -64,15 +64,15 @@ enum Stale {
     All,
 }
 
-/// What a search goes through.
+/// The sequences that a search tries.
 #[derive(Clone, Copy)]
 struct Search {
     rule: Rule,
-    /// How many steps a sequence has.
+    /// The number of steps of a sequence.
     steps: usize,
     burst: u64,
     queue: bool,
-    /// Whether who finds no room books ahead.
+    /// Whether requests that find no room reserve.
     reserve: bool,
     stale: Stale,
 }
@@ -80,82 +80,89 @@ struct Search {
 const LATEST: u64 = 8;
 
 impl Search {
-    /// A story in which too much acts.
+    /// A sequence that breaks the promise, if there is one.
     fn counterexample(self) -> Option<String> {
-        let mut told = self.go_on(&Story::default(), self.steps, &mut HashMap::new())?;
-        told.reverse();
-        Some(told.join("; "))
+        let mut steps_after = self.search_from(&History::default(), self.steps, &mut HashMap::new())?;
+        steps_after.reverse();
+        Some(steps_after.join("; "))
     }
 
-    /// The rest of such a story, last step first. `seen` says how many steps had been left when a story was seen.
-    fn go_on(self, story: &Story, steps: usize, seen: &mut HashMap<Story, usize>) -> Option<Vec<String>> {
-        if self.breaks_the_promise(story) {
+    /// The steps after `history` that break the promise, last step first. `seen` has the number of
+    /// remaining steps with which each history was searched before.
+    fn search_from(
+        self,
+        history: &History,
+        steps: usize,
+        seen: &mut HashMap<History, usize>,
+    ) -> Option<Vec<String>> {
+        if self.breaks_the_promise(history) {
             return Some(Vec::new());
         }
-        if steps == 0 || seen.get(story).is_some_and(|&before| before >= steps) {
+        if steps == 0 || seen.get(history).is_some_and(|&before| before >= steps) {
             return None;
         }
-        seen.insert(story.clone(), steps);
+        seen.insert(history.clone(), steps);
         // A full bucket is the same at any time.
-        let latest = if *story == Story::default() { 0 } else { (story.now + 2).min(LATEST) };
-        let from = |stale| if stale { 0 } else { story.now };
+        let latest = if *history == History::default() { 0 } else { (history.now + 2).min(LATEST) };
+        let from = |stale| if stale { 0 } else { history.now };
         let charged = (from(self.stale != Stale::None)..=latest)
-            .flat_map(|now| (1..=self.burst).filter_map(move |cost| self.charged(story, now, cost)));
+            .flat_map(|now| (1..=self.burst).filter_map(move |cost| self.charged(history, now, cost)));
         let refunded = (from(self.stale == Stale::All)..=latest).flat_map(|now| {
-            (0..story.charges.len()).filter_map(move |index| self.refunded(story, now, index))
+            (0..history.charges.len()).filter_map(move |index| self.refunded(history, now, index))
         });
         charged.chain(refunded).find_map(|(next, step)| {
-            let mut told = self.go_on(&next, steps - 1, seen)?;
-            told.push(step);
-            Some(told)
+            let mut steps_after = self.search_from(&next, steps - 1, seen)?;
+            steps_after.push(step);
+            Some(steps_after)
         })
     }
 
-    fn charged(self, story: &Story, now: u64, cost: u64) -> Option<(Story, String)> {
-        let base = story.bucket.tat.max(now);
+    fn charged(self, history: &History, now: u64, cost: u64) -> Option<(History, String)> {
+        let base = history.bucket.tat.max(now);
         let tat = base + cost;
         let room = tat <= now + self.burst;
         let departs_at = if self.queue { base } else { now.max(tat.saturating_sub(self.burst)) };
-        let booked = !room && self.reserve && !self.queue;
-        if !(room || booked) {
+        let reserved = !room && self.reserve && !self.queue;
+        if !(room || reserved) {
             return None;
         }
-        let mut next = story.clone();
+        let mut next = history.clone();
         next.bucket.tat = tat;
-        next.bucket.reserved |= booked;
-        next.now = now.max(story.now);
-        next.charges.push(Charge { cost, at: now, departs_at, tat, booked });
+        next.bucket.reserved |= reserved;
+        next.now = now.max(history.now);
+        next.charges.push(Charge { cost, at: now, departs_at, tat, reserved });
         next.charges.sort_unstable();
         Some((next, format!("{cost} at {now} for {departs_at}")))
     }
 
-    fn refunded(self, story: &Story, now: u64, index: usize) -> Option<(Story, String)> {
-        let charge = story.charges[index];
-        if charge.booked && now >= charge.departs_at {
+    fn refunded(self, history: &History, now: u64, index: usize) -> Option<(History, String)> {
+        let charge = history.charges[index];
+        if charge.reserved && now >= charge.departs_at {
             return None;
         }
         let now = now.max(charge.at);
-        let mut next = Story { bucket: self.given_back(&story.bucket, &charge, now), ..story.clone() };
-        if next.bucket == story.bucket {
+        let mut next = History { bucket: self.given_back(&history.bucket, &charge, now), ..history.clone() };
+        if next.bucket == history.bucket {
             return None;
         }
-        let back = story.bucket.tat - next.bucket.tat;
-        if next.bucket.mark != story.bucket.mark || story.bucket.mark >= Some(now) {
-            next.due_mark = story.due_mark.max(next.bucket.mark).max(Some(story.now));
+        let back = history.bucket.tat - next.bucket.tat;
+        if next.bucket.mark != history.bucket.mark || history.bucket.mark >= Some(now) {
+            next.ideal_mark = history.ideal_mark.max(next.bucket.mark).max(Some(history.now));
         }
         if self.stale == Stale::All {
-            // It should have been marked, so all that it gets back may be too much.
-            let should_be_marked = story.bucket.mark < Some(charge.at) && story.due_mark >= Some(charge.at);
-            next.minted += if should_be_marked { back } else { back.min(story.now.saturating_sub(now)) };
+            // With the ideal mark it would get nothing back, so all of it may be too much.
+            let should_be_marked =
+                history.bucket.mark < Some(charge.at) && history.ideal_mark >= Some(charge.at);
+            next.excess += if should_be_marked { back } else { back.min(history.now.saturating_sub(now)) };
         } else {
-            next.due_mark = None;
+            next.ideal_mark = None;
         }
-        next.now = now.max(story.now);
+        next.now = now.max(history.now);
         next.charges.remove(index);
         Some((next, format!("back {} at {now}: {back}", charge.cost)))
     }
 
-    /// The bucket after giving back; `now` is not before the charge.
+    /// The bucket after the refund; `now` is not before the charge.
     fn given_back(self, bucket: &Bucket, charge: &Charge, now: u64) -> Bucket {
         let left = charge.cost.min(charge.tat.saturating_sub(now));
         let lowered = |back: u64| bucket.tat - back.min(bucket.tat.saturating_sub(now));
@@ -168,9 +175,9 @@ impl Search {
             return bucket.clone();
         }
         let back = if !marked {
-            let booked_ahead = bucket.tat > now + self.burst;
-            left.saturating_sub(if booked_ahead { bucket.tat.saturating_sub(charge.tat) } else { 0 })
-        } else if bucket.reserved && self.rule != Rule::BlindToBookings {
+            let reserved_ahead = bucket.tat > now + self.burst;
+            left.saturating_sub(if reserved_ahead { bucket.tat.saturating_sub(charge.tat) } else { 0 })
+        } else if bucket.reserved && self.rule != Rule::IgnoresReservations {
             0
         } else {
             charge.cost.min((charge.at + charge.cost).saturating_sub(now))
@@ -178,8 +185,8 @@ impl Search {
         Bucket { tat: lowered(back), mark: bucket.mark.max(Some(now)), ..*bucket }
     }
 
-    fn breaks_the_promise(self, story: &Story) -> bool {
-        let acts = &story.charges;
+    fn breaks_the_promise(self, history: &History) -> bool {
+        let acts = &history.charges;
         acts.iter().any(|first| {
             acts.iter().filter(|last| last.departs_at >= first.departs_at).any(|last| {
                 let times = first.departs_at..=last.departs_at;
@@ -187,13 +194,13 @@ impl Search {
                 let admitted: u64 = inside.map(|act| act.cost).sum();
                 let spread = last.departs_at - first.departs_at;
                 let too_soon = self.queue && first.tat < last.tat && spread < first.cost;
-                too_soon || admitted > self.burst + spread + story.minted
+                too_soon || admitted > self.burst + spread + history.excess
             })
         })
     }
 }
 
-/// Where the searches start; `REFUND_STEPS=7 REFUND_BURST=4 cargo test --release` looks further.
+/// Searches without reservations. `REFUND_STEPS=7 REFUND_BURST=4 cargo test --release` tries more.
 fn checks() -> impl Iterator<Item = Search> {
     let number = |name, default| std::env::var(name).map_or(default, |n| n.parse().expect("a number"));
     let (steps, bursts) = (number("REFUND_STEPS", 6), number("REFUND_BURST", 3));
@@ -207,28 +214,28 @@ fn checks() -> impl Iterator<Item = Search> {
     })
 }
 
-fn bookings() -> impl Iterator<Item = Search> {
+fn reservations() -> impl Iterator<Item = Search> {
     checks().map(|search| Search { reserve: true, ..search })
 }
 
 #[test]
 fn the_rule_keeps_the_promise() {
-    for search in checks().chain(bookings()) {
+    for search in checks().chain(reservations()) {
         assert_eq!(search.counterexample(), None);
         assert_eq!(Search { stale: Stale::Checks, steps: search.steps - 1, ..search }.counterexample(), None);
     }
 }
 
 #[test]
-fn a_queue_lets_one_leave_after_the_other() {
+fn requests_of_a_queue_depart_one_after_the_other() {
     for search in checks() {
         assert_eq!(Search { queue: true, stale: Stale::All, ..search }.counterexample(), None);
     }
 }
 
 #[test]
-fn a_refund_at_an_old_time_mints_no_more_than_is_documented() {
-    for search in checks().chain(bookings()) {
+fn a_refund_at_an_old_time_creates_at_most_the_bound() {
+    for search in checks().chain(reservations()) {
         assert_eq!(Search { stale: Stale::All, steps: search.steps - 1, ..search }.counterexample(), None);
     }
 }
@@ -240,19 +247,19 @@ fn broken(rule: Rule, reserve: bool) -> Option<String> {
 }
 
 #[test]
-fn without_marks_it_gives_back_twice() {
-    let story = "1 at 0 for 0; 1 at 0 for 0; back 1 at 0: 1; 1 at 1 for 1; back 1 at 1: 1; 2 at 1 for 1";
-    assert_eq!(broken(Rule::Unmarked, false).as_deref(), Some(story));
+fn without_marks_a_charge_is_given_back_twice() {
+    let history = "1 at 0 for 0; 1 at 0 for 0; back 1 at 0: 1; 1 at 1 for 1; back 1 at 1: 1; 2 at 1 for 1";
+    assert_eq!(broken(Rule::Unmarked, false).as_deref(), Some(history));
 }
 
 #[test]
-fn who_is_marked_is_never_the_newest() {
-    let story = "1 at 0 for 0; 1 at 0 for 0; back 1 at 0: 1; 1 at 1 for 1; back 1 at 1: 1; 2 at 1 for 1";
-    assert_eq!(broken(Rule::NewestByTat, false).as_deref(), Some(story));
+fn a_marked_admission_is_never_the_newest() {
+    let history = "1 at 0 for 0; 1 at 0 for 0; back 1 at 0: 1; 1 at 1 for 1; back 1 at 1: 1; 2 at 1 for 1";
+    assert_eq!(broken(Rule::NewestByTat, false).as_deref(), Some(history));
 }
 
 #[test]
-fn after_a_reservation_not_even_ones_own_debt_is_safe() {
-    let story = "1 at 0 for 0; 1 at 0 for 0; 2 at 0 for 2; back 1 at 0: 0; back 1 at 0: 1; 1 at 0 for 2";
-    assert_eq!(broken(Rule::BlindToBookings, true).as_deref(), Some(story));
+fn after_a_reservation_the_own_debt_is_not_given_back() {
+    let history = "1 at 0 for 0; 1 at 0 for 0; 2 at 0 for 2; back 1 at 0: 0; back 1 at 0: 1; 1 at 0 for 2";
+    assert_eq!(broken(Rule::IgnoresReservations, true).as_deref(), Some(history));
 }

@@ -1,29 +1,29 @@
-//! Refunds, reservations and several limits against brute force, like `properties.rs` the checks.
+//! Refunds, reservations and several limits against brute force. Checks are in `properties.rs`.
 
 mod random;
 
 use random::Random;
 use tollgate_model::{
-    Algorithm, Answer, Booking, CountPolicy, Model, Receipt, Refusal, Reservation, Several,
+    Algorithm, Answer, Booking, CountPolicy, Model, MultiModel, Receipt, Refusal, Reservation,
 };
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 120;
 const KEYS: [&str; 2] = ["k", "l"];
 
-/// What acted when, and with it the right to undo it.
+/// A request that acts at a time, and how to undo it.
 struct Act {
     at: u64,
     cost: u64,
-    right: Right,
+    undo: Undo,
 }
 
-enum Right {
+enum Undo {
     Refund(Receipt),
     Cancel(Reservation),
 }
 
-/// The most that acts within any `length`, the first instant included and the last not.
+/// The most that acts within any half-open interval of this length.
 fn most_within(acts: &[(u64, u64)], length: u64) -> u64 {
     let from = |start: u64| {
         let inside = acts.iter().filter(|(at, _)| (start..start + length).contains(at));
@@ -32,7 +32,7 @@ fn most_within(acts: &[(u64, u64)], length: u64) -> u64 {
     acts.iter().map(|&(start, _)| from(start)).max().unwrap_or(0)
 }
 
-/// A bucket that is not a queue, and what it promises: count, period, burst, grains.
+/// A bucket that is not a queue, with its count, period, burst and grains.
 fn bucket(random: &mut Random) -> (Algorithm, u64, u64, u64, Option<u64>) {
     let algorithm = random::token_bucket(random);
     let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else { unreachable!() };
@@ -40,12 +40,13 @@ fn bucket(random: &mut Random) -> (Algorithm, u64, u64, u64, Option<u64>) {
     (if random.one_in(3) { meter } else { algorithm }, count, period_ns, burst, grains)
 }
 
-/// What acts of one key, when anybody is given back now and then, among the requests of others.
+/// Times and costs of one key's requests that act, with random refunds, among requests of another
+/// key.
 fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
     let mut now = random.below(50);
     let mut acts: [Vec<Act>; KEYS.len()] = Default::default();
-    // Some never reserve, some hardly ever refund, and for some the time stands still for long.
+    // Some runs never reserve, some hardly ever refund, in some the time hardly moves.
     let (verbs, hurry) = (4 + random.below(7), 1 + random.below(4));
     for _ in 0..STEPS {
         now += if random.one_in(hurry) { random.below(7) } else { 0 };
@@ -54,25 +55,25 @@ fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)
         match random.below(verbs) {
             0..=1 => {
                 if let (_, Some(receipt)) = model.admit(KEYS[key], now, cost) {
-                    acts.push(Act { at: now, cost, right: Right::Refund(receipt) });
+                    acts.push(Act { at: now, cost, undo: Undo::Refund(receipt) });
                 }
             }
             2..=4 if !acts.is_empty() => {
                 let act = acts.swap_remove(random.below(acts.len() as u64) as usize);
-                match act.right {
-                    Right::Refund(receipt) => assert!(model.refund(receipt, now) <= act.cost),
-                    Right::Cancel(reservation) if now < act.at => {
+                match act.undo {
+                    Undo::Refund(receipt) => assert!(model.refund(receipt, now) <= act.cost),
+                    Undo::Cancel(reservation) if now < act.at => {
                         assert!(model.cancel(reservation, now) <= act.cost);
                     }
-                    // Departed, so it stays.
-                    Right::Cancel(_) => acts.push(act),
+                    // It has departed.
+                    Undo::Cancel(_) => acts.push(act),
                 }
             }
             _ if verbs < 7 => {}
             _ => {
                 if let Ok(Booking::Booked(reservation)) = model.reserve(KEYS[key], now, cost, 40) {
                     let at = reservation.departs_at_ns();
-                    acts.push(Act { at, cost, right: Right::Cancel(reservation) });
+                    acts.push(Act { at, cost, undo: Undo::Cancel(reservation) });
                 }
             }
         }
@@ -82,23 +83,24 @@ fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)
 }
 
 #[test]
-fn a_bucket_admits_at_most_its_burst_and_its_rate_whoever_is_given_back() {
+fn a_bucket_keeps_its_bound_with_any_refunds() {
     for seed in 1..=10 * SEQUENCES {
         let mut random = Random::new(seed);
         let (algorithm, count, period_ns, burst, grains) = bucket(&mut random);
         let acts = acts_of_a_bucket(algorithm, &mut random);
         for interval in 0..100 {
             let most = most_within(&acts, interval + 1);
-            // At the first end a coarse clock may show up to one grain too little.
+            // At the start of the interval a coarse clock may show up to one grain too little.
             let (grains, slack) = grains.map_or((1, 0), |grains| (grains, period_ns));
-            // A departure is rounded up to a nanosecond: what acts first may act that much nearer to the last.
+            // A departure is rounded up to a nanosecond, so the first and the last may be that much
+            // closer.
             let bound = grains * (burst * period_ns + (interval + 1) * count) + slack;
             assert!(most * period_ns * grains <= bound, "seed {seed}: {algorithm:?}, {interval}: {most}");
         }
     }
 }
 
-/// Pairs of time and cost of what was admitted and not given back: refunds in any order.
+/// Times and costs of admissions that were not given back, with refunds in any order.
 fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
     let mut now = random.below(50);
@@ -119,7 +121,7 @@ fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn no_window_ever_keeps_more_than_the_limit_whatever_is_refunded() {
+fn no_window_exceeds_the_limit_with_any_refunds() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
@@ -135,7 +137,7 @@ fn no_window_ever_keeps_more_than_the_limit_whatever_is_refunded() {
 }
 
 #[test]
-fn no_aligned_window_keeps_more_than_the_limit_whatever_is_refunded() {
+fn no_aligned_window_exceeds_the_limit_with_any_refunds() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         let (limit, window_ns, origin_ns) = (1 + random.below(8), 1 + random.below(30), random.below(100));
@@ -177,7 +179,7 @@ fn a_refund_at_once_leaves_the_key_as_it_was() {
 }
 
 #[test]
-fn a_reservation_departs_when_the_same_check_would_pass_and_a_refused_one_changes_nothing() {
+fn a_reservation_departs_when_the_same_check_would_pass() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         let (algorithm, ..) = bucket(&mut random);
@@ -210,15 +212,15 @@ fn several_limits_are_charged_all_or_none() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         let limits: Vec<_> = (0..3).map(|_| random::algorithm(&mut random)).collect();
-        let mut several = Several::new(&limits);
-        // Each limit alone is asked the same where the rule says that it is asked.
+        let mut multi = MultiModel::new(&limits);
+        // Each limit also has a model of its own, which is charged where the rule charges it.
         let mut alone: Vec<_> = limits.iter().copied().map(Model::new).collect();
         let mut now = random.below(50);
         for _ in 0..STEPS {
             now += random.below(9);
             let cost = random.below(5);
             let would: Vec<_> = alone.iter().map(|limit| limit.peek("k", now, cost)).collect();
-            let joint = several.check("k", now, cost);
+            let joint = multi.check("k", now, cost);
             assert_eq!(joint.allowed(), would.iter().all(|answer| answer.allowed));
             let never = would.iter().any(|answer| answer.never);
             for (limit, answer) in alone.iter_mut().zip(&would) {
@@ -251,13 +253,13 @@ fn no_number_is_too_large() {
         let (count, period_ns, capacity, initial, granule) = (pick(), pick(), pick(), pick(), pick());
         let (limit, window_ns, origin_ns, ceiling) = (pick(), pick(), pick(), u64::MAX);
         let grains = [None, Some(pick())][(pick() % 2) as usize];
-        let tally = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
+        let policy = [CountPolicy::Allowed, CountPolicy::All][(pick() % 2) as usize];
         for algorithm in [
             Algorithm::TokenBucket { count, period_ns, burst: capacity, initial, grains },
             Algorithm::LeakyQueue { count, period_ns, capacity, grains },
-            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: tally, ceiling },
-            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count: tally, ceiling, granule },
-            Algorithm::SlidingLog { limit, window_ns, count: tally },
+            Algorithm::FixedWindow { limit, window_ns, origin_ns, count: policy, ceiling },
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count: policy, ceiling, granule },
+            Algorithm::SlidingLog { limit, window_ns, count: policy },
         ] {
             let mut model = Model::new(algorithm);
             let receipts = [(); 2].map(|()| model.admit("k", pick(), pick()).1);

@@ -75,8 +75,8 @@ pub(crate) struct Header {
     pub(crate) splitting: bool,
     /// 0 in a bucket that was never opened nor split.
     pub(crate) level: u8,
-    insertions: u8,
-    shares: u8,
+    /// Insertions and charges of the overflow word.
+    changes: u16,
 }
 
 impl Header {
@@ -84,25 +84,20 @@ impl Header {
     pub(crate) fn bits(self) -> u32 {
         let parity = self.parity.iter().fold(0, |bits, &parity| bits << 1 | u32::from(parity));
         let state = parity << 2 | u32::from(self.shared) << 1 | u32::from(self.splitting);
-        (state << 3 | u32::from(self.level)) << 16 | u32::from(self.insertions) << 8 | u32::from(self.shares)
+        (state << 3 | u32::from(self.level)) << 16 | u32::from(self.changes)
     }
 
     pub(crate) fn commits(self, place: usize, word: Word) -> bool {
         self.parity[place] == word.parity
     }
 
-    pub(crate) fn has_the_members_of(self, earlier: Self) -> bool {
-        let members = |header: Self| (header.insertions, header.level, header.splitting);
-        members(self) == members(earlier)
-    }
-
     pub(crate) fn committing(mut self, place: usize, shared: bool) -> Self {
         self.parity[place] ^= true;
-        Self { shared, insertions: self.insertions + 1, ..self }
+        Self { shared, changes: self.changes + 1, ..self }
     }
 
     pub(crate) fn sharing(self) -> Self {
-        Self { shared: true, shares: self.shares + 1, ..self }
+        Self { shared: true, changes: self.changes + 1, ..self }
     }
 
     pub(crate) fn splitting(self) -> Self {

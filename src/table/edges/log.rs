@@ -1,7 +1,7 @@
 //! The edges of a log: its slot's word, which holds the head, and the times in its ring.
 
 use super::{X, carries, explore};
-use crate::algorithm::{Algorithm, Moment, Rule, SlidingLog, Verdict};
+use crate::algorithm::{Algorithm, Moment, Refund, Rule, SlidingLog, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
@@ -76,7 +76,8 @@ pub fn a_head_that_was_reset_has_no_times() {
         Log::new,
         |log| {
             assert!(log.rule.erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)));
-            assert!(log.slot.settle(log.word, log.rule.forgive(log.word.payload(), log.at(0))));
+            let forgiven = |payload| Some(Refund { payload: log.rule.forgive(payload, log.at(0)), units: 0 });
+            assert!(log.slot.refund(log.word, X, forgiven).is_some());
         },
         |log| {
             if log.slot.load() != log.word {

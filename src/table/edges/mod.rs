@@ -240,7 +240,7 @@ pub fn a_refund_knows_of_the_refund_before() {
                 mark.happens();
                 Some(Refund { payload: payload - 1, units: 1 })
             };
-            slot.settle(*word, 6) && slot.refund(slot.load(), X, lowered).is_some()
+            slot.charge_seen(*word, 6, X) && slot.refund(slot.load(), X, lowered).is_some()
         },
         |((slot, word), mark)| {
             let mut knows = true;
@@ -376,11 +376,14 @@ pub fn a_header_knows_the_slots_that_it_commits() {
     );
 }
 
-/// E1: who finds a version sealed finds the one that follows.
+/// E1: a thread that finds a version sealed finds the one that follows, and when that began.
 pub fn a_sealed_version_knows_the_next() {
     carries(
         || Term::new(0, 1),
-        |term| assert!(term.reach().seal(0, 7)),
-        |term| assert!(term.reach().next().is_none_or(|next| next == 7)),
+        |term| assert!(term.reach().seal(0, 7, 9)),
+        |term| {
+            assert!(term.reach().next().is_none_or(|next| next == 7));
+            assert!(term.reach().end().is_none_or(|end| end == 9));
+        },
     );
 }

@@ -21,7 +21,7 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
     let work = |number: u64| {
         start.wait();
         let open = || {
-            let lease = limiter.lease(&1);
+            let lease = limiter.prepare(&1).lease();
             if let Some(permits) = permits { lease.permits(permits) } else { lease }
         };
         let (mut lease, mut admitted) = (open(), 0);
@@ -69,7 +69,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
         let limiter = &limiter;
         let admitted: usize = thread::scope(|scope| {
             let work = || {
-                let mut lease = limiter.lease(&1);
+                let mut lease = limiter.prepare(&1).lease();
                 (0..3_000).filter(|_| lease.check().is_allowed()).count()
             };
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
@@ -95,7 +95,7 @@ impl Random {
 /// idle, dropped and opened again at random times.
 fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u64> {
     let mut random = Random(seed);
-    let open = || limiter.lease(&1).ttl(Duration::from_nanos(ttl)).permits(8);
+    let open = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(ttl)).permits(8);
     let mut leases: Vec<_> = (0..3).map(|_| open()).collect();
     let mut times = Vec::new();
     for _ in 0..2_000 {
@@ -206,7 +206,8 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
             }
         });
         let work = move || {
-            let (mut lease, mut times) = (limiter.lease(&1).ttl(Duration::from_nanos(TTL)), Vec::new());
+            let (mut lease, mut times) =
+                (limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
             while times.len() < 400 {
                 // The time is passed to the check, so the recorded time is the time of the
                 // decision.

@@ -11,7 +11,7 @@ fn unspent_permits_come_back_on_drop_exactly() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 20).is_allowed());
-        let mut lease = limiter.lease(&1).permits(30);
+        let mut lease = limiter.prepare(&1).lease().permits(30);
         assert!(lease.check_n(7).is_allowed());
         assert_eq!((left(&limiter), lease.held()), (50, 23), "{quota}");
         drop(lease);
@@ -23,7 +23,8 @@ fn unspent_permits_come_back_on_drop_exactly() {
 fn two_leases_give_back_in_either_order() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut first, mut second) = (limiter.lease(&1).permits(30), limiter.lease(&1).permits(30));
+        let (mut first, mut second) =
+            (limiter.prepare(&1).lease().permits(30), limiter.prepare(&1).lease().permits(30));
         assert!(first.check().is_allowed() && second.check().is_allowed());
         drop(first);
         drop(second);
@@ -37,7 +38,7 @@ fn two_leases_give_back_in_either_order() {
 fn a_permit_lapses_after_its_ttl() {
     for quota in lenders(100) {
         let (limiter, clock) = limiter(quota);
-        let mut lease = limiter.lease(&1).permits(10).ttl(MILLISECOND);
+        let mut lease = limiter.prepare(&1).lease().permits(10).ttl(MILLISECOND);
         assert!(lease.check().is_allowed(), "{quota}");
         clock.advance(MILLISECOND - Duration::from_nanos(1));
         assert!(lease.check().is_allowed(), "{quota}");
@@ -53,7 +54,7 @@ fn a_permit_lapses_after_its_ttl() {
 #[test]
 fn a_release_returns_the_refunded_units() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1_000)));
-    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1));
+    let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1));
     assert_eq!(lease.release(), 0);
     assert!(lease.check_n(40).is_allowed());
     clock.advance(Duration::from_millis(25));
@@ -67,7 +68,7 @@ fn a_release_returns_the_refunded_units() {
 fn a_refund_of_an_earlier_request_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(1)).burst(200));
     let first = limiter.check_n(&1, 99);
-    let mut lease = limiter.lease(&1).permits(100).ttl(Duration::from_secs(1_000));
+    let mut lease = limiter.prepare(&1).lease().permits(100).ttl(Duration::from_secs(1_000));
     assert!(lease.check().is_allowed());
     assert_eq!(limiter.refund(first), 99);
     clock.advance(Duration::from_secs(100)); // drains the lease's own hundred
@@ -80,9 +81,10 @@ fn a_refund_of_an_earlier_request_mints_no_permits() {
 fn no_permit_is_spent_or_given_back_after_a_reset() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let (mut spending, mut dropped) = (limiter.lease(&1).permits(20), limiter.lease(&1).permits(20));
+        let (mut spending, mut dropped) =
+            (limiter.prepare(&1).lease().permits(20), limiter.prepare(&1).lease().permits(20));
         assert!(spending.check().is_allowed() && dropped.check().is_allowed());
-        assert!(limiter.reset(&1));
+        assert!(limiter.prepare(&1).reset());
         assert!(limiter.check_n(&1, 60).is_allowed());
         drop(dropped);
         assert_eq!(left(&limiter), 40, "{quota}: what others took stays taken");
@@ -93,9 +95,9 @@ fn no_permit_is_spent_or_given_back_after_a_reset() {
         .clock(ManualClock::new())
         .build()
         .unwrap();
-    let mut lease = limiter.lease().permits(5);
+    let mut lease = limiter.prepare().lease().permits(5);
     assert!(lease.check().is_allowed());
-    limiter.reset();
+    limiter.prepare().reset();
     assert!(limiter.check_n(10).is_allowed());
     assert!(!lease.check().is_allowed());
 }
@@ -105,7 +107,7 @@ fn a_lease_survives_the_eviction_of_its_key() {
     for quota in every(100) {
         let clock = ManualClock::new();
         let limiter = Limiter::<u64, _>::builder(quota).clock(clock.clone()).max_keys(1).build().unwrap();
-        let mut lease = limiter.lease(&1).permits(10);
+        let mut lease = limiter.prepare(&1).lease().permits(10);
         assert!(lease.check().is_allowed());
         clock.advance(Duration::from_secs(3 * 3_600));
         let taken = (2..1_000).filter(|key| limiter.check_n(key, 60).is_allowed()).count();
@@ -121,7 +123,7 @@ fn an_acquisition_without_room_is_not_counted() {
     for quota in counting_all(100) {
         let (limiter, _) = limiter(quota);
         assert!(limiter.check_n(&1, 95).is_allowed());
-        let mut lease = limiter.lease(&1).permits(50);
+        let mut lease = limiter.prepare(&1).lease().permits(50);
         assert_eq!((0..5).filter(|_| lease.check().is_allowed()).count(), 5, "{quota}");
     }
 }
@@ -130,7 +132,7 @@ fn an_acquisition_without_room_is_not_counted() {
 fn a_lease_counts_refusals_like_checks() {
     let quota = SlidingLog::new(Rate::per_second(4)).count(tollgate::CountPolicy::All);
     let (limiter, clock) = limiter(quota);
-    let mut lease = limiter.lease(&1).permits(4);
+    let mut lease = limiter.prepare(&1).lease().permits(4);
     assert!((0..4).all(|_| lease.check().is_allowed()));
     clock.advance(Duration::from_millis(900));
     assert!(!lease.check().is_allowed());
@@ -142,7 +144,7 @@ fn a_lease_counts_refusals_like_checks() {
 fn a_clock_that_steps_back_mints_no_permits() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(100)));
     clock.advance(Duration::from_secs(10));
-    let mut lease = limiter.lease(&1).permits(50);
+    let mut lease = limiter.prepare(&1).lease().permits(50);
     assert!(lease.check().is_allowed());
     clock.set(Timestamp::ZERO + Duration::from_secs(9));
     assert!(!lease.check().is_allowed(), "the bucket is full a second and a half from now");

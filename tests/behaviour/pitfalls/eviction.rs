@@ -32,7 +32,7 @@ fn a_flood_of_other_keys_forgives_no_debt() {
         for other in 0..10_000 {
             let _ = limiter.check(&other);
         }
-        let owed = limiter.peek_n_at(&victim, 0, Timestamp::ZERO).remaining();
+        let owed = limiter.at(Timestamp::ZERO).peek_n(&victim, 0).remaining();
         assert_eq!(owed, 5 - spent, "{when_full:?}");
         assert!(!limiter.check_n(&victim, 5 - spent + 1).is_allowed());
         assert!(limiter.check_n(&victim, 5 - spent).is_allowed());
@@ -63,7 +63,7 @@ fn owing<A: Algorithm>(quota: A, cost: u64, end: u64) -> (usize, usize) {
     assert!(limiter.check_n(&7, cost).is_allowed());
     let len_at = |at| {
         clock.set(Timestamp::from_nanos(at));
-        limiter.len()
+        limiter.usage().live_keys
     };
     (len_at(end - 1), len_at(end))
 }

@@ -22,7 +22,7 @@ fn a_bucket_of_a_huge_burst_refills_for_ten_years() {
 fn a_request_for_nothing_does_not_queue() {
     let limit = One::new(LeakyBucket::queue(per(1, SECOND)).capacity(2));
     assert!(limit.check_n(0, 2));
-    assert_eq!(limit.0.check_n_at(0, Timestamp::ZERO).delay(), Duration::ZERO);
+    assert_eq!(limit.0.at(Timestamp::ZERO).check_n(0).delay(), Duration::ZERO);
 }
 
 /// Panicked in debug builds.
@@ -42,12 +42,12 @@ fn a_log_answers_requests_for_nothing_and_for_too_much() {
 #[test]
 fn a_log_that_was_reset_holds_nothing() {
     let limit = One::new(SlidingLog::new(per(2, SECOND)));
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
     assert!(limit.check(0));
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
-    limit.0.reset();
+    limit.0.prepare().reset();
     assert_eq!(limit.remaining(0), 2);
     assert_eq!(limit.drain(0), 2);
 }

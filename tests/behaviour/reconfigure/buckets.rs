@@ -18,7 +18,7 @@ fn each_inherit_policy_keeps_its_promise() {
         assert!(limiter.check_n(3).is_allowed());
         clock.set(at(3)); // 1.8 tokens
         limiter.reconfigure(TokenBucket::new(per(60, 1_000)), inherit).unwrap();
-        assert_eq!(limiter.peek_n_at(0, at(3)).remaining(), expected, "{inherit:?}");
+        assert_eq!(limiter.at(at(3)).peek_n(0).remaining(), expected, "{inherit:?}");
         assert!(limiter.check_n(expected).is_allowed(), "{inherit:?}");
         assert!(!limiter.check().is_allowed(), "{inherit:?}");
     }
@@ -80,9 +80,9 @@ fn a_recovered_key_equals_a_new_one() {
     clock.advance(Duration::from_secs(5));
     limiter.reconfigure(bucket(1, 30), AsIs).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (10, 10));
-    assert_eq!(limiter.len(), 0, "it owes nothing that others do not");
+    assert_eq!(limiter.usage().live_keys, 0, "it owes nothing that others do not");
     assert!(limiter.check_n(&7, 10).is_allowed() && limiter.check_n(&8, 10).is_allowed());
-    assert_eq!(limiter.len(), 2);
+    assert_eq!(limiter.usage().live_keys, 2);
 }
 
 #[test]
@@ -123,9 +123,19 @@ fn a_chain_of_changes_applies_each_of_them() {
     limiter.reconfigure(bucket(5, 10), Proportional).unwrap(); // 7
     limiter.reconfigure(bucket(1, 100), AsIs).unwrap(); // 7
     assert!(limiter.check_n(&8, 3).is_allowed());
+    let all = || [7, 8, 9].map(|key| left(&limiter, key));
+    assert_eq!(all(), [7, 4, 10], "a key that was not seen inherits like one that was");
     clock.advance(Duration::from_secs(1)); // 8
+    assert_eq!(all(), [8, 5, 11]);
     limiter.reconfigure(bucket(1, 9), AsIs).unwrap(); // 8
-    assert_eq!((left(&limiter, 7), left(&limiter, 8), left(&limiter, 9)), (8, 5, 9));
+    assert_eq!(all(), [8, 5, 9]);
+    // What is owed stays over any number of changes: 1 and 4.
+    for turn in 1..=100 {
+        limiter.reconfigure(bucket(1, 9 + turn), Additive).unwrap();
+        assert_eq!(all(), [8 + turn, 5 + turn, 9 + turn], "after {turn} changes");
+    }
+    clock.advance(Duration::from_secs(2)); // Owed: nothing and 2.
+    assert_eq!(all(), [109, 107, 109]);
     limiter.reconfigure(bucket(1, 9), Reset).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (9, 9));
 }
@@ -196,8 +206,8 @@ fn retry_after_is_exact_after_a_change() {
             limiter.reconfigure(TokenBucket::new(per(new.0, new.1)).burst(40), inherit).unwrap();
             while limiter.check_n(3).is_allowed() {}
             let wait = u64::try_from(limiter.check_n(3).retry_after().unwrap().as_nanos()).unwrap();
-            assert!(!limiter.check_n_at(3, at(3 + wait - 1)).is_allowed(), "{inherit:?} {new:?}");
-            assert!(limiter.check_n_at(3, at(3 + wait)).is_allowed(), "{inherit:?} {new:?}");
+            assert!(!limiter.at(at(3 + wait - 1)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
+            assert!(limiter.at(at(3 + wait)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
         }
     }
 }
@@ -209,10 +219,10 @@ fn a_time_before_the_change_is_the_change() {
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 10), AsIs).unwrap();
     for early in [0, 1, SECOND - 1, SECOND] {
-        assert_eq!(limiter.peek_n_at(&7, 0, at(early)).remaining(), 0);
-        let refused = limiter.check_at(&7, at(early));
+        assert_eq!(limiter.at(at(early)).peek_n(&7, 0).remaining(), 0);
+        let refused = limiter.at(at(early)).check(&7);
         assert_eq!(refused.retry_after(), Some(Duration::from_nanos(2 * SECOND - early)));
-        assert_eq!(limiter.peek_n_at(&8, 0, at(early)).remaining(), 10);
+        assert_eq!(limiter.at(at(early)).peek_n(&8, 0).remaining(), 10);
     }
     clock.set(at(0));
     limiter.reconfigure(bucket(2, 10), AsIs).unwrap();
@@ -223,7 +233,7 @@ fn a_time_before_the_change_is_the_change() {
 fn a_time_far_ahead_before_the_change_stays_paid() {
     // The word is far ahead of the clock.
     let (limiter, clock) = keyed(bucket(10, 10));
-    assert!(limiter.check_n_at(&7, 10, at(100 * SECOND)).is_allowed());
+    assert!(limiter.at(at(100 * SECOND)).check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(20, 10), AsIs).unwrap();
     assert!(!limiter.check(&7).is_allowed());
     clock.set(at(50 * SECOND));
@@ -237,11 +247,11 @@ fn a_reservation_survives_a_change() {
     for (inherit, wait) in [(AsIs, 15), (Additive, 13), (Proportional, 12), (Reset, 1)] {
         let (limiter, _) = keyed(bucket(1, 2));
         assert!(limiter.check_n(&7, 2).is_allowed());
-        let place = limiter.reserve_n(&7, 2, Duration::from_secs(60)).unwrap();
+        let place = limiter.prepare(&7).reserve(2, Duration::from_secs(60)).unwrap();
         assert_eq!(place.delay(), Duration::from_secs(2));
         // 2 units are reserved ahead: -2 of 2 are available.
         limiter.reconfigure(bucket(1, 4), inherit).unwrap();
-        let refused = limiter.reserve_n(&7, 4, Duration::ZERO);
+        let refused = limiter.prepare(&7).reserve(4, Duration::ZERO);
         if inherit == Reset {
             assert!(refused.is_ok());
             continue;
@@ -334,7 +344,7 @@ fn a_reset_after_a_change_makes_a_key_new() {
     let (limiter, _) = keyed(bucket(1, 10));
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
-    assert!(limiter.reset(&7));
+    assert!(limiter.prepare(&7).reset());
     assert_eq!(left(&limiter, 7), 10);
 }
 
@@ -393,7 +403,7 @@ fn the_least_debt_across_quotas_is_evicted() {
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(10), Additive).unwrap();
     // One key is charged under the new quota: it has the largest word and the least debt.
     let (key, taken) = in_slots.next().unwrap();
-    assert_eq!(limiter.refund_n(taken, 8), 8);
+    assert_eq!(limiter.refund_part(&mut taken.receipt(), 8), 8);
     assert!(limiter.check(&key).is_allowed());
     let _ = (200..260).filter(|key| limiter.check_n(key, 2).is_allowed()).count();
     assert!(limiter.stats().evicted_with_debt > 0, "{:?}", limiter.stats());
@@ -407,12 +417,12 @@ fn a_debt_in_the_overflow_word_survives_a_change() {
     // Every key in a slot has used more than half; one more key of each bucket shares the rest.
     let in_slots: Vec<_> =
         keys().map(|key| limiter.check_n(&key, 6)).filter(|taken| taken.is_allowed()).collect();
-    let known = |key: &u64| limiter.peek_n_at(key, 10, limiter.now()).remaining() < 10;
+    let known = |key: &u64| limiter.at(limiter.now()).peek_n(key, 10).remaining() < 10;
     let shared: Vec<_> = keys().filter(|key| limiter.check_n(key, 5).is_allowed()).collect();
     assert!(!in_slots.is_empty() && !shared.is_empty() && shared.iter().all(known));
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(40), Additive).unwrap();
     // The keys in slots have less debt than the overflow word, so they are evicted.
-    assert!(in_slots.into_iter().all(|taken| limiter.refund_n(taken, 5) == 5));
+    assert!(in_slots.into_iter().all(|taken| limiter.refund_part(&mut taken.receipt(), 5) == 5));
     assert!((200..206).all(|key| limiter.check(&key).is_allowed()));
     assert!(limiter.stats().evicted_with_debt >= 6, "{:?}", limiter.stats());
     for key in shared {

@@ -145,7 +145,7 @@ proptest! {
         }
         for (key, model) in keys.iter_mut().enumerate() {
             model.advance(now);
-            let left = limiter.peek_n_at(&(key as u64), 0, at(now)).remaining();
+            let left = limiter.at(at(now)).peek_n(&(key as u64), 0).remaining();
             prop_assert_eq!(left, model.remaining());
         }
     }

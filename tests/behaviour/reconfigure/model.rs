@@ -135,13 +135,13 @@ proptest! {
                     continue;
                 }
                 Op::Reset(key) => {
-                    limiter.reset(KEYS[key]);
+                    limiter.prepare(KEYS[key]).reset();
                     model.reset(KEYS[key]);
                     continue;
                 }
                 Op::Check(key, cost) => (limiter.check_n(KEYS[key], cost), model.check(KEYS[key], now, cost)),
                 Op::Peek(key, cost) => {
-                    (limiter.peek_n_at(KEYS[key], cost, limiter.now()), model.peek(KEYS[key], now, cost))
+                    (limiter.at(limiter.now()).peek_n(KEYS[key], cost), model.peek(KEYS[key], now, cost))
                 }
             };
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();

@@ -22,7 +22,7 @@ pub(crate) fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Se
 
 /// The units that each limit has left.
 pub(crate) fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.peek_n_at(&key, 0, limiter.now()).parts().map(|part| part.remaining()).collect()
+    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
 /// The limits in a decision.
@@ -172,8 +172,8 @@ fn a_reset_after_a_change_forgives_every_limit() {
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(every(9), Additive).unwrap();
     assert_eq!(left(&limiter, 7), [0; 7]);
-    assert!(limiter.reset(&7));
-    assert_eq!((left(&limiter, 7), limiter.len()), (vec![9; 7], 0));
+    assert!(limiter.prepare(&7).reset());
+    assert_eq!((left(&limiter, 7), limiter.usage().live_keys), (vec![9; 7], 0));
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn keys_in_debt_across_a_change_are_counted() {
         assert!(limiter.check_n(&key, 10).is_allowed());
     }
     limiter.reconfigure([bucket(1, 20), bucket(1, 40)], Additive).unwrap();
-    assert_eq!(limiter.len(), 50);
+    assert_eq!(limiter.usage().live_keys, 50);
     assert!((0..50).all(|key| left(&limiter, key) == [10, 30]));
     clock.advance(Duration::from_secs(10));
-    assert_eq!(limiter.len(), 0);
+    assert_eq!(limiter.usage().live_keys, 0);
 }
 
 /// Of two limits, one needs much room for each change and decides for both.
@@ -264,7 +264,7 @@ fn a_check_during_a_change_uses_one_version_only() {
         let remaining = 2 - u64::from(known);
         assert_eq!((limits(&decision), decision.remaining()), (vec![10, 20], remaining), "{known}");
         // The check counts as before the change, and the old rate has not paid for it since.
-        let after = limiter.peek_n_at(&7, 0, limiter.now());
+        let after = limiter.at(limiter.now()).peek_n(&7, 0);
         let left: Vec<u64> = after.parts().map(|part| part.remaining()).collect();
         assert!(left[0] <= 3 && left[1] <= 13, "{known}: {left:?}");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{Inherit, ManualClock, MultiLimiter, Timestamp};
-use tollgate_model::{Algorithm, Several};
+use tollgate_model::{Algorithm, MultiModel};
 
 use super::model::{KEYS, Kind, Limit, ORIGIN, inherit, limit, told};
 
@@ -48,7 +48,7 @@ proptest! {
         let quotas = first.iter().map(|(kind, limit)| limit.quota(*kind));
         let limiter = MultiLimiter::<str>::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
         let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind)).collect();
-        let mut model = Several::new(&models);
+        let mut model = MultiModel::new(&models);
         let mut now = 0;
         for op in ops {
             match &op {
@@ -69,7 +69,7 @@ proptest! {
                     model.reconfigure(*number, limit.model(*kind), told(*inherit), now);
                 }
                 Op::Peek(key, cost) => {
-                    let seen = limiter.peek_n_at(KEYS[*key], *cost, limiter.now());
+                    let seen = limiter.at(limiter.now()).peek_n(KEYS[*key], *cost);
                     let parts = model.limits().iter().map(|limit| limit.peek(KEYS[*key], now, *cost));
                     let allowed = parts.clone().all(|answer| answer.allowed);
                     prop_assert_eq!(seen.is_allowed(), allowed, "{:?} at {}", op, now);

@@ -49,7 +49,7 @@ fn decisions_by_the_new_quota_are_observed() {
 fn permits_of_a_lease_outlive_a_change_but_no_reset() {
     for inherit in ALL {
         let (limiter, _) = keyed(bucket(1, 10));
-        let mut lease = limiter.lease(&7).permits(4);
+        let mut lease = limiter.prepare(&7).lease().permits(4);
         assert!(lease.check().is_allowed());
         limiter.reconfigure(bucket(1, 8), inherit).unwrap();
         let spent = (0..100).filter(|_| lease.check().is_allowed()).count() as u64;
@@ -67,7 +67,7 @@ fn permits_of_a_lease_outlive_a_change_but_no_reset() {
 #[test]
 fn a_lease_acquires_under_the_new_quota() {
     let (limiter, _) = global(bucket(1, 10));
-    let mut lease = limiter.lease().permits(50);
+    let mut lease = limiter.prepare().lease().permits(50);
     assert!((0..10).all(|_| lease.check().is_allowed()) && !lease.check().is_allowed());
     limiter.reconfigure(bucket(1, 60), Additive).unwrap();
     assert!(lease.check().is_allowed());
@@ -79,16 +79,16 @@ fn a_reset_after_a_change_gives_the_new_burst() {
     let (limiter, clock) = keyed(bucket(1, 10));
     assert!(limiter.check_n(&7, 10).is_allowed() && limiter.check_n(&8, 10).is_allowed());
     limiter.reconfigure(bucket(1, 20), Additive).unwrap();
-    assert!(limiter.reset(&7));
+    assert!(limiter.prepare(&7).reset());
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (20, 10));
     clock.advance(Duration::from_secs(10));
-    assert_eq!(limiter.len(), 0);
+    assert_eq!(limiter.usage().live_keys, 0);
     let (limiter, _) = global(bucket(1, 10));
     assert!(limiter.check_n(10).is_allowed());
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
-    limiter.reset();
+    limiter.prepare().reset();
     // As a new bucket.
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 10);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 10);
 }
 
 /// Saves the limiter and restores it `later` nanoseconds after.
@@ -118,7 +118,7 @@ fn a_reconfigured_limiter_is_restored_with_the_current_quota() {
                 let again = restarted(&limiter, quota, later);
                 let then = limiter.now() + Duration::from_nanos(later);
                 for key in [7, 8, 9, 10] {
-                    let expected = limiter.peek_n_at(&key, 0, then).remaining();
+                    let expected = limiter.at(then).peek_n(&key, 0).remaining();
                     assert_eq!(
                         left(&again, key),
                         expected,
@@ -166,9 +166,9 @@ fn a_restored_limiter_can_be_reconfigured() {
     let (limiter, clock) = keyed(TokenBucket::new(Rate::per_hour(100)).burst(100));
     assert!(limiter.check_n(&7, 90).is_allowed());
     // A reservation far ahead of the next process's clock.
-    let place = limiter.reserve_n(&8, 100, Duration::ZERO).unwrap();
+    let place = limiter.prepare(&8).reserve(100, Duration::ZERO).unwrap();
     drop(place);
-    drop(limiter.reserve_n(&8, 100, Duration::from_secs(7_200)).unwrap());
+    drop(limiter.prepare(&8).reserve(100, Duration::from_secs(7_200)).unwrap());
     clock.set(at(SECOND));
     let quota = TokenBucket::new(Rate::per_hour(100)).burst(100);
     let again = restarted(&limiter, quota, 0);
@@ -200,11 +200,11 @@ fn ten_years_of_uptime_hold_a_hundred_changes() {
 fn times_far_ahead_need_room_and_mint_nothing() {
     let (limiter, clock) = keyed(bucket(10, 10));
     let ahead = at(8 * 31_557_600 * SECOND);
-    assert!(limiter.check_n_at(&7, 10, ahead).is_allowed());
+    assert!(limiter.at(ahead).check_n(&7, 10).is_allowed());
     // The horizon is eight years ahead: there is room for one more such version, not for many.
     let mut changes = 0;
     while limiter.reconfigure(bucket(10, 10), AsIs).is_ok() && changes < 5_000 {
-        assert!(limiter.check_n_at(&7, 10, ahead + Duration::from_secs(10)).is_allowed() || changes > 0);
+        assert!(limiter.at(ahead + Duration::from_secs(10)).check_n(&7, 10).is_allowed() || changes > 0);
         changes += 1;
     }
     assert!(changes < 5_000, "{changes}");
@@ -235,7 +235,7 @@ fn concurrent_changes_exclude_one_another() {
             scope.spawn(move || {
                 for _ in 0..200 {
                     limiter.reconfigure(bucket(1, burst), AsIs).unwrap();
-                    let _ = limiter.check_at(Timestamp::ZERO);
+                    let _ = limiter.at(Timestamp::ZERO).check();
                 }
             });
         }

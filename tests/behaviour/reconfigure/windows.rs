@@ -101,8 +101,8 @@ fn retry_after_is_exact_after_a_window_changes() {
         limiter.reconfigure(fixed(8, 700), inherit).unwrap();
         while limiter.check(&7).is_allowed() {}
         let wait = u64::try_from(limiter.check(&7).retry_after().unwrap().as_nanos()).unwrap();
-        assert!(!limiter.check_at(&7, at(1_300 + wait - 1)).is_allowed());
-        assert!(limiter.check_at(&7, at(1_300 + wait)).is_allowed());
+        assert!(!limiter.at(at(1_300 + wait - 1)).check(&7).is_allowed());
+        assert!(limiter.at(at(1_300 + wait)).check(&7).is_allowed());
         assert_eq!((1_300 + wait) % 700, 0);
     }
 }
@@ -113,9 +113,9 @@ fn a_windows_time_before_a_change_is_the_change() {
     clock.set(at(5_500));
     assert!(limiter.check_n(&7, 10).is_allowed());
     limiter.reconfigure(fixed(20, 1_000), AsIs).unwrap();
-    assert!(!limiter.check_at(&7, at(0)).is_allowed());
-    assert_eq!(limiter.check_at(&7, at(4_000)).retry_after(), Some(Duration::from_nanos(2_000)));
-    assert_eq!(limiter.peek_n_at(&8, 0, at(0)).remaining(), 10);
+    assert!(!limiter.at(at(0)).check(&7).is_allowed());
+    assert_eq!(limiter.at(at(4_000)).check(&7).retry_after(), Some(Duration::from_nanos(2_000)));
+    assert_eq!(limiter.at(at(0)).peek_n(&8, 0).remaining(), 10);
 }
 
 #[test]
@@ -204,12 +204,12 @@ fn a_log_changes_its_limit_within_its_ring() {
     clock.set(at(SECOND / 2));
     assert!(limiter.check_n(2).is_allowed());
     limiter.reconfigure(log(5), Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 0);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 0);
     assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(SECOND / 2)));
     clock.set(at(SECOND));
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 3);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 3);
     limiter.reconfigure(log(10), Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(0, limiter.now()).remaining(), 8);
+    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 8);
     let longer = limiter.reconfigure(log(11), Additive);
     assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
     let reset = limiter.reconfigure(log(9), Reset);

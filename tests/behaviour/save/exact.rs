@@ -124,8 +124,8 @@ fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseE
                     prop_assert_eq!(one, brief.refund(brief.check_n(&key, cost)), "refund of {}", key);
                 }
                 Op::Reset { key } => {
-                    lasting.reset(&key);
-                    brief.reset(&key);
+                    lasting.prepare(&key).reset();
+                    brief.prepare(&key).reset();
                 }
             }
             lasting_clock.set(Timestamp::from_nanos(unix - BEGUN));
@@ -172,7 +172,7 @@ proptest! {
         for nanos in [0, later] {
             before.set(Timestamp::from_nanos(unix + nanos - BEGUN));
             after.set(Timestamp::from_nanos(shown + nanos));
-            let (one, other) = (saved.peek_n_at(&7, 0, saved.now()), restored.peek_n_at(&7, 0, restored.now()));
+            let (one, other) = (saved.at(saved.now()).peek_n(&7, 0), restored.at(restored.now()).peek_n(&7, 0));
             prop_assert!(other.remaining() <= one.remaining());
             prop_assert!(other.reset_after() >= one.reset_after());
             prop_assert!(other.reset_after() <= one.reset_after() + Duration::from_nanos(1));

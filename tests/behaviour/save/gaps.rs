@@ -19,7 +19,7 @@ fn wait(quota: Quota, unix: u64, shown: u64) -> Duration {
     let file = saved(&before);
     let after: Subject =
         Limiter::builder(quota).max_keys(8).clock(clock(unix, shown)).restore(&file[..]).unwrap();
-    after.peek_n_at(&7, 10, after.now()).retry_after().unwrap_or_default()
+    after.at(after.now()).peek_n(&7, 10).retry_after().unwrap_or_default()
 }
 
 fn quotas() -> [Quota; 4] {
@@ -93,12 +93,12 @@ fn a_clock_correction_before_the_save_counts_once() {
     for quota in quotas() {
         let before = Limiter::<u64, Quota>::builder(quota).max_keys(8).clock(wrong()).build().unwrap();
         let _ = before.check_n(&7, 10);
-        let whole = before.peek_n_at(&7, 10, before.now()).retry_after().unwrap();
+        let whole = before.at(before.now()).peek_n(&7, 10).retry_after().unwrap();
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let after: Subject =
             Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
-        let found = after.peek_n_at(&7, 10, after.now()).retry_after();
+        let found = after.at(after.now()).peek_n(&7, 10).retry_after();
         assert!(found >= Some(whole), "{quota}: {found:?} for {whole:?}");
         assert!(found <= Some(whole + Duration::from_secs(100)), "{quota}: {found:?} for {whole:?}");
     }

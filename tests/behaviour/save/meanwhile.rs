@@ -55,7 +55,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
         // In a larger table, a key without a record does not share another key's debt.
         let restored = builder(max_keys.max(2_000)).restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            let decision = restored.peek_n_at(&key, 0, restored.now());
+            let decision = restored.at(restored.now()).peek_n(&key, 0);
             let counted = decision.limit() - decision.remaining();
             assert!(counted >= before[key as usize], "{quota}: key {key} is forgiven");
             // Keys that never share a slot have the debt of their admissions and of at most two

@@ -126,7 +126,7 @@ fn long_and_trusted_keys_keep_their_names() {
         assert_eq!(before.save(&mut file).unwrap(), 200);
         let after = builder().restore(&file[..]).unwrap();
         for (key, taken) in keys.iter().zip(1..) {
-            assert_eq!(after.peek_n_at(key, 0, after.now()).remaining(), 9 - taken % 10, "{key}");
+            assert_eq!(after.at(after.now()).peek_n(key, 0).remaining(), 9 - taken % 10, "{key}");
         }
     }
 }
@@ -201,7 +201,7 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }

@@ -95,8 +95,8 @@ fn a_save_of_several_limits_keeps_all_debt() {
     let (limiter, file) = owing();
     assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 10);
     let after = restore(&ten(), clock(BEGUN + SECOND, 0), &file).unwrap();
-    assert_eq!(after.len(), 2);
-    assert_eq!(after.peek_n_at(&1, 0, after.now()).parts().map(|part| part.remaining()).max(), Some(6));
+    assert_eq!(after.usage().live_keys, 2);
+    assert_eq!(after.at(after.now()).peek_n(&1, 0).parts().map(|part| part.remaining()).max(), Some(6));
     assert!(after.check_n(&1, 6).is_allowed() && !after.check(&1).is_allowed());
     assert!(!after.check(&2).is_allowed());
 }
@@ -235,7 +235,7 @@ fn a_save_of_several_limits_contains_earlier_admissions() {
     for (before, file) in files {
         let restored = builder().restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            for part in restored.peek_n_at(&key, 0, restored.now()).parts() {
+            for part in restored.at(restored.now()).peek_n(&key, 0).parts() {
                 let counted = part.limit() - part.remaining();
                 assert!(counted >= before[key as usize], "limit {}: key {key} is forgiven", part.number());
             }

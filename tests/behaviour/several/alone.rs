@@ -44,7 +44,7 @@ fn one_by_one(
     give_back: bool,
 ) -> (Outcome, u64, Option<Duration>, Option<usize>, Duration) {
     let now = alone[0].now();
-    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.peek_n_at(&key, cost, now)).collect();
+    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.at(now).peek_n(&key, cost)).collect();
     let never = peeks.iter().position(|peek| peek.is_never());
     let waits: Vec<_> = peeks.iter().map(|peek| peek.retry_after()).collect();
     let longest = waits.iter().flatten().max().copied();
@@ -89,7 +89,7 @@ proptest! {
         let (Ok(alone), Ok(several)) = (alone, several) else { return Ok(()) };
         for (key, cost, pause, give_back) in steps {
             clock.advance(Duration::from_nanos(pause));
-            let foreseen = format!("{:?}", several.peek_n_at(&key, cost, several.now()));
+            let foreseen = format!("{:?}", several.at(several.now()).peek_n(&key, cost));
             let decision = several.check_n(&key, cost);
             prop_assert_eq!(foreseen, format!("{:?}", decision));
             let ours = (

@@ -24,10 +24,10 @@ fn a_refusal_by_one_limit_leaves_the_other_unchanged() {
     let refused = limiter.check(&7);
     assert_eq!((refused.retry_after(), refused.refused_by()), (Some(millis(3_000)), Some(1)));
     let now = limiter.now();
-    assert!(limiter.peek_n_at(&7, 0, now).parts().nth(1).unwrap().remaining() == 0);
+    assert!(limiter.at(now).peek_n(&7, 0).parts().nth(1).unwrap().remaining() == 0);
     // The first limit has exactly 5 left and is full after half a second. The second has a quarter
     // and is full after 59 seconds.
-    let resets: Vec<_> = limiter.peek_n_at(&7, 0, now).parts().map(|part| part.reset_after()).collect();
+    let resets: Vec<_> = limiter.at(now).peek_n(&7, 0).parts().map(|part| part.reset_after()).collect();
     assert_eq!(left(&limiter, 7)[0], 5);
     assert_eq!(resets, [millis(500), millis(59_000)]);
     clock.advance(millis(2_999) + Duration::from_nanos(999_999));

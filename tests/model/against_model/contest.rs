@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, ManualClock, Quota, Reservation,
+    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, Limits, ManualClock, Quota, Reservation,
     ReserveError, Timestamp,
 };
 use tollgate_model::Answer;
@@ -66,7 +66,7 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
@@ -79,9 +79,9 @@ struct Contest<'c> {
 }
 
 /// A decision or a reservation of the engine that a later line may give back.
-enum Held<'l, L> {
+enum Held<'l, L: Limits> {
     Admitted(Decision<'l>),
-    Reserved(Reservation<'l, L>),
+    Reserved(Reservation<'l, L, ManualClock>),
 }
 
 impl Contest<'_> {
@@ -127,7 +127,7 @@ impl Contest<'_> {
 
     /// Returns whether a key may have a refund that differs from the model's.
     fn play<'l, D: Door<'l>>(self, name: &str, door: D, shared: Shared) -> Result<bool, String> {
-        let mut held: Vec<Option<Held<'l, D::Books>>> = Vec::new();
+        let mut held: Vec<Option<Held<'l, D::Limits>>> = Vec::new();
         let mut parted = KEYS.map(|_| false);
         for (number, line) in self.script.lines.iter().enumerate() {
             self.clock.set(Timestamp::from_nanos(line.at));
@@ -159,7 +159,7 @@ impl Contest<'_> {
         let Self { case, script, .. } = self;
         let uncounted =
             matches!(case.limit.kind, Kind::Log { .. } | Kind::TokenBucket { initial: Some(_), .. });
-        let (len, owing) = (limiter.len(), script.owing);
+        let (len, owing) = (limiter.usage().live_keys, script.owing);
         if uncounted || script.goes_back || len == owing {
             Ok(())
         } else {
@@ -173,7 +173,7 @@ fn perform<'l, D: Door<'l>>(
     door: D,
     number: usize,
     line: &Line,
-    held: &mut Vec<Option<Held<'l, D::Books>>>,
+    held: &mut Vec<Option<Held<'l, D::Limits>>>,
 ) -> Said {
     let (key, now) = (line.key, Timestamp::from_nanos(line.at));
     let at = (number % 2 == 1).then_some(now);
@@ -215,7 +215,7 @@ fn perform<'l, D: Door<'l>>(
 fn take_back<'l, D: Door<'l>>(
     door: D,
     key: usize,
-    held: Option<Held<'l, D::Books>>,
+    held: Option<Held<'l, D::Limits>>,
     at: Option<Timestamp>,
 ) -> u64 {
     match (held, at) {

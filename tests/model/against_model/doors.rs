@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Books, Decision, GlobalLimiter, Key, Limiter, ManualClock, Reservation, ReserveError,
+    Algorithm, Decision, Global, GlobalLimiter, Key, Limiter, Limits, ManualClock, Reservation, ReserveError,
     Timestamp,
 };
 
 /// Limits three keys. Without a time, an operation reads the clock.
 pub(crate) trait Door<'l>: Copy {
     /// The lender of its reservations.
-    type Books: Books + 'l;
+    type Limits: for<'d> Limits<Decision<'d> = Decision<'d>> + 'l;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l>;
 
@@ -27,34 +27,34 @@ pub(crate) trait Door<'l>: Copy {
         cost: u64,
         max_wait: Duration,
         at: Option<Timestamp>,
-    ) -> Result<Reservation<'l, Self::Books>, ReserveError>;
+    ) -> Result<Reservation<'l, Self::Limits, ManualClock>, ReserveError>;
 }
 
 /// A limiter for each key.
 pub(crate) struct Each<A: Algorithm>(pub(crate) [GlobalLimiter<A, ManualClock>; 3]);
 
 impl<'l, A: Algorithm> Door<'l> for &'l Each<A> {
-    type Books = GlobalLimiter<A, ManualClock>;
+    type Limits = Global<A>;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l> {
         match at {
             None => self.0[key].check_n(cost),
-            Some(at) => self.0[key].check_n_at(cost, at),
+            Some(at) => self.0[key].at(at).check_n(cost),
         }
     }
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l> {
-        self.0[key].peek_n_at(cost, at)
+        self.0[key].at(at).peek_n(cost)
     }
 
     fn reset(self, key: usize) {
-        self.0[key].reset();
+        self.0[key].prepare().reset();
     }
 
     fn refund(self, key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
         match at {
             None => self.0[key].refund(decision),
-            Some(at) => self.0[key].refund_at(decision, at),
+            Some(at) => self.0[key].at(at).refund(decision),
         }
     }
 
@@ -64,10 +64,10 @@ impl<'l, A: Algorithm> Door<'l> for &'l Each<A> {
         cost: u64,
         max_wait: Duration,
         at: Option<Timestamp>,
-    ) -> Result<Reservation<'l, Self::Books>, ReserveError> {
+    ) -> Result<Reservation<'l, Self::Limits, ManualClock>, ReserveError> {
         match at {
-            None => self.0[key].reserve_n(cost, max_wait),
-            Some(at) => self.0[key].reserve_n_at(cost, max_wait, at),
+            None => self.0[key].prepare().reserve(cost, max_wait),
+            Some(at) => self.0[key].at(at).reserve(cost, max_wait),
         }
     }
 }
@@ -79,27 +79,27 @@ pub(crate) struct Keyed<'k, K: ?Sized, A: Algorithm> {
 }
 
 impl<'l, K: Key + ?Sized, A: Algorithm> Door<'l> for &'l Keyed<'_, K, A> {
-    type Books = Limiter<K, A, ManualClock>;
+    type Limits = tollgate::Keyed<A>;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l> {
         match at {
             None => self.limiter.check_n(self.keys[key], cost),
-            Some(at) => self.limiter.check_n_at(self.keys[key], cost, at),
+            Some(at) => self.limiter.at(at).check_n(self.keys[key], cost),
         }
     }
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l> {
-        self.limiter.peek_n_at(self.keys[key], cost, at)
+        self.limiter.at(at).peek_n(self.keys[key], cost)
     }
 
     fn reset(self, key: usize) {
-        self.limiter.reset(self.keys[key]);
+        self.limiter.prepare(self.keys[key]).reset();
     }
 
     fn refund(self, _key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
         match at {
             None => self.limiter.refund(decision),
-            Some(at) => self.limiter.refund_at(decision, at),
+            Some(at) => self.limiter.at(at).refund(decision),
         }
     }
 
@@ -109,10 +109,10 @@ impl<'l, K: Key + ?Sized, A: Algorithm> Door<'l> for &'l Keyed<'_, K, A> {
         cost: u64,
         max_wait: Duration,
         at: Option<Timestamp>,
-    ) -> Result<Reservation<'l, Self::Books>, ReserveError> {
+    ) -> Result<Reservation<'l, Self::Limits, ManualClock>, ReserveError> {
         match at {
-            None => self.limiter.reserve_n(self.keys[key], cost, max_wait),
-            Some(at) => self.limiter.reserve_n_at(self.keys[key], cost, max_wait, at),
+            None => self.limiter.prepare(self.keys[key]).reserve(cost, max_wait),
+            Some(at) => self.limiter.at(at).prepare(self.keys[key]).reserve(cost, max_wait),
         }
     }
 }
@@ -139,7 +139,7 @@ impl<'k, K: Key, A: Algorithm, S: Fn(u64) -> K> Crowded<'k, K, A, S> {
 }
 
 impl<'l, K: Key, A: Algorithm, S: Fn(u64) -> K> Door<'l> for &'l Crowded<'_, K, A, S> {
-    type Books = Limiter<K, A, ManualClock>;
+    type Limits = tollgate::Keyed<A>;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l> {
         self.after_strangers().check(key, cost, at)
@@ -163,7 +163,7 @@ impl<'l, K: Key, A: Algorithm, S: Fn(u64) -> K> Door<'l> for &'l Crowded<'_, K, 
         cost: u64,
         max_wait: Duration,
         at: Option<Timestamp>,
-    ) -> Result<Reservation<'l, Self::Books>, ReserveError> {
+    ) -> Result<Reservation<'l, Self::Limits, ManualClock>, ReserveError> {
         self.after_strangers().reserve(key, cost, max_wait, at)
     }
 }

@@ -1,7 +1,7 @@
 //! The model, with the admissions and reservations that can still be given back, each once. A reset
 //! of a key removes its entries: a refund would give them back twice.
 
-use tollgate_model::{Answer, Booking, Model, NoMeaning, Receipt, Reservation};
+use tollgate_model::{Answer, Booking, Model, NotReservable, Receipt, Reservation};
 
 use super::answers::UPTIME;
 use super::script::{KEYS, Said};
@@ -58,7 +58,7 @@ impl Ledger {
         });
         let within = max_wait.min(UPTIME - at);
         let said = match self.model.reserve(KEYS[key], at, cost, within) {
-            Err(NoMeaning) => Said::NoTurns,
+            Err(NotReservable) => Said::NoTurns,
             Ok(Booking::Never) => Said::Never,
             Ok(Booking::Refused { wait_ns }) => Said::TooLong { wait: wait_ns },
             Ok(Booking::Booked(it)) => {

@@ -36,7 +36,7 @@ fn admitted(case: &Case) -> Vec<(u64, u64)> {
     let mut admitted = Vec::new();
     for line in script.lines.iter().filter(|line| line.key == 0) {
         let Action::Check(cost) = line.action else { continue };
-        if limiter.check_n_at(cost, Timestamp::from_nanos(line.at)).is_allowed() {
+        if limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).is_allowed() {
             admitted.push((line.at, cost));
         }
     }
@@ -52,7 +52,7 @@ fn a_refused_request_passes_exactly_after_retry_after() {
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             for line in script.lines.iter().filter(|line| line.key == 0) {
                 let Action::Check(cost) = line.action else { continue };
-                let Some(wait) = limiter.check_n_at(cost, Timestamp::from_nanos(line.at)).retry_after()
+                let Some(wait) = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).retry_after()
                 else {
                     continue;
                 };
@@ -61,8 +61,8 @@ fn a_refused_request_passes_exactly_after_retry_after() {
                     continue;
                 }
                 let sooner = Timestamp::from_nanos(then.as_nanos() - 1);
-                prop_assert!(limiter.peek_n_at(cost, then).is_allowed(), "{line}: refused after {wait:?}");
-                prop_assert!(!limiter.peek_n_at(cost, sooner).is_allowed(), "{line}: passes before {wait:?}");
+                prop_assert!(limiter.at(then).peek_n(cost).is_allowed(), "{line}: refused after {wait:?}");
+                prop_assert!(!limiter.at(sooner).peek_n(cost).is_allowed(), "{line}: passes before {wait:?}");
             }
             Ok(())
         });
@@ -154,7 +154,7 @@ fn departures_of_a_queue_keep_their_distance_and_their_order() {
         let mut before: Option<(u128, u128)> = None;
         for line in &script.lines {
             let Action::Check(cost @ 1..) = line.action else { continue };
-            let decision = limiter.check_n_at(cost, Timestamp::from_nanos(line.at));
+            let decision = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost);
             if !decision.is_allowed() {
                 continue;
             }

@@ -52,20 +52,20 @@ struct Engine {
     limiter: &'static Keyed,
     clock: ManualClock,
     /// The reservations with a name.
-    booked: HashMap<String, Reservation<'static, Keyed>>,
+    booked: HashMap<String, Reservation<'static, tollgate::Keyed<Quota>, ManualClock>>,
 }
 
 impl Subject for Engine {
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.check_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.at(Timestamp::from_nanos(at)).check_n(key, cost))
     }
 
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.peek_n_at(key, cost, Timestamp::from_nanos(at)))
+        seen(&self.limiter.at(Timestamp::from_nanos(at)).peek_n(key, cost))
     }
 
     fn reset(&mut self, key: &str) {
-        self.limiter.reset(key);
+        self.limiter.prepare(key).reset();
     }
 
     fn change(&mut self, limit: Limit, at: u64) {
@@ -75,7 +75,7 @@ impl Subject for Engine {
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {
         let (max_wait, now) = (Duration::from_nanos(max_wait), Timestamp::from_nanos(at));
-        match self.limiter.reserve_n_at(key, cost, max_wait, now) {
+        match self.limiter.at(now).prepare(key).reserve(cost, max_wait) {
             Ok(reservation) => {
                 let seen = seen(reservation.decision());
                 if let Some(name) = name {

@@ -57,8 +57,8 @@ fn jumps(quota: Quota) {
     }
     // An hour after the latest reading, the whole limit is available again.
     let (later, key) = (latest + HOUR * 2, 0);
-    assert!(limiter.check_n_at(&key, 5, later).is_allowed(), "{quota}");
-    assert!(!limiter.check_at(&key, later).is_allowed(), "{quota}");
+    assert!(limiter.at(later).check_n(&key, 5).is_allowed(), "{quota}");
+    assert!(!limiter.at(later).check(&key).is_allowed(), "{quota}");
 }
 
 #[test]

@@ -52,14 +52,14 @@ fn verbs_whose_clock_panics_change_and_block_nothing() {
         let limiter = limiter(quota);
         let taken = limiter.check(&1);
         assert!(interrupted(1, || limiter.peek(&1)), "{quota}");
-        assert!(interrupted(1, || limiter.reset(&1)), "{quota}");
+        assert!(interrupted(1, || limiter.prepare(&1).reset()), "{quota}");
         // A refund holds the slot when it reads the clock.
         assert!(interrupted(1, || limiter.refund(taken)), "{quota}");
-        assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 4, "{quota}");
+        assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 4, "{quota}");
         let second = limiter.check(&1);
         assert!(second.is_allowed() && limiter.refund(second) == 1, "{quota}: the slot is usable");
         assert_eq!(drained(&limiter, 1), 4, "{quota}");
-        assert!(limiter.reset(&1) && drained(&limiter, 1) == 5, "{quota}");
+        assert!(limiter.prepare(&1).reset() && drained(&limiter, 1) == 5, "{quota}");
     }
 }
 
@@ -80,9 +80,9 @@ fn a_change_and_a_save_whose_clock_panics_change_nothing() {
     let ten = || TokenBucket::new(Rate::per_hour(10)).into();
     assert!(interrupted(1, || limiter.reconfigure(ten(), Inherit::Additive)));
     assert!(interrupted(1, || limiter.save(Vec::new())));
-    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 3, "the old quota is in force");
+    assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 3, "the old quota is in force");
     limiter.reconfigure(ten(), Inherit::Additive).unwrap();
-    assert_eq!(limiter.peek_n_at(&1, 0, limiter.now()).remaining(), 8);
+    assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).remaining(), 8);
     assert_eq!(limiter.save(Vec::new()).unwrap(), 1);
 }
 
@@ -105,7 +105,7 @@ fn several_limits_whose_clock_panics_are_charged_at_most_once() {
 struct Poisoned(u64, AtomicBool);
 
 impl Key for Poisoned {
-    fn name(&self, identity: &KeyHasher) -> u64 {
+    fn fingerprint(&self, identity: &KeyHasher) -> u64 {
         assert!(!self.1.load(Relaxed), "the key is poisoned");
         identity.short(self.0)
     }
@@ -122,11 +122,11 @@ fn a_key_whose_hash_panics_charges_nothing() {
         assert!(panics(&|| limiter.check(&keys[1]).is_allowed()), "{quota}");
         assert!(panics(&|| limiter.peek(&keys[1]).is_allowed()), "{quota}");
         assert!(panics(&|| limiter.prepare(&keys[1]).check().is_allowed()), "{quota}");
-        assert!(panics(&|| limiter.reset(&keys[1])), "{quota}");
+        assert!(panics(&|| limiter.prepare(&keys[1]).reset()), "{quota}");
         // A batch hashes its keys ahead, so none of them is decided.
         assert!(panics(&|| limiter.check_many(&keys).all(|decision| decision.is_allowed())), "{quota}");
         keys[1].1.store(false, Relaxed);
-        let left = |key| limiter.peek_n_at(key, 0, limiter.now()).remaining();
+        let left = |key| limiter.at(limiter.now()).peek_n(key, 0).remaining();
         assert_eq!(keys.each_ref().map(left), [4; 3], "{quota}");
     }
 }
@@ -152,19 +152,19 @@ fn an_observer_that_panics_loses_no_decision() {
         let keyed = Limiter::<u64, Quota>::builder(quota).clock(Hooked::default());
         let keyed = keyed.on_decision(move |_| panics(&first)).build().unwrap();
         told_of_all(quota, &told, || keyed.check(&1).outcome());
-        assert_eq!(keyed.peek_n_at(&1, 0, keyed.now()).remaining(), 0, "{quota}");
+        assert_eq!(keyed.at(keyed.now()).peek_n(&1, 0).remaining(), 0, "{quota}");
 
         let global = GlobalLimiter::builder(quota).clock(Hooked::default());
         let global = global.on_decision(move |_| panics(&second)).build().unwrap();
         told_of_all(quota, &told, || global.check().outcome());
-        assert_eq!(global.peek_n_at(0, global.now()).remaining(), 0, "{quota}");
+        assert_eq!(global.at(global.now()).peek_n(0).remaining(), 0, "{quota}");
 
         let larger = Quota::from(TokenBucket::new(Rate::per_hour(9)));
         let several = MultiLimiter::<u64>::builder([larger, quota]).clock(Hooked::default());
         let several = several.on_decision(move |_| panics(&third)).build().unwrap();
         told_of_all(quota, &told, || several.check(&1).outcome());
         let left: Vec<_> =
-            several.peek_n_at(&1, 0, several.now()).parts().map(|part| part.remaining()).collect();
+            several.at(several.now()).peek_n(&1, 0).parts().map(|part| part.remaining()).collect();
         assert_eq!(left, [4, 0], "{quota}: a refusal takes nothing");
     }
 }
@@ -180,7 +180,7 @@ fn a_tier_closure_that_panics_charges_nothing() {
             catch_unwind(AssertUnwindSafe(|| limiter.check_many([1, 11]).for_each(drop))).is_err(),
             "{quota}"
         );
-        assert!(limiter.is_empty(), "{quota}");
+        assert!(limiter.usage().live_keys == 0, "{quota}");
         assert_eq!(drained(&limiter, 1), 5, "{quota}");
     }
 }
@@ -192,11 +192,14 @@ fn a_reservation_whose_clock_panics_keeps_one_turn() {
     let limiter = limiter(quota.into());
     assert!(limiter.check_n(&1, 5).is_allowed());
     let wait = Duration::from_secs(3_600);
-    assert!(interrupted(1, || limiter.reserve(&1, wait).map(|_| ())));
-    let first = limiter.reserve(&1, wait).expect("it may wait");
+    assert!(interrupted(1, || limiter.prepare(&1).reserve(1, wait).map(|_| ())));
+    let first = limiter.prepare(&1).reserve(1, wait).expect("it may wait");
     assert_eq!(first.delay(), Duration::from_secs(720), "nobody stands before it");
     // Cancelling reads the clock to find whether the reservation has departed. If that panics, the
     // reservation keeps its turn.
     assert!(interrupted(1, || first.cancel()));
-    assert_eq!(limiter.reserve(&1, wait).expect("it may wait").delay(), Duration::from_secs(1_440));
+    assert_eq!(
+        limiter.prepare(&1).reserve(1, wait).expect("it may wait").delay(),
+        Duration::from_secs(1_440)
+    );
 }

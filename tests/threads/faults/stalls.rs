@@ -18,7 +18,7 @@ use super::hooked::{Hooked, at_reading};
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
     }
 }
@@ -78,7 +78,7 @@ const MEDDLINGS: &[Meddling] = &[
 
 /// Checks other keys of the bucket; for a log, no more than fit.
 fn strangers(limiter: &Subject, count: u64) {
-    let room = if limiter.capacity() == RINGED { 12 } else { count };
+    let room = if limiter.usage().max_keys == RINGED { 12 } else { count };
     (100..100 + count.min(room)).for_each(|key| drop(limiter.check(&Placed(key))));
 }
 
@@ -179,7 +179,7 @@ fn a_stalled_insertion_does_not_insert_a_key_twice() {
         hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
         let same = limiter.clone();
         let meddle = move || {
-            assert!(others.clone().all(|other| same.reset(&Placed(other))));
+            assert!(others.clone().all(|other| same.prepare(&Placed(other)).reset()));
             assert!(same.check(&KEY).is_allowed());
         };
         let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
@@ -209,6 +209,32 @@ fn a_cost_made_possible_during_its_check_is_charged() {
     }
 }
 
+/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by that quota, and so at
+/// no later time than that of the change: its debt of then remains under the new quota.
+#[test]
+fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
+    let fast = || TokenBucket::new(Rate::per_second(1_000)).burst(1_000);
+    let slow = || TokenBucket::new(Rate::per_hour(1)).burst(1_000);
+    let (limiter, clock) = limiter(fast().into(), 1);
+    clock.advance(Duration::from_secs(10));
+    // Fifteen keys fill the bucket; the first has the least debt, and by the old quota not for long.
+    let keys: Vec<Placed> = (0..15).map(|nth| Placed(200 + nth)).collect();
+    for (key, cost) in keys.iter().zip([300].into_iter().chain([1_000; 14])) {
+        assert!(limiter.check_n(key, cost).is_allowed());
+    }
+    let (same, later) = (limiter.clone(), clock.clone());
+    let meddle = move || {
+        same.reconfigure(slow().into(), Inherit::AsIs).unwrap();
+        later.advance(Duration::from_millis(500));
+    };
+    // It stalls at its second reading, after the first has found nothing, and goes on half a second after the change.
+    let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
+    assert!(stalled && limiter.prepare(&keys[1]).reset(), "a slot is vacant");
+
+    let left = limiter.at(limiter.now()).peek_n(&keys[0], 0).remaining();
+    assert!(left <= 700, "the first key owed 300 at the change, and has {left} of 1,000");
+}
+
 /// A thread that never continues blocks no other thread.
 #[test]
 fn a_stalled_thread_blocks_no_other() {
@@ -227,7 +253,7 @@ fn a_stalled_thread_blocks_no_other() {
         stalled.recv().expect("the thread stalls in its insertion");
         for round in 0..3 {
             (0..5_000).for_each(|key| drop(limiter.check(&key)));
-            assert_eq!(limiter.len(), 5_000, "round {round}");
+            assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
         }
         resume.send(()).expect("the thread waits");
         assert_eq!(
@@ -237,5 +263,5 @@ fn a_stalled_thread_blocks_no_other() {
         );
     });
     assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
-    assert_eq!(limiter.len(), 5_000);
+    assert_eq!(limiter.usage().live_keys, 5_000);
 }

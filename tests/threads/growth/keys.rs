@@ -24,7 +24,7 @@ pub(crate) fn movable() -> Vec<Quota> {
 pub(crate) struct Nth(pub(crate) u64);
 
 impl Key for Nth {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         // SplitMix64 (Steele, Lea, Flood 2014).
         let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

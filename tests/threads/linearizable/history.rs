@@ -96,7 +96,7 @@ pub(crate) struct Play {
 struct Placed(u64);
 
 impl Key for Placed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
@@ -229,7 +229,7 @@ impl<'l> Recorder<'l> {
                     (3, other) if !self.limit.is_log() => {
                         held.extend(other);
                         let cost = 1 + dice.below(2);
-                        let decision = self.limiter.peek_n_at(&self.key(key), cost, self.limiter.now());
+                        let decision = self.limiter.at(self.limiter.now()).peek_n(&self.key(key), cost);
                         (key, Act::Peek(cost), Said::Told(Told::by(self.limit, &decision)))
                     }
                     (_, other) => {

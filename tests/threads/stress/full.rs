@@ -18,7 +18,7 @@ const KEYS: u64 = 90;
 struct Fixed(u64);
 
 impl Key for Fixed {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         Random(self.0).below(u64::MAX)
     }
 }
@@ -95,7 +95,7 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
                 at += random.below(pause);
             }
             let (key, cost) = (random.below(KEYS), 1 + random.below(largest));
-            if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+            if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                 histories[key as usize].push((at, cost));
             }
         }
@@ -119,7 +119,7 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
                     let tracked = hand.number as u64 * 8 + own;
                     let stranger = 1_000_000 * (hand.number as u64 + 1) + 100 * round + random.below(100);
                     let (key, cost) = (if hand.number < 2 { tracked } else { stranger }, 1 + random.below(6));
-                    if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                    if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                         histories[own as usize].push((at, cost));
                     }
                     hand.did();
@@ -150,7 +150,7 @@ fn an_evicted_bucket_that_shared_keeps_both_debts() {
             let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
             let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
             let mut ask = |key: u64, cost, at| {
-                if limiter.check_n_at(&Fixed(key), cost, Timestamp::from_nanos(at)).is_allowed() {
+                if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                     histories[key as usize].push((at, cost));
                 }
             };

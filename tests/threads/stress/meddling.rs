@@ -25,14 +25,14 @@ fn every_operation_returns_a_plausible_answer_under_contention() {
                 for _ in 0..2_000 {
                     let (key, cost) = (random.below(50), random.below(LIMIT + 2));
                     match random.below(20) {
-                        0 => drop(limiter.reset(&key)),
+                        0 => drop(limiter.prepare(&key).reset()),
                         1 => clock.advance(Duration::from_millis(random.below(300))),
-                        2 => assert!(limiter.len() <= 60),
+                        2 => assert!(limiter.usage().live_keys <= 60),
                         _ => {
                             let now = limiter.now();
                             let look = random.below(4) == 0;
                             let decision = if look {
-                                limiter.peek_n_at(&key, cost, now)
+                                limiter.at(now).peek_n(&key, cost)
                             } else {
                                 limiter.check_n(&key, cost)
                             };
@@ -61,8 +61,8 @@ fn a_reset_after_contention_makes_a_key_new() {
                 for _ in 0..500 {
                     let key = random.below(5);
                     if random.below(50) == 0 {
-                        limiter.reset(&key);
-                        global.reset();
+                        limiter.prepare(&key).reset();
+                        global.prepare().reset();
                     }
                     let _ = limiter.check_n(&key, 1 + random.below(LIMIT));
                     let _ = global.check();
@@ -70,11 +70,11 @@ fn a_reset_after_contention_makes_a_key_new() {
                 }
             });
             for key in 0..5 {
-                assert!(limiter.reset(&key));
+                assert!(limiter.prepare(&key).reset());
                 assert!(limiter.check_n(&key, LIMIT).is_allowed(), "{quota}");
                 assert!(!limiter.check(&key).is_allowed(), "{quota}");
             }
-            global.reset();
+            global.prepare().reset();
             assert!(global.check_n(LIMIT).is_allowed(), "{quota}");
             assert!(!global.check().is_allowed(), "{quota}");
         }

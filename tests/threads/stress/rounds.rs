@@ -73,11 +73,11 @@ fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
         agrees(quota, count, limiter.resolution().ceiling, |at| {
-            limiter.check_at(&7, Timestamp::from_nanos(at)).is_allowed()
+            limiter.at(Timestamp::from_nanos(at)).check(&7).is_allowed()
         });
         let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         agrees(quota, count, limiter.resolution().ceiling, |at| {
-            limiter.check_at(Timestamp::from_nanos(at)).is_allowed()
+            limiter.at(Timestamp::from_nanos(at)).check().is_allowed()
         });
     }
 }
@@ -109,7 +109,7 @@ fn knocking_at_one_instant_opens_nothing() {
         let admitted = crew(3, |hand| {
             let knocks = (0..150_000).filter(|_| {
                 hand.did();
-                limiter.check_at(Timestamp::from_nanos(SECOND)).is_allowed()
+                limiter.at(Timestamp::from_nanos(SECOND)).check().is_allowed()
             });
             knocks.count() as u64
         });
@@ -151,7 +151,7 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
                 for _ in 0..3 {
                     let (tier, cost) = (random.below(2), 1 + random.below(7));
                     let tiered = limiter.tier(tier as usize).unwrap();
-                    if tiered.check_n_at(&7, cost, Timestamp::from_nanos(at)).is_allowed() {
+                    if tiered.at(Timestamp::from_nanos(at)).check_n(&7, cost).is_allowed() {
                         history.push((at, cost, tier));
                     }
                     hand.did();

@@ -30,7 +30,7 @@ type Keyed = Limiter<u64, Quota, SystemClock>;
 /// A request that acts unless it is given back.
 enum Plan<'l> {
     Request(Decision<'l>),
-    Place(Reservation<'l, Keyed>),
+    Place(Reservation<'l, tollgate::Keyed<Quota>, SystemClock>),
 }
 
 /// The time of the act in nanoseconds, and its units.
@@ -54,11 +54,11 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
         let (key, cost, now) = (random.below(KEYS), 1 + random.below(4), limiter.now());
         if random.below(3) == 0 {
             let patience = Duration::from_nanos(random.below(4 * ROOM * UNIT));
-            if let Ok(place) = limiter.reserve_n_at(&key, cost, patience, now) {
+            if let Ok(place) = limiter.at(now).prepare(&key).reserve(cost, patience) {
                 plans.push((Act { key, at: place.departure().as_nanos(), cost }, Plan::Place(place)));
             }
         } else {
-            let decision = limiter.check_n_at(&key, cost, now);
+            let decision = limiter.at(now).check_n(&key, cost);
             if decision.is_allowed() {
                 let at = (now + decision.delay()).as_nanos();
                 plans.push((Act { key, at, cost }, Plan::Request(decision)));

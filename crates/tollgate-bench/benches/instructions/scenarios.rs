@@ -59,7 +59,7 @@ fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A
 struct Named(u64);
 
 impl Key for Named {
-    fn name(&self, _: &KeyHasher) -> u64 {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
@@ -82,7 +82,7 @@ fn time_given(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
     let now = limiter.now();
     for _ in 0..checks {
-        black_box(limiter.check_at(black_box(&7), now).is_allowed());
+        black_box(limiter.at(now).check(black_box(&7)).is_allowed());
     }
 }
 
@@ -96,7 +96,7 @@ fn prepared(checks: usize) {
 
 fn leased(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
-    let mut lease = limiter.lease(&7);
+    let mut lease = limiter.prepare(&7).lease();
     for _ in 0..checks {
         black_box(lease.check().is_allowed());
     }

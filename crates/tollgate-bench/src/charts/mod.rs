@@ -6,8 +6,10 @@
 //! | `ticks` | the marks of an axis, and the format of figures |
 //! | `bars`, `lines` | the two kinds of charts |
 //! | `pictures` | the pictures, and the figures that each takes from the results |
+//! | `embedded` | the front page's picture as text |
 
 mod bars;
+mod embedded;
 mod lines;
 mod pictures;
 mod svg;
@@ -35,8 +37,13 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Result<(), BenchError> 
         let path = folder.join(name);
         match draw(results) {
             Ok(picture) => {
-                fs::write(&path, picture).map_err(|error| BenchError::file(&path, error))?;
+                fs::write(&path, &picture).map_err(|error| BenchError::file(&path, error))?;
                 eprintln!("drew {}", path.display());
+                if name == embedded::PICTURE {
+                    let path = folder.join(embedded::TEXT);
+                    fs::write(&path, embedded::reference(&picture))
+                        .map_err(|error| BenchError::file(&path, error))?;
+                }
             }
             Err(missing) => {
                 if path.exists() {

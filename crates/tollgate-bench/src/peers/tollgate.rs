@@ -75,7 +75,7 @@ pub(crate) fn time_given<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (time given)", move || {
         let limiter = limiter(task);
         let now: Timestamp = limiter.now();
-        move |key: &K| limiter.check_at(key, now).is_allowed()
+        move |key: &K| limiter.at(now).check(key).is_allowed()
     })
 }
 
@@ -132,12 +132,12 @@ struct Leased<K>(Limiter<K>);
 
 impl<K: AnyKey> TestedLimiter<K> for Leased<K> {
     fn admit(&self, key: &K) -> bool {
-        self.0.lease(key).check().is_allowed()
+        self.0.prepare(key).lease().check().is_allowed()
     }
 
     fn admit_all(&self, keys: &[K]) -> usize {
         let Some(first) = keys.first() else { return 0 };
-        let mut lease = self.0.lease(first);
+        let mut lease = self.0.prepare(first).lease();
         keys.iter().filter(|_| lease.check().is_allowed()).count()
     }
 }

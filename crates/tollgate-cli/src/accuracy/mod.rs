@@ -1,21 +1,22 @@
-//! `tollgate accuracy`: what does the cheap sliding window cost? The published experiment, on one's own log.
+//! `tollgate accuracy`: how far is the sliding window's estimate from the exact count, on one's own
+//! log?
 
 mod compare;
 
 use std::fmt;
-use std::io::{self, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::columns::{Columns, Side, plain};
+use crate::columns::{Columns, Side, ascii_spaces};
 use crate::failure::Failure;
+use crate::output::print_result;
 use crate::progress::work_bar;
 use crate::reading::Reading;
 use crate::report::figures::{counted, grouped, span};
+use crate::round_numbers::round_numbers;
 use crate::spec::{period, problem, within};
-use crate::steps::steps;
-use crate::timelines::{Ask, Timelines};
+use crate::timelines::{Request, Timelines};
 use compare::{Finding, compare};
 
 /// Compare the sliding window's estimate with the exact count
@@ -42,21 +43,21 @@ pub(crate) struct Args {
 const AFTER: &str = "\
 The estimator (sliding-window:LIMIT/PERIOD) decides every request. At each one,
 two counts of what it admitted before are compared: its estimate,
-previous * overlap + current, and the truth, the exact number in the window
+previous * overlap + current, and the exact count in the window
 (t - PERIOD, t].
 
-  wrongly allowed   admitted, although the truth leaves no room
-  wrongly refused   refused, although the truth leaves room
-  difference        mean of |estimate - truth| / truth, where the truth is not 0
-  near the limit    the same, where the truth is at least half of the limit
-  most over         the most by which the truth went over the limit
+  wrongly allowed   admitted, although the exact count leaves no room
+  wrongly refused   refused, although the exact count leaves room
+  difference        mean of |estimate - exact| / exact, where exact is not 0
+  near the limit    the same, where exact is at least half of the limit
+  most over         the most by which the exact count went over the limit
 
 Published, of 400 million requests from 270,000 sources (Cloudflare, 2017,
 blog.cloudflare.com/counting-things-a-lot-of-different-things): 0.003 % of the
 requests wrongly allowed or limited, 6 % mean difference between the real and
 the approximate rate; 3 sources were let through slightly above the threshold,
-by less than 15 %, and no source was limited below it. How the means were taken
-is not said there, so compare the magnitudes only.
+by less than 15 %, and no source was limited below it. The article does not say
+how the means were taken, so compare the magnitudes only.
 
 The log is kept in memory: about 40 bytes a request, and its keys. Of a
 trace only checks are tried, as if nothing were reserved or given back.
@@ -66,18 +67,19 @@ Examples:
   tollgate accuracy access.log --period 10s --limits 5,10,50 --json
   tollgate accuracy --demo";
 
-/// The most limits that are tried unless they are named.
-const MOST_LIMITS: usize = 12;
+/// The most limits that are tried without `--limits`.
+const MAX_DEFAULT_LIMITS: usize = 12;
 
 /// Runs the command.
 ///
 /// # Errors
 ///
-/// A file, a limit or a period that is unusable; output that cannot be written.
+/// An unusable file, limit or period; output that cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.reading.judge("accuracy")?;
+    args.reading.validate("accuracy")?;
     let timelines = Timelines::read(&args.reading)?;
-    let limits = if args.limits.is_empty() { limits(&timelines, args.period) } else { args.limits.clone() };
+    let limits =
+        if args.limits.is_empty() { default_limits(&timelines, args.period) } else { args.limits.clone() };
     let bar = work_bar(limits.len() as u64, "comparing");
     let mut findings = Vec::new();
     for limit in limits {
@@ -90,26 +92,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
 
     let comparison = Comparison { args, timelines: &timelines, findings };
-    let text = if args.json { format!("{}\n", comparison.json()) } else { comparison.to_string() };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))
+    print_result(&if args.json { format!("{}\n", comparison.json()) } else { comparison.to_string() })
 }
 
-/// Round numbers up to the most that any key asks for in one period.
-fn limits(timelines: &Timelines, period: Duration) -> Vec<u64> {
-    let highest = timelines.each().map(|asks| highest(asks, period.as_nanos() as u64)).max().unwrap_or(1);
-    let mut limits = steps(1, highest);
-    limits.drain(..limits.len().saturating_sub(MOST_LIMITS));
+/// Round numbers up to the highest cost that any key has in one period.
+fn default_limits(timelines: &Timelines, period: Duration) -> Vec<u64> {
+    let highest =
+        timelines.each_key().map(|requests| highest(requests, period.as_nanos() as u64)).max().unwrap_or(1);
+    let mut limits = round_numbers(1, highest);
+    limits.drain(..limits.len().saturating_sub(MAX_DEFAULT_LIMITS));
     limits
 }
 
-/// The most that is asked for in any window.
-fn highest(asks: &[Ask], length: u64) -> u64 {
+/// The highest total cost in any window of this length.
+fn highest(requests: &[Request], length: u64) -> u64 {
     let (mut first, mut sum, mut highest) = (0, 0_u64, 0);
-    for ask in asks {
-        sum = sum.saturating_add(ask.cost);
-        while asks[first].at.as_nanos() + length <= ask.at.as_nanos() {
-            sum = sum.saturating_sub(asks[first].cost);
+    for request in requests {
+        sum = sum.saturating_add(request.cost);
+        while requests[first].at.as_nanos() + length <= request.at.as_nanos() {
+            sum = sum.saturating_sub(requests[first].cost);
             first += 1;
         }
         highest = highest.max(sum);
@@ -173,13 +174,13 @@ impl fmt::Display for Comparison<'_> {
             self.args.reading.title(),
             counted(requests, "request"),
             counted(self.timelines.keys() as u64, "key"),
-            plain(span(self.timelines.span)),
-            plain(span(self.args.period.as_nanos() as u64)),
+            ascii_spaces(span(self.timelines.span)),
+            ascii_spaces(span(self.args.period.as_nanos() as u64)),
         )
     }
 }
 
-/// A share in per cent, to two digits or more; only nothing is 0 %.
+/// A share in per cent, to two digits or more; only 0 is shown as `0 %`.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 {
@@ -203,8 +204,8 @@ mod tests {
 
     #[test]
     fn the_highest_count_is_of_a_half_open_window() {
-        let asks = [0, 5, 10, 14].map(|t| Ask { at: Timestamp::from_nanos(t), cost: 1 });
-        assert_eq!([highest(&asks, 10), highest(&asks, 11), highest(&asks, 100)], [3, 3, 4]);
+        let requests = [0, 5, 10, 14].map(|t| Request { at: Timestamp::from_nanos(t), cost: 1 });
+        assert_eq!([highest(&requests, 10), highest(&requests, 11), highest(&requests, 100)], [3, 3, 4]);
         assert_eq!(highest(&[], 1), 0);
     }
 }

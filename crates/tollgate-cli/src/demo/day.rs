@@ -1,25 +1,27 @@
-//! The day itself: slot after slot, with what has been begun but is not yet due on a heap.
+//! The requests of the made-up day in the order of time.
+//!
+//! Visits overlap, so a heap holds the requests that are made but not yet due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Request;
-use super::cast::{Cast, HOUR, SECOND, SLOT};
+use super::personas::{HOUR, Personas, SECOND, SLOT};
 
 /// 2026-01-15T00:00:00Z.
 const MIDNIGHT: u64 = 1_768_435_200 * SECOND;
 const DAY: u64 = 24 * HOUR;
 
-/// The requests of the day that belongs to a seed, in the order of time.
+/// The requests of the day that a seed determines, in the order of time.
 pub(crate) fn day(seed: u64) -> impl Iterator<Item = Request> {
-    Day { cast: Cast::new(seed), slot: 0, due: BinaryHeap::new() }
+    Day { personas: Personas::new(seed), slot: 0, pending: BinaryHeap::new() }
 }
 
 struct Day {
-    cast: Cast,
-    /// When the next slot begins, in nanoseconds of the day. Nothing that is still to be begun is earlier.
+    personas: Personas,
+    /// When the next slot begins, in nanoseconds of the day. `pending` has all earlier requests.
     slot: u64,
-    due: BinaryHeap<Reverse<Request>>,
+    pending: BinaryHeap<Reverse<Request>>,
 }
 
 impl Iterator for Day {
@@ -27,19 +29,19 @@ impl Iterator for Day {
 
     fn next(&mut self) -> Option<Request> {
         loop {
-            match self.due.peek() {
-                // What a visit begun late in the day would ask for after midnight is not of this day.
+            match self.pending.peek() {
+                // A late visit goes on after midnight; those requests are not part of this day.
                 Some(Reverse(request)) if request.t_ns >= DAY => return None,
                 Some(Reverse(request)) if request.t_ns < self.slot => break,
                 None if self.slot >= DAY => return None,
                 _ => {
-                    let due = &mut self.due;
-                    self.cast.act(self.slot, |request| due.push(Reverse(request)));
+                    let pending = &mut self.pending;
+                    self.personas.requests_from(self.slot, |request| pending.push(Reverse(request)));
                     self.slot += SLOT;
                 }
             }
         }
-        let Reverse(request) = self.due.pop()?;
+        let Reverse(request) = self.pending.pop()?;
         Some(Request { t_ns: MIDNIGHT + request.t_ns, ..request })
     }
 }
@@ -49,12 +51,14 @@ mod tests {
     use std::collections::{HashMap, HashSet};
     use std::net::IpAddr;
 
-    use super::super::cast::{ASSAULT, ASSAULTS, BRUTE_FORCER, CRAWL, CRAWLER, CROWD, FLASH, MINUTE, PEOPLE};
+    use super::super::personas::{
+        ASSAULT, ASSAULTS, BRUTE_FORCER, CRAWL, CRAWLER, CROWD, FLASH, MINUTE, PEOPLE,
+    };
     use super::*;
 
     const SEED: u64 = 1;
 
-    /// What `--key client` counts by: the address, or the /64 it is from.
+    /// The key of `--key client`: the address, or for IPv6 its /64.
     fn key(client: IpAddr) -> IpAddr {
         match client {
             IpAddr::V4(_) => client,
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crawler_takes_two_or_three_pages_a_second_for_hours() {
+    fn the_crawler_requests_two_or_three_pages_a_second() {
         let mut by_minute = HashMap::new();
         for request in day(SEED).filter(|request| request.client == CRAWLER) {
             *by_minute.entry((request.t_ns - MIDNIGHT) / MINUTE).or_insert(0_u32) += 1;
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_clients_are_many_unequal_and_awake_by_day() {
+    fn ordinary_clients_are_many_and_come_mostly_by_day() {
         let (mut requests, mut by_hour) = (HashMap::new(), [0_u32; 24]);
         for request in day(SEED) {
             if ![BRUTE_FORCER, CRAWLER].contains(&request.client) && !in_crowd(request.client) {
@@ -131,9 +135,9 @@ mod tests {
         assert!(by_hour[20] > 8 * by_hour[3]);
     }
 
-    /// 60 a minute with a burst of 20, the limit that the manual begins with.
+    /// The limit of the first example in the manual: 60 a minute, burst 20.
     #[test]
-    fn a_token_bucket_stops_the_two_who_ask_too_much_and_nearly_nobody_else() {
+    fn a_token_bucket_stops_brute_force_and_crawler_only() {
         let mut buckets: HashMap<IpAddr, (f64, u64)> = HashMap::new();
         let mut seen: HashMap<&str, (u32, u32)> = HashMap::new();
         for request in day(SEED) {
@@ -142,17 +146,17 @@ mod tests {
             *last = request.t_ns;
             let allowed = *tokens >= 1.0;
             *tokens -= f64::from(u8::from(allowed));
-            let who = match request.client {
+            let persona = match request.client {
                 BRUTE_FORCER => "brute force",
                 CRAWLER => "crawler",
                 client if in_crowd(client) => "crowd",
                 _ => "people",
             };
-            let (requests, refused) = seen.entry(who).or_default();
+            let (requests, refused) = seen.entry(persona).or_default();
             *requests += 1;
             *refused += u32::from(!allowed);
         }
-        let share = |who: &str| f64::from(seen[who].1) / f64::from(seen[who].0);
+        let share = |persona: &str| f64::from(seen[persona].1) / f64::from(seen[persona].0);
         assert!((0.75..0.90).contains(&share("brute force")), "{seen:?}");
         assert!((0.50..0.70).contains(&share("crawler")), "{seen:?}");
         assert!(share("crowd") < 0.001, "{seen:?}");

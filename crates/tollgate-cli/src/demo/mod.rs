@@ -1,7 +1,7 @@
-//! `--demo`: a day of traffic that nobody had to record.
+//! `--demo`: a made-up day of traffic.
 //!
-//! The day is made up from a seed, request by request in the order of time, and is the same on every
-//! machine. Its characters are those a limit is made for, and [`story`] introduces them:
+//! A seed determines every request; the day is the same on every machine. Its personas are the
+//! clients that limits are made for ([`introductions`]):
 //!
 //! ```text
 //!   requests |                                              flash crowd
@@ -15,28 +15,27 @@
 //!
 //! Every address is from a range reserved for documentation (RFC 5737, RFC 3849).
 
-mod cast;
 mod day;
-mod dice;
+mod personas;
 
 use std::fmt;
 use std::net::IpAddr;
 
-pub(crate) use cast::story;
 pub(crate) use day::day;
+pub(crate) use personas::introductions;
 
 /// One request of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
     /// Nanoseconds since the epoch.
     pub(crate) t_ns: u64,
-    /// Who asks. An IPv6 client keeps its /64 and changes the rest from visit to visit.
+    /// An IPv6 client keeps its /64 and changes the rest from visit to visit.
     pub(crate) client: IpAddr,
     pub(crate) method: &'static str,
     pub(crate) path: Path,
 }
 
-/// What a request asks for: a path, perhaps one of many that end in a number.
+/// A path, perhaps one of many that end in a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path {
     stem: &'static str,

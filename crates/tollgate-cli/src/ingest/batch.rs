@@ -1,16 +1,18 @@
-//! The records of one block of lines, without the block: entries of one size, and all keys end to end.
+//! The records of one block of lines: entries of one size, and all keys end to end.
 //!
 //! ```text
-//!   keys     1 9 4 . 1 8 7 . 1 6 8 . 2 3 0 | 2 0 0 1 : d b 8 : : / 6 4 | ...    of a trace, each with its id
+//!   keys     1 9 4 . 1 8 7 . 1 6 8 . 2 3 0 | 2 0 0 1 : d b 8 : : / 6 4 | ...
 //!   entries  { time, cost, line, op, key_end ^ }              { ... ^ }
 //! ```
 //!
-//! The consumer, on another core, touches some 45 bytes a record instead of the whole line, and a batch that
-//! has been consumed goes back to the parser with its memory: a steady stream allocates nothing.
+//! In a trace, the id of a record follows its key.
+//!
+//! The consumer, on another core, reads some 45 bytes a record instead of the whole line. It
+//! returns a consumed batch with its memory to a parser, so a steady stream allocates nothing.
 
 use super::malformed::{Malformed, Refusal, SAMPLES, excerpt};
 
-/// What a record asks of the limiter.
+/// The operation that a record asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Decide, and charge when admitted.
@@ -34,33 +36,33 @@ pub(crate) struct Record<'a> {
     pub(crate) file: usize,
     /// Line number in that file; the first line is 1.
     pub(crate) line: u64,
-    /// Nanoseconds since the Unix epoch; of a trace, as it stands.
+    /// Nanoseconds since the Unix epoch; in a trace, the number in the line.
     pub(crate) t_ns: u64,
-    /// What it is counted under. Bytes: a log may hold any.
+    /// The key that is limited. A log may hold any bytes.
     pub(crate) key: &'a [u8],
-    /// How much it takes; of a refund, how much it gives back at most.
+    /// How much it takes; for a refund, how much it gives back at most.
     pub(crate) cost: u64,
-    /// What it asks for.
     pub(crate) op: Op,
-    /// By which name a later record gives back what it takes, or what it gives back; empty when it says none.
+    /// The name by which a later refund or cancel finds this record, or by which this one finds an
+    /// earlier record; empty without one.
     pub(crate) id: &'a [u8],
     /// How long a reservation may wait.
     pub(crate) max_wait_ns: u64,
-    /// Whether a later record may give back what it takes: that of a log never does.
+    /// Whether it belongs to a trace, whose later records may give back what it takes.
     pub(crate) is_trace: bool,
-    /// Whether it ends its block: of a live source, nothing behind it may have been written yet.
+    /// Whether it ends its block. In a live source, the next line may not be written yet.
     pub(crate) is_last: bool,
 }
 
-/// A record in a batch. Its key reaches from the end of the id before it to `key_end`.
+/// A record in a batch. Its key begins where the id of the entry before ends.
 #[derive(Debug)]
 struct Entry {
     t_ns: u64,
     cost: u64,
     key_end: u32,
-    /// Its id follows its key.
+    /// The id follows the key.
     id_len: u32,
-    /// From the start of the batch: the first line is 0.
+    /// Counted from the start of the batch; the first line is 0.
     line: u32,
     op: Op,
 }
@@ -72,23 +74,23 @@ pub(crate) struct Batch {
     pub(crate) file: usize,
     /// Lines of all kinds.
     pub(crate) lines: u64,
-    /// Records that lack the part to count by and have the key `-`.
+    /// Records that lack the part that is the key; their key is `-`.
     pub(crate) without_key: u64,
-    /// Lines refused.
+    /// Refused lines.
     pub(crate) malformed: u64,
-    /// The first of them; their line numbers count from the start of the batch, from 0.
+    /// The first refused lines. Their numbers count from the start of the batch, from 0.
     pub(crate) samples: Vec<Malformed>,
-    /// Where a parser appends the key of the record that it is about to push.
+    /// All keys and ids. A parser appends the key of a record before it pushes the record.
     pub(crate) keys: Vec<u8>,
     entries: Vec<Entry>,
-    /// How long its reservations may wait, in their order.
+    /// How long each reservation may wait, in their order.
     waits: Vec<u64>,
     /// Whether its records are those of a trace.
     is_trace: bool,
 }
 
 impl Batch {
-    /// Makes it empty for the next block; keeps the memory.
+    /// Empties the batch for the next block; keeps the memory.
     pub(crate) fn restart(&mut self, file: usize) {
         let Self { mut keys, mut entries, mut waits, mut samples, .. } = std::mem::take(self);
         keys.clear();
@@ -98,26 +100,27 @@ impl Batch {
         *self = Self { file, keys, entries, waits, samples, ..Self::default() };
     }
 
-    /// Completes the record of the current line; its key is what was appended to `keys`.
+    /// Adds the record of the current line, whose key the parser appended to `keys`.
     pub(crate) fn push(&mut self, t_ns: u64, cost: u64, op: Op) {
-        // A block of at most a MiB holds fewer lines and fewer bytes of keys than a u32 counts: a key grows
-        // by no more than an IPv6 prefix's text over its line.
+        // A block has at most a MiB, and a key is longer than its line by an IPv6 prefix's text at
+        // most: the numbers of lines and of bytes fit in 32 bits.
         let (key_end, line) = (self.keys.len() as u32, (self.lines - 1) as u32);
         self.entries.push(Entry { t_ns, cost, key_end, id_len: 0, line, op });
     }
 
-    /// [`push`](Self::push) for a record of a trace, which may have an id and, if it is a reservation, has a wait.
+    /// [`push`](Self::push) for a record of a trace, which may have an id. `max_wait_ns` is for
+    /// reservations.
     pub(crate) fn push_traced(&mut self, t_ns: u64, cost: u64, op: Op, id: &[u8], max_wait_ns: u64) {
         self.is_trace = true;
         self.push(t_ns, cost, op);
         self.keys.extend_from_slice(id);
-        self.entries.last_mut().expect("it was pushed").id_len = id.len() as u32;
+        self.entries.last_mut().expect("it was just pushed").id_len = id.len() as u32;
         if op == Op::Reserve {
             self.waits.push(max_wait_ns);
         }
     }
 
-    /// Counts the current line as malformed and drops what it may have left in `keys`.
+    /// Counts the current line as malformed, and drops what its parser appended to `keys`.
     pub(crate) fn refuse(&mut self, text: &[u8], reason: Refusal) {
         self.keys.truncate(self.entries.last().map_or(0, |entry| (entry.key_end + entry.id_len) as usize));
         self.malformed += 1;
@@ -127,12 +130,12 @@ impl Batch {
         }
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub(crate) fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// The records in the order of their lines, when the line before the first is number `before`.
+    /// The records in the order of their lines, when `before` lines of the file precede the batch.
     pub(crate) fn records(&self, before: u64) -> impl Iterator<Item = Record<'_>> {
         let mut key_start = 0;
         let mut waits = self.waits.iter().copied();

@@ -6,9 +6,9 @@
 //!                               ^ carried over  ^ carried over
 //! ```
 //!
-//! A block is large enough that what is done once a block costs nothing, and small enough to stay in a core's
-//! cache while its lines are parsed. It grows when a line is longer, up to [`LINE_LIMIT`]; the rest of a line
-//! beyond that is dropped as it is read, so that no file can ask for more memory.
+//! A block is large enough to make the cost per block negligible, and small enough to stay in a
+//! core's cache while its lines are parsed. It grows for a longer line up to [`LINE_LIMIT`]. The
+//! rest of a line beyond that is dropped as it is read, so that no file can demand more memory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -22,16 +22,16 @@ use super::lines;
 use super::options::Options;
 use super::source::{Progress, Source};
 
-/// The longest line that is read, with its end.
+/// The longest line that is read, with its line feed.
 pub(crate) const LINE_LIMIT: usize = 1 << 20;
 
-/// How much is read before a block is cut; from 128 KiB to 1 MiB the size makes no difference.
+/// How much is read before a block is cut. From 128 KiB to 1 MiB the size makes no difference.
 ///
-/// Plain reads, no mapping: page faults cost more than the copy that a mapping saves, and a file that shrinks
-/// while it is mapped kills the process.
+/// Files are read, not mapped: page faults cost more than the copy that a mapping saves, and a file
+/// that shrinks while it is mapped kills the process.
 const BLOCK: usize = 256 << 10;
 
-/// How much of a line over the limit is kept, to show it.
+/// How much of a line over the limit is kept for the excerpt.
 const KEPT: usize = 1 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -45,11 +45,12 @@ pub(crate) struct Block {
 
 impl Block {
     pub(crate) fn new() -> Self {
-        // Zeroed memory that nobody touches takes no room: a block that never grows costs its 256 KiB.
+        // The system provides zeroed memory only as it is used: a block that never grows takes 256
+        // KiB.
         Self { bytes: vec![0; LINE_LIMIT].into_boxed_slice(), len: 0 }
     }
 
-    /// Whole lines, or the beginning of one that is too long.
+    /// Whole lines, or the beginning of a line that is too long.
     pub(crate) fn text(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -59,23 +60,22 @@ impl Block {
     }
 
     /// Where the last whole line ends.
-    fn whole(&self) -> Option<usize> {
+    fn last_line_end(&self) -> Option<usize> {
         memrchr(b'\n', self.text()).map(|at| at + 1)
     }
 
-    /// Drops what stands before `at`.
+    /// Drops the bytes before `at`.
     fn drop_before(&mut self, at: usize) {
         self.bytes.copy_within(at..self.len, 0);
         self.len -= at;
     }
 }
 
-/// A filled block, and its place among the sources.
+/// What a filled block holds, and from which source it is.
 #[derive(Debug)]
-pub(crate) struct Cut {
+pub(crate) struct BlockInfo {
     /// Index of the file in the list of sources.
     pub(crate) file: usize,
-    /// What the block holds.
     pub(crate) content: Content,
 }
 
@@ -84,9 +84,9 @@ pub(crate) struct Cut {
 pub(crate) enum Content {
     /// Lines for this parser.
     Lines(Arc<Parser>),
-    /// Blank lines only, in a file that has shown nothing else yet.
+    /// Only blank lines, in a file that had no other lines yet.
     Blank,
-    /// The beginning of one line over the limit.
+    /// The beginning of a line over the limit.
     TooLong,
 }
 
@@ -95,8 +95,9 @@ pub(crate) struct Blocks {
     sources: VecDeque<(usize, Source)>,
     options: Options,
     progress: Arc<Progress>,
-    reading: Option<Reading>,
-    number: u64,
+    /// The source that is being read.
+    current: Option<OpenSource>,
+    next_number: u64,
 }
 
 impl Blocks {
@@ -105,47 +106,47 @@ impl Blocks {
             sources: sources.iter().cloned().enumerate().collect(),
             options: options.clone(),
             progress: Arc::clone(progress),
-            reading: None,
-            number: 0,
+            current: None,
+            next_number: 0,
         }
     }
 
-    /// Fills the next block and says its number, counting from 0; `None` after the last source, and for ever
-    /// after an error.
-    pub(crate) fn next(&mut self, block: &mut Block) -> Option<(u64, Result<Cut, IngestError>)> {
-        let cut = self.cut(block).transpose()?;
-        if cut.is_err() {
-            self.reading = None;
+    /// Fills the next block and returns its number, counted from 0; `None` after the last source
+    /// and after an error.
+    pub(crate) fn next(&mut self, block: &mut Block) -> Option<(u64, Result<BlockInfo, IngestError>)> {
+        let info = self.fill(block).transpose()?;
+        if info.is_err() {
+            self.current = None;
             self.sources.clear();
         }
-        let number = self.number;
-        self.number += 1;
-        Some((number, cut))
+        let number = self.next_number;
+        self.next_number += 1;
+        Some((number, info))
     }
 
-    fn cut(&mut self, block: &mut Block) -> Result<Option<Cut>, IngestError> {
+    fn fill(&mut self, block: &mut Block) -> Result<Option<BlockInfo>, IngestError> {
         loop {
-            let reading = match &mut self.reading {
-                Some(reading) => reading,
+            let source = match &mut self.current {
+                Some(source) => source,
                 None => match self.sources.pop_front() {
                     Some((file, source)) => {
-                        self.reading.insert(Reading::open(file, &source, &self.progress)?)
+                        self.current.insert(OpenSource::open(file, &source, &self.progress)?)
                     }
                     None => return Ok(None),
                 },
             };
-            let content = match reading.fill(block) {
-                Fill::Lines => reading.content(block.text(), &self.options)?,
+            let content = match source.fill(block) {
+                Fill::Lines => source.content(block.text(), &self.options)?,
                 Fill::TooLong => Content::TooLong,
                 Fill::End(None) => {
-                    self.reading = None;
+                    self.current = None;
                     continue;
                 }
                 Fill::End(Some(cause)) => {
-                    return Err(IngestError::Read { file: reading.name.clone(), cause });
+                    return Err(IngestError::Read { file: source.name.clone(), cause });
                 }
             };
-            return Ok(Some(Cut { file: reading.file, content }));
+            return Ok(Some(BlockInfo { file: source.file, content }));
         }
     }
 }
@@ -156,25 +157,25 @@ enum Fill {
     Lines,
     /// With the beginning of a line over the limit.
     TooLong,
-    /// With nothing: the source is at its end, or failed.
+    /// With nothing: the source ended or failed.
     End(Option<io::Error>),
 }
 
-/// One source, open.
-struct Reading {
+/// A source that is being read.
+struct OpenSource {
     file: usize,
     name: String,
     input: Box<dyn Read + Send>,
     is_live: bool,
     parser: Option<Arc<Parser>>,
-    /// The beginning of the line that the last block could not finish.
+    /// The beginning of a line whose end the last block did not have.
     carried: Vec<u8>,
     at_start: bool,
     at_end: bool,
     failure: Option<io::Error>,
 }
 
-impl Reading {
+impl OpenSource {
     fn open(file: usize, source: &Source, progress: &Arc<Progress>) -> Result<Self, IngestError> {
         Ok(Self {
             file,
@@ -204,18 +205,18 @@ impl Reading {
         block.len = self.carried.len();
         self.carried.clear();
         let end = loop {
-            if let Some(end) = self.enough(block) {
+            if let Some(end) = self.complete(block) {
                 break end;
             }
             if block.is_full() {
-                match block.whole() {
+                match block.last_line_end() {
                     Some(end) => break end,
                     None => return self.skip_line(block),
                 }
             }
             if self.at_end {
-                // After a failure the last line may have lost its end.
-                break if self.failure.is_some() { block.whole().unwrap_or(0) } else { block.len };
+                // After a failure the last line may lack its end.
+                break if self.failure.is_some() { block.last_line_end().unwrap_or(0) } else { block.len };
             }
             self.read(block, if block.len < BLOCK { BLOCK } else { LINE_LIMIT });
         };
@@ -231,16 +232,16 @@ impl Reading {
         Fill::Lines
     }
 
-    /// Where to cut a block that holds enough.
-    fn enough(&self, block: &Block) -> Option<usize> {
+    /// Where to cut the block if it holds enough lines.
+    fn complete(&self, block: &Block) -> Option<usize> {
         if block.len < BLOCK && !self.is_live {
             return None;
         }
-        let end = block.whole()?;
+        let end = block.last_line_end()?;
         (self.parser.is_some() || detect::is_enough(&block.text()[..end])).then_some(end)
     }
 
-    /// One read behind what the block holds, up to `limit`.
+    /// Reads once, behind what the block holds and up to `limit`.
     fn read(&mut self, block: &mut Block, limit: usize) {
         match self.input.read(&mut block.bytes[block.len..limit]) {
             Ok(0) => self.at_end = true,
@@ -253,7 +254,7 @@ impl Reading {
         }
     }
 
-    /// Drops the rest of a line that fills the block.
+    /// Drops the rest of a line that is longer than a block.
     fn skip_line(&mut self, block: &mut Block) -> Fill {
         while !self.at_end {
             block.len = KEPT;
@@ -275,7 +276,7 @@ mod tests {
     use super::super::testing::{LINE, options};
     use super::*;
 
-    /// Hands out its bytes in pieces of the given sizes, then, if asked to, fails.
+    /// Returns its bytes in pieces of these sizes, and then fails if `fails`.
     struct Pieces {
         text: Vec<u8>,
         at: usize,
@@ -298,7 +299,7 @@ mod tests {
 
     fn blocks(pieces: Pieces, is_live: bool) -> Blocks {
         let mut blocks = Blocks::new(&[], &options(), &Arc::default());
-        blocks.reading = Some(Reading {
+        blocks.current = Some(OpenSource {
             file: 0,
             name: "pieces".to_owned(),
             input: Box::new(pieces),
@@ -312,19 +313,20 @@ mod tests {
         blocks
     }
 
-    /// The blocks of a text, an overlong line as `too long`, and whether the end was an error.
+    /// The blocks of a text, an overlong line as `too long`, and whether an error ended the
+    /// reading.
     fn cut(pieces: Pieces, is_live: bool) -> (Vec<String>, bool) {
         let (mut blocks, mut block) = (blocks(pieces, is_live), Block::new());
         let (mut texts, mut expected) = (Vec::new(), 0);
-        while let Some((number, cut)) = blocks.next(&mut block) {
+        while let Some((number, info)) = blocks.next(&mut block) {
             assert_eq!(number, expected, "blocks are numbered without a gap");
             expected += 1;
-            match cut {
+            match info {
                 Err(_) => {
                     assert!(blocks.next(&mut block).is_none(), "nothing follows an error");
                     return (texts, true);
                 }
-                Ok(Cut { content: Content::TooLong, .. }) => texts.push("too long".to_owned()),
+                Ok(BlockInfo { content: Content::TooLong, .. }) => texts.push("too long".to_owned()),
                 Ok(_) => texts.push(String::from_utf8(block.text().to_vec()).expect("the text is a text")),
             }
         }
@@ -353,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_live_source_waits_for_a_line_that_tells_its_format() {
+    fn a_live_source_waits_for_a_line_with_a_format() {
         let text = format!("\n# a comment\n{LINE}\n");
         let (blocks, failed) = cut(Pieces { sizes: vec![3, 1], ..whole(&text) }, true);
         assert_eq!((blocks, failed), (vec![text], false));
     }
 
     #[test]
-    fn a_line_over_the_limit_is_dropped_and_the_next_is_whole() {
+    fn the_line_after_an_overlong_line_is_whole() {
         let long = "x".repeat(3 * LINE_LIMIT);
         let text = format!("{LINE}\n{long}\n{LINE}\n{long}");
         let (blocks, _) = cut(whole(&text), false);
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+    fn a_byte_order_mark_is_removed() {
         let (blocks, _) = cut(whole("\u{feff}time,client\n"), false);
         assert_eq!(blocks, ["time,client\n"]);
     }

@@ -1,22 +1,23 @@
-//! Access logs of Apache and nginx: common log format, and combined, with anything after the known fields.
+//! Access logs of Apache and nginx: common log format and combined, with anything after the known
+//! fields.
 //!
 //! ```text
-//!   192.0.2.7 - ann lee [20/Feb/2016:00:00:45 -0500] "GET /a?b HTTP/1.1" 200 187 "-" "Mozilla/5.0" ...
-//!   client    | user    time                          request            |   |   referer  agent    extra
-//!             ident                                                 status   bytes
+//!   192.0.2.7 - ann lee [20/Feb/2016:00:00:45 -0500] "GET /a HTTP/1.1" 200 187 "-" "Mozilla/5.0" x
+//!   client    | user    time                          request          |   |   |   agent     extra
+//!             ident                                               status bytes referer
 //! ```
 //!
-//! The time is the anchor: 26 bytes of fixed shape between brackets. A user's name may hold spaces when the
-//! ident is `-`, as it nearly always is; otherwise a fourth word before the time means that something was put
-//! in front of the line (a virtual host, a syslog header), and the line is refused rather than counted under
-//! the wrong client. The request may hold anything; it ends at the first quote that a status follows.
+//! The parser first finds the time: 26 bytes of fixed shape between brackets. When the ident is
+//! `-`, as nearly always, the user's name may hold spaces. Otherwise a fourth word before the time
+//! is a prefix (a virtual host, a syslog header), and the line is refused rather than counted under
+//! the wrong client. The request may hold anything; it ends at the first quote before a status.
 
 use memchr::{memchr, memchr_iter};
 
 use super::batch::{Batch, Op};
 use super::error::IngestError;
 use super::fields;
-use super::key::{KeyBy, Keyer};
+use super::key::{KeyBy, KeyWriter};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
@@ -27,7 +28,7 @@ const TIME: usize = 26;
 
 /// A named field of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum Field {
     Client,
     Ident,
     User,
@@ -41,27 +42,27 @@ enum Part {
     Agent,
 }
 
-/// The names by which `--key field:NAME` and `--cost-field NAME` call them.
-const PARTS: [(&str, Part); 11] = [
-    ("client", Part::Client),
-    ("ident", Part::Ident),
-    ("user", Part::User),
-    ("request", Part::Request),
-    ("method", Part::Method),
-    ("path", Part::Target),
-    ("protocol", Part::Protocol),
-    ("status", Part::Status),
-    ("bytes", Part::Bytes),
-    ("referer", Part::Referer),
-    ("agent", Part::Agent),
+/// The fields by the names that `--key field:NAME` and `--cost-field NAME` use.
+const FIELDS: [(&str, Field); 11] = [
+    ("client", Field::Client),
+    ("ident", Field::Ident),
+    ("user", Field::User),
+    ("request", Field::Request),
+    ("method", Field::Method),
+    ("path", Field::Target),
+    ("protocol", Field::Protocol),
+    ("status", Field::Status),
+    ("bytes", Field::Bytes),
+    ("referer", Field::Referer),
+    ("agent", Field::Agent),
 ];
 
 /// Reads the lines of an access log.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    keyer: Keyer,
-    key: Part,
-    cost: Option<Part>,
+    key_writer: KeyWriter,
+    key: Field,
+    cost: Option<Field>,
     /// Whether referer and user agent must be there.
     combined: bool,
 }
@@ -72,23 +73,23 @@ impl Parser {
             let (option, format) = ("--time-field", "an access log, which has its time in brackets");
             return Err(IngestError::DoesNotApply { file: file.to_owned(), option, format });
         }
-        let part = |option, name: &str| match PARTS.iter().find(|(known, _)| *known == name) {
-            Some(&(_, part)) => Ok(part),
+        let field = |option, name: &str| match FIELDS.iter().find(|(known, _)| *known == name) {
+            Some(&(_, field)) => Ok(field),
             None => {
-                let found = PARTS.iter().map(|(known, _)| (*known).to_owned()).collect();
+                let found = FIELDS.iter().map(|(known, _)| (*known).to_owned()).collect();
                 Err(IngestError::UnknownField { file: file.to_owned(), option, name: name.to_owned(), found })
             }
         };
         let key = match (&options.key, &options.key_field) {
-            (KeyBy::Field(name), _) => part("--key", name)?,
-            (KeyBy::Global, _) => Part::Client,
-            (_, Some(name)) => part("--key-field", name)?,
-            (KeyBy::Client, None) => Part::Client,
-            (KeyBy::User, None) => Part::User,
-            (KeyBy::Path | KeyBy::MethodPath, None) => Part::Target,
+            (KeyBy::Field(name), _) => field("--key", name)?,
+            (KeyBy::Global, _) => Field::Client,
+            (_, Some(name)) => field("--key-field", name)?,
+            (KeyBy::Client, None) => Field::Client,
+            (KeyBy::User, None) => Field::User,
+            (KeyBy::Path | KeyBy::MethodPath, None) => Field::Target,
         };
-        let cost = options.cost_field.as_ref().map(|name| part("--cost-field", name)).transpose()?;
-        Ok(Self { keyer: options.keyer(), key, cost, combined })
+        let cost = options.cost_field.as_ref().map(|name| field("--cost-field", name)).transpose()?;
+        Ok(Self { key_writer: options.key_writer(), key, cost, combined })
     }
 
     /// Reads a block of whole lines.
@@ -105,11 +106,11 @@ impl Parser {
         let cost = match self.cost {
             None => 1,
             // A response without a body has the size `-`.
-            Some(Part::Bytes) if line.part(Part::Bytes) == b"-" => 0,
-            Some(part) => fields::cost(line.part(part))?,
+            Some(Field::Bytes) if line.field(Field::Bytes) == b"-" => 0,
+            Some(field) => fields::cost(line.field(field))?,
         };
-        let method = if self.keyer.by == KeyBy::MethodPath { line.part(Part::Method) } else { b"" };
-        let has_key = self.keyer.write(&mut batch.keys, line.part(self.key), method);
+        let method = if self.key_writer.by == KeyBy::MethodPath { line.field(Field::Method) } else { b"" };
+        let has_key = self.key_writer.write(&mut batch.keys, line.field(self.key), method);
         batch.without_key += u64::from(!has_key);
         batch.push(t_ns, cost, Op::Check);
         Ok(())
@@ -121,7 +122,7 @@ pub(crate) fn recognises(line: &[u8]) -> bool {
     Line::split(line).is_ok_and(|line| time::clf(line.time).is_ok())
 }
 
-/// A line cut at its known marks.
+/// A line split into its fields.
 struct Line<'a> {
     client: &'a [u8],
     ident: &'a [u8],
@@ -156,19 +157,19 @@ impl<'a> Line<'a> {
         Err("no status and size after the request")
     }
 
-    fn part(&self, part: Part) -> &'a [u8] {
-        match part {
-            Part::Client => self.client,
-            Part::Ident => self.ident,
-            Part::User => self.user,
-            Part::Request => self.request,
-            Part::Method => self.request_words().map_or(b"", |words| words.0),
-            Part::Target => self.request_words().map_or(b"", |words| words.1),
-            Part::Protocol => self.request_words().map_or(b"", |words| words.2),
-            Part::Status => self.status,
-            Part::Bytes => self.bytes,
-            Part::Referer => self.quoted().map_or(b"", |quoted| quoted.0),
-            Part::Agent => self.quoted().map_or(b"", |quoted| quoted.1),
+    fn field(&self, field: Field) -> &'a [u8] {
+        match field {
+            Field::Client => self.client,
+            Field::Ident => self.ident,
+            Field::User => self.user,
+            Field::Request => self.request,
+            Field::Method => self.request_words().map_or(b"", |words| words.0),
+            Field::Target => self.request_words().map_or(b"", |words| words.1),
+            Field::Protocol => self.request_words().map_or(b"", |words| words.2),
+            Field::Status => self.status,
+            Field::Bytes => self.bytes,
+            Field::Referer => self.quoted().map_or(b"", |quoted| quoted.0),
+            Field::Agent => self.quoted().map_or(b"", |quoted| quoted.1),
         }
     }
 
@@ -189,7 +190,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Cuts a line at the first bracketed text in the shape of a time.
+/// Splits a line at the first bracketed text with the shape of a time.
 fn at_time(line: &[u8]) -> Option<(&[u8], &[u8; TIME], &[u8])> {
     memchr_iter(b'[', line).find_map(|open| {
         let before = line[..open].strip_suffix(b" ")?;
@@ -199,7 +200,7 @@ fn at_time(line: &[u8]) -> Option<(&[u8], &[u8; TIME], &[u8])> {
     })
 }
 
-/// ` 200 187` with nothing or a space after it: status, size, what follows.
+/// Splits ` 200 187` at the start of a text, before a space or the end: status, size, rest.
 fn status_and_size(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (status, text) = match text {
         [b' ', a, b, c, b' ', ..] if [a, b, c].iter().all(|b| b.is_ascii_digit()) => {
@@ -216,7 +217,8 @@ fn status_and_size(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     (size > 0 && matches!(rest, [] | [b' ', ..])).then_some((status, bytes, rest))
 }
 
-/// ` "..."` at the start of a text, and what follows it. A quote within is escaped, or no space follows it.
+/// Splits ` "..."` at the start of a text from the rest. A quote before another character than a
+/// space, or an escaped one, does not end it.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_prefix(b" \"")?;
     let mut start = 0;
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_before_the_client_is_refused_not_taken_for_one() {
+    fn a_prefix_before_the_client_is_refused() {
         let words = Some("more than three words (client, ident, user) before the time");
         assert_eq!(refusal(format!("www.example.com:443 {LINE}").as_bytes(), false), words);
         assert_eq!(refusal(format!("Mar 24 14:02:50 web1 nginx: {LINE}").as_bytes(), false), words);
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_can_be_the_cost_and_no_body_costs_nothing() {
+    fn the_size_can_be_the_cost_and_may_be_zero() {
         let options = Options { cost_field: Some("bytes".to_owned()), ..options() };
         let text = format!("{LINE}\n{}\n", LINE.replace("187", "-"));
         let records = outcome(|batch| parser(&options, false).block(text.as_bytes(), batch));
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_access_logs_lack_is_an_error_that_lists_those_they_have() {
+    fn an_unknown_field_is_an_error_that_lists_the_known() {
         let options = Options { key: KeyBy::Field("id".to_owned()), ..options() };
         let error = Parser::new("test.log", &options, false).expect_err("no such field").to_string();
         assert!(error.contains("\"id\"") && error.contains("referer, agent"), "{error}");

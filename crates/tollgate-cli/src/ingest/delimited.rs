@@ -1,9 +1,9 @@
 //! CSV and TSV: a header line names the columns.
 //!
-//! CSV cells may be quoted (RFC 4180) within one line; TSV cells are never quoted. A Zeek log is TSV whose
-//! names stand in a `#fields` line and whose `#` lines are comments. A column is given by name or by number,
-//! from 1. A line whose time is no time and which repeats the header is a header, wherever it stands; so
-//! joined files can be read, and files without a header too when the columns are given by number.
+//! CSV cells may be quoted (RFC 4180) within one line; TSV cells are never quoted. A Zeek log is
+//! TSV; its `#fields` line is the header and its other `#` lines are comments. Options name a
+//! column by its name or its number, from 1. A line that repeats the header and has no time is
+//! skipped, so joined files can be read, and with numbered columns also files without a header.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ use super::options::Options;
 
 const ZEEK_NAMES: &[u8] = b"#fields\t";
 
-/// What stands between two cells.
+/// The byte between two cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delimiter {
-    /// And cells may be quoted.
+    /// Cells may be quoted.
     Comma,
     Tab,
 }
@@ -102,12 +102,13 @@ pub(crate) fn is_zeek(line: &[u8]) -> bool {
     line.starts_with(b"#separator ") || line.starts_with(ZEEK_NAMES)
 }
 
-/// The names in a header.
+/// The column names in a header.
 pub(crate) fn names(header: &[u8], delimiter: Delimiter) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = Some(header.strip_prefix(ZEEK_NAMES).unwrap_or(header));
     while let Some(text) = rest {
-        // A broken quote leaves the rest of the header as the last name; the error that lists them shows it.
+        // After a broken quote the rest of the header is the last name; an error that lists the
+        // names shows it.
         let (cell, after) = cell(text, delimiter).unwrap_or((Cow::Borrowed(text), None));
         names.push(String::from_utf8_lossy(cell.trim_ascii()).into_owned());
         rest = after;
@@ -115,7 +116,7 @@ pub(crate) fn names(header: &[u8], delimiter: Delimiter) -> Vec<String> {
     names
 }
 
-/// The first cell of a line, and what follows its delimiter if there is one.
+/// The first cell of a line, and the text after its delimiter if there is one.
 type Cell<'a> = (Cow<'a, [u8]>, Option<&'a [u8]>);
 
 fn cell(text: &[u8], delimiter: Delimiter) -> Result<Cell<'_>, Refusal> {
@@ -130,7 +131,7 @@ fn cell(text: &[u8], delimiter: Delimiter) -> Result<Cell<'_>, Refusal> {
     })
 }
 
-/// The same after an opening quote.
+/// The first cell after its opening quote.
 fn quoted_cell(text: &[u8]) -> Result<Cell<'_>, Refusal> {
     let mut unescaped = Vec::new();
     let mut rest = text;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn zeek_names_its_columns_in_a_comment_and_comments_are_passed_over() {
+    fn zeek_names_its_columns_in_a_comment() {
         let text = "#separator \\x09\n#unset_field\t-\n#fields\tts\tuid\tid.orig_h\n#types\ttime\tstring\taddr\n\
                     1521911720.865716\tC1\t10.47.1.100\n1521911721.5\tC2\t-\n#close\t2024\n";
         let records = outcome(|batch| *batch = parse(&options(), Delimiter::Tab, text));
@@ -239,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_no_record_wherever_it_stands() {
+    fn a_repeated_header_is_no_record() {
         let batch = csv("time,client\n1,a\ntime,client\n2,b\n");
         assert_eq!((keys_of(&batch), batch.malformed), (vec!["a".to_owned(), "b".to_owned()], 0));
     }
 
     #[test]
-    fn a_column_that_is_not_there_is_an_error_that_lists_those_that_are() {
+    fn an_unknown_column_is_an_error_that_lists_the_known() {
         for name in ["klient", "0", "3"] {
             let options = Options { key: KeyBy::Field(name.to_owned()), ..options() };
             let error = Parser::new("f.csv", &options, Delimiter::Comma, b"time,client\n").expect_err(name);

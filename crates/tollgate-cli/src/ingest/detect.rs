@@ -1,7 +1,8 @@
-//! Which parser a file needs, from its name and its first lines.
+//! Finds the parser that a file needs, from its first lines and its name.
 //!
-//! Contents speak before names: a line that begins an object is JSON, one that reads as an access log is one,
-//! `#fields` is Zeek. Only then does the extension count, and last a header that names a time.
+//! Contents count first: a line that begins with `{` is JSON, a line that parses as an access log
+//! is one, `#fields` is Zeek. The file's extension counts next, and last a header that names a
+//! time.
 
 use super::batch::Batch;
 use super::delimited::{self, Delimiter};
@@ -10,7 +11,7 @@ use super::fields::names_a_time;
 use super::options::{Format, Options};
 use super::{clf, json, lines, trace};
 
-/// How many lines are asked; the first ones may be cut off or a program's greeting.
+/// How many lines are tried: the first ones may be incomplete, or a program's greeting.
 const SAMPLE: usize = 20;
 
 /// The parser of one file.
@@ -23,7 +24,7 @@ pub(crate) enum Parser {
 }
 
 impl Parser {
-    /// The parser for a file that begins with the whole lines in `sample`.
+    /// The parser for a file that begins with these whole lines.
     pub(crate) fn new(file: &str, options: &Options, sample: &[u8]) -> Result<Self, IngestError> {
         let format = match options.format {
             Format::Auto => {
@@ -52,12 +53,12 @@ impl Parser {
     }
 }
 
-/// Whether whole lines are enough to decide by: one is there that is neither blank nor a comment.
+/// Whether these whole lines determine the format: one is neither blank nor a comment.
 pub(crate) fn is_enough(sample: &[u8]) -> bool {
     lines::split(sample).any(|line| !lines::is_blank(line) && !line.starts_with(b"#"))
 }
 
-/// An access log is always taken for [`Format::Clf`], which reads the combined format too.
+/// An access log is always [`Format::Clf`], which reads the combined format too.
 fn guess(file: &str, sample: &[u8]) -> Option<Format> {
     let mut lines = lines::split(sample).filter(|line| !lines::is_blank(line)).take(SAMPLE).peekable();
     let first = *lines.peek()?;
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_decide_whatever_the_name() {
+    fn contents_decide_under_any_name() {
         for file in ["access.log", "standard input", "x.csv", "x.json.gz"] {
             assert_eq!(guessed(file, CLF), Some(Format::Clf), "{file}");
             assert_eq!(guessed(file, "\n\r\n{\"ts\":1,\"ip\":\"a\"}\n"), Some(Format::Json), "{file}");
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_known_by_extension_or_by_naming_a_time() {
+    fn a_header_needs_an_extension_or_a_time_field() {
         assert_eq!(guessed("a.CSV.gz", "when,who\n"), Some(Format::Csv));
         assert_eq!(guessed("a.tsv", "when\twho\n"), Some(Format::Tsv));
         assert_eq!(guessed("a", "TIMESTAMP,who\n"), Some(Format::Csv));
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_an_error_that_says_how_to_tell() {
+    fn an_unknown_format_is_an_error_that_names_the_option() {
         for sample in ["hello world\n", "a,b\n1,2\n", "time\n1\n", "#Software: IIS\n"] {
             let error = Parser::new("x.log", &options(), sample.as_bytes()).expect_err(sample).to_string();
             assert!(error.contains("x.log") && error.contains("--format clf"), "{error}");
@@ -150,12 +151,12 @@ mod tests {
             (self.0 % bound as u64) as usize
         }
 
-        /// Removes, doubles, overwrites or inserts a few bytes; often with bytes that mean something.
+        /// Removes, doubles, overwrites or inserts a few bytes, often those that have a meaning.
         fn mutate(&mut self, text: &mut Vec<u8>) {
-            const TELLING: &[u8] = b" \"\\[]{}:,.\t\n\r#-+/0919zZ\x00\x7f\x80\xff";
+            const MEANINGFUL: &[u8] = b" \"\\[]{}:,.\t\n\r#-+/0919zZ\x00\x7f\x80\xff";
             for _ in 0..=self.below(3) {
                 let (from, to) = (self.below(text.len() + 1), self.below(text.len() + 1));
-                let byte = TELLING[self.below(TELLING.len())];
+                let byte = MEANINGFUL[self.below(MEANINGFUL.len())];
                 match self.below(5) {
                     0 => drop(text.drain(from.min(to)..from.max(to))),
                     1 => text.extend_from_within(from.min(to)..from.max(to)),
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_every_line_is_a_record_or_malformed_or_ignored() {
+    fn every_line_is_a_record_or_malformed_or_ignored() {
         let samples = [
             (Format::Clf, "global", format!("{CLF}\n")),
             (
@@ -204,14 +205,11 @@ mod tests {
                 assert!(batch.records(0).all(|record| !record.key.is_empty() && record.line <= batch.lines));
                 records += batch.len();
                 malformed += batch.malformed;
-                // Nor does choosing a parser by such a sample panic.
+                // Choosing a parser by such a sample must not panic either.
                 let _ = Parser::new("noise", &Options { format: Format::Auto, ..options.clone() }, &text);
                 let _ = Parser::new("noise", &options, &text);
             }
-            assert!(
-                records > 300 && malformed > 300,
-                "{format:?}: the noise is neither nothing nor everything"
-            );
+            assert!(records > 300 && malformed > 300, "{format:?}: the noise spoils some lines, not all");
         }
     }
 }

@@ -1,24 +1,24 @@
-//! What stops the reading of a file, as opposed to a line that is merely malformed.
+//! Errors that stop the reading of a file. A malformed line does not.
 
 use std::fmt;
 use std::io;
 
-/// The longest list of found fields that an error prints.
-const LISTED: usize = 40;
+/// The most fields that an error lists.
+const MAX_LISTED: usize = 40;
 
-/// A file that cannot be read, or not in the way that was asked for. Every variant names the file.
+/// A file that cannot be read, or not with these options. Every variant names the file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub(crate) enum IngestError {
     /// It cannot be opened.
     Open { file: String, cause: io::Error },
-    /// Reading stopped before its end; the whole lines before that were read.
+    /// Reading failed before its end; the whole lines before that were read.
     Read { file: String, cause: io::Error },
-    /// `--format auto` cannot tell what it is.
+    /// `--format auto` does not recognise its format.
     UnknownFormat { file: String },
-    /// A needed field was not named and none of the usual names is there.
+    /// An option names no field for a needed part, and no field has a usual name.
     NoField { file: String, what: &'static str, hint: &'static str, found: Vec<String> },
-    /// A field was named that is not there.
+    /// An option names a field that the file does not have.
     UnknownField { file: String, option: &'static str, name: String, found: Vec<String> },
     /// An option that means nothing for this format.
     DoesNotApply { file: String, option: &'static str, format: &'static str },
@@ -65,6 +65,6 @@ fn list(f: &mut fmt::Formatter<'_>, found: &[String]) -> fmt::Result {
     if found.is_empty() {
         return f.write_str("; no fields were found");
     }
-    let more = if found.len() > LISTED { ", ..." } else { "" };
-    write!(f, "; found: {}{more}", found[..found.len().min(LISTED)].join(", "))
+    let more = if found.len() > MAX_LISTED { ", ..." } else { "" };
+    write!(f, "; found: {}{more}", found[..found.len().min(MAX_LISTED)].join(", "))
 }

@@ -1,18 +1,18 @@
-//! Formats whose fields have names: which field is the time, the key, the method, the cost.
+//! For formats with named fields: which field is the time, the key, the method, the cost.
 //!
-//! What the user names is used; what is not named is guessed from the usual names, first in the list first,
-//! whatever their case. The cost is never guessed.
+//! An option may name the field. Otherwise the first usual name that the file has is taken, in any
+//! case of letters. The cost has no usual names.
 
 use std::borrow::Cow;
 
 use super::batch::{Batch, Op};
 use super::error::IngestError;
-use super::key::{KeyBy, Keyer};
+use super::key::{KeyBy, KeyWriter};
 use super::malformed::Refusal;
 use super::options::Options;
 use super::time::{self, Unit};
 
-/// One of a kind for each part that a record is made of, in the order of the constants below.
+/// One value for each part of a record, in the order of the constants below.
 pub(crate) type Parts<T> = [Option<T>; 4];
 
 pub(crate) const TIME: usize = 0;
@@ -47,12 +47,12 @@ const METHODS: &[&str] = &[
     "method", "request_method", "http_method", "verb", "clientrequestmethod", "request.method", "cs-method",
 ];
 
-/// Whether a name is one that a time usually has.
+/// Whether a time usually has this name.
 pub(crate) fn names_a_time(name: &str) -> bool {
     TIMES.iter().any(|usual| usual.eq_ignore_ascii_case(name))
 }
 
-/// Which option names which field: for messages.
+/// The options that name each part, for messages.
 const OPTIONS: [&str; 4] = ["--time-field", "--key or --key-field", "--key", "--cost-field"];
 
 const KEY_HINT: &str = "--key-field NAME, or count everything together with --key global";
@@ -104,17 +104,17 @@ pub(crate) fn columns(
     Ok(columns)
 }
 
-/// Makes a record of the texts of its fields.
+/// Makes records from the texts of their fields.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    keyer: Keyer,
+    key_writer: KeyWriter,
     unit: Unit,
 }
 
 impl Fields {
-    /// For records whose time is in the field of this name.
+    /// For records whose time is in the field with this name.
     pub(crate) fn new(options: &Options, time: &str) -> Self {
-        Self { keyer: options.keyer(), unit: Unit::of_field(time) }
+        Self { key_writer: options.key_writer(), unit: Unit::of_field(time) }
     }
 
     /// Pushes the record; `costed` says whether a field holds the cost.
@@ -127,7 +127,7 @@ impl Fields {
         let text = |part: usize| texts[part].as_deref().unwrap_or_default();
         let t_ns = time::read(text(TIME), self.unit)?;
         let cost = if costed { cost(text(COST))? } else { 1 };
-        let has_key = self.keyer.write(&mut batch.keys, text(KEY), text(METHOD));
+        let has_key = self.key_writer.write(&mut batch.keys, text(KEY), text(METHOD));
         batch.without_key += u64::from(!has_key);
         batch.push(t_ns, cost, Op::Check);
         Ok(())
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_names_are_found_in_any_case_and_the_earlier_wins() {
+    fn usual_names_are_found_in_any_case_in_their_order() {
         let chosen = names(&options(), &["Host", "Client_IP", "TIMESTAMP", "cost"]).expect("usual names");
         assert_eq!(chosen, [Some("TIMESTAMP".to_owned()), Some("Client_IP".to_owned()), None, None]);
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_a_time_is_told_which_fields_it_has() {
+    fn a_log_without_a_time_gets_a_list_of_fields() {
         let error = names(&options(), &["when", "client"]).expect_err("no time there");
         assert!(error.contains("--time-field") && error.contains("when, client"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What parser threads send, back in the order of the input; and an alarm for the one who waits for it.
+//! Puts the batches of parser threads back into the order of the input.
 
 use std::thread;
 
@@ -7,24 +7,25 @@ use crossbeam_channel::{Receiver, Sender};
 use super::batch::Batch;
 use super::error::IngestError;
 
-/// What parsers say to the caller.
+/// What a parser thread sends to the caller.
 pub(super) enum Message {
-    /// The block of this number is parsed, or there was none to be had.
+    /// The parsed block with this number, or the error of reading it.
     Block(u64, Result<Batch, IngestError>),
-    /// The sender's thread is gone, and its block with it.
+    /// The parser thread panicked, and its block is lost.
     Panicked,
 }
 
-/// Tells the caller when its thread panics: he waits for a block that will never come.
-pub(super) struct Alarm(Sender<Message>);
+/// Sends [`Message::Panicked`] when its thread panics: the caller would wait for its block for
+/// ever.
+pub(super) struct PanicAlarm(Sender<Message>);
 
-impl Alarm {
+impl PanicAlarm {
     pub(super) fn new(caller: Sender<Message>) -> Self {
         Self(caller)
     }
 }
 
-impl Drop for Alarm {
+impl Drop for PanicAlarm {
     fn drop(&mut self) {
         if thread::panicking() {
             let _ = self.0.send(Message::Panicked);
@@ -35,14 +36,14 @@ impl Drop for Alarm {
 /// Batches in the order of their numbers.
 pub(super) struct InOrder {
     fulls: Receiver<Message>,
-    /// Those that came too early; at most as many as there are batches.
-    waiting: Vec<(u64, Result<Batch, IngestError>)>,
+    /// Batches that came before their turn; at most as many as exist.
+    early: Vec<(u64, Result<Batch, IngestError>)>,
     next: u64,
 }
 
 impl InOrder {
     pub(super) fn new(fulls: Receiver<Message>) -> Self {
-        Self { fulls, waiting: Vec::new(), next: 0 }
+        Self { fulls, early: Vec::new(), next: 0 }
     }
 }
 
@@ -51,12 +52,12 @@ impl Iterator for InOrder {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(at) = self.waiting.iter().position(|(number, _)| *number == self.next) {
+            if let Some(at) = self.early.iter().position(|(number, _)| *number == self.next) {
                 self.next += 1;
-                return Some(self.waiting.swap_remove(at).1);
+                return Some(self.early.swap_remove(at).1);
             }
             match self.fulls.recv() {
-                Ok(Message::Block(number, outcome)) => self.waiting.push((number, outcome)),
+                Ok(Message::Block(number, outcome)) => self.early.push((number, outcome)),
                 Ok(Message::Panicked) => panic!("a parser thread panicked; its message stands above"),
                 Err(_) => return None,
             }
@@ -89,7 +90,7 @@ mod tests {
         let (full, fulls) = bounded(1);
         let kept = full.clone();
         let parser = thread::spawn(move || {
-            let _alarm = Alarm::new(full);
+            let _alarm = PanicAlarm::new(full);
             panic!("on purpose");
         });
         assert!(parser.join().is_err());

@@ -1,7 +1,8 @@
-//! JSON lines: one object a line, of which only the wanted fields are looked at.
+//! JSON lines: one object a line, of which only the wanted fields are read.
 //!
-//! A field is named as it stands (`id.orig_h`) or by its path (`request.client_ip`); the former wins. The
-//! texts of numbers are taken as written, so that no digit of a time is lost to a float.
+//! A name with a point is the name of a field (`id.orig_h`) or, if there is none, the path to a
+//! nested field (`request.client_ip`). The text of a number is kept as written: a float would lose
+//! digits of a time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +17,7 @@ use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
 
-/// How many lines are looked at for the names of fields.
+/// How many lines are searched for the names of fields.
 const SAMPLE: usize = 100;
 
 /// Reads the lines of a JSON log.
@@ -27,7 +28,7 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Names that the user gave are taken at his word: a field may be rare. Only guesses need the sample.
+    /// A field that an option names need not be in the sample: it may be rare.
     pub(crate) fn new(file: &str, options: &Options, sample: &[u8]) -> Result<Self, IngestError> {
         let names = fields::choose(file, options, &names(sample))?;
         let fields = Fields::new(options, names[fields::TIME].as_deref().unwrap_or_default());
@@ -101,7 +102,7 @@ fn values<'a, const N: usize>(
     Ok(found.whole)
 }
 
-/// A value as the text of a key, a time or a cost; `null` is no value.
+/// A value as the text of a key, a time or a cost; `None` for `null`.
 fn text_of(value: &RawValue) -> Result<Option<Cow<'_, [u8]>>, Refusal> {
     let text = value.get();
     match text.as_bytes() {
@@ -116,16 +117,17 @@ fn text_of(value: &RawValue) -> Result<Option<Cow<'_, [u8]>>, Refusal> {
     }
 }
 
-/// Walks an object and keeps the values of some fields; everything else is skipped unbuilt.
+/// Reads an object and keeps the values of some fields; the others are skipped without building
+/// them.
 struct Wanted<'n, const N: usize> {
     names: [Option<&'n str>; N],
 }
 
-/// What was found under each wanted name.
+/// The values of each wanted name.
 struct Found<'a, const N: usize> {
-    /// Under the name as it stands.
+    /// The field with this very name.
     whole: [Option<&'a RawValue>; N],
-    /// Under the part of the name before the first point.
+    /// The field with the part of the name before the first point.
     outer: [Option<&'a RawValue>; N],
 }
 
@@ -164,7 +166,7 @@ impl<'de, const N: usize> Visitor<'de> for Wanted<'_, N> {
     }
 }
 
-/// How a field's name answers to a wanted one.
+/// How a field's name matches a wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Match {
     No,
@@ -172,7 +174,7 @@ enum Match {
     Outer,
 }
 
-/// Compares a field's name with the wanted ones, in place.
+/// Compares a field's name with the wanted ones without copying it.
 struct Name<'n, const N: usize> {
     wanted: [Option<&'n str>; N],
 }
@@ -229,11 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_by_its_name_or_by_its_path() {
+    fn a_field_is_found_by_name_or_by_path() {
         let text = r#"{"request":{"client_ip":"2001:db8::1","tls":{"sni":"x"}},"id.orig_h":"b","id":{"orig_h":"c"},"ts":1}"#;
         assert_eq!(keys_of(&parse(&named("ts", "request.client_ip"), text)), ["2001:db8::/64"]);
         assert_eq!(keys_of(&parse(&named("ts", "request.tls.sni"), text)), ["x"]);
-        assert_eq!(keys_of(&parse(&named("ts", "id.orig_h"), text)), ["b"], "the name as it stands wins");
+        assert_eq!(
+            keys_of(&parse(&named("ts", "id.orig_h"), text)),
+            ["b"],
+            "the field with this very name wins"
+        );
         assert_eq!(keys_of(&parse(&named("ts", "request.absent"), text)), ["-"]);
         assert_eq!(keys_of(&parse(&named("ts", "ts.absent"), text)), ["-"]);
     }

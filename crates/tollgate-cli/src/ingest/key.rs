@@ -1,14 +1,14 @@
-//! What the limit counts by: a part of the request becomes the key.
+//! Makes the key of a record from a part of the request.
 //!
-//! The key that people see is the key that is counted: an IPv6 client is shown as its prefix
-//! (`2001:db8:1:2::/64`), because one customer holds a whole prefix and can change address at will.
+//! An IPv6 client's key is its prefix (`2001:db8:1:2::/64`), because one customer has a whole
+//! prefix and can change address at will. Output shows the same key.
 
 use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The key of a record that has none.
+/// The key of a record that lacks the part.
 pub(crate) const ABSENT: &[u8] = b"-";
 
 /// The one key of `--key global`.
@@ -23,9 +23,9 @@ pub(crate) enum KeyBy {
     User,
     /// The request target without its query.
     Path,
-    /// The same with the method before it.
+    /// The path with the method before it.
     MethodPath,
-    /// The field of this name, as it stands.
+    /// The text of the field with this name.
     Field(String),
     /// One key for everything.
     Global,
@@ -62,7 +62,7 @@ impl fmt::Display for KeyBy {
     }
 }
 
-/// The text given for `--key` names nothing to count by.
+/// The text given for `--key` names no part of a request.
 #[derive(Debug)]
 pub(crate) struct NotAKey(String);
 
@@ -74,7 +74,7 @@ impl fmt::Display for NotAKey {
 
 impl std::error::Error for NotAKey {}
 
-/// How many leading bits of an IPv6 address tell clients apart: 0 to 128.
+/// How many leading bits of an IPv6 address are one client: 0 to 128.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PrefixLen(u8);
 
@@ -91,7 +91,7 @@ impl PrefixLen {
 }
 
 impl Default for PrefixLen {
-    /// What a provider hands to one customer, at the least.
+    /// The smallest prefix that providers assign to a customer.
     fn default() -> Self {
         Self(64)
     }
@@ -123,27 +123,28 @@ impl fmt::Display for NotAPrefixLen {
 
 impl std::error::Error for NotAPrefixLen {}
 
-/// Writes the keys of one run.
+/// Writes the keys of records.
 #[derive(Debug, Clone)]
-pub(crate) struct Keyer {
+pub(crate) struct KeyWriter {
     pub(crate) by: KeyBy,
     pub(crate) ipv6_prefix: PrefixLen,
 }
 
-impl Keyer {
+impl KeyWriter {
     /// Appends the key; `false` when the record has none and `-` was written.
     ///
-    /// `part` is the part of the record that `by` names (for METHOD+path: the target), `method` the request's
-    /// method where `by` asks for it. Empty and `-` both mean that the part is absent.
+    /// `part` is the part of the record that `by` names (for METHOD+path the target), and `method`
+    /// the request's method if `by` needs it. An empty text and `-` both mean that the part is
+    /// absent.
     pub(crate) fn write(&self, keys: &mut Vec<u8>, part: &[u8], method: &[u8]) -> bool {
         let absent = |text: &[u8]| matches!(text, [] | [b'-']);
         match self.by {
             KeyBy::Global => keys.extend_from_slice(GLOBAL),
-            _ if absent(part) => return without(keys),
-            KeyBy::Client => self.client(keys, part),
+            _ if absent(part) => return write_absent(keys),
+            KeyBy::Client => self.write_client(keys, part),
             KeyBy::User | KeyBy::Field(_) => keys.extend_from_slice(part),
             KeyBy::Path => keys.extend_from_slice(without_query(part)),
-            KeyBy::MethodPath if absent(method) => return without(keys),
+            KeyBy::MethodPath if absent(method) => return write_absent(keys),
             KeyBy::MethodPath => {
                 keys.extend_from_slice(method);
                 keys.push(b' ');
@@ -153,7 +154,7 @@ impl Keyer {
         true
     }
 
-    fn client(&self, keys: &mut Vec<u8>, client: &[u8]) {
+    fn write_client(&self, keys: &mut Vec<u8>, client: &[u8]) {
         let address = client
             .contains(&b':')
             .then(|| std::str::from_utf8(client).ok()?.parse::<Ipv6Addr>().ok())
@@ -170,7 +171,7 @@ impl Keyer {
     }
 }
 
-fn without(keys: &mut Vec<u8>) -> bool {
+fn write_absent(keys: &mut Vec<u8>) -> bool {
     keys.extend_from_slice(ABSENT);
     false
 }
@@ -184,9 +185,9 @@ mod tests {
     use super::*;
 
     fn key(by: KeyBy, bits: u8, part: &str, method: &str) -> String {
-        let keyer = Keyer { by, ipv6_prefix: PrefixLen::new(bits).expect("a prefix length") };
+        let key_writer = KeyWriter { by, ipv6_prefix: PrefixLen::new(bits).expect("a prefix length") };
         let mut keys = Vec::new();
-        keyer.write(&mut keys, part.as_bytes(), method.as_bytes());
+        key_writer.write(&mut keys, part.as_bytes(), method.as_bytes());
         String::from_utf8(keys).expect("the key of a text is a text")
     }
 
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_part_gives_the_dash_and_global_needs_no_part() {
+    fn an_absent_part_is_a_dash_except_for_global() {
         assert_eq!(key(KeyBy::User, 64, "", ""), "-");
         assert_eq!(key(KeyBy::User, 64, "-", ""), "-");
         assert_eq!(key(KeyBy::MethodPath, 64, "/a", ""), "-");
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_line_accepts_is_what_it_prints() {
+    fn keys_and_prefixes_are_read_as_they_are_printed() {
         for text in ["client", "user", "path", "METHOD+path", "field:a b", "global"] {
             assert_eq!(text.parse::<KeyBy>().expect(text).to_string(), text);
         }

@@ -1,11 +1,11 @@
-//! One block of whole lines through one parser.
+//! Splits blocks of text into lines.
 
 use memchr::memchr_iter;
 
 use super::batch::Batch;
 use super::malformed::Refusal;
 
-/// The lines of a text, without their ends (`\n` or `\r\n`). A last line needs no end.
+/// The lines of a text without `\n` or `\r\n`. The last line needs no line feed.
 pub(crate) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;
     let unended = (!text.is_empty() && text.last() != Some(&b'\n')).then_some(text.len());
@@ -16,9 +16,9 @@ pub(crate) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether there is nothing to read in a line.
+/// Whether a line has only white space.
 pub(crate) fn is_blank(line: &[u8]) -> bool {
-    // The first byte answers for nearly every line.
+    // The first byte decides for nearly every line.
     line.first().is_none_or(|b| b.is_ascii_whitespace() && line.trim_ascii().is_empty())
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_passed_over_but_counted() {
+    fn blank_lines_are_skipped_but_counted() {
         let mut batch = Batch::default();
         let mut seen = Vec::new();
         parse_each(b"a\n\n \t\r\nb\n", &mut batch, |line, batch| {

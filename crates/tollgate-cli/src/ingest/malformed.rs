@@ -1,9 +1,9 @@
-//! Lines that cannot be read: a short reason each, and an excerpt that is safe to print.
+//! Lines that cannot be read, each with a short reason and an excerpt that is safe to print.
 
-/// Why a line is refused, in words for a person.
+/// Why a line is refused, for a person to read.
 pub(crate) type Refusal = &'static str;
 
-/// How many refused lines are kept, of a whole run.
+/// How many refused lines of a run are kept.
 pub(crate) const SAMPLES: usize = 5;
 
 /// How many bytes of a refused line are shown.
@@ -16,13 +16,12 @@ pub(crate) struct Malformed {
     pub(crate) file: usize,
     /// Line number in that file; the first line is 1.
     pub(crate) line: u64,
-    /// What is wrong with it.
     pub(crate) reason: Refusal,
-    /// How it begins, printable.
+    /// Its beginning, printable.
     pub(crate) excerpt: String,
 }
 
-/// The beginning of a line with everything escaped that could disturb a terminal.
+/// The beginning of a line, with control characters and invalid bytes escaped.
 pub(crate) fn excerpt(line: &[u8]) -> String {
     let shown = &line[..line.len().min(EXCERPT)];
     let mut text = String::with_capacity(EXCERPT + 3);

@@ -1,11 +1,11 @@
-//! What the command line says about reading.
+//! How to read the sources, as the command line says.
 
-use super::key::{KeyBy, Keyer, PrefixLen};
+use super::key::{KeyBy, KeyWriter, PrefixLen};
 
 /// How the lines of a file are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Decided for each file from its name and its first lines.
+    /// Recognised for each file by its first lines and its name.
     Auto,
     /// Apache or nginx, common log format; anything may follow the known fields.
     Clf,
@@ -21,7 +21,7 @@ pub(crate) enum Format {
     Trace,
 }
 
-/// How to read the sources, as the user asked for it.
+/// How to read the sources.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// `--format`.
@@ -30,18 +30,18 @@ pub(crate) struct Options {
     pub(crate) key: KeyBy,
     /// `--ipv6-prefix`.
     pub(crate) ipv6_prefix: PrefixLen,
-    /// `--time-field`: a field's name, or for CSV and TSV the number of a column, from 1.
+    /// `--time-field`: the name of a field; for CSV and TSV also the number of a column, from 1.
     pub(crate) time_field: Option<String>,
-    /// `--key-field`: where the part that `key` names is found; `field:NAME` and `global` do not ask.
+    /// `--key-field`: the field that holds the part that `key` names. Unused for `field:NAME` and
+    /// `global`.
     pub(crate) key_field: Option<String>,
     /// `--cost-field`; without it every record costs 1.
     pub(crate) cost_field: Option<String>,
 }
 
 impl Options {
-    /// The writer of keys that these options ask for.
-    pub(crate) fn keyer(&self) -> Keyer {
-        Keyer { by: self.key.clone(), ipv6_prefix: self.ipv6_prefix }
+    pub(crate) fn key_writer(&self) -> KeyWriter {
+        KeyWriter { by: self.key.clone(), ipv6_prefix: self.ipv6_prefix }
     }
 }
 

@@ -1,16 +1,16 @@
-//! Parser threads on one side, the caller on the other, and batches that go round between them.
+//! Several parser threads, whose batches circulate between them and the caller.
 //!
 //! ```text
 //!               +----- empty batches <------------------------------+
 //!               v                                                   |
 //!   [parser]  take a batch, lock the sources, fill a block          |
-//!   [parser]  (its number is its place), unlock, parse   -- full --> caller: puts them in order,
-//!                                                                    gives each record to `each`
+//!   [parser]  (which gets a number), unlock, parse     -- full --> caller: puts batches in order,
+//!                                                                  gives each record to `each`
 //! ```
 //!
-//! Reading happens under the lock, by whichever parser is free: there is no thread that only reads. A parser
-//! takes its batch before its number, so the batch that the caller waits for is always in somebody's hands,
-//! and as there are only so many batches the channels never fill: nobody waits for ever.
+//! No thread only reads: the parsers read in turn, under the lock. A parser takes an empty batch
+//! before it takes a number, so a parser always works on the number that the caller waits for. The
+//! channels have room for all batches. So neither a parser nor the caller waits for ever.
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -21,33 +21,34 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::batch::{Batch, Record};
 use super::blocks::{Block, Blocks, Content, LINE_LIMIT};
-use super::in_order::{Alarm, InOrder, Message};
+use super::in_order::{InOrder, Message, PanicAlarm};
 use super::lines;
 use super::options::Options;
 use super::source::{self, Progress, Source};
 use super::totals::{Stopped, Totals};
 
-/// More parsers than this wait for each other at the sources.
-const MOST_PARSERS: usize = 8;
+/// More parsers than this would wait for each other's reading.
+const MAX_PARSERS: usize = 8;
 
-/// Reads all sources and gives every record to `each`, in the order of files and lines, on this thread.
+/// Reads all sources and gives every record to `each`, in the order of files and lines, on this
+/// thread.
 ///
 /// `each` ends the reading early with [`ControlFlow::Break`]; that is no error.
 ///
 /// # Errors
 ///
-/// A source that cannot be opened, before anything is read; one whose format or fields cannot be told; one
-/// that cannot be read to its end. What was read until then has been given to `each` and is in
-/// [`Stopped::totals`].
+/// A source that cannot be opened, before anything is read; a source whose format or fields are
+/// unknown; a source that cannot be read to its end. `each` has seen all records before the error;
+/// [`Stopped::totals`] counts them.
 pub(crate) fn read(
     sources: &[Source],
     options: &Options,
     progress: &Arc<Progress>,
     each: impl FnMut(Record<'_>) -> ControlFlow<()>,
 ) -> Result<Totals, Box<Stopped>> {
-    // One core is the caller's.
+    // The caller needs one core.
     let parsers =
-        thread::available_parallelism().map_or(1, NonZero::get).saturating_sub(1).clamp(1, MOST_PARSERS);
+        thread::available_parallelism().map_or(1, NonZero::get).saturating_sub(1).clamp(1, MAX_PARSERS);
     read_with(parsers, sources, options, progress, each)
 }
 
@@ -64,50 +65,50 @@ fn read_with(
         Err(error) => return Err(Box::new(Stopped { totals, error })),
     }
 
-    // One batch in each parser's hands, one on its way, and one more in the caller's.
+    // For each parser one batch that it fills and one on its way, and one that the caller reads.
     let batches = 2 * parsers + 1;
     let (empty, empties) = bounded(batches);
     for _ in 0..batches {
         empty.send(Batch::default()).expect("the receiver is in this function");
     }
-    // The alarms need room too.
+    // With room for a panic message of each parser.
     let (full, fulls) = bounded(batches + parsers);
     let blocks = Arc::new(Mutex::new(Blocks::new(sources, options, progress)));
     for _ in 0..parsers {
         let (blocks, empties, full) = (Arc::clone(&blocks), empties.clone(), full.clone());
-        // Not joined: after a break, a parser may wait for standard input as long as that stays open.
+        // Not joined: after a break, a parser may wait for standard input until that is closed.
         thread::spawn(move || parse(&blocks, &empties, &full));
     }
     drop((full, empties));
 
-    let mut place = Place { file: 0, lines_before: 0 };
+    let mut position = Position { file: 0, lines_before: 0 };
     for outcome in InOrder::new(fulls) {
         let batch = match outcome {
             Ok(batch) => batch,
             Err(error) => return Err(Box::new(Stopped { totals, error })),
         };
-        let before = place.before(&batch);
+        let before = position.before(&batch);
         totals.add(&batch, before);
         progress.add_lines(batch.lines);
         if batch.records(before).try_for_each(&mut each).is_break() {
             break;
         }
-        // Nobody takes it when all parsers are done.
+        // Fails when all parsers have ended.
         let _ = empty.send(batch);
     }
     Ok(totals)
 }
 
-/// What a parser thread does, until the sources end or nobody listens.
+/// The loop of a parser thread, until the sources or the caller end.
 fn parse(blocks: &Mutex<Blocks>, empties: &Receiver<Batch>, full: &Sender<Message>) {
-    let _alarm = Alarm::new(full.clone());
+    let _alarm = PanicAlarm::new(full.clone());
     let mut block = Block::new();
     for mut batch in empties {
         let next = blocks.lock().expect("a parser that panics ends the reading").next(&mut block);
-        let Some((number, cut)) = next else { return };
-        let outcome = cut.map(|cut| {
-            batch.restart(cut.file);
-            match cut.content {
+        let Some((number, info)) = next else { return };
+        let outcome = info.map(|info| {
+            batch.restart(info.file);
+            match info.content {
                 Content::Lines(parser) => parser.block(block.text(), &mut batch),
                 Content::Blank => batch.lines = lines::split(block.text()).count() as u64,
                 Content::TooLong => {
@@ -124,14 +125,14 @@ fn parse(blocks: &Mutex<Blocks>, empties: &Receiver<Batch>, full: &Sender<Messag
     }
 }
 
-/// Where in the sources the caller is.
-struct Place {
+/// The caller's position in the sources.
+struct Position {
     file: usize,
     lines_before: u64,
 }
 
-impl Place {
-    /// How many lines of its file stand before a batch.
+impl Position {
+    /// How many lines of its file precede a batch.
     fn before(&mut self, batch: &Batch) -> u64 {
         if batch.file != self.file {
             *self = Self { file: batch.file, lines_before: 0 };
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_the_order_of_files_and_lines_whatever_the_number_of_parsers() {
+    fn any_number_of_parsers_delivers_records_in_input_order() {
         let plain = Temporary::new("order-1.log", log(0..20_000).as_bytes());
         let zipped = Temporary::new("order-2.log.gz", &gzip(log(0..20_000).as_bytes()));
         let expected: Keys = (0..40_000)
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_cannot_be_opened_stops_everything_before_anything_is_read() {
+    fn a_missing_source_stops_before_the_first_record() {
         let file = Temporary::new("opened.log", LINE.as_bytes());
         let missing = Source::File("/no/such/file.log".into());
         let (keys, read) = keys(1, &[file.source(), missing]);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_gzip_file_is_an_error_that_keeps_what_was_read() {
+    fn a_truncated_gzip_file_is_read_as_far_as_possible() {
         let whole = gzip(log(0..20_000).as_bytes());
         let file = Temporary::new("truncated.log.gz", &whole[..whole.len() / 2]);
         let (keys, read) = keys(2, &[file.source()]);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_unknown_format_is_an_error_that_names_it() {
+    fn a_file_of_unknown_format_is_named_in_the_error() {
         let file = Temporary::new("unknown.txt", b"hello\n");
         let stopped = keys(1, &[file.source()]).1.expect_err("not a log");
         assert!(stopped.to_string().contains("unknown.txt"), "{stopped}");
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_ends_at_the_size_and_the_lines_of_the_sources() {
+    fn progress_ends_at_the_size_and_lines_of_sources() {
         let text = log(0..20_000);
         let file = Temporary::new("progress.log", text.as_bytes());
         let progress = Arc::new(Progress::default());

@@ -1,4 +1,4 @@
-//! Files and standard input as streams of plain bytes; gzip is undone on the way, by its first two bytes.
+//! Files and standard input as streams of plain bytes. Gzip is recognised by its first two bytes.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
@@ -15,7 +15,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// How much compressed data is read at a time.
 const COMPRESSED: usize = 64 << 10;
 
-/// Where lines come from.
+/// A source of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A file, or anything that can be opened like one.
@@ -25,12 +25,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// `-` is standard input, as everywhere.
+    /// `-` is standard input.
     pub(crate) fn of_argument(argument: PathBuf) -> Self {
         if argument.as_os_str() == "-" { Self::Stdin } else { Self::File(argument) }
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Whether lines should be handed on as they come: somebody may be writing them.
+    /// Whether lines must be passed on as they come, because a program may still be writing them.
     pub(crate) fn is_live(&self) -> bool {
         match self {
             Self::File(path) => fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()),
@@ -46,7 +46,7 @@ impl Source {
         }
     }
 
-    /// Its size, when that is known. Fails early for what cannot be opened later.
+    /// Its size, if known. An error if the source cannot be opened.
     pub(crate) fn size(&self) -> Result<Option<u64>, IngestError> {
         let Self::File(path) = self else { return Ok(None) };
         let size = || {
@@ -54,26 +54,26 @@ impl Source {
             if metadata.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            // A pipe must be opened only once: its writer would notice.
+            // Opening and closing a pipe here would end its writer.
             metadata.is_file().then(|| File::open(path).map(|_| metadata.len())).transpose()
         };
         size().map_err(|cause| IngestError::Open { file: self.name(), cause })
     }
 
-    /// Opens it for reading its plain bytes.
+    /// Opens it to read its plain bytes.
     pub(crate) fn open(&self, progress: &Arc<Progress>) -> Result<Box<dyn Read + Send>, IngestError> {
         let open = || -> io::Result<Box<dyn Read + Send>> {
             let raw: Box<dyn Read + Send> = match self {
                 Self::File(path) => Box::new(File::open(path)?),
                 Self::Stdin => Box::new(io::stdin()),
             };
-            plain(Counted { raw, progress: Arc::clone(progress) })
+            decompressed(CountingReader { raw, progress: Arc::clone(progress) })
         };
         open().map_err(|cause| IngestError::Open { file: self.name(), cause })
     }
 }
 
-/// The size of all sources together; `None` when one of them does not know.
+/// The size of all sources together; `None` when one size is unknown.
 ///
 /// # Errors
 ///
@@ -83,8 +83,8 @@ pub(crate) fn total_size(sources: &[Source]) -> Result<Option<u64>, IngestError>
     Ok(sizes.into_iter().sum())
 }
 
-/// Looks at the first two bytes and undoes gzip, of any number of members.
-fn plain(mut raw: Counted) -> io::Result<Box<dyn Read + Send>> {
+/// Reads the first two bytes, and decompresses gzip with any number of members.
+fn decompressed(mut raw: CountingReader) -> io::Result<Box<dyn Read + Send>> {
     let mut first = Vec::with_capacity(GZIP.len());
     raw.by_ref().take(GZIP.len() as u64).read_to_end(&mut first)?;
     let is_gzip = first == GZIP;
@@ -96,17 +96,17 @@ fn plain(mut raw: Counted) -> io::Result<Box<dyn Read + Send>> {
     }
 }
 
-/// How far reading is. Whoever shows it may look at any time.
+/// How much is read; a progress bar may read it at any time.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     bytes: AtomicU64,
-    /// Plus one; 0 is unknown.
+    /// The size plus one; 0 is unknown.
     total: AtomicU64,
     lines: AtomicU64,
 }
 
 impl Progress {
-    /// Bytes read of the sources as they are stored: compressed ones count compressed.
+    /// Bytes read of the sources as stored: compressed data counts compressed.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
@@ -130,13 +130,13 @@ impl Progress {
     }
 }
 
-/// Counts what is read.
-struct Counted {
+/// Counts the bytes that are read.
+struct CountingReader {
     raw: Box<dyn Read + Send>,
     progress: Arc<Progress>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.raw.read(buffer)?;
         self.progress.bytes.fetch_add(read as u64, Relaxed);
@@ -153,27 +153,27 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let size = bytes.len() as u64;
         let mut text = Vec::new();
-        plain(Counted { raw: Box::new(Cursor::new(bytes)), progress: Arc::clone(&progress) })?
+        decompressed(CountingReader { raw: Box::new(Cursor::new(bytes)), progress: Arc::clone(&progress) })?
             .read_to_end(&mut text)?;
         assert_eq!(progress.bytes(), size, "all bytes are counted as stored");
         Ok(text)
     }
 
     #[test]
-    fn gzip_is_undone_whatever_the_number_of_members() {
+    fn gzip_with_any_number_of_members_is_decompressed() {
         assert_eq!(read(gzip(b"one")).expect("whole"), b"one");
         assert_eq!(read([gzip(b"one"), gzip(b""), gzip(b"two")].concat()).expect("whole"), b"onetwo");
     }
 
     #[test]
-    fn plain_bytes_pass_as_they_are() {
+    fn plain_bytes_stay_as_they_are() {
         for text in ["", "a", "ab", "abc\n"] {
             assert_eq!(read(text.into()).expect("plain"), text.as_bytes());
         }
     }
 
     #[test]
-    fn sizes_are_summed_and_what_cannot_be_opened_is_named() {
+    fn sizes_are_summed_and_an_unreadable_file_is_named() {
         let size = |sources: &[Source]| total_size(sources).map_err(|error| error.to_string());
         let (one, two) = (Temporary::new("size-1.log", b"one"), Temporary::new("size-2.log", b"12345"));
         assert_eq!(size(&[one.source(), two.source()]), Ok(Some(8)));

@@ -1,4 +1,4 @@
-//! What the tests of this module share.
+//! Shared by the tests of this module.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::source::Source;
 pub(super) const LINE: &str =
     r#"192.0.2.7 - - [20/Feb/2016:00:00:45 -0500] "GET /a HTTP/1.1" 200 187 "-" "Mozilla/5.0""#;
 
-/// The options when the command line has none.
+/// The options of an empty command line.
 pub(super) fn options() -> Options {
     Options::default()
 }

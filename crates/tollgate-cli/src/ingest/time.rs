@@ -1,17 +1,18 @@
-//! The ways in which logs write a time, to nanoseconds since the Unix epoch. Integers all the way: a
-//! fraction keeps every digit down to the nanosecond, and further digits are cut, not rounded.
+//! Reads the times of logs as nanoseconds since the Unix epoch. Only integers are used: a fraction
+//! keeps every digit down to the nanosecond, and further digits are cut, not rounded.
 //!
-//! | written as                                            | read as                                     |
-//! |-------------------------------------------------------|---------------------------------------------|
-//! | `20/Feb/2016:00:00:45 -0500`                          | with its own offset ([`clf`])               |
-//! | `2016-02-20T00:00:45.123456Z`, `...+01:00`            | RFC 3339                                    |
-//! | `2016-02-20 00:00:45.1234567`                         | the same; without a zone it is UTC          |
-//! | `1455944445`, `1455944445.123456`                     | Unix seconds                                |
-//! | `1455944445123`, `...123456`, `...123456789`          | milli-, micro-, nanoseconds, by magnitude   |
+//! | written as                                   | read as                                   |
+//! |----------------------------------------------|-------------------------------------------|
+//! | `20/Feb/2016:00:00:45 -0500`                 | with its own offset ([`clf`])             |
+//! | `2016-02-20T00:00:45.123456Z`, `...+01:00`   | RFC 3339                                  |
+//! | `2016-02-20 00:00:45.1234567`                | the same; without a zone it is UTC        |
+//! | `1455944445`, `1455944445.123456`            | Unix seconds                              |
+//! | `1455944445123`, `...123456`, `...123456789` | milli-, micro-, nanoseconds, by magnitude |
 //!
-//! Magnitude: below 10^11 the unit is seconds (up to the year 5138), below 10^14 milliseconds, below 10^17
-//! microseconds, then nanoseconds. A field whose name ends in `_s`, `_ms`, `_us` or `_ns` has said its unit,
-//! and magnitude is not asked. Times before 1970 or after 2554 are refused; second 60 is the next second.
+//! Magnitude: below 10^11 the unit is seconds (up to the year 5138), below 10^14 milliseconds,
+//! below 10^17 microseconds, then nanoseconds. The name of a field that ends in `_s`, `_ms`, `_us`
+//! or `_ns` states its unit instead. Times before 1970 or after 2554 are refused; second 60 is the
+//! next second.
 
 use super::malformed::Refusal;
 
@@ -21,10 +22,10 @@ const TOO_EARLY: Refusal = "the time is before 1970";
 const TOO_LATE: Refusal = "the time is after 2554";
 const NO_SUCH_DATE: Refusal = "the calendar has no such time";
 
-/// What a plain number counts.
+/// The unit of a plain number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Whatever its magnitude says.
+    /// The unit that its magnitude suggests.
     ByMagnitude,
     Seconds,
     Millis,
@@ -61,7 +62,7 @@ impl Unit {
     }
 }
 
-/// Reads a time in any of the forms above.
+/// Reads a time in any form of the table above.
 pub(crate) fn read(text: &[u8], unit: Unit) -> Result<u64, Refusal> {
     let text = text.trim_ascii();
     match text {
@@ -147,7 +148,8 @@ fn number(text: &[u8], unit: Unit) -> Result<u64, Refusal> {
     whole.checked_mul(one).and_then(|nanos| nanos.checked_add(fraction)).ok_or(TOO_LATE)
 }
 
-/// An unsigned decimal number; `None` when it is empty, not one, or too large.
+/// An unsigned decimal number; `None` for an empty text, another character than a digit, or
+/// overflow.
 pub(crate) fn whole_number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -170,7 +172,7 @@ fn scaled(text: &[u8], digits: usize) -> Result<u64, Refusal> {
     Ok((0..digits).fold(0, |value, at| value * 10 + digit(at)))
 }
 
-/// A date and a time of day, not yet known to exist.
+/// A date and a time of day, which may not exist.
 struct Civil {
     year: i64,
     month: i64,
@@ -181,7 +183,7 @@ struct Civil {
 }
 
 impl Civil {
-    /// Seconds since the epoch if this were UTC.
+    /// Seconds since the epoch, taken as UTC.
     fn seconds(&self) -> Result<i64, Refusal> {
         let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
         let longest = match self.month {
@@ -205,7 +207,7 @@ impl Civil {
     }
 }
 
-/// From 1 March of the year 0 to the epoch.
+/// Days from 1 March of the year 0 to the epoch.
 const DAYS_TO_1970: i64 = 719_468;
 
 /// Seconds east of Greenwich: empty, `Z`, `UTC`, `+01:00`, `-0500` or `+01`.
@@ -241,7 +243,7 @@ fn two(text: &[u8], at: usize) -> Result<i64, Refusal> {
     }
 }
 
-/// Joins seconds and a fraction of one; the place where times that do not fit are refused.
+/// Adds seconds and a fraction in nanoseconds; refuses times that do not fit.
 fn nanos(seconds: i64, fraction: u64) -> Result<u64, Refusal> {
     let seconds = u64::try_from(seconds).map_err(|_| TOO_EARLY)?;
     seconds.checked_mul(SECOND).and_then(|nanos| nanos.checked_add(fraction)).ok_or(TOO_LATE)
@@ -255,7 +257,7 @@ mod tests {
         read(text.as_bytes(), Unit::ByMagnitude)
     }
 
-    // Every expected number here is what `date -u -d ... +%s` says.
+    // Every expected number is the output of `date -u -d ... +%s`.
 
     #[test]
     fn a_clf_time_honours_its_own_offset() {
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_says_its_unit_by_magnitude_unless_its_field_does() {
+    fn a_number_has_the_unit_of_field_or_magnitude() {
         let second = 1_712_790_000 * SECOND;
         assert_eq!(any("1712790000"), Ok(second));
         assert_eq!(any("1712790000123"), Ok(second + 123_000_000));
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_a_reason() {
+    fn other_texts_are_refused_with_a_reason() {
         assert_eq!(any(""), Err("the time is missing"));
         assert_eq!(any("-"), Err("the time is missing"));
         assert_eq!(any("-5"), Err(TOO_EARLY));

@@ -1,4 +1,4 @@
-//! What a whole reading came to, whether it reached the end or not.
+//! The totals of a reading, whether it reached the end or not.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use super::batch::Batch;
 use super::error::IngestError;
 use super::malformed::{Malformed, SAMPLES};
 
-/// What was read.
+/// How many lines were read, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     /// Lines of all kinds: records, malformed, blank, comments and headers.
     pub(crate) lines: u64,
     /// Lines that were a record.
     pub(crate) records: u64,
-    /// Records that lack the part to count by; their key is `-`.
+    /// Records that lack the part that is the key; their key is `-`.
     pub(crate) without_key: u64,
     /// Lines that could not be read.
     pub(crate) malformed: u64,
-    /// The first of those.
+    /// The first malformed lines.
     pub(crate) samples: Vec<Malformed>,
 }
 
 impl Totals {
-    /// Adds a batch whose file has `before` lines before it.
+    /// Adds a batch that `before` lines of its file precede.
     pub(crate) fn add(&mut self, batch: &Batch, before: u64) {
         self.lines += batch.lines;
         self.records += batch.len();
@@ -34,12 +34,10 @@ impl Totals {
     }
 }
 
-/// Reading ended with an error; everything before it was delivered and is counted here.
+/// An error that stopped the reading. Everything before it was delivered and is counted.
 #[derive(Debug)]
 pub(crate) struct Stopped {
-    /// What was read until then.
     pub(crate) totals: Totals,
-    /// Why not more.
     pub(crate) error: IngestError,
 }
 

@@ -1,4 +1,4 @@
-//! Traces: what to ask a limiter, one JSON object a line, with nothing to guess.
+//! Traces: operations on a limiter, one JSON object a line, with fixed field names.
 //!
 //! ```text
 //!   {"t_ns":0,"key":"a","cost":1,"op":"check","id":"r1"}
@@ -6,23 +6,23 @@
 //!   {"t_ns":9,"key":"a","op":"reserve","max_wait_ns":1000000}
 //! ```
 //!
-//! | op                  | cost                                  | id                                | max_wait_ns |
-//! |---------------------|---------------------------------------|-----------------------------------|-------------|
-//! | `check` (no op)     | default 1                             | a name for a refund               | -           |
-//! | `peek`              | default 1                             | -                                 | -           |
-//! | `reserve`           | default 1                             | a name for a cancel               | needed      |
-//! | `refund`            | what comes back at most; default: all | which check; default: the latest  | -           |
-//! | `cancel`            | -                                     | which reserve; default: the latest | -           |
-//! | `reset`             | no meaning                            | -                                 | -           |
+//! | op              | cost                       | id                             | max_wait_ns |
+//! |-----------------|----------------------------|--------------------------------|-------------|
+//! | `check` (no op) | default 1                  | for a refund                   | -           |
+//! | `peek`          | default 1                  | -                              | -           |
+//! | `reserve`       | default 1                  | for a cancel                   | needed      |
+//! | `refund`        | at most this; default: all | the check's; default: latest   | -           |
+//! | `cancel`        | -                          | the reserve's; default: latest | -           |
+//! | `reset`         | no effect                  | -                              | -           |
 //!
-//! What has no place in a line makes it unreadable: to pass over it would be to misread it. The key is taken as it
-//! stands, an IPv6 address too: a trace says what it means.
+//! A field that an op does not have makes the line malformed. The key is taken literally: an IPv6
+//! address is not shortened to its prefix.
 
 use super::batch::{Batch, Op};
 use super::error::IngestError;
 use super::fields;
 use super::json;
-use super::key::{KeyBy, Keyer};
+use super::key::{KeyBy, KeyWriter};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
@@ -34,7 +34,7 @@ const NAMES: [Option<&str>; 6] =
 /// Reads the lines of a trace.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    keyer: Keyer,
+    key_writer: KeyWriter,
 }
 
 impl Parser {
@@ -51,7 +51,7 @@ impl Parser {
         ];
         let wrong = wrong.into_iter().find_map(|(option, given)| given.then_some(option));
         match (by, wrong) {
-            (Some(by), None) => Ok(Self { keyer: Keyer { by, ..options.keyer() } }),
+            (Some(by), None) => Ok(Self { key_writer: KeyWriter { by, ..options.key_writer() } }),
             (_, wrong) => Err(IngestError::DoesNotApply {
                 file: file.to_owned(),
                 option: wrong.unwrap_or("--key other than global"),
@@ -87,7 +87,7 @@ impl Parser {
         let id = match (op, id.as_deref()) {
             (_, None) => &[][..],
             (_, Some([])) => return Err("the id is empty"),
-            (Op::Peek | Op::Reset, Some(_)) => return Err("only what takes or gives back has an id"),
+            (Op::Peek | Op::Reset, Some(_)) => return Err("a peek or a reset has no id"),
             (_, Some(id)) => id,
         };
         let max_wait_ns = match (op, max_wait.as_deref()) {
@@ -100,14 +100,14 @@ impl Parser {
             (_, None) => 0,
             (_, Some(_)) => return Err("only a reserve has max_wait_ns"),
         };
-        let has_key = self.keyer.write(&mut batch.keys, key.as_deref().unwrap_or_default(), b"");
+        let has_key = self.key_writer.write(&mut batch.keys, key.as_deref().unwrap_or_default(), b"");
         batch.without_key += u64::from(!has_key);
         batch.push_traced(t_ns, cost, op, id, max_wait_ns);
         Ok(())
     }
 }
 
-/// Whether a line is one of a trace.
+/// Whether a line belongs to a trace.
 pub(crate) fn recognises(line: &[u8]) -> bool {
     json::texts(line, NAMES).is_ok_and(|[time, key, ..]| time.is_some() && key.is_some())
 }
@@ -184,7 +184,7 @@ broken
     }
 
     #[test]
-    fn options_that_a_trace_cannot_follow_are_errors() {
+    fn options_that_do_not_apply_to_a_trace_are_errors() {
         for options in [
             Options { key: KeyBy::Path, ..options() },
             Options { time_field: Some("t".to_owned()), ..options() },

@@ -1,30 +1,30 @@
-//! The made-up day as records, as if it had been read from a log.
+//! The made-up day as records, as if a log had been read.
 
 use std::io::Write;
 use std::ops::ControlFlow;
 
 use crate::demo;
-use crate::ingest::{KeyBy, Keyer, Op, Options, Progress, Record, Totals};
+use crate::ingest::{KeyBy, KeyWriter, Op, Options, Progress, Record, Totals};
 
-/// Which day: any would do, but it must be the same one each time.
+/// The seed of the day. It never changes, so that every run has the same day.
 const SEED: u64 = 1;
 
-/// How often progress is told.
+/// Progress advances by so many lines.
 const STEP: u64 = 4096;
 
-/// Gives every request of the day to `each`; the line is its number.
+/// Gives every request of the day to `each`. A record's line is the request's number.
 ///
 /// # Errors
 ///
-/// When the key asked for is not part of the day.
+/// When requests of the day have no such key.
 pub(super) fn read(
     options: Options,
     progress: &Progress,
     mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
 ) -> Result<Totals, String> {
     let mut totals = Totals::default();
-    let keyer = Keyer { by: options.key, ipv6_prefix: options.ipv6_prefix };
-    if matches!(keyer.by, KeyBy::Field(_)) {
+    let key_writer = KeyWriter { by: options.key, ipv6_prefix: options.ipv6_prefix };
+    if matches!(key_writer.by, KeyBy::Field(_)) {
         return Err(
             "the made-up day has no fields: --key client, user, path, METHOD+path or global".to_owned()
         );
@@ -33,13 +33,13 @@ pub(super) fn read(
     for request in demo::day(SEED) {
         part.clear();
         key.clear();
-        let written = match keyer.by {
+        let written = match key_writer.by {
             KeyBy::Client => write!(part, "{}", request.client),
             KeyBy::Path | KeyBy::MethodPath => write!(part, "{}", request.path),
             KeyBy::User | KeyBy::Field(_) | KeyBy::Global => Ok(()),
         };
         written.expect("writing to a vector does not fail");
-        let has_key = keyer.write(&mut key, &part, request.method.as_bytes());
+        let has_key = key_writer.write(&mut key, &part, request.method.as_bytes());
         totals.lines += 1;
         totals.records += 1;
         totals.without_key += u64::from(!has_key);

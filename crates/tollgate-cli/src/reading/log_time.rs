@@ -2,8 +2,9 @@
 
 /// The time at which a log's records are decided: the latest seen so far.
 ///
-/// Logs are written when requests end, by several workers, on machines whose clocks are set: their records are
-/// not quite in order, but whoever decided them had one clock.
+/// A log's records are not quite in order: servers write them when requests end, from several
+/// workers, on machines whose clocks are adjusted. A limiter decides by one clock that never steps
+/// back.
 #[derive(Debug, Default)]
 pub(crate) struct LogTime {
     span: Option<(u64, u64)>,
@@ -36,7 +37,7 @@ mod tests {
     use super::LogTime;
 
     #[test]
-    fn time_never_steps_back_and_every_record_that_did_is_counted() {
+    fn time_never_steps_back_and_such_records_are_counted() {
         let mut time = LogTime::default();
         let decided: Vec<u64> = [5, 7, 6, 7, 3, 9].map(|t| time.decided_at(t)).to_vec();
         assert_eq!(decided, [5, 7, 7, 7, 7, 9]);

@@ -1,4 +1,4 @@
-//! Where requests come from, for every command that reads them: logs, or the made-up day of `--demo`.
+//! The options that say what to read, and the reading of logs or of the made-up day of `--demo`.
 
 mod demo;
 mod log_time;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 use crate::ingest::{self, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals};
-use crate::progress::FileBar;
+use crate::progress::ReadingBar;
 
 pub(crate) use log_time::LogTime;
 
@@ -21,7 +21,7 @@ pub(crate) struct Reading {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Read no file, but a made-up day of traffic: the same on every machine
+    /// Read a made-up day of traffic instead of files; it is the same on every machine
     #[arg(long, conflicts_with_all = ["files", "format", "time_field", "key_field", "cost_field"])]
     demo: bool,
 
@@ -29,7 +29,7 @@ pub(crate) struct Reading {
     #[arg(long, value_enum, default_value_t = Format::Auto, help_heading = "Reading")]
     format: Format,
 
-    /// What is limited: client, user, path, METHOD+path, field:NAME, global
+    /// The key that is limited: client, user, path, METHOD+path, field:NAME, global
     #[arg(long, value_name = "KEY", default_value_t = KeyBy::Client, help_heading = "Reading")]
     key: KeyBy,
 
@@ -50,28 +50,27 @@ pub(crate) struct Reading {
     cost_field: Option<String>,
 }
 
-/// What was read.
+/// The outcome of a reading.
 #[derive(Debug, Default)]
-pub(crate) struct Read {
+pub(crate) struct ReadSummary {
     pub(crate) totals: Totals,
-    /// How long it took.
     pub(crate) elapsed: Duration,
-    /// Why reading ended before the end.
+    /// Why reading stopped before the end, if it did.
     pub(crate) stopped: Option<String>,
 }
 
 impl Reading {
-    /// Whether it is the made-up day.
+    /// Whether the made-up day is read.
     pub(crate) fn is_demo(&self) -> bool {
         self.demo
     }
 
-    /// The sources by name, as `Record::file` counts them.
+    /// The names of the sources, indexed by `Record::file`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.sources().iter().map(Source::name).collect()
     }
 
-    /// What messages call all of it together.
+    /// One name for all sources together.
     pub(crate) fn title(&self) -> String {
         match &self.names()[..] {
             [] => "A made-up day of traffic".to_owned(),
@@ -80,17 +79,17 @@ impl Reading {
         }
     }
 
-    /// The files among them, by the names that were given.
+    /// The files among the sources, by the paths that the user gave.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path).filter(|path| path.as_os_str() != "-")
     }
 
-    /// Makes sure that there is something to read, and that it can be opened.
+    /// Checks that there is something to read and that it can be opened.
     ///
     /// # Errors
     ///
-    /// What there is not, and what to give instead.
-    pub(crate) fn judge(&self, command: &str) -> Result<(), Failure> {
+    /// The input that is missing, and examples of input.
+    pub(crate) fn validate(&self, command: &str) -> Result<(), Failure> {
         if self.demo || !self.files.is_empty() {
             if self.files.len() - self.files().count() > 1 {
                 return Err(Failure::Usage("standard input can be read once only: give one `-`".into()));
@@ -104,15 +103,19 @@ impl Reading {
         )))
     }
 
-    /// Gives every record to `each`, in the order of files and lines, with a progress bar on a terminal.
+    /// Gives every record to `each`, in the order of files and lines, with a progress bar on a
+    /// terminal.
     ///
     /// # Errors
     ///
-    /// When nothing could be read because a source cannot be opened or understood. What ends the reading later
-    /// is in [`Read::stopped`].
-    pub(crate) fn each(&self, mut each: impl FnMut(Record<'_>) -> ControlFlow<()>) -> Result<Read, Failure> {
+    /// When the first record cannot be read. What stops the reading after that is in
+    /// [`ReadSummary::stopped`].
+    pub(crate) fn each(
+        &self,
+        mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadSummary, Failure> {
         let progress = Arc::<Progress>::default();
-        let bar = FileBar::watching(&progress);
+        let bar = ReadingBar::watching(&progress);
         let start = Instant::now();
         let outcome = if self.demo {
             demo::read(self.options(), &progress, &mut each)
@@ -128,14 +131,13 @@ impl Reading {
         let elapsed = start.elapsed();
         drop(bar);
         let (totals, stopped) = outcome?;
-        Ok(Read { totals, elapsed, stopped })
+        Ok(ReadSummary { totals, elapsed, stopped })
     }
 
     fn sources(&self) -> Vec<Source> {
         self.files.iter().cloned().map(Source::of_argument).collect()
     }
 
-    /// How to read them.
     pub(crate) fn options(&self) -> Options {
         Options {
             format: self.format,
@@ -148,13 +150,18 @@ impl Reading {
     }
 }
 
-impl Read {
-    /// Lines that could not be read, for people: how many, and why the first of them.
-    pub(crate) fn troubles(&self, names: &[String]) -> Vec<String> {
+impl ReadSummary {
+    /// Whether there were lines, and none of them could be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.totals.records == 0 && self.totals.malformed > 0
+    }
+
+    /// Notes on lines that could not be read, with the first of them, and on records without a key.
+    pub(crate) fn problems(&self, names: &[String]) -> Vec<String> {
         let Totals { malformed, records, without_key, .. } = self.totals;
-        let mut troubles = Vec::new();
+        let mut problems = Vec::new();
         if malformed > 0 {
-            troubles.push(match malformed {
+            problems.push(match malformed {
                 _ if records == 0 => {
                     format!("none of {malformed} lines could be read: is --format right? The first of them:")
                 }
@@ -162,15 +169,15 @@ impl Read {
                 _ => format!("{malformed} lines could not be read; the first of them:"),
             });
             let name = |sample: &Malformed| names.get(sample.file).map_or("", String::as_str);
-            troubles.extend(self.totals.samples.iter().map(|sample| {
+            problems.extend(self.totals.samples.iter().map(|sample| {
                 format!("  {}:{}: {}: {}", name(sample), sample.line, sample.reason, sample.excerpt)
             }));
         }
         if without_key > 0 {
-            troubles.push(format!(
-                "{without_key} of {records} records lack what --key asks for; they share the key \"-\""
+            problems.push(format!(
+                "{without_key} of {records} records lack the key of --key; they share the key \"-\""
             ));
         }
-        troubles
+        problems
     }
 }

@@ -1,48 +1,33 @@
-//! What a replay tells of one request: the numbers of a line of `--decisions`, of one limit or of several together.
+//! The answer to one request in the numbers of `--decisions`, from one limit or several together.
 
 use std::time::Duration;
 
-use tollgate::{Decision, LimitDecision, MultiDecision};
+use tollgate::{LimitDecision, MultiDecision};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
-    /// Of the limit that leaves the least, the first of them.
+    /// The `limit` of the limit with the least `remaining`; of equals, the first.
     pub(crate) limit: u64,
-    /// The least that any limit leaves.
+    /// The least that any limit has left.
     pub(crate) remaining: u64,
-    /// The longest wait of those that refuse; `None` when all admit, or when no wait will help.
+    /// The longest wait of the limits that refuse; `None` when all admit, or when no wait will
+    /// help.
     pub(crate) retry_after_ns: Option<u64>,
-    /// Until the last limit is as good as new.
+    /// How long until all limits are back in their initial state.
     pub(crate) reset_after_ns: u64,
     /// The longest delay.
     pub(crate) delay_ns: u64,
-    /// Whether the cost is above some limit.
+    /// Whether the cost is above a limit's maximum.
     pub(crate) never: bool,
-    /// The limits that refuse, in their order; when the cost is above some of them, those.
+    /// The numbers of the limits that refuse; of a cost above a maximum, only those limits.
     pub(crate) refused_by: Vec<usize>,
 }
 
-/// A length of time as the summary has it, 584 years at most.
+/// A duration in nanoseconds, at most 584 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl From<&Decision<'_>> for Answer {
-    fn from(decision: &Decision<'_>) -> Self {
-        let allowed = decision.is_allowed();
-        Self {
-            allowed,
-            limit: decision.limit(),
-            remaining: decision.remaining(),
-            retry_after_ns: decision.retry_after().map(nanos),
-            reset_after_ns: nanos(decision.reset_after()),
-            delay_ns: nanos(decision.delay()),
-            never: decision.is_never(),
-            refused_by: if allowed { Vec::new() } else { vec![0] },
-        }
-    }
 }
 
 impl From<&MultiDecision<'_>> for Answer {

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 
 use super::limit::Limit;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::output::print_note;
 use crate::reading::Reading;
 use crate::report::figures::counted;
 use crate::spec::{Spec, refusal, within};
 
-/// What `--demo` is limited to when nothing is said.
+/// The limit of `--demo` without `--limit`.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
 
 /// The most limits that a `MultiLimiter` holds.
-const MOST: usize = 8;
+const MAX_LIMITS: usize = 8;
 
 /// Decide every request of a log by its own timestamps: who would have been refused?
 #[derive(Debug, clap::Args)]
@@ -23,13 +24,14 @@ pub(crate) struct Args {
 
     /// A limit, such as token-bucket:60/min,burst=20; several: all must admit
     ///
-    /// ALGORITHM:COUNT/PERIOD[,option=value]...
+    /// [ALGORITHM:]COUNT/PERIOD[,option]... (a token-bucket unless it says otherwise)
     ///
     /// PERIOD is a unit (ns us ms s min h d), with a number before it or not:
     /// 100/s, 5/10s, 3/250ms.
     ///
-    ///   token-bucket    burst=N (default COUNT), initial=N (default burst)
-    ///   leaky-bucket    capacity=N (default COUNT), mode=meter|queue
+    ///   token-bucket    burst=N (default COUNT), initial=N (default burst): what
+    ///                   every bucket holds at the log's first record
+    ///   leaky-bucket    capacity=N (default COUNT), meter or queue (default meter)
     ///   fixed-window    count=allowed|all
     ///   sliding-window  count=allowed|all, subwindows=K (never above COUNT in
     ///                   any window; the more of them, the smaller COUNT must be)
@@ -45,16 +47,18 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// Write one JSON object a request; `-` is standard output, and the summary then goes to standard error
+    /// Write one JSON object a request; `-` is standard output, and the summary then goes to
+    /// standard error
     ///
-    /// Fields: line, key, t_ns (when it was decided), allowed, limit, remaining, retry_after_ns (null when
-    /// allowed or never), reset_after_ns, delay_ns, never. With several limits also refused_by (those that
-    /// refuse, or null; of a request that never passes, those that it is too large for); the numbers are then the tightest remaining and the longest waits. With several
-    /// files also file.
+    /// Fields: line, key, t_ns (when it was decided), allowed, limit, remaining, retry_after_ns
+    /// (null when allowed or never), reset_after_ns, delay_ns, never. With several limits also
+    /// refused_by (the limits that refuse, or null; for a request that is too large, the limits
+    /// that it exceeds); remaining is then the least and the waits are the longest of all limits.
+    /// With several files also file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) decisions: Option<PathBuf>,
 
-    /// Write a page that shows the outcome: complete in itself, no network
+    /// Write a self-contained page that shows the outcome; it needs no network
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 
@@ -63,24 +67,24 @@ pub(crate) struct Args {
     #[arg(value_parser = within::<usize>(0, usize::MAX as u64), allow_negative_numbers = true)]
     pub(crate) top: usize,
 
-    /// Keys that may owe something at once [default: 1048576, for a sliding log as many as fit 1 GiB]
+    /// Keys that may be in debt at once [default: 1048576, for a sliding log as many as fit 1 GiB]
     ///
-    /// The table grows no further. If more keys owe something at once, a warning says so and how often it
-    /// mattered; otherwise the outcome is that of unlimited memory.
+    /// The table does not grow further. If more keys are in debt at once, a warning tells how often
+    /// that changed a decision; otherwise the outcome is that of unlimited memory.
     #[arg(long, value_name = "N")]
     #[arg(value_parser = within::<usize>(0, usize::MAX as u64), allow_negative_numbers = true)]
     max_keys: Option<usize>,
 
-    /// Write what every key owes after the last record, for --restore
+    /// Write the debt of every key after the last record, for --restore
     ///
-    /// The file replaces an older one as a whole. It holds no key, but the secret by which keys are named: it is
-    /// readable by its owner only. When reading stops early, nothing is written.
+    /// The file replaces an older one as a whole. It holds no keys, but the secret that hashes
+    /// them: only its owner can read it. When reading stops early, nothing is written.
     #[arg(long, value_name = "FILE", help_heading = "State")]
     pub(super) save: Option<PathBuf>,
 
-    /// Begin with what --save wrote under the same --limits, so that a log can be replayed in pieces
+    /// Begin with what --save wrote under the same --limits, to replay a log in pieces
     ///
-    /// The time between counts as passed, by the logs' own times. What was admitted before cannot be given back.
+    /// The time between the logs counts as passed. Earlier admissions cannot be given back.
     #[arg(long, value_name = "FILE", help_heading = "State")]
     pub(super) restore: Option<PathBuf>,
 }
@@ -96,18 +100,19 @@ A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
   check     decides and charges; the op when there is none
   peek      decides without charging; appears in --decisions only
   reserve   takes now to act later, within max_wait_ns: one bucket --limit only.
-            Refused, its retry_after_ns is the wait that it would have taken
+            When refused, retry_after_ns is the wait that it would have needed
   refund    gives back what a check took, or cost units of it
   cancel    gives back a reserve that has not departed yet
   reset     forgives the key
 
-A refund or a cancel means the check or reserve of the same key and \"id\";
-without an id the key's latest that was not given back yet. Only the latest
-1,048,576 admissions and as many reservations are remembered for that, none from
-before a reset. The summary has the units given back, and how many refunds and
-cancels found nothing.
+A refund or a cancel belongs to the check or reserve of the same key and \"id\";
+without an id to the key's latest that took something and was not given back yet.
+The replay remembers the latest 1,048,576 admissions and as many reservations,
+none from before a reset. The summary has the units given back, and how many
+refunds and cancels found nothing.
 
-Exit code: 0, or 2 when an argument or a file is unusable.
+Exit code: 0, or 2 when an argument or a file is unusable: also when none of its
+lines could be read.
 
 Examples:
   tollgate replay --demo
@@ -121,7 +126,7 @@ Examples:
       --limit token-bucket:100_000/min --json";
 
 impl Args {
-    /// The limits, judged.
+    /// The limits, each accepted by the engine.
     pub(super) fn limits(&self) -> Result<Vec<Limit>, Failure> {
         let mut specs = self.specs.clone();
         if specs.is_empty() {
@@ -131,20 +136,20 @@ impl Args {
                      (see `tollgate replay --help` for all algorithms)"
                 )));
             }
-            say(&format!("No --limit given: trying {DEMO_LIMIT}.\n"));
-            specs.push(DEMO_LIMIT.parse().expect("a constant that tests read"));
+            print_note(&format!("No --limit given: trying {DEMO_LIMIT}.\n"));
+            specs.push(DEMO_LIMIT.parse().expect("tests parse this constant"));
         }
-        if specs.len() > MOST {
+        if specs.len() > MAX_LIMITS {
             return Err(Failure::Usage(format!(
-                "there are {} limits, but at most {MOST} hold together: leave out those that others imply",
+                "there are {} limits, but at most {MAX_LIMITS} hold together: leave out those that others imply",
                 specs.len()
             )));
         }
         let limit = |spec: &Spec| {
             let limit = Limit::new(*spec, self.max_keys, specs.len())
                 .map_err(|error| Failure::Usage(refusal(*spec, &error)))?;
-            if limit.is_cramped {
-                say(&format!(
+            if limit.is_below_default {
+                print_note(&format!(
                     "{limit}: room for {} in debt at once, to stay within 1 GiB; --max-keys changes that",
                     counted(limit.max_keys() as u64, "key")
                 ));
@@ -154,7 +159,7 @@ impl Args {
         specs.iter().map(limit).collect()
     }
 
-    /// Whether standard output belongs to the decisions.
+    /// Whether the decisions go to standard output.
     pub(super) fn decisions_on_stdout(&self) -> bool {
         self.decisions.as_ref().is_some_and(|path| path.as_os_str() == "-")
     }

@@ -8,13 +8,14 @@ use super::answer::Answer;
 use crate::failure::Failure;
 use crate::ingest::Record;
 
-/// Where decisions are written.
+/// The output of `--decisions`.
 pub(crate) struct Decisions {
     out: BufWriter<Box<dyn Write>>,
+    /// What messages call `out`.
     what: String,
-    /// The limits, when there are several to tell apart.
+    /// The limits if there are several, else empty.
     limits: Vec<String>,
-    /// The files, when there are several to tell apart.
+    /// The files if there are several, else empty.
     files: Vec<String>,
 }
 
@@ -35,9 +36,9 @@ impl Decisions {
 
     /// Writes to `out`, which messages call `what`.
     pub(super) fn to(out: Box<dyn Write>, what: String, limits: &[String], files: &[String]) -> Self {
-        let several = |names: &[String]| if names.len() > 1 { names.to_vec() } else { Vec::new() };
+        let if_several = |names: &[String]| if names.len() > 1 { names.to_vec() } else { Vec::new() };
         let out = BufWriter::with_capacity(1 << 16, out);
-        Self { out, what, limits: several(limits), files: several(files) }
+        Self { out, what, limits: if_several(limits), files: if_several(files) }
     }
 
     /// Writes the line of one request.
@@ -49,7 +50,7 @@ impl Decisions {
         self.line(record, t_ns, answer).map_err(Failure::writing(&self.what))
     }
 
-    /// Writes out what is still held back.
+    /// Writes out the buffer.
     ///
     /// # Errors
     ///

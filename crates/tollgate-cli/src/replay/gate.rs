@@ -1,15 +1,15 @@
-//! The limits in force: one is a [`Limiter`], several are a [`MultiLimiter`], all or nothing.
+//! The limits of a replay: one or several, all or nothing.
 
 use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Decision, Limiter, ManualClock, MultiBuilder, MultiDecision, MultiLimiter, Quota,
-    Reservation, ReserveError, Timestamp, TscClock,
+    BuildError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError, Several,
+    Timestamp,
 };
 
 use super::answer::{Answer, nanos};
-use super::limit::Limit;
+use super::limit::{Limit, builder};
 use super::overflow::Overflow;
 use super::state::Saved;
 use crate::failure::Failure;
@@ -20,56 +20,18 @@ pub(crate) struct Gate {
     zero: u64,
     clock: ManualClock,
     limits: Vec<Limit>,
-    force: Force,
+    limiter: MultiLimiter<[u8], ManualClock>,
 }
 
-/// What decides.
-#[expect(clippy::large_enum_variant, reason = "there is one, and no check follows a pointer to it")]
-enum Force {
-    One(One),
-    Several(MultiLimiter<[u8], ManualClock>),
-}
+/// A reservation.
+pub(crate) type Place<'g> = Reservation<'g, Several, ManualClock>;
 
-/// One limit in force.
-type One = Limiter<[u8], Quota, ManualClock>;
+/// What gives back a check.
+pub(crate) type Charge = Receipt<8>;
 
-/// A reservation of it.
-pub(crate) type Place<'g> = Reservation<'g, One>;
-
-/// Why the limits cannot do at all what a trace asks.
+/// These limits have no turns: one of them counts in windows, or is a queue beside others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoPlace {
-    /// A reservation, of a limit that counts in windows.
-    Windows,
-    /// A reservation, of several limits.
-    Several,
-    /// A refund of a part, of several limits.
-    LimitDecision,
-}
-
-/// The answer to one request.
-pub(crate) enum Verdict<'g> {
-    One(Decision<'g>),
-    Several(MultiDecision<'g>),
-}
-
-impl Verdict<'_> {
-    /// Whether the request is admitted.
-    pub(crate) fn is_allowed(&self) -> bool {
-        match self {
-            Self::One(decision) => decision.is_allowed(),
-            Self::Several(decision) => decision.is_allowed(),
-        }
-    }
-
-    /// In numbers.
-    pub(crate) fn answer(&self) -> Answer {
-        match self {
-            Self::One(decision) => decision.into(),
-            Self::Several(decision) => decision.into(),
-        }
-    }
-}
+pub(crate) struct NoTurns;
 
 impl Gate {
     /// Puts the limits in force from `zero` on, so that windows align to the Unix epoch.
@@ -80,107 +42,64 @@ impl Gate {
     pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
         let unbuilt = |error: BuildError| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
-        let force = match limits {
-            [only] => {
-                let builder = only.builder().clock(clock.clone());
-                Force::One(match saved {
-                    None => builder.build().map_err(unbuilt)?,
-                    Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
-                })
-            }
-            _ => {
-                let builder = several(limits).clock(clock.clone());
-                Force::Several(match saved {
-                    None => builder.build().map_err(unbuilt)?,
-                    Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
-                })
-            }
+        let builder = builder(limits).clock(clock.clone());
+        let limiter = match saved {
+            None => builder.build().map_err(unbuilt)?,
+            Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
         };
-        Ok(Self { zero, clock, limits: limits.to_vec(), force })
+        Ok(Self { zero, clock, limits: limits.to_vec(), limiter })
     }
 
     /// Decides a request and charges it if it is admitted.
     #[inline]
     pub(crate) fn admit(&self, key: &[u8], cost: u64, t_ns: u64) -> bool {
-        let now = self.time(t_ns);
-        match &self.force {
-            Force::One(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
-            Force::Several(limiter) => limiter.check_n_at(key, cost, now).is_allowed(),
-        }
+        self.check(key, cost, t_ns).is_allowed()
     }
 
     /// What [`admit`](Self::admit) does, with the whole answer.
-    pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
-        let now = self.time(t_ns);
-        match &self.force {
-            Force::One(limiter) => Verdict::One(limiter.check_n_at(key, cost, now)),
-            Force::Several(limiter) => Verdict::Several(limiter.check_n_at(key, cost, now)),
-        }
+    #[inline]
+    pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
+        self.limiter.at(self.time(t_ns)).check_n(key, cost)
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing.
-    pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> Verdict<'_> {
-        let now = self.time(t_ns);
-        match &self.force {
-            Force::One(limiter) => Verdict::One(limiter.peek_n_at(key, cost, now)),
-            Force::Several(limiter) => Verdict::Several(limiter.peek_n_at(key, cost, now)),
-        }
+    pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
+        self.limiter.at(self.time(t_ns)).peek_n(key, cost)
     }
 
-    /// Takes a place in the key's line; the refusal is an answer, whose wait is that of the request's turn.
+    /// Reserves a turn of the key; the refusal is an answer, whose wait is that of the request's turn.
     ///
     /// # Errors
     ///
-    /// When these limits have no such places.
+    /// When these limits have no turns.
     pub(crate) fn reserve(
         &self,
         key: &[u8],
         cost: u64,
         max_wait_ns: u64,
         t_ns: u64,
-    ) -> Result<Result<Place<'_>, Answer>, NoPlace> {
-        let Force::One(limiter) = &self.force else { return Err(NoPlace::Several) };
-        let refusal =
-            match limiter.reserve_n_at(key, cost, Duration::from_nanos(max_wait_ns), self.time(t_ns)) {
-                Ok(place) => return Ok(Ok(place)),
-                Err(ReserveError::NoTurns) => return Err(NoPlace::Windows),
-                Err(refusal) => refusal,
-            };
+    ) -> Result<Result<Place<'_>, Answer>, NoTurns> {
+        let prepared = self.limiter.at(self.time(t_ns)).prepare(key);
+        let refusal = match prepared.reserve(cost, Duration::from_nanos(max_wait_ns)) {
+            Ok(place) => return Ok(Ok(place)),
+            Err(ReserveError::NoTurns) => return Err(NoTurns),
+            Err(refusal) => refusal,
+        };
         let wait = match refusal {
             ReserveError::TooLong { wait } => Some(nanos(wait)),
             _ => None,
         };
-        // Nothing was charged: the numbers are those of a key as it stands.
-        let stands = self.peek(key, 0, t_ns).answer();
+        // Nothing was charged: the numbers are those of the key without the request.
+        let (before, refused) =
+            (Answer::from(&self.peek(key, 0, t_ns)), Answer::from(&self.peek(key, cost, t_ns)));
+        let refused_by = if refused.refused_by.is_empty() { vec![0] } else { refused.refused_by };
         let never = wait.is_none();
-        Ok(Err(Answer {
-            allowed: false,
-            retry_after_ns: wait,
-            never,
-            delay_ns: 0,
-            refused_by: vec![0],
-            ..stands
-        }))
+        Ok(Err(Answer { allowed: false, retry_after_ns: wait, never, delay_ns: 0, refused_by, ..before }))
     }
 
-    /// Gives back what a request took, `units` of it at the most: how many came back.
-    ///
-    /// # Errors
-    ///
-    /// When these limits give back all or nothing, and it is less than all.
-    pub(crate) fn refund(&self, verdict: Verdict<'_>, units: u64, t_ns: u64) -> Result<u64, NoPlace> {
-        let now = self.time(t_ns);
-        match (&self.force, verdict) {
-            (Force::One(limiter), Verdict::One(decision)) => Ok(limiter.refund_n_at(decision, units, now)),
-            (Force::Several(_), Verdict::Several(decision)) if units < decision.cost() => {
-                Err(NoPlace::LimitDecision)
-            }
-            (Force::Several(limiter), Verdict::Several(decision)) => {
-                self.clock.set(now);
-                Ok(limiter.refund(decision))
-            }
-            (Force::One(_), Verdict::Several(_)) | (Force::Several(_), Verdict::One(_)) => Ok(0),
-        }
+    /// Gives back what a check took, `units` of it at the most: how many came back.
+    pub(crate) fn refund(&self, mut charge: Charge, units: u64, t_ns: u64) -> u64 {
+        self.limiter.at(self.time(t_ns)).refund_part(&mut charge, units)
     }
 
     /// Gives back what a reservation took, unless it has departed: how many units came back.
@@ -188,48 +107,34 @@ impl Gate {
         place.cancel_at(self.time(t_ns))
     }
 
-    /// Forgives the key what it owes.
+    /// Forgives the key its debt.
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
-        match &self.force {
-            Force::One(limiter) => limiter.reset(key),
-            Force::Several(limiter) => limiter.reset(key),
-        };
+        self.limiter.prepare(key).reset();
     }
 
-    /// Writes what every key owes at this time: how many keys that is.
+    /// Writes every key's debt at this time: how many keys are in debt.
     ///
     /// # Errors
     ///
     /// Those of `out`.
     pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
         self.clock.set(self.time(t_ns));
-        match &self.force {
-            Force::One(limiter) => limiter.save(out),
-            // A key may owe to more than one of them.
-            Force::Several(limiter) => limiter.save(out).map(|_| limiter.len()),
-        }
+        // A key may be in debt to more than one limit.
+        self.limiter.save(out).map(|_| self.limiter.usage().live_keys)
     }
 
     /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
-        let overflow = |(number, limit): (usize, &Limit)| match &self.force {
-            Force::One(limiter) => Overflow::of(limit, limiter.capacity(), limiter.stats()),
-            Force::Several(limiter) => Overflow::of(limit, limiter.capacity(), limiter.stats_of(number)?),
-        };
+        let keys = self.limiter.usage().max_keys;
+        let overflow =
+            |(number, limit): (usize, &Limit)| Overflow::of(limit, keys, self.limiter.stats_of(number)?);
         self.limits.iter().enumerate().filter_map(overflow).collect()
     }
 
     fn time(&self, t_ns: u64) -> Timestamp {
         Timestamp::from_nanos(t_ns - self.zero)
     }
-}
-
-/// Their tables are of one size: of the one that has least room.
-fn several(limits: &[Limit]) -> MultiBuilder<[u8], TscClock> {
-    let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
-    // The memory was judged limit by limit, or asked for.
-    MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 
 #[cfg(test)]
@@ -246,11 +151,8 @@ mod tests {
 
     /// Every limit's verdict and what remains of it.
     fn check(gate: &Gate, cost: u64, t: u64) -> Vec<(bool, u64)> {
-        let each = |verdict: &Verdict<'_>| match verdict {
-            Verdict::One(decision) => vec![(decision.is_allowed(), decision.remaining())],
-            Verdict::Several(decision) => {
-                decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
-            }
+        let each = |decision: &MultiDecision<'_>| {
+            decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
         };
         let foreseen = each(&gate.peek(b"k", cost, 1_000 * SECOND + t));
         let seen = each(&gate.check(b"k", cost, 1_000 * SECOND + t));
@@ -281,7 +183,7 @@ mod tests {
             let (looked_at, unseen) = (gate(limits), gate(limits));
             for step in 0..200 {
                 let (cost, t) = (step % 3 + 1, (1_000 + step / 5) * SECOND + step);
-                let allowed = looked_at.check(b"k", cost, t).answer().allowed;
+                let allowed = looked_at.check(b"k", cost, t).is_allowed();
                 assert_eq!(unseen.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
             }
         }

@@ -1,62 +1,64 @@
-//! A limit that can be put in force: a quota that the engine accepts, with room for enough keys.
+//! A limit that the engine accepts, with room for enough keys.
 
 use std::fmt;
 
-use tollgate::{BuildError, Builder, Limiter, Quota, TscClock};
+use tollgate::{BuildError, Builder, MultiLimiter, Quota, Several, TscClock};
 
 use crate::spec::Spec;
 
-/// Keys that a limit has room for unless told otherwise. Only memory that is touched counts.
-const GENEROUS: usize = 1 << 20;
+/// Keys that a limit has room for without `--max-keys`. The system provides memory only as it is
+/// used.
+const DEFAULT_MAX_KEYS: usize = 1 << 20;
 
-/// Bytes that all limits together may reserve unless told otherwise: a log keeps a time for each admission.
-const BUDGET: usize = 1 << 30;
+/// Bytes that all limits together may reserve without `--max-keys`. A sliding log stores a time for
+/// each admission, so it may have room for fewer keys.
+const MEMORY_BUDGET: usize = 1 << 30;
 
-/// A quota that was judged, and its room.
+/// An accepted quota, and how many keys it has room for.
 #[derive(Debug, Clone)]
 pub(crate) struct Limit {
     spec: Spec,
     max_keys: usize,
-    /// Whether there is room for fewer keys than by default, because they would take too much memory.
-    pub(crate) is_cramped: bool,
+    /// Whether the memory budget leaves room for fewer than the default keys.
+    pub(crate) is_below_default: bool,
 }
 
 impl Limit {
-    /// Judges a quota; one of `of` that share the memory.
+    /// Accepts a quota that shares the memory budget with `limits - 1` others.
     ///
     /// # Errors
     ///
     /// The engine's own: names the setting, its value and what would be accepted.
-    pub(crate) fn new(spec: Spec, max_keys: Option<usize>, of: usize) -> Result<Self, BuildError> {
-        let limit = |max_keys: usize| Self { spec, max_keys, is_cramped: max_keys < GENEROUS };
+    pub(crate) fn new(spec: Spec, max_keys: Option<usize>, limits: usize) -> Result<Self, BuildError> {
+        let limit = |max_keys: usize| Self { spec, max_keys, is_below_default: max_keys < DEFAULT_MAX_KEYS };
         if let Some(asked) = max_keys {
-            let asked = Self { is_cramped: false, ..limit(asked) };
-            asked.builder().memory()?;
+            let asked = Self { is_below_default: false, ..limit(asked) };
+            builder(&[asked.clone()]).memory()?;
             return Ok(asked);
         }
-        let mut max_keys = GENEROUS;
-        while max_keys > 1 && limit(max_keys).builder().memory()? > BUDGET / of {
+        let mut max_keys = DEFAULT_MAX_KEYS;
+        while max_keys > 1 && builder(&[limit(max_keys)]).memory()? > MEMORY_BUDGET / limits {
             max_keys /= 2;
         }
-        limit(max_keys).builder().memory()?;
+        builder(&[limit(max_keys)]).memory()?;
         Ok(limit(max_keys))
     }
 
-    /// The builder of its limiter.
-    pub(crate) fn builder(&self) -> Builder<[u8], Quota, TscClock> {
-        // The memory was judged above, or asked for.
-        Limiter::<[u8], Quota>::builder(self.quota()).max_keys(self.max_keys).memory_budget(usize::MAX)
-    }
-
-    /// What it enforces.
     pub(crate) fn quota(&self) -> Quota {
         self.spec.quota()
     }
 
-    /// For how many keys there is room.
+    /// How many keys there is room for.
     pub(crate) fn max_keys(&self) -> usize {
         self.max_keys
     }
+}
+
+/// The builder of the limiter of all of them. Their tables are of one size: of the one that has least room.
+pub(crate) fn builder(limits: &[Limit]) -> Builder<[u8], Several, TscClock> {
+    let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
+    // The memory was judged limit by limit, or asked for.
+    MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 
 impl fmt::Display for Limit {

@@ -6,41 +6,41 @@
 //!                                                   +--> decisions, one line each
 //! ```
 //!
-//! All decisions are taken on one thread in the order of the log, by the very engine that a server would use.
+//! One thread decides all records in the order of the log, with the engine that a server uses.
 
 mod answer;
 mod args;
-mod course;
 mod decisions;
 mod gate;
-mod held;
+mod in_memory;
 mod limit;
 mod outcome;
 mod outputs;
+mod outstanding;
 mod overflow;
 mod page;
+mod simulation;
 mod state;
 mod table;
 mod tallies;
-mod watched;
 
 use std::cell::OnceCell;
-use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use crate::demo;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 use crate::ingest::Record;
+use crate::output::{print_note, print_result};
 pub(crate) use args::Args;
-use course::Course;
 use decisions::Decisions;
 use gate::Gate;
+pub(crate) use in_memory::in_memory;
 use limit::Limit;
 pub(crate) use outcome::GivenBack;
 use outcome::{Counts, Outcome};
+use simulation::Simulation;
 use state::Saved;
 use table::Table;
-pub(crate) use watched::watched;
 
 /// Runs the command.
 ///
@@ -48,24 +48,24 @@ pub(crate) use watched::watched;
 ///
 /// A limit or a file that is unusable; output that cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.reading.judge("replay --limit token-bucket:60/min,burst=20")?;
+    args.reading.validate("replay --limit token-bucket:60/min,burst=20")?;
     let limits = args.limits()?;
     let names = args.reading.names();
     let specs: Vec<String> = limits.iter().map(Limit::to_string).collect();
     let saved = args.restore.as_deref().map(Saved::open).transpose()?;
-    outputs::judge(args)?;
-    // Last, because it empties the file.
+    outputs::validate(args)?;
+    // After all other checks, because this empties the file.
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
     let gate = OnceCell::new();
     let counts = Counts::new(args.report.is_some());
-    let mut course = Course::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
+    let mut simulation = Simulation::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
 
     let mut failure = None;
     let mut step = |record: Record<'_>| {
-        course.step(&record)?;
-        // Whoever follows a log wants its decisions now, not when a buffer is full.
-        if record.is_last { course.flush() } else { Ok(()) }
+        simulation.step(&record)?;
+        // A reader that follows a live log needs each decision before the next line is written.
+        if record.is_last { simulation.flush() } else { Ok(()) }
     };
     let read = args.reading.each(|record| match step(record) {
         Ok(()) => ControlFlow::Continue(()),
@@ -77,20 +77,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(failure) = failure {
         return Err(failure);
     }
-    course.flush()?;
+    simulation.flush()?;
 
     let overflows = gate.get().map(Gate::overflows).unwrap_or_default();
-    let outcome = Outcome { counts: course.counts, read, limits: specs, overflows };
-    // The state first: it counts whether or not anybody reads the result to its end.
+    let outcome = Outcome { counts: simulation.counts, read, limits: specs, overflows };
+    // Save first: a reader that closes the output must not prevent it.
     let saved = save(args, gate.get(), &outcome);
     let shown = show(args, &outcome, &names);
     saved.and(shown)
 }
 
 /// Writes the state, if it was asked for and everything was read.
+///
+/// # Errors
+///
+/// Reading that stopped early, or found no line that it could read; a file that cannot be written.
 fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(why) = &outcome.read.stopped {
         return Err(Failure::Usage(format!("stopped early: {why}")));
+    }
+    if outcome.read.is_unreadable() {
+        return Err(Failure::Usage("there is no request to decide".to_owned()));
     }
     let Some(path) = &args.save else { return Ok(()) };
     match (gate, outcome.counts.time.span()) {
@@ -102,39 +109,37 @@ fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failu
     }
 }
 
-/// Prints the outcome, and on standard error what to know about it.
+/// Prints the outcome, and on standard error the problems and warnings.
 fn show(args: &Args, outcome: &Outcome, names: &[String]) -> Result<(), Failure> {
     let text = if args.json {
         format!("{}\n", outcome.json(args.top))
     } else {
-        let story = if args.reading.is_demo() { story() } else { String::new() };
-        format!("{story}{}", Table { outcome, title: &args.reading.title(), top: args.top })
+        let introduction = if args.reading.is_demo() { introduction() } else { String::new() };
+        format!("{introduction}{}", Table { outcome, title: &args.reading.title(), top: args.top })
     };
     if args.decisions_on_stdout() {
-        // Standard output belongs to the decisions.
-        let _ = io::stderr().write_all(text.as_bytes());
+        print_note(text.trim_end_matches('\n'));
     } else {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))?;
+        print_result(&text)?;
     }
     if let Some(path) = &args.report {
         page::write(path, outcome, args.top)?;
     }
-    for trouble in outcome.read.troubles(names) {
-        say(&trouble);
+    for problem in outcome.read.problems(names) {
+        print_note(&problem);
     }
     for warning in outcome.warnings() {
-        say(&format!("warning: {warning}"));
+        print_note(&format!("warning: {warning}"));
     }
     if !args.json && args.report.is_none() && args.reading.is_demo() {
-        say(
-            "\nSee it drawn: add --report demo.html. Try your own log: tollgate replay access.log --limit ...",
+        print_note(
+            "\nFor a page with charts add --report demo.html. For your own log: tollgate replay access.log --limit ...",
         );
     }
     Ok(())
 }
 
-/// Who is who in the made-up day.
-fn story() -> String {
-    demo::story().iter().map(|line| format!("  - {line}\n")).collect::<String>() + "\n"
+/// A list of the personas of the made-up day.
+fn introduction() -> String {
+    demo::introductions().iter().map(|line| format!("  - {line}\n")).collect::<String>() + "\n"
 }

@@ -1,20 +1,20 @@
-//! What a replay came to: counted while it runs, shown afterwards as JSON, as text, as a page.
+//! The outcome of a replay: counted while it runs, shown afterwards as JSON, as text, as a page.
 
 use serde_json::{Value, json};
 
 use super::overflow::Overflow;
 use super::tallies::Tallies;
-use crate::reading::{LogTime, Read};
+use crate::reading::{LogTime, ReadSummary};
 use crate::report::{KeyTally, Timeline};
 
-/// What a trace's refunds and cancels came to.
+/// Counts of a trace's refunds and cancels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GivenBack {
-    /// How many there were.
+    /// How many refunds and cancels there were.
     pub(crate) asked: u64,
     /// How many units came back.
     pub(crate) units: u64,
-    /// How many of them found nothing that was admitted or reserved, and not given back before.
+    /// How many of them found no admission or reservation to give back.
     pub(crate) found_nothing: u64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
     pub(crate) denied: u64,
     pub(crate) tallies: Tallies,
     pub(crate) given_back: GivenBack,
-    /// Kept for `--report`.
+    /// Only for `--report`.
     pub(crate) timeline: Option<Timeline>,
 }
 
@@ -54,7 +54,8 @@ impl Counts {
         }
     }
 
-    /// Counts a refund or a cancel: how many units came back, or that there was nothing to give back.
+    /// Counts a refund or a cancel: how many units came back, or that there was nothing to give
+    /// back.
     pub(crate) fn give_back(&mut self, units: Option<u64>) {
         let GivenBack { asked, units: sum, found_nothing } = &mut self.given_back;
         *asked += 1;
@@ -69,22 +70,22 @@ impl Counts {
 
     /// The most refused keys, most refused first.
     pub(crate) fn top_denied(&self, top: usize) -> Vec<(&[u8], KeyTally)> {
-        self.tallies.most(top, |tally| tally.denied)
+        self.tallies.top(top, |tally| tally.denied)
     }
 }
 
-/// A replay that is over.
+/// All that a finished replay shows.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) counts: Counts,
-    pub(crate) read: Read,
+    pub(crate) read: ReadSummary,
     pub(crate) limits: Vec<String>,
     pub(crate) overflows: Vec<Overflow>,
 }
 
 impl Outcome {
-    /// As one JSON object. `given_back` is there only when a trace gives back, `full_table` only when a limit had no
-    /// room for all keys.
+    /// The outcome as one JSON object. It has `given_back` only for a trace with refunds or
+    /// cancels, and `full_table` only when a table was full.
     pub(crate) fn json(&self, top: usize) -> Value {
         let Self { counts, read, .. } = self;
         let seconds = read.elapsed.as_secs_f64();
@@ -133,9 +134,9 @@ impl Outcome {
             .iter()
             .map(|overflow| {
                 format!(
-                    "{}: more keys owed something at once than the table of {} has room for, so these figures \
-                     may differ from those of unlimited memory ({} keys took over another's debt, {} requests \
-                     shared an allowance, {} were refused for want of room). Raise --max-keys.",
+                    "{}: more keys were in debt at once than the table of {} has room for, so these figures \
+                     may differ from those of unlimited memory ({} keys inherited another's debt, {} requests \
+                     shared an allowance, {} were refused because full). Raise --max-keys.",
                     overflow.limit,
                     overflow.max_keys,
                     overflow.evicted_with_debt,
@@ -146,8 +147,8 @@ impl Outcome {
             .collect();
         if self.counts.time.span().is_some_and(|(first, last)| last - first > TEN_YEARS) {
             warnings.push(
-                "the log spans more than ten years. A limiter's clock is sure to last for ten, and refuses \
-                 after its end: to be certain, replay the years one by one."
+                "the log spans more than ten years. A limiter's clock lasts for ten years at least, and \
+                 refuses after its end: to be certain, replay the years one by one."
                     .to_owned(),
             );
         }
@@ -155,5 +156,5 @@ impl Outcome {
     }
 }
 
-/// What the engine promises of its clocks.
+/// The engine promises that its clocks last for so many nanoseconds.
 const TEN_YEARS: u64 = 10 * 31_557_600_000_000_000;

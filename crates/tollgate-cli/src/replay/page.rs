@@ -1,4 +1,4 @@
-//! `--report`: the outcome as a page.
+//! `--report`: writes the outcome as a page.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,10 +14,10 @@ use crate::report::{self, KeyRow, Report, Timeline};
 /// When the file cannot be written.
 pub(crate) fn write(path: &Path, outcome: &Outcome, top: usize) -> Result<(), Failure> {
     let counts = &outcome.counts;
-    let most = counts.top_denied(top);
-    let names: Vec<_> = most.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
+    let most_denied = counts.top_denied(top);
+    let names: Vec<_> = most_denied.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
     let rows: Vec<_> =
-        names.iter().zip(&most).map(|(key, (_, tally))| KeyRow { key, tally: *tally }).collect();
+        names.iter().zip(&most_denied).map(|(key, (_, tally))| KeyRow { key, tally: *tally }).collect();
     let empty = Timeline::new();
     let page = report::render(&Report {
         command: &command_line(),
@@ -43,7 +43,7 @@ fn now() -> Option<u64> {
     u64::try_from(since_epoch.as_nanos()).ok()
 }
 
-/// The command as it could be typed again.
+/// The command line, quoted for a shell.
 fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument.to_string_lossy()));
     std::iter::once("tollgate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")

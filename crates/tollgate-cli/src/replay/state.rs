@@ -1,4 +1,4 @@
-//! `--save` and `--restore`: what keys owe, from one replay to the next.
+//! `--save` and `--restore`: carry the debt of keys from one replay to the next.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use tollgate::RestoreError;
 
 use super::gate::Gate;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::output::print_note;
 use crate::report::figures::counted;
 
-/// A saved limiter that was found, not yet read.
+/// The open file of a saved limiter.
 #[derive(Debug)]
 pub(super) struct Saved {
     name: String,
@@ -18,7 +19,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Opens the file, so that one that is missing is told before a long log is read.
+    /// Opens the file before a long log is read, so that a missing one is reported at once.
     ///
     /// # Errors
     ///
@@ -41,71 +42,71 @@ impl Saved {
     }
 }
 
-/// Judges where the state is to be written, so that it is told before a long log is read.
+/// Checks that the state can be written, before a long log is read.
 ///
 /// # Errors
 ///
-/// When it cannot be.
-pub(super) fn judge(path: &Path) -> Result<(), Failure> {
+/// When it cannot be written.
+pub(super) fn check_writable(path: &Path) -> Result<(), Failure> {
     let name = path.display().to_string();
-    let free = || match fs::metadata(path) {
-        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        // A device or a pipe would be gone, and a file in its place.
-        Ok(there) if !there.is_file() => {
+    let temporary = || match fs::metadata(path) {
+        Ok(existing) if existing.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // The rename at the end would remove a device or a pipe.
+        Ok(existing) if !existing.is_file() => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "only a file can be replaced by a file"))
         }
-        _ => beside(path),
+        _ => temporary_path(path),
     };
-    let tried = free().and_then(|beside| private(&beside).and_then(|_| fs::remove_file(&beside)));
-    tried.map_err(Failure::writing(name))
+    let create = |path: PathBuf| create_private(&path).and_then(|_| fs::remove_file(&path));
+    temporary().and_then(create).map_err(Failure::writing(name))
 }
 
-/// Writes what the keys owe at `t_ns`: to a new file beside `path`, which then takes its name, so that whoever reads
-/// `path` finds the old state or the new one, whole.
+/// Writes the debt of the keys at `t_ns`.
 ///
 /// # Errors
 ///
-/// When it cannot be written; `path` is then as it was.
+/// When it cannot be written; `path` is then unchanged.
 pub(super) fn save(path: &Path, gate: &Gate, t_ns: u64) -> Result<(), Failure> {
     let name = path.display().to_string();
     let keys = replace(path, |file| gate.save(file, t_ns)).map_err(Failure::writing(&name))?;
-    let owe = if keys == 1 { "owes" } else { "owe" };
-    say(&format!(
-        "{name}: saved what {} {owe}, and the secret by which keys are named; keep it to yourself",
+    print_note(&format!(
+        "{name}: saved the debt of {}, and the secret that hashes keys; keep it to yourself",
         counted(keys as u64, "key")
     ));
     Ok(())
 }
 
+/// Writes a new file beside `path` and renames it, so that a reader of `path` finds the whole old
+/// state or the whole new one.
 fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-    let beside = beside(path)?;
-    let file = private(&beside)?;
+    let temporary = temporary_path(path)?;
+    let file = create_private(&temporary)?;
     let written = write(&file).and_then(|written| {
-        // The name must not be ahead of what it names, whenever the machine stops.
+        // Without this, a crash after the rename could leave an empty file under `path`.
         file.sync_all()?;
-        fs::rename(&beside, path)?;
+        fs::rename(&temporary, path)?;
         Ok(written)
     });
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     written
 }
 
-/// In the same folder, because only within a file system is a rename atomic.
-fn beside(path: &Path) -> io::Result<PathBuf> {
+/// A name in the same folder: a rename is atomic only within a file system.
+fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no name for a file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this does not name a file"));
     };
     let mut name = name.to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     Ok(path.with_file_name(name))
 }
 
-/// Creates a file for its owner only: it will hold the secret by which keys are named.
-fn private(path: &Path) -> io::Result<File> {
+/// Creates a file that only its owner can read, because it will hold the secret that hashes keys.
+fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // New, so that nobody else's file or link is followed.
+    // Never opens an existing file or link, which may be another user's.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -1,17 +1,17 @@
-//! The outcome of a replay for people, in 80 columns.
+//! The outcome of a replay as text in 80 columns.
 
 use std::fmt;
 
 use super::outcome::{GivenBack, Outcome};
-use crate::columns::{Columns, Side, plain, printable};
+use crate::columns::{Columns, Side, ascii_spaces, printable};
 use crate::report::KeyTally;
-use crate::report::calendar::Moment;
+use crate::report::calendar::CalendarTime;
 use crate::report::figures::{grouped, percent, rate, span};
 
 /// How wide a key may be, so that the three columns beside it fit.
 const KEY_WIDTH: usize = 40;
 
-/// The table: facts first, then who was refused, then who asked most.
+/// The table: facts first, then the most refused keys, then the busiest.
 pub(crate) struct Table<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) title: &'a str,
@@ -26,10 +26,10 @@ impl fmt::Display for Table<'_> {
         if counts.denied > 0 {
             self.keys(f, "Most refused keys", &counts.top_denied(self.top))?;
         } else if counts.requests() > 0 {
-            writeln!(f, "\nNobody would have been refused.")?;
+            writeln!(f, "\nNo request would have been refused.")?;
         }
         if counts.requests() > 0 {
-            let busiest = counts.tallies.most(self.top, |tally| tally.requests);
+            let busiest = counts.tallies.top(self.top, |tally| tally.requests);
             self.keys(f, "Busiest keys", &busiest)?;
         }
         Ok(())
@@ -43,9 +43,9 @@ impl Table<'_> {
         let (keys, refused) = (counts.tallies.len() as u64, counts.tallies.refused().len() as u64);
         let mut facts = Columns::new([Side::Left, Side::Right, Side::Left]);
         let mut fact = |name: &str, number: u64, note: String| {
-            facts.row([name.to_owned(), grouped(number), plain(note)]);
+            facts.row([name.to_owned(), grouped(number), ascii_spaces(note)]);
         };
-        fact("requests", requests, self.when());
+        fact("requests", requests, self.period());
         fact("allowed", counts.allowed, percent(counts.allowed, requests));
         fact("refused", counts.denied, percent(counts.denied, requests));
         fact("keys", keys, String::new());
@@ -77,11 +77,11 @@ impl Table<'_> {
         facts
     }
 
-    /// From when to when, and how fast on average.
-    fn when(&self) -> String {
+    /// The days of the log, its duration and its average rate.
+    fn period(&self) -> String {
         let Some((first, last)) = self.outcome.counts.time.span() else { return String::new() };
         let day = |t: u64| {
-            let Moment { year, month, day, .. } = Moment::at(t);
+            let CalendarTime { year, month, day, .. } = CalendarTime::at(t);
             format!("{year}-{month:02}-{day:02}")
         };
         let days =
@@ -102,7 +102,7 @@ impl Table<'_> {
         let mut columns = Columns::new([Side::Left, Side::Right, Side::Right, Side::Right]);
         columns.row([title, "requests", "refused", "share"].map(str::to_owned));
         for (key, tally) in keys {
-            let share = plain(percent(tally.denied, tally.requests));
+            let share = ascii_spaces(percent(tally.denied, tally.requests));
             columns.row([printable(key, KEY_WIDTH), grouped(tally.requests), grouped(tally.denied), share]);
         }
         write!(f, "\n{columns}")

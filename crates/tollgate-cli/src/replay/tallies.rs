@@ -1,4 +1,5 @@
-//! How many requests each key made and how many were refused: memory grows with keys, not with the log.
+//! How many requests each key made and how many were refused. Memory grows with keys, not with the
+//! log.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -22,7 +23,6 @@ impl Tallies {
         }
     }
 
-    /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -32,16 +32,17 @@ impl Tallies {
         self.0.values().copied().filter(|tally| tally.denied > 0).collect()
     }
 
-    /// The keys with the most of what `measure` counts, if any; among equals in the order of their bytes.
-    pub(crate) fn most<M: Ord + Default>(
+    /// At most `count` keys with the highest `measure`, except those of zero; equal keys in byte
+    /// order.
+    pub(crate) fn top<M: Ord + Default>(
         &self,
-        most: usize,
+        count: usize,
         measure: impl Fn(KeyTally) -> M,
     ) -> Vec<(&[u8], KeyTally)> {
         let mut keys: Vec<(&[u8], KeyTally)> = self.0.iter().map(|(key, tally)| (&**key, *tally)).collect();
         keys.retain(|(_, tally)| measure(*tally) > M::default());
         keys.sort_unstable_by_key(|&(key, tally)| (Reverse(measure(tally)), key));
-        keys.truncate(most);
+        keys.truncate(count);
         keys
     }
 }
@@ -51,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_refused_come_first_and_the_never_refused_not_at_all() {
+    fn the_most_refused_keys_come_first_and_others_not() {
         let mut tallies = Tallies::default();
         for (key, allowed) in [(b"b", false), (b"a", false), (b"c", true), (b"c", true), (b"b", true)] {
             tallies.count(key, allowed);
         }
-        let keys = |most: Vec<(&[u8], KeyTally)>| most.iter().map(|(key, _)| key[0]).collect::<Vec<u8>>();
-        assert_eq!(keys(tallies.most(9, |tally| tally.denied)), b"ab");
-        assert_eq!(keys(tallies.most(2, |tally| tally.requests)), b"bc");
+        let keys = |top: Vec<(&[u8], KeyTally)>| top.iter().map(|(key, _)| key[0]).collect::<Vec<u8>>();
+        assert_eq!(keys(tallies.top(9, |tally| tally.denied)), b"ab");
+        assert_eq!(keys(tallies.top(2, |tally| tally.requests)), b"bc");
         assert_eq!((tallies.len(), tallies.refused().len()), (3, 2));
     }
 }

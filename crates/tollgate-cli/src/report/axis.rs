@@ -1,11 +1,11 @@
-//! Where the ticks of an axis fall, and what stands beside them.
+//! The ticks of an axis and their labels.
 //!
-//! Time goes from microseconds to centuries, so a tick is a calendar's: on round seconds, hours,
-//! Mondays, firsts of months. Its label names what changes from tick to tick (`06:00`); what changes
-//! seldom (the day) stands on a second line, at the first tick and wherever it changes.
+//! Spans go from microseconds to centuries, so ticks follow the calendar: round seconds, hours,
+//! Mondays, the first days of months. A label has what changes from tick to tick (`06:00`). What
+//! changes seldom (the day) is on a second line, at the first tick and wherever it changes.
 
 use super::calendar::{
-    DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, MONDAY_BEFORE_EPOCH, Moment, SECOND, WEEK, month_of,
+    CalendarTime, DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, MONDAY_BEFORE_EPOCH, SECOND, WEEK, month_of,
     month_start,
 };
 
@@ -14,7 +14,7 @@ use super::calendar::{
 pub(super) struct Tick {
     pub(super) at: u64,
     pub(super) label: String,
-    /// What the label leaves out, when it differs from that of the tick before.
+    /// What the label omits; `None` where it is the same as at the tick before.
     pub(super) context: Option<String>,
 }
 
@@ -82,7 +82,7 @@ const STEPS: [Step; 48] = {
 };
 
 impl Step {
-    /// About how long a step is; exact when even.
+    /// The length of a step, exact for [`Step::Even`], approximate for months.
     fn length(self) -> u64 {
         match self {
             Self::Even(length) => length,
@@ -96,14 +96,14 @@ impl Step {
             Self::Even(step) => {
                 let anchor = if step >= WEEK { MONDAY_BEFORE_EPOCH } else { 0 };
                 let first = start.saturating_add(anchor).div_ceil(step);
-                let places = (first..).map_while(|place| place.checked_mul(step)?.checked_sub(anchor));
-                places.take_while(|&at| at <= end).collect()
+                let times = (first..).map_while(|tick| tick.checked_mul(step)?.checked_sub(anchor));
+                times.take_while(|&at| at <= end).collect()
             }
             Self::Months(step) => {
-                // 1970 is a multiple of no decade but its own: count years from the year 0.
+                // Counted from the year 0, so that a step of 20 years falls on 1980, not on 1990.
                 let from_year_zero = 1970 * 12 + month_of(start);
                 let first = from_year_zero / step;
-                let months = (first..).filter_map(|place| (place * step).checked_sub(1970 * 12));
+                let months = (first..).filter_map(|tick| (tick * step).checked_sub(1970 * 12));
                 let starts = months.map_while(month_start);
                 starts.skip_while(|&at| at < start).take_while(|&at| at <= end).collect()
             }
@@ -111,33 +111,33 @@ impl Step {
     }
 
     fn label(self, at: u64) -> String {
-        let moment = Moment::at(at);
+        let time = CalendarTime::at(at);
         match self {
-            // ".250": the whole second is the context.
+            // `.250`; the context has the whole second.
             Self::Even(step) if step < SECOND => {
-                let clock = moment.clock(step).to_string();
+                let clock = time.clock(step).to_string();
                 clock[clock.find('.').unwrap_or(0)..].to_owned()
             }
-            Self::Even(step) if step < DAY => moment.clock(step).to_string(),
-            Self::Even(_) => format!("{} {}", moment.day, moment.month_name()),
-            Self::Months(step) if step < 12 => moment.month_name().to_owned(),
-            Self::Months(_) => moment.year.to_string(),
+            Self::Even(step) if step < DAY => time.clock(step).to_string(),
+            Self::Even(_) => format!("{} {}", time.day, time.month_name()),
+            Self::Months(step) if step < 12 => time.month_name().to_owned(),
+            Self::Months(_) => time.year.to_string(),
         }
     }
 
     fn context(self, at: u64) -> Option<String> {
-        let moment = Moment::at(at);
+        let time = CalendarTime::at(at);
         match self {
-            Self::Even(step) if step < SECOND => Some(moment.clock(SECOND).to_string()),
-            Self::Even(step) if step < DAY => Some(format!("{} {}", moment.day, moment.month_name())),
-            Self::Even(_) => Some(moment.year.to_string()),
-            Self::Months(step) if step < 12 => Some(moment.year.to_string()),
+            Self::Even(step) if step < SECOND => Some(time.clock(SECOND).to_string()),
+            Self::Even(step) if step < DAY => Some(format!("{} {}", time.day, time.month_name())),
+            Self::Even(_) => Some(time.year.to_string()),
+            Self::Months(step) if step < 12 => Some(time.year.to_string()),
             Self::Months(_) => None,
         }
     }
 }
 
-/// At most about `most` ticks from `start` to `end`, none closer together than `finest`.
+/// About `most` ticks at most from `start` to `end`, at least `finest` apart.
 pub(super) fn time_ticks(start: u64, end: u64, finest: u64, most: usize) -> Vec<Tick> {
     let span = end.saturating_sub(start);
     let fits = |step: &&Step| step.length() >= finest && span / step.length() <= most.max(1) as u64;
@@ -153,8 +153,8 @@ pub(super) fn time_ticks(start: u64, end: u64, finest: u64, most: usize) -> Vec<
     step.marks(start, end).into_iter().map(tick).collect()
 }
 
-/// The distance between the ticks of an axis of counts up to `max`: 1, 2 or 5 times a power of ten, so
-/// that there are at most `most` of them above zero.
+/// The distance between the ticks of an axis of counts up to `max`: the smallest of 1, 2 and 5
+/// times powers of ten that gives at most `most` ticks above zero.
 pub(super) fn count_step(max: u64, most: u64) -> u64 {
     let mut power: u64 = 1;
     loop {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_ticked_by_hours_and_names_the_day_where_it_changes() {
+    fn a_day_is_ticked_by_hours_with_the_date() {
         assert_eq!(
             shown(MIDNIGHT, DAY, 5),
             ["00:00 15 Jan", "06:00 -", "12:00 -", "18:00 -", "00:00 16 Jan"]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_many_more_ticks_than_asked_for() {
+    fn there_are_hardly_more_ticks_than_the_most() {
         let mut span = 1;
         while span < u64::MAX / 3 {
             for most in 1..12 {

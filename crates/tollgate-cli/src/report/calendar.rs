@@ -1,7 +1,7 @@
-//! The calendar, in UTC: nanoseconds since 1970 become days people know, and back.
+//! Converts nanoseconds since 1970 to calendar dates in UTC, and back.
 //!
-//! Days are counted from 0000-03-01, so that the leap day is the last day of its year and a month's
-//! first day is the straight line `(153 m + 2) / 5`. The method is Howard Hinnant's
+//! Days are counted from 0000-03-01, so that the leap day is the last day of its year and the first
+//! day of month `m` is `(153 m + 2) / 5`. The method is Howard Hinnant's
 //! (<https://howardhinnant.github.io/date_algorithms.html>).
 
 use std::fmt;
@@ -14,7 +14,7 @@ pub(crate) const HOUR: u64 = 60 * MINUTE;
 pub(crate) const DAY: u64 = 24 * HOUR;
 pub(crate) const WEEK: u64 = 7 * DAY;
 
-/// The epoch was a Thursday: weeks counted from this long before it begin on Mondays.
+/// From a Monday to the epoch, which was a Thursday.
 pub(crate) const MONDAY_BEFORE_EPOCH: u64 = 3 * DAY;
 
 const MONTHS: [&str; 12] =
@@ -26,9 +26,9 @@ const EPOCH: u64 = 719_468;
 /// Days in the 400 years after which the calendar repeats.
 const ERA: u64 = 146_097;
 
-/// A point in time as a calendar shows it, in UTC.
+/// A time as date and time of day, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct CalendarTime {
     pub(crate) year: u64,
     /// 1 to 12.
     pub(crate) month: u64,
@@ -40,8 +40,8 @@ pub(crate) struct Moment {
     weekday: u64,
 }
 
-impl Moment {
-    /// What the calendar shows at `t_ns` nanoseconds after the epoch.
+impl CalendarTime {
+    /// The date and time `t_ns` nanoseconds after the epoch.
     pub(crate) fn at(t_ns: u64) -> Self {
         let days = t_ns / DAY;
         let from_march = days + EPOCH;
@@ -69,13 +69,14 @@ impl Moment {
         format!("{weekday} {} {} {}", self.day, self.month_name(), self.year)
     }
 
-    /// The time of day, as fine as `resolution` (in nanoseconds) needs: `14:05`, `14:05:30`, `14:05:30.250`.
+    /// The time of day, as precise as `resolution` (in nanoseconds): `14:05`, `14:05:30`,
+    /// `14:05:30.250`.
     pub(crate) fn clock(self, resolution: u64) -> Clock {
         Clock { since_midnight: self.since_midnight, resolution }
     }
 }
 
-/// A time of day that prints no finer than its resolution.
+/// A time of day that is printed as precisely as its resolution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     since_midnight: u64,
@@ -98,7 +99,7 @@ impl fmt::Display for Clock {
     }
 }
 
-/// When a month begins, in nanoseconds since the epoch; `None` past what 64 bits can say (the year 2554).
+/// When a month begins, in nanoseconds since the epoch; `None` after 2554, where 64 bits end.
 ///
 /// `months` counts from January 1970.
 pub(crate) fn month_start(months: u64) -> Option<u64> {
@@ -111,7 +112,7 @@ pub(crate) fn month_start(months: u64) -> Option<u64> {
 
 /// How many months `t_ns` lies after January 1970.
 pub(crate) fn month_of(t_ns: u64) -> u64 {
-    let Moment { year, month, .. } = Moment::at(t_ns);
+    let CalendarTime { year, month, .. } = CalendarTime::at(t_ns);
     (year - 1970) * 12 + month - 1
 }
 
@@ -121,31 +122,31 @@ mod tests {
 
     #[test]
     fn known_days_have_their_names() {
-        assert_eq!(Moment::at(0).date(), "Thu 1 Jan 1970");
-        assert_eq!(Moment::at(951_782_400 * SECOND).date(), "Tue 29 Feb 2000");
-        assert_eq!(Moment::at(1_768_435_200 * SECOND).date(), "Thu 15 Jan 2026");
-        assert_eq!(Moment::at(u64::MAX).date(), "Sun 21 Jul 2554");
+        assert_eq!(CalendarTime::at(0).date(), "Thu 1 Jan 1970");
+        assert_eq!(CalendarTime::at(951_782_400 * SECOND).date(), "Tue 29 Feb 2000");
+        assert_eq!(CalendarTime::at(1_768_435_200 * SECOND).date(), "Thu 15 Jan 2026");
+        assert_eq!(CalendarTime::at(u64::MAX).date(), "Sun 21 Jul 2554");
     }
 
     #[test]
     fn every_month_starts_on_its_first_at_midnight() {
         let mut months = 0;
         while let Some(start) = month_start(months) {
-            let moment = Moment::at(start);
-            assert_eq!((moment.day, moment.since_midnight), (1, 0));
+            let time = CalendarTime::at(start);
+            assert_eq!((time.day, time.since_midnight), (1, 0));
             assert_eq!(month_of(start), months);
             assert!(start == 0 || month_of(start - 1) == months - 1);
             months += 1;
         }
-        assert_eq!(Moment::at(month_start(months - 1).unwrap()).year, 2554);
+        assert_eq!(CalendarTime::at(month_start(months - 1).unwrap()).year, 2554);
     }
 
     #[test]
-    fn a_clock_is_as_fine_as_asked() {
-        let moment = Moment::at(14 * HOUR + 5 * MINUTE + 30 * SECOND + 250_001 * MICROSECOND);
-        assert_eq!(moment.clock(HOUR).to_string(), "14:05");
-        assert_eq!(moment.clock(SECOND).to_string(), "14:05:30");
-        assert_eq!(moment.clock(5 * MILLISECOND).to_string(), "14:05:30.250");
-        assert_eq!(moment.clock(MICROSECOND).to_string(), "14:05:30.250001");
+    fn a_clock_is_as_precise_as_its_resolution() {
+        let time = CalendarTime::at(14 * HOUR + 5 * MINUTE + 30 * SECOND + 250_001 * MICROSECOND);
+        assert_eq!(time.clock(HOUR).to_string(), "14:05");
+        assert_eq!(time.clock(SECOND).to_string(), "14:05:30");
+        assert_eq!(time.clock(5 * MILLISECOND).to_string(), "14:05:30.250");
+        assert_eq!(time.clock(MICROSECOND).to_string(), "14:05:30.250001");
     }
 }

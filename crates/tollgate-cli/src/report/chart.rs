@@ -1,16 +1,16 @@
-//! What every drawing of the page is made of: an accessible SVG and straight scales.
+//! Parts of every chart on the page: an accessible SVG, linear scales, labels and lines.
 //!
-//! A drawing is made once for each width at which its text stays legible (scaling one drawing would
-//! shrink its letters with it); the style sheet shows the one that fits.
+//! Each chart is drawn once for each page width, because scaling one drawing would shrink its text.
+//! The style sheet shows the drawing that fits.
 
 use std::fmt;
 
-/// One drawing, as its frame.
+/// The frame of one drawing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Svg<'a> {
-    /// Unique in the page; the title and the description are found by it.
+    /// Unique in the page. Refers the drawing to its title and its description.
     pub(super) id: &'a str,
-    /// Classes, among them the one that says at which page widths it is shown.
+    /// The classes. One of them tells at which page widths the drawing is shown.
     pub(super) class: &'a str,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -19,7 +19,8 @@ pub(super) struct Svg<'a> {
 }
 
 impl Svg<'_> {
-    /// Opens the drawing. `extra` is further attributes. The caller writes `</svg>`.
+    /// Writes the start of the drawing, with more attributes in `extra`. The caller writes
+    /// `</svg>`.
     pub(super) fn open(&self, f: &mut fmt::Formatter<'_>, extra: &str) -> fmt::Result {
         let Self { id, class, width, height, title, description } = self;
         write!(
@@ -31,7 +32,7 @@ impl Svg<'_> {
     }
 }
 
-/// A straight map from what is measured to where it is drawn.
+/// A linear map from values to coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) from: (f64, f64),
@@ -46,14 +47,14 @@ impl Scale {
     }
 }
 
-/// A line of text in a drawing. `place` is where it is anchored: `start`, `middle` or `end`.
+/// A line of text in a drawing. Its `anchor` is `start`, `middle` or `end`.
 pub(super) fn label(
     f: &mut fmt::Formatter<'_>,
     (x, y): (f64, f64),
-    place: &str,
+    anchor: &str,
     text: impl fmt::Display,
 ) -> fmt::Result {
-    writeln!(f, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{place}">{text}</text>"#)
+    writeln!(f, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#)
 }
 
 /// A straight line of the given class.
@@ -66,12 +67,25 @@ pub(super) fn line(
     writeln!(f, r#"<path class="{class}" d="M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}"/>"#)
 }
 
+/// A page width at which the two charts that share a row are drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PairFormat {
+    pub(super) class: &'static str,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+pub(super) const PAIR_FORMATS: [PairFormat; 2] = [
+    PairFormat { class: "roomy", width: 500.0, height: 300.0 },
+    PairFormat { class: "snug", width: 350.0, height: 250.0 },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_maps_ends_to_ends_and_survives_an_empty_range() {
+    fn a_scale_maps_ends_and_an_empty_range() {
         let scale = Scale { from: (0.0, 10.0), to: (100.0, 0.0) };
         assert_eq!([scale.at(0.0), scale.at(5.0), scale.at(10.0)], [100.0, 50.0, 0.0]);
         assert_eq!(Scale { from: (3.0, 3.0), to: (7.0, 9.0) }.at(3.0), 7.0);

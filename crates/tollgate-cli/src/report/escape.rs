@@ -1,19 +1,20 @@
-//! Text from a log, made harmless and visible.
+//! Escapes text from a log for the page.
 //!
-//! A key is whatever a client sent. In the page it stands only in element text and in quoted
-//! attributes, never in a script or a style, and both places are safe once the five characters with a
-//! meaning are entities. Characters that would hide or reorder their neighbours (controls, bidirectional
-//! overrides, zero-width ones) are shown as Rust would write them: `\u{202e}`.
+//! A client may send any bytes as a key. The page has keys only in element text and in quoted
+//! attributes, never in a script or a style. Both are safe once the five characters with a meaning
+//! are entities. Characters that would hide or reorder others (controls, bidirectional overrides,
+//! zero-width characters) are shown as in Rust: `\u{202e}`.
 
 use std::fmt;
 
-/// A name longer than this is elided in the middle.
-const LONGEST: usize = 56;
-/// What is kept of an elided name: its beginning says what it is, its end tells it from its neighbours.
+/// A longer key is elided in the middle.
+const MAX_SHOWN: usize = 56;
+/// How many characters of an elided key are shown at its beginning and at its end. Similar keys
+/// often differ only at the end.
 const HEAD: usize = 34;
 const TAIL: usize = 18;
 
-/// Text that may stand in element content and in quoted attributes.
+/// Text for element content and quoted attributes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Text<'a>(pub(super) &'a str);
 
@@ -34,8 +35,8 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A key as an element: set apart from the direction of the text around it, elided when long, and then
-/// whole in its `title`.
+/// A key as an element, isolated from the direction of the text around it. A long key is elided,
+/// and its `title` has all of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyName<'a>(pub(super) &'a str);
 
@@ -54,15 +55,15 @@ impl fmt::Display for KeyName<'_> {
     }
 }
 
-/// The two ends of a name that is too long to show; `None` when it can be shown whole.
-fn elided(name: &str) -> Option<(&str, &str)> {
-    name.char_indices().nth(LONGEST)?;
-    let (head, _) = name.char_indices().nth(HEAD)?;
-    let (tail, _) = name.char_indices().nth_back(TAIL - 1)?;
-    Some((&name[..head], &name[tail..]))
+/// The two ends of a key that is too long to show; `None` when it can be shown whole.
+fn elided(key: &str) -> Option<(&str, &str)> {
+    key.char_indices().nth(MAX_SHOWN)?;
+    let (head, _) = key.char_indices().nth(HEAD)?;
+    let (tail, _) = key.char_indices().nth_back(TAIL - 1)?;
+    Some((&key[..head], &key[tail..]))
 }
 
-/// Whether a character would hide or reorder what stands around it.
+/// Whether a character would hide or reorder the text around it.
 fn hides(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_key_keeps_both_ends_and_is_whole_in_its_title() {
+    fn a_long_key_is_elided_and_whole_in_its_title() {
         let key = format!("/begin\"{}end", "é".repeat(500));
         let shown = KeyName(&key).to_string();
         assert!(shown.contains(&format!(r#"title="{}""#, Text(&key))));
@@ -102,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_fits_is_whole_and_an_empty_one_is_named() {
-        let key = "k".repeat(LONGEST);
+    fn a_short_key_is_whole_and_an_empty_one_named() {
+        let key = "k".repeat(MAX_SHOWN);
         assert_eq!(KeyName(&key).to_string(), format!("<bdi>{key}</bdi>"));
         assert!(KeyName("").to_string().contains("(empty)"));
     }

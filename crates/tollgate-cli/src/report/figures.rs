@@ -1,8 +1,8 @@
-//! Numbers as people read them: grouped, as shares that never round to a lie, as spans of time.
+//! Formats numbers for people: grouped digits, shares, durations, rates.
 
 use super::calendar::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND};
 
-/// A space that keeps a number and its unit on one line.
+/// A narrow space that keeps a number and its unit on one line.
 const SPACE: char = '\u{202f}';
 
 /// `206,860`
@@ -36,8 +36,8 @@ pub(crate) fn compact(n: u64) -> String {
     if tenth == 0 { format!("{whole}{name}") } else { format!("{whole}.{tenth}{name}") }
 }
 
-/// A share in per cent to two digits or more. Only nothing is 0 % and only everything is 100 %; a whole
-/// number of per cent is exact.
+/// A share in per cent to two digits or more. Only none of `whole` is shown as 0 %, only all of it
+/// as 100 %. A share that is a whole number of per cent is shown as one.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
         return format!("0{SPACE}%");
@@ -57,7 +57,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{digits}{SPACE}%")
 }
 
-/// A length of time in its two largest units: `23 h 59 min`.
+/// A duration in its two largest units: `23 h 59 min`.
 pub(crate) fn span(ns: u64) -> String {
     const UNITS: [(u64, &str, &str); 7] = [
         (365 * DAY, "year", "years"),
@@ -83,23 +83,23 @@ pub(crate) fn span(ns: u64) -> String {
     parts.join(" ")
 }
 
-/// A length of time to stand after "per": `5 min`, but `min` for one.
-pub(crate) fn unit(ns: u64) -> String {
+/// A duration after the word "per": `5 min`, but `min` for one.
+pub(crate) fn per_unit(ns: u64) -> String {
     let span = span(ns);
     span.strip_prefix("1\u{202f}").map_or_else(|| span.clone(), str::to_owned)
 }
 
-/// `count` for each of `whole`: `3.4`, `3,000`.
-pub(crate) fn each(count: u64, whole: u64) -> String {
-    decimal(count as f64 / whole.max(1) as f64)
+/// The mean of `count` over so many: `3.4`, `3,000`.
+pub(crate) fn mean(count: u64, over: u64) -> String {
+    decimal(count as f64 / over.max(1) as f64)
 }
 
-/// One digit after the point where it tells something.
+/// One digit after the point, below 100.
 fn decimal(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
 }
 
-/// How often, by the unit that gives a readable number: `2.4/s`, `12.0/min`, `3.0/day`.
+/// A rate in the smallest unit that gives at least 1: `2.4/s`, `12.0/min`, `3.0/day`.
 pub(crate) fn rate(count: u64, ns: u64) -> String {
     let per = |unit: u64| count as f64 * unit as f64 / ns.max(1) as f64;
     let (value, name) = [(SECOND, "s"), (MINUTE, "min"), (HOUR, "h"), (DAY, "day")]
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nothing_is_zero_and_only_everything_is_a_hundred() {
+    fn only_none_is_zero_and_only_all_is_a_hundred() {
         let shares = [
             (0, 10, "0 %"),
             (0, 0, "0 %"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_said_in_its_two_largest_units() {
+    fn a_span_has_its_two_largest_units() {
         let spans = [
             (0, "0 ns"),
             (2 * MILLISECOND, "2 ms"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_takes_the_unit_that_reads_best() {
+    fn a_rate_takes_the_smallest_unit_above_one() {
         assert_eq!(rate(206_860, DAY), "2.4/s");
         assert_eq!(rate(12, MINUTE), "12.0/min");
         assert_eq!(rate(1, 365 * DAY), "1.0/year");

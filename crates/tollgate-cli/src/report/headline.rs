@@ -1,20 +1,20 @@
-//! The finding in one sentence, and the figures that belong beside it.
+//! The top of the page: the finding in one sentence, and the key figures.
 
 use std::fmt;
 
 use super::Report;
-use super::figures::{counted, each, grouped, percent, rate, span};
+use super::figures::{counted, grouped, mean, percent, rate, span};
 use super::over_time::{bar_name, widest_bars};
 use super::timeline::Tally;
 
-/// The sentence at the top of the page, with its share set in bold.
+/// The finding in one sentence, with its share in bold.
 pub(super) fn sentence(report: &Report<'_>) -> String {
     let Report { requests, denied, keys, .. } = *report;
     let keys_denied = report.refused_keys.len() as u64;
     match (requests, denied) {
         (0, _) => "There was nothing to decide: no request was read.".to_owned(),
         (_, 0) => format!(
-            "<b>Nobody would have been refused</b>: all {} by {} stay within the limits.",
+            "<b>No request would have been refused</b>: all {} by {} stay within the limits.",
             counted(requests, "request"),
             counted(keys, "key")
         ),
@@ -25,7 +25,7 @@ pub(super) fn sentence(report: &Report<'_>) -> String {
             match (keys_denied, keys) {
                 (1, 1) => "all came from one key".to_owned(),
                 (some, all) if some == all =>
-                    format!("every one of {} keys was refused at some time", grouped(all)),
+                    format!("each of {} keys was refused at least once", grouped(all)),
                 (1, all) => format!("1 of {} keys was ever refused", grouped(all)),
                 (some, all) => format!("{} of {} keys were ever refused", grouped(some), grouped(all)),
             }
@@ -33,7 +33,7 @@ pub(super) fn sentence(report: &Report<'_>) -> String {
     }
 }
 
-/// The key figures: name, number, and what puts the number in proportion.
+/// The key figures: name, number, and a note that puts the number in proportion.
 pub(super) struct Figures<'a>(pub(super) &'a Report<'a>);
 
 impl fmt::Display for Figures<'_> {
@@ -49,7 +49,7 @@ impl fmt::Display for Figures<'_> {
         figure(f, "Requests", &grouped(requests), &pace)?;
         figure(f, "Allowed", &grouped(allowed), &percent(allowed, requests))?;
         figure(f, "Refused", &grouped(denied), &percent(denied, requests))?;
-        figure(f, "Keys", &grouped(keys), &format!("{} requests each on average", each(requests, keys)))?;
+        figure(f, "Keys", &grouped(keys), &format!("{} requests each on average", mean(requests, keys)))?;
         figure(
             f,
             "Keys ever refused",

@@ -1,63 +1,65 @@
-//! `--report FILE.html`: what a replay found, as one page for people to look at.
+//! `--report FILE.html`: the outcome of a replay as a page.
 //!
-//! The page is complete in itself: inline style, drawings as inline SVG, a few lines of script that only
-//! read bars out under the pointer. It asks nothing of the network, and its policy forbids it to.
+//! The page is self-contained: inline style, charts as inline SVG, and a short script that shows
+//! the numbers of the bar under the pointer. It needs no network, and its content security policy
+//! forbids all access.
 //!
 //! ```text
 //!   timeline  counts while the replay runs, in bounded memory
 //!      |
-//!    page ---- headline, over_time, top_keys, spread      what the page shows
+//!    page ---- headline, over_time, top_keys, concentration, refused_shares    sections
 //!               |
-//!              chart, axis                                how a drawing is made
+//!              chart, axis                                                     parts of a chart
 //!               |
-//!              calendar, figures, escape                  how a time, a number, a key is written
+//!              calendar, figures, escape                                     times, numbers, keys
 //! ```
 
 mod axis;
 pub(crate) mod calendar;
 mod chart;
+mod concentration;
 mod escape;
 pub(crate) mod figures;
 mod headline;
 mod over_time;
 mod page;
-mod spread;
+mod refused_shares;
 mod timeline;
 mod top_keys;
 
 pub(crate) use timeline::Timeline;
 
-/// What a replay found, for the page.
+/// What the page shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
-    /// The command line that made it.
+    /// The command line of the replay.
     pub(crate) command: &'a str,
-    /// When it was made, if that shall be said.
+    /// When the page was made; `None` to omit it.
     pub(crate) generated_unix_ns: Option<u64>,
-    /// The limits in force, as they were given.
+    /// The limits, as the user gave them.
     pub(crate) limits: &'a [String],
     pub(crate) requests: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// Different keys seen.
+    /// How many different keys there were.
     pub(crate) keys: u64,
     /// Lines that could not be read.
     pub(crate) malformed: u64,
-    /// Records earlier than one before them.
+    /// Records that were earlier than a record before them.
     pub(crate) out_of_order: u64,
     pub(crate) first_t_ns: Option<u64>,
     pub(crate) last_t_ns: Option<u64>,
     pub(crate) timeline: &'a Timeline,
-    /// The most refused keys, most refused first; as many as shall be listed.
+    /// The keys to list: the most refused, most refused first.
     pub(crate) top: &'a [KeyRow<'a>],
     /// One entry for each key that was ever refused, in any order.
     pub(crate) refused_keys: &'a [KeyTally],
 }
 
-/// A key in the list of the most refused.
+/// A key in the list of the most refused keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRow<'a> {
-    /// The key as the log has it; the page takes care of its own safety.
+    /// The key as the log has it; the page escapes it.
     pub(crate) key: &'a str,
     pub(crate) tally: KeyTally,
 }

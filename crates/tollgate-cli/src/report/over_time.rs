@@ -1,15 +1,15 @@
-//! The drawing of the timeline: what was allowed stands above the line, what was refused hangs below
-//! it, both to one scale, so that the two are told apart without colour and either can be read alone.
+//! The chart of the timeline: bars of allowed requests above the base line, of refused ones below
+//! it, to one scale. So the two kinds can be distinguished without colour.
 
 use std::fmt::{self, Write as _};
 
 use super::axis::{count_step, time_ticks};
-use super::calendar::{DAY, Moment};
+use super::calendar::{CalendarTime, DAY};
 use super::chart::{Scale, Svg, label, line};
-use super::figures::{compact, grouped, span, unit};
+use super::figures::{compact, grouped, per_unit, span};
 use super::timeline::{Bars, Tally, Timeline};
 
-/// A width at which the timeline is drawn.
+/// A page width at which the timeline is drawn.
 #[derive(Debug, Clone, Copy)]
 struct Format {
     class: &'static str,
@@ -24,33 +24,34 @@ const FORMATS: [Format; 3] = [
     Format { class: "over-time narrow", width: 350.0, height: 260.0, most_bars: 120 },
 ];
 
-/// With few requests there are few bars, down to this: most of more would be empty.
+/// With few requests there are few bars, because most of more would be empty; but at least this
+/// many.
 const FEWEST_BARS: usize = 30;
 
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 42.0;
-/// A refusal among many requests must not vanish: its bar is never lower than this.
-const LOWEST: f64 = 2.0;
-/// Where bars are few they stay bars, no broader than this.
-const BROADEST: f64 = 64.0;
-/// The room for refusals, however few there are.
-const LOWEST_BELOW: f64 = 14.0;
+/// The least height of a bar, so that a single refusal among many requests can be seen.
+const MIN_HEIGHT: f64 = 2.0;
+/// The largest width of a bar.
+const MAX_WIDTH: f64 = 64.0;
+/// The least height below the base line if there are refusals.
+const MIN_HEIGHT_BELOW: f64 = 14.0;
 
-/// The bars that the widest drawing shows; what the page says in words about time is said about these.
+/// The bars of the widest drawing. The sentences about time on the page refer to these.
 pub(super) fn widest_bars(timeline: &Timeline, requests: u64) -> Bars {
-    timeline.bars(bars_of(FORMATS[0], requests))
+    timeline.bars(max_bars(FORMATS[0], requests))
 }
 
-fn bars_of(format: Format, requests: u64) -> usize {
+fn max_bars(format: Format, requests: u64) -> usize {
     usize::try_from(requests / 3).unwrap_or(usize::MAX).clamp(FEWEST_BARS, format.most_bars)
 }
 
-/// When a bar begins, as finely as its width needs.
+/// When a bar begins, as precisely as its width needs.
 pub(super) fn bar_name(bars: &Bars, index: usize) -> String {
-    let moment = Moment::at(bars.start_of(index));
-    if bars.width >= DAY { moment.date() } else { format!("{} {}", moment.date(), moment.clock(bars.width)) }
+    let time = CalendarTime::at(bars.start_of(index));
+    if bars.width >= DAY { time.date() } else { format!("{} {}", time.date(), time.clock(bars.width)) }
 }
 
 /// The timeline at every width.
@@ -62,7 +63,7 @@ pub(super) struct OverTime<'a> {
 impl fmt::Display for OverTime<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, format) in FORMATS.into_iter().enumerate() {
-            let bars = self.timeline.bars(bars_of(format, self.requests));
+            let bars = self.timeline.bars(max_bars(format, self.requests));
             Drawing { id: &format!("over-time-{index}"), format, bars: &bars }.fmt(f)?;
         }
         Ok(())
@@ -80,31 +81,31 @@ impl Drawing<'_> {
         Scale { from: (0.0, self.bars.tallies.len() as f64), to: (LEFT, self.format.width - RIGHT) }
     }
 
-    /// Counts to heights; refused ones are negative. Zero is somewhere between, where the two need it.
+    /// Maps counts to heights; refused counts are negative.
     fn y(&self, highest: Tally) -> Scale {
         let (top, bottom) = (TOP, self.format.height - BOTTOM);
         let height = bottom - top;
         let total = highest.requests().max(1) as f64;
         let below = match highest.denied {
             0 => 0.0,
-            denied => (height * denied as f64 / total).max(LOWEST_BELOW),
+            denied => (height * denied as f64 / total).max(MIN_HEIGHT_BELOW),
         };
         let above = if highest.allowed == 0 { 0.0 } else { height - below };
         let unit = if highest.allowed > 0 { above / highest.allowed as f64 } else { height / total };
         Scale { from: (0.0, 1.0), to: (top + above, top + above - unit) }
     }
 
-    /// The outline of all bars of one kind as one shape, so that neighbours show no seams.
+    /// The outline of all bars of one kind as one shape, so that no seams show between neighbours.
     fn outline(&self, y: Scale, signed: impl Fn(Tally) -> f64) -> String {
         let (x, base) = (self.x(), y.at(0.0));
         let pitch = x.at(1.0) - x.at(0.0);
-        let gap = if pitch >= 5.0 { (pitch - BROADEST).max(1.0) } else { 0.0 };
-        // A broad gap is shared by both sides of a bar; a hair's breadth is all on the right.
+        let gap = if pitch >= 5.0 { (pitch - MAX_WIDTH).max(1.0) } else { 0.0 };
+        // A wide gap is split between both sides of a bar; a narrow one is on its right.
         let before = if gap > 1.0 { gap / 2.0 } else { 0.0 };
         let mut path = format!("M{LEFT} {base:.1}");
         for (index, tally) in self.bars.tallies.iter().enumerate() {
             let value = signed(*tally);
-            let height = if value == 0.0 { base } else { reach(base, y.at(value)) };
+            let height = if value == 0.0 { base } else { visible_end(base, y.at(value)) };
             let start = x.at(index as f64) + before;
             // Writing to a String cannot fail.
             if gap > 0.0 {
@@ -115,7 +116,8 @@ impl Drawing<'_> {
         path + &format!("V{base:.1}Z")
     }
 
-    /// What the read-out says about each bar: `name|allowed|refused`, bars parted by semicolons.
+    /// The numbers that the script shows for each bar: `name|allowed|refused`, separated by
+    /// semicolons.
     fn readouts(&self) -> String {
         let bars = self.bars;
         let readout = |(index, tally): (usize, &Tally)| {
@@ -146,20 +148,20 @@ impl Drawing<'_> {
         for tick in time_ticks(start, end, self.bars.width, most) {
             let at = x.at((tick.at - start) as f64);
             line(f, "tick", (at, floor), (at, floor + 5.0))?;
-            // The last label would leave the drawing if it stood in the middle of its tick.
-            let (place, at) = if at > width - 26.0 { ("end", width) } else { ("middle", at) };
-            label(f, (at, floor + 18.0), place, &tick.label)?;
+            // A centred label at the right edge would be cut off.
+            let (anchor, at) = if at > width - 26.0 { ("end", width) } else { ("middle", at) };
+            label(f, (at, floor + 18.0), anchor, &tick.label)?;
             if let Some(context) = &tick.context {
-                label(f, (at, floor + 34.0), place, context)?;
+                label(f, (at, floor + 34.0), anchor, context)?;
             }
         }
         Ok(())
     }
 }
 
-/// Where a bar from `base` towards `end` reaches, when it may not be too low to see.
-fn reach(base: f64, end: f64) -> f64 {
-    if end < base { end.min(base - LOWEST) } else { end.max(base + LOWEST) }
+/// The end of a bar from `base` to `end`, which must be high enough to see.
+fn visible_end(base: f64, end: f64) -> f64 {
+    if end < base { end.min(base - MIN_HEIGHT) } else { end.max(base + MIN_HEIGHT) }
 }
 
 impl fmt::Display for Drawing<'_> {
@@ -178,13 +180,13 @@ impl fmt::Display for Drawing<'_> {
         );
         if most_denied.1.denied > 0 {
             let (when, count) = (bar_name(self.bars, most_denied.0), grouped(most_denied.1.denied));
-            let _ = write!(description, " The most refusals, {count}, are in the one of {when}.");
+            let _ = write!(description, " The most refusals, {count}, are in the bar of {when}.");
         }
         let title = "Allowed and refused requests over time";
         let svg = Svg { id: self.id, class, width, height, title, description: &description };
         let (right, floor) = (width - RIGHT, height - BOTTOM);
         svg.open(f, &format!(r#" data-left="{LEFT}" data-right="{right}" data-bars="{}""#, self.readouts()))?;
-        label(f, (0.0, 12.0), "start", format_args!("requests per {}", unit(self.bars.width)))?;
+        label(f, (0.0, 12.0), "start", format_args!("requests per {}", per_unit(self.bars.width)))?;
         self.count_axis(f, y, highest)?;
         writeln!(f, r#"<path class="allowed" d="{}"/>"#, self.outline(y, |tally| tally.allowed as f64))?;
         let below = self.outline(y, |tally| -(tally.denied as f64));
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_drawing_says_what_it_shows() {
+    fn every_drawing_has_a_title_and_a_description() {
         let drawn = drawn(&[(0, true), (5_000_000_000, false)]);
         assert_eq!(drawn.matches("<svg").count(), FORMATS.len());
         assert_eq!(drawn.matches("<title").count(), FORMATS.len());
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn no_coordinate_is_ever_nonsense() {
+    fn every_coordinate_is_a_finite_number() {
         let cases: [&[(u64, bool)]; 5] = [
             &[],
             &[(0, true)],
@@ -231,8 +233,8 @@ mod tests {
 
     #[test]
     fn a_single_refusal_among_thousands_can_be_seen() {
-        assert_eq!(reach(100.0, 100.01), 102.0);
-        assert_eq!(reach(100.0, 99.99), 98.0);
-        assert_eq!(reach(100.0, 40.0), 40.0);
+        assert_eq!(visible_end(100.0, 100.01), 102.0);
+        assert_eq!(visible_end(100.0, 99.99), 98.0);
+        assert_eq!(visible_end(100.0, 40.0), 40.0);
     }
 }

@@ -1,30 +1,31 @@
-//! The page put together.
+//! Assembles the page from its sections.
 
 use std::fmt::{self, Display};
 
 use super::Report;
-use super::calendar::{DAY, MICROSECOND, Moment, SECOND};
+use super::calendar::{CalendarTime, DAY, MICROSECOND, SECOND};
+use super::concentration::Concentration;
 use super::escape::Text;
 use super::figures::{counted, grouped, percent, span};
 use super::headline::{Figures, sentence};
 use super::over_time::{OverTime, bar_name, widest_bars};
-use super::spread::{Concentration, Shares};
+use super::refused_shares::RefusedShares;
 use super::top_keys::TopKeys;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("hover.js");
 
-/// Nothing may be fetched, sent or submitted: the second lock, should the escaping ever fail.
+/// Forbids to fetch, send or submit anything, in case the escaping ever fails.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
 
-/// The hatching that marks what was refused.
+/// The hatching of refused bars.
 const HATCHING: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs>\
     <pattern id=\"hatching\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" \
     patternTransform=\"rotate(45)\"><path d=\"M0 0V5\"/></pattern></defs></svg>\n";
 
-/// Of fewer refused keys than this there is no distribution to draw.
-const FEWEST_SPREAD: usize = 3;
+/// The distribution over keys is drawn for at least so many refused keys.
+const MIN_DISTRIBUTION: usize = 3;
 
 /// The whole page.
 pub(super) struct Page<'a>(pub(super) &'a Report<'a>);
@@ -55,29 +56,29 @@ impl fmt::Display for Page<'_> {
         }
         if report.denied > 0 {
             top_keys(f, report)?;
-            spread(f, report)?;
+            distribution(f, report)?;
         }
         provenance(f, report)?;
         write!(f, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n")
     }
 }
 
-/// From when to when, in UTC, as finely as it takes to tell the two apart.
+/// The first and the last time in UTC, precise enough to differ.
 fn period(first: u64, last: u64) -> String {
     let whole = first.is_multiple_of(SECOND) && last.is_multiple_of(SECOND);
     let resolution = if whole || last.saturating_sub(first) >= SECOND { SECOND } else { MICROSECOND };
-    let clock = |t| Moment::at(t).clock(resolution);
-    let from = format!("{} {}", Moment::at(first).date(), clock(first));
+    let clock = |t| CalendarTime::at(t).clock(resolution);
+    let from = format!("{} {}", CalendarTime::at(first).date(), clock(first));
     if first == last {
         format!("{from} UTC")
     } else if first / DAY == last / DAY {
         format!("{from} to {} UTC", clock(last))
     } else {
-        format!("{from} to {} {} UTC", Moment::at(last).date(), clock(last))
+        format!("{from} to {} {} UTC", CalendarTime::at(last).date(), clock(last))
     }
 }
 
-/// A headline about half a log misleads, so it is said beside it.
+/// Warns beside the headline when more than 1 % of the log could not be read.
 fn unread(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     let lines = report.requests.saturating_add(report.malformed);
     if report.malformed > 0 && report.malformed >= lines / 100 {
@@ -92,9 +93,9 @@ fn unread(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
 
 fn limits(f: &mut fmt::Formatter<'_>, limits: &[String]) -> fmt::Result {
     if limits.is_empty() {
-        return writeln!(f, "<p class=\"limits\">No limit in force</p>");
+        return writeln!(f, "<p class=\"limits\">No limit</p>");
     }
-    write!(f, "<p class=\"limits\">{} in force: ", if limits.len() == 1 { "Limit" } else { "Limits" })?;
+    write!(f, "<p class=\"limits\">{}: ", if limits.len() == 1 { "Limit" } else { "Limits" })?;
     for limit in limits {
         write!(f, "<code>{}</code> ", Text(limit))?;
     }
@@ -141,11 +142,12 @@ fn top_keys(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     )
 }
 
-fn spread(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
+fn distribution(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     let refused = report.refused_keys.len();
-    let (concentration, shares) = (Concentration::of(report.refused_keys), Shares::of(report.refused_keys));
-    f.write_str("<section>\n<h2>How refusals spread over keys</h2>\n")?;
-    if refused < FEWEST_SPREAD {
+    let (concentration, shares) =
+        (Concentration::of(report.refused_keys), RefusedShares::of(report.refused_keys));
+    f.write_str("<section>\n<h2>Distribution of refusals over keys</h2>\n")?;
+    if refused < MIN_DISTRIBUTION {
         let others = match report.keys.saturating_sub(refused as u64) {
             0 => "There is no other key in this log.".to_owned(),
             1 => "The one other key was never refused.".to_owned(),
@@ -161,14 +163,14 @@ fn spread(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     write!(
         f,
         "<div class=\"pair\">\n<figure><figcaption>{}</figcaption>\n{concentration}\
-         <p class=\"note\">Dashed: as it were if all refused keys took alike.</p></figure>\n\
+         <p class=\"note\">Dashed: if all refused keys had got equally many.</p></figure>\n\
          <figure><figcaption>{}</figcaption>\n{shares}<p class=\"note\">{rest}</p></figure>\n</div>\n</section>\n",
         concentration.sentence(),
         shares.sentence(),
     )
 }
 
-/// How the page came about, and what of the log it does not cover.
+/// The command that made the page, and the lines that it does not cover.
 fn provenance(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     writeln!(f, "<section>\n<h2>How this was made</h2>\n<pre><code>{}</code></pre>", Text(report.command))?;
     f.write_str("<ul>\n")?;
@@ -179,19 +181,19 @@ fn provenance(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     };
     writeln!(f, "<li>{unread}</li>")?;
     if report.requests > 0 {
-        let late = match report.out_of_order {
-            0 => "Every record came in the order of time.".to_owned(),
-            1 => "1 record was earlier than one before it and was decided at the latest time seen so far."
+        let out_of_order = match report.out_of_order {
+            0 => "All records are in the order of time.".to_owned(),
+            1 => "1 record was earlier than a record before it and was decided at the latest time so far."
                 .to_owned(),
             n => format!(
-                "{} were earlier than one before them and were decided at the latest time seen so far.",
+                "{} were earlier than a record before them and were decided at the latest time so far.",
                 counted(n, "record")
             ),
         };
-        writeln!(f, "<li>{late}</li>\n<li>Every request was decided by its own timestamp.</li>")?;
+        writeln!(f, "<li>{out_of_order}</li>\n<li>Every request was decided by its own timestamp.</li>")?;
     }
     if let Some(t) = report.generated_unix_ns {
-        let made = Moment::at(t);
+        let made = CalendarTime::at(t);
         writeln!(f, "<li>Made on {} at {} UTC.</li>", made.date(), made.clock(DAY))?;
     }
     f.write_str("</ul>\n</section>\n")
@@ -201,7 +203,7 @@ fn provenance(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
 mod tests {
     use super::super::{KeyRow, KeyTally, Timeline, render};
 
-    /// The page of a log in which each of `keys` made ten requests and had so many refused.
+    /// The page of a log in which each key made ten requests, so many of which were refused.
     fn page(keys: &[(&str, u64)], command: &str, limits: &[String]) -> String {
         let mut timeline = Timeline::new();
         let (mut t_ns, mut denied) = (1_768_435_200_000_000_000, 0);
@@ -255,9 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn when_nobody_is_refused_the_page_says_so_and_lists_nobody() {
+    fn without_refusals_the_page_says_so_and_lists_no_key() {
         let page = page(&[("a", 0), ("b", 0)], "tollgate replay", &[]);
-        assert!(page.contains("Nobody would have been refused</b>: all 20 requests by 2 keys"));
+        assert!(page.contains("No request would have been refused</b>: all 20 requests by 2 keys"));
         assert!(
             page.contains("over-time wide") && !page.contains("<table") && !page.contains("concentration")
         );
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_refused_keys_are_listed_and_more_are_also_drawn() {
+    fn few_refused_keys_are_listed_more_are_also_drawn() {
         let few = page(&[("a", 10), ("b", 0)], "", &[]);
         assert!(few.contains("1 of 2 keys was ever refused") && few.contains("The one other key"));
         assert!(!few.contains("concentration-0"));

@@ -1,9 +1,9 @@
-//! Allowed and refused over time, counted in one pass in bounded memory.
+//! Counts allowed and refused requests over time, in one pass and bounded memory.
 //!
-//! Nobody knows how long a log is before its end. So buckets start a microsecond wide, and whenever a
-//! record falls past the last one, neighbours merge until it fits. The widths form a ladder on which
-//! each divides the next, and buckets are aligned to the calendar (weeks to Mondays), so merging is
-//! exact and a bar always means something that has a name: five minutes, an hour, a week.
+//! The length of a log is unknown before its end. So buckets begin a microsecond wide, and when a
+//! record falls behind the last possible bucket, neighbours merge until it fits. Each width divides
+//! the next, and buckets align to the calendar (weeks to Mondays). So merging is exact, and a bar
+//! has a familiar length: five minutes, an hour, a week.
 //!
 //! ```text
 //!   1 s    |3|0|2|5|1|0|          a record arrives at the seventh second of a six-bucket timeline
@@ -15,7 +15,7 @@ use super::calendar::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, MONDAY_BEFORE
 /// The most buckets a timeline holds.
 const CAPACITY: u64 = 1024;
 
-/// The ladder of bucket widths; each divides the next.
+/// The widths of buckets; each divides the next.
 const WIDTHS: [u64; 32] = [
     MICROSECOND,
     5 * MICROSECOND,
@@ -52,10 +52,10 @@ const WIDTHS: [u64; 32] = [
 ];
 
 const _: () = {
-    let mut rung = 1;
-    while rung < WIDTHS.len() {
-        assert!(WIDTHS[rung].is_multiple_of(WIDTHS[rung - 1]), "each width must divide the next");
-        rung += 1;
+    let mut i = 1;
+    while i < WIDTHS.len() {
+        assert!(WIDTHS[i].is_multiple_of(WIDTHS[i - 1]), "each width must divide the next");
+        i += 1;
     }
     assert!(u64::MAX / WIDTHS[WIDTHS.len() - 1] < CAPACITY, "the last width must hold all of time");
 };
@@ -68,7 +68,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Every request, whatever its answer.
+    /// Allowed and refused requests together.
     pub(crate) fn requests(self) -> u64 {
         self.allowed + self.denied
     }
@@ -79,41 +79,40 @@ impl Tally {
     }
 }
 
-/// Counts of allowed and refused requests over a span that nobody knows beforehand.
+/// Counts of allowed and refused requests over a span that is not known in advance.
 #[derive(Debug, Clone)]
 pub(crate) struct Timeline {
-    /// The present width is `WIDTHS[rung]`.
-    rung: usize,
-    /// The place of `buckets[0]` among all buckets of this width since the Monday before the epoch.
+    /// The width of the buckets is `WIDTHS[width_index]`.
+    width_index: usize,
+    /// The number of `buckets[0]`, counted in this width from the Monday before the epoch.
     first: u64,
     buckets: Vec<Tally>,
-    /// The coarsest of second, millisecond and microsecond that every time so far is a multiple of.
-    grain: u64,
+    /// The coarsest of second, millisecond and microsecond that divides every time so far.
+    resolution: u64,
 }
 
 impl Timeline {
-    /// A timeline that has seen nothing.
     pub(crate) fn new() -> Self {
-        Self { rung: 0, first: 0, buckets: Vec::new(), grain: SECOND }
+        Self { width_index: 0, first: 0, buckets: Vec::new(), resolution: SECOND }
     }
 
     /// Counts one decision. A time before the first one counts in the first bucket.
     ///
     /// # Cost
-    /// One division and one addition; all the merging of a whole replay is a few ten thousand additions.
+    /// One division and one addition. Merging takes some ten thousand additions in a whole replay.
     pub(crate) fn add(&mut self, t_ns: u64, allowed: bool) {
-        while self.grain > MICROSECOND && !t_ns.is_multiple_of(self.grain) {
-            self.grain /= 1_000;
+        while self.resolution > MICROSECOND && !t_ns.is_multiple_of(self.resolution) {
+            self.resolution /= 1_000;
         }
-        let mut place = place_of(t_ns, WIDTHS[self.rung]);
+        let mut number = bucket_number(t_ns, WIDTHS[self.width_index]);
         if self.buckets.is_empty() {
-            self.first = place;
+            self.first = number;
         }
-        while place.saturating_sub(self.first) >= CAPACITY {
-            self.climb();
-            place = place_of(t_ns, WIDTHS[self.rung]);
+        while number.saturating_sub(self.first) >= CAPACITY {
+            self.widen();
+            number = bucket_number(t_ns, WIDTHS[self.width_index]);
         }
-        let offset = place.saturating_sub(self.first) as usize;
+        let offset = number.saturating_sub(self.first) as usize;
         if offset >= self.buckets.len() {
             self.buckets.resize(offset + 1, Tally::default());
         }
@@ -125,40 +124,41 @@ impl Timeline {
         }
     }
 
-    /// The same counts in at most `most` bars (as far as the ladder goes), none finer than the log's own clock.
+    /// The counts in at most `most` bars (unless the widths end), none finer than the log's own
+    /// clock.
     pub(crate) fn bars(&self, most: usize) -> Bars {
         let mut coarse = self.clone();
-        while coarse.rung + 1 < WIDTHS.len()
-            && (WIDTHS[coarse.rung] < self.grain || coarse.buckets.len() > most.max(1))
+        while coarse.width_index + 1 < WIDTHS.len()
+            && (WIDTHS[coarse.width_index] < self.resolution || coarse.buckets.len() > most.max(1))
         {
-            coarse.climb();
+            coarse.widen();
         }
-        let width = WIDTHS[coarse.rung];
+        let width = WIDTHS[coarse.width_index];
         let start = (coarse.first * width).saturating_sub(MONDAY_BEFORE_EPOCH);
         Bars { start, width, tallies: coarse.buckets }
     }
 
-    /// Takes the next width of the ladder.
-    fn climb(&mut self) {
-        let ratio = WIDTHS[self.rung + 1] / WIDTHS[self.rung];
+    /// Merges buckets to the next width.
+    fn widen(&mut self) {
+        let ratio = WIDTHS[self.width_index + 1] / WIDTHS[self.width_index];
         let first = self.first / ratio;
         let mut merged: Vec<Tally> = Vec::new();
-        for (place, tally) in (self.first..).zip(&self.buckets) {
-            let offset = (place / ratio - first) as usize;
+        for (number, tally) in (self.first..).zip(&self.buckets) {
+            let offset = (number / ratio - first) as usize;
             if offset == merged.len() {
                 merged.push(Tally::default());
             }
             merged[offset].absorb(*tally);
         }
-        (self.rung, self.first, self.buckets) = (self.rung + 1, first, merged);
+        (self.width_index, self.first, self.buckets) = (self.width_index + 1, first, merged);
     }
 }
 
-fn place_of(t_ns: u64, width: u64) -> u64 {
+fn bucket_number(t_ns: u64, width: u64) -> u64 {
     t_ns.saturating_add(MONDAY_BEFORE_EPOCH) / width
 }
 
-/// A timeline ready to draw: bars of one width, side by side.
+/// A timeline as bars of one width, without gaps.
 #[derive(Debug, Clone)]
 pub(crate) struct Bars {
     /// When the first bar begins.
@@ -179,7 +179,7 @@ impl Bars {
         self.start_of(self.tallies.len())
     }
 
-    /// The bar with the most of what `measure` counts, and its place; the earliest of equals.
+    /// The bar with the highest `measure`, and its index; the earliest of equals.
     pub(crate) fn peak(&self, measure: impl Fn(Tally) -> u64) -> Option<(usize, Tally)> {
         self.tallies.iter().copied().enumerate().rev().max_by_key(|&(_, tally)| measure(tally))
     }
@@ -256,6 +256,6 @@ mod tests {
         (0..800).for_each(|i| timeline.add(20_000 * DAY + i * DAY, true));
         let bars = timeline.bars(150);
         assert_eq!(bars.width, WEEK);
-        assert!(super::super::calendar::Moment::at(bars.start).date().starts_with("Mon"));
+        assert!(super::super::calendar::CalendarTime::at(bars.start).date().starts_with("Mon"));
     }
 }

@@ -1,5 +1,5 @@
-//! The most refused keys, each with a bar: as long as its requests are many, hatched as far as they
-//! were refused. On a narrow page a row folds, the bar below the key.
+//! The most refused keys, each with a bar whose length is the number of requests; the hatched part
+//! was refused. On a narrow page the bar is below the key.
 
 use std::fmt;
 
@@ -12,8 +12,7 @@ pub(super) struct TopKeys<'a>(pub(super) &'a [KeyRow<'a>]);
 
 impl fmt::Display for TopKeys<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Folding takes a table's parts out of their table layout, and with it their meaning for a
-        // screen reader: hence the roles.
+        // The narrow layout is no table layout, so screen readers need the roles to see a table.
         f.write_str(
             "<table role=\"table\" class=\"keys\">\n<thead role=\"rowgroup\"><tr role=\"row\">\
              <th role=\"columnheader\" scope=\"col\">Key</th>\

@@ -6,8 +6,9 @@ use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, S
 
 /// An algorithm with its settings, as `--limit` has them: what a [`Quota`] is made from.
 ///
-/// Read from text by [`FromStr`](std::str::FromStr), whose error, [`BadSpec`](crate::BadSpec), says which part is wrong
-/// and what would be right. Printed, it reads back as the same. Whether the engine accepts it, building a limiter tells.
+/// It is read from a quota's text; the error, [`BadSpec`](crate::BadSpec), says which part is wrong and
+/// what would be right. Printed, it reads back as the same. Building a limiter tells whether the engine
+/// accepts it.
 ///
 /// # Examples
 ///
@@ -86,6 +87,21 @@ impl Spec {
                 subwindows.map_or(window, |k| window.subwindows(k)).into()
             }
             Self::SlidingLog { rate, count } => SlidingLog::new(rate).count(count).into(),
+        }
+    }
+}
+
+impl From<Quota> for Spec {
+    fn from(quota: Quota) -> Self {
+        let (rate, limit, count) = (quota.rate(), quota.limit(), quota.count_policy());
+        match quota {
+            Quota::TokenBucket(_) => {
+                Self::TokenBucket { rate, burst: limit, initial: quota.initial().unwrap_or(limit) }
+            }
+            Quota::LeakyBucket(_) => Self::LeakyBucket { rate, capacity: limit, queue: quota.is_queue() },
+            Quota::FixedWindow(_) => Self::FixedWindow { rate, count },
+            Quota::SlidingWindow(_) => Self::SlidingWindow { rate, subwindows: quota.subwindows(), count },
+            Quota::SlidingLog(_) => Self::SlidingLog { rate, count },
         }
     }
 }

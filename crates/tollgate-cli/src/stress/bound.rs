@@ -1,10 +1,15 @@
 //! The most that a limit may admit of one key in some time: what `stress` holds the limiter to.
 //!
-//! | limit | in `D`, from the first check to the last |
-//! |-------|------------------------------------------|
-//! | token bucket, leaky bucket | `burst + rate * D`, rounded down, and one more: a token may come one grain early |
+//! `D` is the time from the first check to the last.
+//!
+//! | limit | bound |
+//! |-------|-------|
+//! | token bucket, leaky bucket | `burst + rate * D` rounded down, plus 1 |
 //! | fixed window, sliding window | `limit` for each aligned window that `D` touches |
-//! | sliding window in sub-windows, sliding log | `limit * (floor(D / period) + 1)`: so many half-open windows cover `D` |
+//! | sliding window in sub-windows, sliding log | `limit * (floor(D / period) + 1)` |
+//!
+//! A bucket may hand out a token one clock tick early: hence the 1. So many half-open windows of a
+//! log or of sub-windows cover `D`.
 
 use std::time::Duration;
 
@@ -12,31 +17,31 @@ use tollgate::Rate;
 
 use crate::spec::Spec;
 
-/// A stretch of Unix time, in nanoseconds.
+/// A span of Unix time, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct TimeSpan {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// The most that may be admitted of one key.
-pub(super) fn bound(spec: Spec, stretch: Stretch) -> u128 {
-    let length = stretch.to - stretch.from;
-    let flowed = |rate: Rate| u128::from(rate.count()) * u128::from(length) / nanos(rate.period());
+/// The most that the limit may admit of one key in this span.
+pub(super) fn bound(spec: Spec, span: TimeSpan) -> u128 {
+    let length = span.to - span.from;
+    let refilled = |rate: Rate| u128::from(rate.count()) * u128::from(length) / nanos(rate.period());
     let covering = |rate: Rate| u128::from(rate.count()) * (u128::from(length) / nanos(rate.period()) + 1);
     let touched = |rate: Rate| {
         let window = |t: u64| u128::from(t) / nanos(rate.period());
-        u128::from(rate.count()) * (window(stretch.to) - window(stretch.from) + 1)
+        u128::from(rate.count()) * (window(span.to) - window(span.from) + 1)
     };
     match spec {
-        Spec::TokenBucket { rate, burst, .. } => u128::from(burst) + flowed(rate) + 1,
-        Spec::LeakyBucket { rate, capacity, .. } => u128::from(capacity) + flowed(rate) + 1,
+        Spec::TokenBucket { rate, burst, .. } => u128::from(burst) + refilled(rate) + 1,
+        Spec::LeakyBucket { rate, capacity, .. } => u128::from(capacity) + refilled(rate) + 1,
         Spec::FixedWindow { rate, .. } | Spec::SlidingWindow { rate, subwindows: None, .. } => touched(rate),
         Spec::SlidingWindow { rate, .. } | Spec::SlidingLog { rate, .. } => covering(rate),
     }
 }
 
-/// The most that may be admitted of one key at one moment.
+/// The most that the limit may admit of one key at once.
 pub(super) fn capacity(spec: Spec) -> u64 {
     match spec {
         Spec::TokenBucket { burst, .. } => burst,
@@ -47,7 +52,7 @@ pub(super) fn capacity(spec: Spec) -> u64 {
     }
 }
 
-/// How long it takes at most until nothing counts any more of so much as is admitted at one moment.
+/// The longest time until an admitted [`capacity`] is available again.
 pub(super) fn recovery(spec: Spec) -> Duration {
     let nanos = match spec {
         Spec::TokenBucket { rate, .. } | Spec::LeakyBucket { rate, .. } => {
@@ -70,7 +75,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn of(spec: &str, from: u64, to: u64) -> u128 {
-        bound(spec.parse().expect(spec), Stretch { from, to })
+        bound(spec.parse().expect(spec), TimeSpan { from, to })
     }
 
     #[test]
@@ -82,6 +87,7 @@ mod tests {
         assert_eq!(of("sliding-window:10/s,subwindows=4", SECOND / 2, SECOND), 10);
         assert_eq!(of("sliding-log:10/s", SECOND / 2, SECOND / 2 + SECOND), 20);
     }
+
     #[test]
     fn every_algorithm_recovers() {
         let seconds = |spec: &str| recovery(spec.parse().expect(spec)).as_secs_f64();

@@ -1,34 +1,34 @@
-//! What a limiter takes of the machine's memory, and whether that is what its documentation says.
+//! The memory that a limiter takes, and whether it stays within the announced size.
 
 use std::fs;
 
-/// What a thread and its counts may take beside the table: its stack, and a histogram of which it touches some.
-const A_THREAD: u64 = 1 << 20;
+/// The bytes that a thread may take beside the table, for its stack and its histogram.
+const PER_THREAD: u64 = 1 << 20;
 
-/// Bytes, after all that was checked.
+/// Bytes in use after the last check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footprint {
-    /// Of the table, in use, by the limiter's own account.
+    /// Of the table, as the limiter counts them.
     pub(super) table: u64,
-    /// What the limiter said that its table may come to take.
-    pub(super) most: u64,
-    /// By how much the process grew, as the operating system counts it; `None` where it does not say.
+    /// The most that the table may take, as its builder announced.
+    pub(super) announced: u64,
+    /// How much the process grew, as the operating system counts it; `None` where it does not say.
     pub(super) grown: Option<u64>,
     pub(super) threads: usize,
 }
 
 impl Footprint {
-    /// The most that the process may have grown by.
+    /// The most that the process may have grown.
     pub(super) fn allowed(&self) -> u64 {
-        self.most + A_THREAD * (self.threads as u64 + 1)
+        self.announced + PER_THREAD * (self.threads as u64 + 1)
     }
 
     pub(super) fn is_within(&self) -> bool {
-        self.table <= self.most && self.grown.is_none_or(|grown| grown <= self.allowed())
+        self.table <= self.announced && self.grown.is_none_or(|grown| grown <= self.allowed())
     }
 }
 
-/// Bytes of this process that are in memory; `None` where the system does not say so in the way of Linux.
+/// Bytes of this process in memory; `None` on systems without Linux's `/proc/self/status`.
 pub(super) fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -41,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_may_take_what_it_said_and_threads_a_little_more() {
-        let said = Footprint { table: 1024, most: 1024, grown: None, threads: 2 };
-        assert!(said.is_within());
-        assert!(!Footprint { table: 1025, ..said }.is_within());
-        assert!(Footprint { grown: Some(1024 + (3 << 20)), ..said }.is_within());
-        assert!(!Footprint { grown: Some(1025 + (3 << 20)), ..said }.is_within());
+    fn the_table_takes_what_was_announced_threads_little_more() {
+        let announced = Footprint { table: 1024, announced: 1024, grown: None, threads: 2 };
+        assert!(announced.is_within());
+        assert!(!Footprint { table: 1025, ..announced }.is_within());
+        assert!(Footprint { grown: Some(1024 + (3 << 20)), ..announced }.is_within());
+        assert!(!Footprint { grown: Some(1025 + (3 << 20)), ..announced }.is_within());
     }
 
     #[test]

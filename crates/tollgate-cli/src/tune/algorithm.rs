@@ -1,13 +1,13 @@
-//! The algorithms at any limit: what is compared when a log is tuned.
+//! The algorithms that `tune` tries, each at any limit.
 
 use std::time::Duration;
 
 use tollgate::{BuildError, CountPolicy, GlobalLimiter, ManualClock, Quota, Rate};
 
 use crate::spec::Spec;
-use crate::timelines::Ask;
+use crate::timelines::Request;
 
-/// An algorithm whose one free number is its limit.
+/// An algorithm whose only free number is its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     TokenBucket,
@@ -31,8 +31,8 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm at a limit, which is also its burst or its capacity.
-    pub(super) fn at(self, limit: u64, period: Duration) -> Spec {
+    /// The algorithm with this limit, which is also its burst or its capacity.
+    pub(super) fn with_limit(self, limit: u64, period: Duration) -> Spec {
         let (rate, count) = (Rate::new(limit, period), CountPolicy::Allowed);
         match self {
             Self::TokenBucket => Spec::TokenBucket { rate, burst: limit, initial: limit },
@@ -44,30 +44,34 @@ impl Algorithm {
     }
 }
 
-/// Replays one key after the other under one algorithm.
+/// Replays the requests of single keys under one algorithm.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trial {
     pub(super) algorithm: Algorithm,
     pub(super) period: Duration,
     /// Unix time of the first record.
-    pub(super) zero: u64,
+    pub(super) start_ns: u64,
 }
 
 impl Trial {
-    /// How many requests of a key are refused at `limit`.
+    /// How many of these requests are refused at `limit`.
     ///
     /// # Errors
     ///
     /// When the engine does not accept the limit.
-    pub(super) fn refused(self, limit: u64, asks: &[Ask]) -> Result<u64, BuildError> {
+    pub(super) fn refused(self, limit: u64, requests: &[Request]) -> Result<u64, BuildError> {
         let limiter = self.limiter(limit)?;
-        Ok(asks.iter().map(|ask| u64::from(!limiter.check_n_at(ask.cost, ask.at).is_allowed())).sum())
+        let refused = |request: &Request| !limiter.at(request.at).check_n(request.cost).is_allowed();
+        Ok(requests.iter().map(|request| u64::from(refused(request))).sum())
     }
 
-    /// Whether none of a key's requests is refused at `limit`, which the engine accepts.
-    pub(super) fn is_untouched(self, limit: u64, asks: &[Ask]) -> bool {
+    /// Whether `limit` admits all these requests. `false` for a limit that the engine does not
+    /// accept.
+    pub(super) fn admits_all(self, limit: u64, requests: &[Request]) -> bool {
         let limiter = self.limiter(limit);
-        limiter.is_ok_and(|limiter| asks.iter().all(|ask| limiter.check_n_at(ask.cost, ask.at).is_allowed()))
+        limiter.is_ok_and(|limiter| {
+            requests.iter().all(|request| limiter.at(request.at).check_n(request.cost).is_allowed())
+        })
     }
 
     /// The largest limit that the engine accepts; an error when there is none.
@@ -87,8 +91,8 @@ impl Trial {
     }
 
     fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
-        let clock = ManualClock::starting_at(Duration::from_nanos(self.zero));
-        GlobalLimiter::builder(self.algorithm.at(limit, self.period).quota())
+        let clock = ManualClock::starting_at(Duration::from_nanos(self.start_ns));
+        GlobalLimiter::builder(self.algorithm.with_limit(limit, self.period).quota())
             .memory_budget(usize::MAX)
             .clock(clock)
             .build()

@@ -1,26 +1,27 @@
-//! `tollgate tune`: which numbers? Every algorithm over a range of limits, against a real log.
+//! `tollgate tune`: finds the limits that fit a log, by trying every algorithm over a range of
+//! limits.
 
 mod algorithm;
-mod curve;
+mod distribution;
 mod search;
 mod share;
 mod table;
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::output::print_result;
 use crate::progress::work_bar;
 use crate::reading::Reading;
 use crate::spec::{period, problem};
 use crate::timelines::Timelines;
-use curve::{Curve, Curves, Point};
+use distribution::{Distribution, Distributions, Point};
 use share::Share;
 use table::Table;
 
-/// Find the numbers: what every limit would have refused
+/// Find limits that fit a log: what would each have refused?
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Args {
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERIOD", default_value = "1min", value_parser = period)]
     period: Duration,
 
-    /// The share of keys that are never to be refused
+    /// The share of keys that a limit must never refuse
     #[arg(long, value_name = "SHARE", default_value = "99.9%")]
     keep: Share,
 
@@ -43,8 +44,8 @@ pub(crate) struct Args {
 const AFTER: &str = "\
 Tried are: token bucket with burst = limit, leaky bucket as a meter with
 capacity = limit, fixed window, sliding window counter, sliding log. For every
-key the smallest limit that never refuses it is found by search, with the engine
-itself; it is exact. So is the smallest limit that keeps the share.
+key a search with the engine itself finds the smallest limit that never refuses
+it; it is exact. So is the smallest limit that never refuses the share.
 
 The log is kept in memory: about 40 bytes a request, and its keys. Of a
 trace only checks are tried, as if nothing were reserved or given back.
@@ -59,51 +60,49 @@ Examples:
 ///
 /// # Errors
 ///
-/// A file or a period that is unusable; output that cannot be written.
+/// An unusable file or period; output that cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.reading.judge("tune")?;
+    args.reading.validate("tune")?;
     let timelines = Timelines::read(&args.reading)?;
     let keep = args.keep.of(timelines.keys());
-    let bar = work_bar(curve::work(&timelines), "trying limits");
-    let curves = curve::draw(&timelines, args.period, keep, &bar)
+    let bar = work_bar(distribution::bar_length(&timelines), "trying limits");
+    let distributions = distribution::measure(&timelines, args.period, keep, &bar)
         .map_err(|error| Failure::Usage(format!("--period: {}", problem(&error))))?;
     bar.finish_and_clear();
 
-    let tuning = Tuning { args, timelines: &timelines, keep, curves: &curves };
-    let text = if args.json { format!("{}\n", tuning.json()) } else { Table(&tuning).to_string() };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))
+    let tuning = Tuning { args, timelines: &timelines, keep, distributions: &distributions };
+    print_result(&if args.json { format!("{}\n", tuning.json()) } else { Table(&tuning).to_string() })
 }
 
-/// What was found.
+/// The result.
 struct Tuning<'a> {
     args: &'a Args,
     timelines: &'a Timelines,
-    /// How many keys are to stay untouched.
+    /// How many keys a limit must never refuse.
     keep: usize,
-    curves: &'a Curves,
+    distributions: &'a Distributions,
 }
 
 impl Tuning<'_> {
-    fn spec(&self, curve: &Curve, limit: u64) -> String {
-        curve.algorithm.at(limit, self.args.period).to_string()
+    fn spec(&self, distribution: &Distribution, limit: u64) -> String {
+        distribution.algorithm.with_limit(limit, self.args.period).to_string()
     }
 
     fn json(&self) -> Value {
-        let point = |curve: &Curve, point: &Point| {
+        let point = |distribution: &Distribution, point: &Point| {
             json!({
                 "limit": point.limit,
-                "spec": self.spec(curve, point.limit),
+                "spec": self.spec(distribution, point.limit),
                 "requests_refused": point.requests_refused,
                 "keys_refused": point.keys_refused,
             })
         };
-        let curve = |curve: &Curve| {
-            let points = curve.points.iter().flatten().map(|each| point(curve, each));
+        let distribution = |distribution: &Distribution| {
+            let points = distribution.points.iter().flatten().map(|each| point(distribution, each));
             json!({
-                "algorithm": curve.algorithm.name(),
+                "algorithm": distribution.algorithm.name(),
                 "limits": points.collect::<Vec<_>>(),
-                "smallest": curve.smallest.as_ref().map(|smallest| point(curve, smallest)),
+                "smallest": distribution.smallest.as_ref().map(|smallest| point(distribution, smallest)),
             })
         };
         json!({
@@ -112,7 +111,7 @@ impl Tuning<'_> {
             "period_ns": self.args.period.as_nanos() as u64,
             "keep": self.args.keep.to_string(),
             "keys_to_keep": self.keep,
-            "algorithms": self.curves.curves.iter().map(curve).collect::<Vec<_>>(),
+            "algorithms": self.distributions.by_algorithm.iter().map(distribution).collect::<Vec<_>>(),
         })
     }
 }

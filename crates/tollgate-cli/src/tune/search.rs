@@ -1,32 +1,34 @@
-//! The smallest limit at which a key would never have been refused.
+//! The smallest limit that would never have refused a key.
 //!
-//! As long as nothing is refused, a larger limit leaves more room before every request: buckets hold more and
-//! refill faster, windows have the same counts and a higher limit. So the limits that leave a key untouched are
-//! all those from one on, and halving finds it.
+//! A limit that admits all requests of a key implies that every larger limit does: buckets hold
+//! more and refill faster, windows count the same under a higher limit. So a binary search finds
+//! the smallest.
 
 use super::algorithm::Trial;
-use crate::timelines::Ask;
+use crate::timelines::Request;
 
-/// The smallest limit, at most `largest`, that leaves the key untouched; `None` when none does.
-pub(super) fn smallest_untouched(trial: Trial, largest: u64, asks: &[Ask]) -> Option<u64> {
-    let dearest = asks.iter().map(|ask| ask.cost).max().unwrap_or(0).max(1);
-    // At this limit everything could come at once.
-    let total = asks.iter().fold(0_u64, |sum, ask| sum.saturating_add(ask.cost)).max(1);
+/// The smallest limit up to `largest` that admits all these requests, if there is one.
+pub(super) fn smallest_sufficient(trial: Trial, largest: u64, requests: &[Request]) -> Option<u64> {
+    let highest_cost = requests.iter().map(|request| request.cost).max().unwrap_or(0).max(1);
+    // A limit of the total admits all requests even if they come at once.
+    let total = requests.iter().fold(0_u64, |sum, request| sum.saturating_add(request.cost)).max(1);
     let enough = total.min(largest);
-    // Doubling first: most keys need little, and a log's memory grows with the limit.
-    let (mut refuses, mut leaves) = (dearest - 1, dearest);
-    while leaves < enough && !trial.is_untouched(leaves, asks) {
-        refuses = leaves;
-        leaves = leaves.saturating_mul(2).min(enough);
+    // Double first: most keys need a small limit, and a sliding log's memory grows with the limit.
+    let (mut too_small, mut candidate) = (highest_cost - 1, highest_cost);
+    while candidate < enough && !trial.admits_all(candidate, requests) {
+        too_small = candidate;
+        candidate = candidate.saturating_mul(2).min(enough);
     }
-    if leaves > largest || (leaves == largest && total > largest && !trial.is_untouched(leaves, asks)) {
+    let is_untried = candidate == largest && total > largest;
+    if candidate > largest || (is_untried && !trial.admits_all(candidate, requests)) {
         return None;
     }
-    while leaves - refuses > 1 {
-        let middle = refuses.midpoint(leaves);
-        if trial.is_untouched(middle, asks) { leaves = middle } else { refuses = middle }
+    let (mut too_small, mut sufficient) = (too_small, candidate);
+    while sufficient - too_small > 1 {
+        let middle = too_small.midpoint(sufficient);
+        if trial.admits_all(middle, requests) { sufficient = middle } else { too_small = middle }
     }
-    Some(leaves)
+    Some(sufficient)
 }
 
 #[cfg(test)]
@@ -38,37 +40,37 @@ mod tests {
     use super::super::algorithm::Algorithm;
     use super::*;
 
-    /// Bursts and pauses, some requests dearer than others.
-    fn timeline(seed: u64) -> Vec<Ask> {
+    /// Bursts and pauses, with some requests of a higher cost.
+    fn timeline(seed: u64) -> Vec<Request> {
         let mut state = seed;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
         let mut t = 0;
-        let ask = |_| {
+        let request = |_| {
             t += if draw(3) == 0 { draw(40_000) } else { draw(700) } * 1_000_000;
-            Ask { at: Timestamp::from_nanos(t), cost: if draw(4) == 0 { draw(4) } else { 1 } }
+            Request { at: Timestamp::from_nanos(t), cost: if draw(4) == 0 { draw(4) } else { 1 } }
         };
-        (0..60).map(ask).collect()
+        (0..60).map(request).collect()
     }
 
     #[test]
-    fn it_is_the_smallest_of_all_limits_tried_one_by_one_and_all_above_leave_the_key_untouched() {
+    fn it_is_the_smallest_limit_and_larger_ones_admit_all() {
         for seed in 0..60 {
-            let asks = timeline(seed);
-            let total: u64 = asks.iter().map(|ask| ask.cost).sum();
+            let requests = timeline(seed);
+            let total: u64 = requests.iter().map(|request| request.cost).sum();
             for algorithm in Algorithm::ALL {
-                let trial = Trial { algorithm, period: Duration::from_secs(10), zero: 1_234_567_890 };
-                let untouched: Vec<bool> =
-                    (1..=total).map(|limit| trial.refused(limit, &asks) == Ok(0)).collect();
-                let first = untouched.iter().position(|&untouched| untouched).expect("the total suffices");
-                assert!(untouched[first..].iter().all(|&untouched| untouched), "{algorithm:?} is monotone");
-                let found = smallest_untouched(trial, u64::MAX, &asks);
+                let trial = Trial { algorithm, period: Duration::from_secs(10), start_ns: 1_234_567_890 };
+                let admits_all: Vec<bool> =
+                    (1..=total).map(|limit| trial.refused(limit, &requests) == Ok(0)).collect();
+                let first = admits_all.iter().position(|&admits| admits).expect("the total suffices");
+                assert!(admits_all[first..].iter().all(|&admits| admits), "{algorithm:?} is monotone");
+                let found = smallest_sufficient(trial, u64::MAX, &requests);
                 assert_eq!(found, Some(first as u64 + 1), "{algorithm:?}, seed {seed}");
-                assert_eq!(smallest_untouched(trial, first as u64 + 1, &asks), found);
+                assert_eq!(smallest_sufficient(trial, first as u64 + 1, &requests), found);
                 assert_eq!(
-                    smallest_untouched(trial, first as u64, &asks),
+                    smallest_sufficient(trial, first as u64, &requests),
                     None,
                     "{algorithm:?}, seed {seed}"
                 );
@@ -79,8 +81,8 @@ mod tests {
     #[test]
     fn the_largest_limit_is_one_that_the_engine_accepts() {
         for algorithm in Algorithm::ALL {
-            let trial = Trial { algorithm, period: Duration::from_secs(60), zero: 0 };
-            let largest = trial.largest().expect("a minute is no odd period");
+            let trial = Trial { algorithm, period: Duration::from_secs(60), start_ns: 0 };
+            let largest = trial.largest().expect("the engine accepts a minute");
             assert!(largest >= 1 << 24, "{algorithm:?}: {largest}");
         }
     }

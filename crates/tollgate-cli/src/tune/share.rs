@@ -14,7 +14,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The fewest of `whole` that are at least this share of it.
+    /// The smallest part of `whole` that is at least this share of it.
     pub(super) fn of(self, whole: usize) -> usize {
         let parts = whole as u128 * u128::from(self.parts);
         parts.div_ceil(u128::from(100 * PERCENT)) as usize

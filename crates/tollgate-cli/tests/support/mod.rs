@@ -1,5 +1,5 @@
-//! What the tests of the binary share: running it, and a small log to run it on.
-#![allow(dead_code, reason = "every test takes what it needs")]
+//! Shared by the tests of the binary: running it, and a small log.
+#![allow(dead_code, reason = "every test uses some of it")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-/// What a run left behind.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) out: String,
@@ -17,20 +17,20 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Standard output as one JSON object, of a run that went well.
+    /// Standard output of a successful run as one JSON object.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "{}", self.err);
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
-    /// Standard output as one JSON object a line.
+    /// Standard output of a successful run as one JSON object a line.
     pub(crate) fn lines(&self) -> Vec<Value> {
         assert_eq!(self.code, Some(0), "{}", self.err);
         self.out.lines().map(|line| serde_json::from_str(line).expect("every line is an object")).collect()
     }
 }
 
-/// The binary, not yet started.
+/// The command line of the binary, not yet started.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -47,7 +47,7 @@ pub(crate) fn tollgate_reading(arguments: &[&str], input: &[u8]) -> Run {
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the binary starts");
     let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
-    // A run that ends early need not read it all.
+    // A run that ends early does not read all input.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
     let run = finish(child);
     writer.join().expect("the writer does not panic");

@@ -1,5 +1,5 @@
-//! What a replay must answer: the reference model, asked one request after the other.
-#![allow(dead_code, reason = "the example, which compares real logs, knows no peeks")]
+//! The reference model with the command's limits and Unix times.
+#![allow(dead_code, reason = "the example that includes this file has no peeks")]
 
 use std::time::Duration;
 
@@ -8,55 +8,56 @@ use tollgate::{CountPolicy, GlobalLimiter, ManualClock, Rate, Resolution};
 use tollgate_cli::Spec;
 use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
 
-/// The model of one limit, which begins at the first record.
+/// The model of one limit.
 pub(crate) struct Reference {
     model: Model,
-    zero: u64,
+    /// Unix time of the first record, where the model's time begins.
+    start_ns: u64,
 }
 
 impl Reference {
-    /// The model of a limit as the command line has it; `zero` is the first record's Unix time.
-    pub(crate) fn new(spec: &str, zero: u64) -> Self {
+    /// The model of a limit of the command line.
+    pub(crate) fn new(spec: &str, start_ns: u64) -> Self {
         let spec: Spec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
-        let clock = ManualClock::starting_at(Duration::from_nanos(zero));
+        let clock = ManualClock::starting_at(Duration::from_nanos(start_ns));
         let limiter = GlobalLimiter::builder(spec.quota()).memory_budget(usize::MAX).clock(clock).build();
         let resolution = limiter.unwrap_or_else(|error| panic!("{spec}: {error}")).resolution();
-        Self { model: Model::new(algorithm(spec, zero, resolution)), zero }
+        Self { model: Model::new(algorithm(spec, start_ns, resolution)), start_ns }
     }
 
     /// Decides and charges.
     pub(crate) fn check(&mut self, key: &str, t_ns: u64, cost: u64) -> Answer {
-        self.model.check(key, t_ns - self.zero, cost)
+        self.model.check(key, t_ns - self.start_ns, cost)
     }
 
-    /// [`check`](Self::check), with the right to give it back.
+    /// [`check`](Self::check), with a receipt to give it back.
     pub(crate) fn admit(&mut self, key: &str, t_ns: u64, cost: u64) -> (Answer, Option<Receipt>) {
-        self.model.admit(key, t_ns - self.zero, cost)
+        self.model.admit(key, t_ns - self.start_ns, cost)
     }
 
-    /// Gives back what was admitted: how many units.
+    /// Gives back an admission; returns how many units came back.
     pub(crate) fn refund(&mut self, receipt: Receipt, t_ns: u64) -> u64 {
-        self.model.refund(receipt, t_ns - self.zero)
+        self.model.refund(receipt, t_ns - self.start_ns)
     }
 
-    /// Takes a place in the line; `None` for a limit that has none.
+    /// Reserves; `None` for a limit that has no reservations.
     pub(crate) fn reserve(&mut self, key: &str, t_ns: u64, cost: u64, max_wait: u64) -> Option<Booking> {
-        self.model.reserve(key, t_ns - self.zero, cost, max_wait).ok()
+        self.model.reserve(key, t_ns - self.start_ns, cost, max_wait).ok()
     }
 
-    /// Gives back what was reserved: how many units.
+    /// Gives back a reservation; returns how many units came back.
     pub(crate) fn cancel(&mut self, reservation: Reservation, t_ns: u64) -> u64 {
-        self.model.cancel(reservation, t_ns - self.zero)
+        self.model.cancel(reservation, t_ns - self.start_ns)
     }
 
     /// When a reservation departs, in Unix time.
     pub(crate) fn departure(&self, reservation: &Reservation) -> u64 {
-        self.zero + reservation.departs_at_ns()
+        self.start_ns + reservation.departs_at_ns()
     }
 
-    /// Decides.
+    /// Decides without charging.
     pub(crate) fn peek(&self, key: &str, t_ns: u64, cost: u64) -> Answer {
-        self.model.peek(key, t_ns - self.zero, cost)
+        self.model.peek(key, t_ns - self.start_ns, cost)
     }
 
     /// Forgets the key.
@@ -65,7 +66,7 @@ impl Reference {
     }
 }
 
-/// A line of `--decisions` with this answer.
+/// The line of `--decisions` with this answer.
 pub(crate) fn line(number: u64, key: &str, t_ns: u64, answer: Answer) -> Value {
     json!({
         "line": number,
@@ -81,9 +82,9 @@ pub(crate) fn line(number: u64, key: &str, t_ns: u64, answer: Answer) -> Value {
     })
 }
 
-fn algorithm(spec: Spec, zero: u64, resolution: Resolution) -> Algorithm {
+fn algorithm(spec: Spec, start_ns: u64, resolution: Resolution) -> Algorithm {
     let Resolution { grains, ceiling, granule, .. } = resolution;
-    let counted = |count| match count {
+    let policy = |count| match count {
         CountPolicy::Allowed => tollgate_model::CountPolicy::Allowed,
         CountPolicy::All => tollgate_model::CountPolicy::All,
     };
@@ -101,15 +102,15 @@ fn algorithm(spec: Spec, zero: u64, resolution: Resolution) -> Algorithm {
         Spec::FixedWindow { rate, count } => Algorithm::FixedWindow {
             limit: rate.count(),
             window_ns: period(rate),
-            origin_ns: zero,
-            count: counted(count),
+            origin_ns: start_ns,
+            count: policy(count),
             ceiling,
         },
         Spec::SlidingWindow { rate, subwindows: None, count } => Algorithm::SlidingWindow {
             limit: rate.count(),
             window_ns: period(rate),
-            origin_ns: zero,
-            count: counted(count),
+            origin_ns: start_ns,
+            count: policy(count),
             ceiling,
             granule,
         },
@@ -117,13 +118,13 @@ fn algorithm(spec: Spec, zero: u64, resolution: Resolution) -> Algorithm {
             limit: rate.count(),
             window_ns: period(rate),
             subwindows,
-            origin_ns: zero,
-            count: counted(count),
+            origin_ns: start_ns,
+            count: policy(count),
             ceiling,
             granule,
         },
         Spec::SlidingLog { rate, count } => {
-            Algorithm::SlidingLog { limit: rate.count(), window_ns: period(rate), count: counted(count) }
+            Algorithm::SlidingLog { limit: rate.count(), window_ns: period(rate), count: policy(count) }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pseudo-random numbers and limits, the same in every run.
+//! Pseudo-random numbers and limits that are the same in every run.
 
 use tollgate_model::{Algorithm, CountPolicy};
 
@@ -6,7 +6,7 @@ use tollgate_model::{Algorithm, CountPolicy};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Neighbouring seeds give unrelated sequences.
+    /// Adjacent seeds give unrelated sequences.
     pub(crate) fn new(seed: u64) -> Self {
         assert!(seed > 0, "xorshift never leaves zero");
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -23,7 +23,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number from 0 to `end - 1`; good enough for small ends.
+    /// A number from 0 to `end - 1`, nearly uniform for a small `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         (self.next() >> 32) % end
     }
@@ -41,7 +41,7 @@ impl Random {
         if self.one_in(2) { CountPolicy::All } else { CountPolicy::Allowed }
     }
 
-    /// No grains half of the time, else few or many.
+    /// Half of the time none, else few or many.
     fn grains(&mut self) -> Option<u64> {
         [None, None, Some(self.up_to(8)), Some(1 << 20)][self.below(4) as usize]
     }

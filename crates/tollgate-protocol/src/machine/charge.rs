@@ -103,7 +103,7 @@ impl Machine<'_> {
                     return self.admit(state, nth, thread.new.payload);
                 }
             }
-            _ if state.buckets[number].header.has_the_members_of(thread.header) => {
+            _ if state.buckets[number].header == thread.header => {
                 state.threads[nth].paid = true;
                 return self.admit(state, nth, thread.new.payload);
             }

@@ -188,7 +188,7 @@ impl Machine<'_> {
     pub(super) fn gone(self, state: &mut State, nth: usize) {
         let thread = &mut state.threads[nth];
         let header = state.buckets[usize::from(thread.at)].header;
-        if header.has_the_members_of(thread.header) {
+        if header == thread.header {
             self.finish(state, nth);
         } else {
             thread.again();

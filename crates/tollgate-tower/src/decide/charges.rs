@@ -1,10 +1,11 @@
 //! The charges of a request, rule by rule, until they are settled.
 
 use smallvec::SmallVec;
+use tollgate::MultiDecision;
 
 use crate::backend::BackendReply;
 use crate::headers::{HeaderStyles, LimitHeaders, join};
-use crate::rule::{LimitSet, MAX_RULES, QueueTurn, Ruled};
+use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
 
 /// The charges of one request. Dropping them refunds them, the last first, unless they are settled:
 /// the request was refused, or its client disconnected.
@@ -26,7 +27,7 @@ pub(super) struct Charge<'l> {
 
 /// Where the request was charged.
 pub(super) enum Of<'l> {
-    Here(&'l LimitSet, Ruled<'l>),
+    Here(&'l LimitSet, MultiDecision<'l>),
     /// At a backend, which takes nothing back.
     There(&'l str, BackendReply),
 }

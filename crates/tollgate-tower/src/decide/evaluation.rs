@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use smallvec::SmallVec;
-use tollgate::{Outcome, Timestamp};
+use tollgate::{MultiDecision, Outcome, Timestamp};
 
 use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use crate::backend::BackendReply;
 use crate::headers::{HeaderItems, LimitHeaders, LimitState};
-use crate::rule::{CheckRequest, Engine, LimitSet, MAX_RULES, QueueTurn, Ruled};
+use crate::rule::{CheckRequest, LimitSet, LimitStates, MAX_RULES, QueueTurn};
 use crate::{RefusalReason, RuleOutcome};
 
 /// A request that is checked against the rules, one after the other.
@@ -91,20 +91,11 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// Checks the request against limits of this process.
     #[inline]
     pub(super) fn check(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
-        let CheckRequest { key, cost, .. } = request;
-        match &limits.engine {
-            _ if limits.may_queue() && !self.state.rules[rule].shadow => {
-                self.check_queue(rule, limits, request)
-            }
-            Engine::One(limiter) => {
-                let decision = limiter.check_n(key, cost);
-                self.apply(rule, limits, request, decision.is_allowed(), decision)
-            }
-            Engine::Several(limiter) => {
-                let decision = limiter.check_n(key, cost);
-                self.apply(rule, limits, request, decision.is_allowed(), decision)
-            }
+        if limits.may_queue() && !self.state.rules[rule].shadow {
+            return self.check_queue(rule, limits, request);
         }
+        let decision = limits.limiter.check_n(request.key, request.cost);
+        self.apply(rule, limits, request, decision)
     }
 
     fn check_queue(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
@@ -112,22 +103,22 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let max_wait = self.state.rules[rule].max_wait;
         if let Some(turn) = limits.claim_abandoned_turn(request, max_wait) {
             // The engine has charged the turn to the request that abandoned it.
-            let current = limits.engine.peek(key, 0);
+            let current = limits.limiter.prepare(key).peek_n(0);
             return self.queue(rule, limits, cost, current, turn);
         }
         // Peek before the charge: a charge that is refunded would leave a gap in front of a request
         // that came in between.
-        let expected = limits.engine.peek(key, cost);
+        let expected = limits.limiter.prepare(key).peek_n(cost);
         if expected.delay() > max_wait {
             return self.refuse_long_wait(rule, limits, request, &expected, expected.delay() - max_wait);
         }
         let change_count = limits.change_count();
-        let decision = limits.engine.check(key, cost);
+        let decision = limits.limiter.check_n(key, cost);
         let delay = decision.delay();
         if delay.is_zero() {
-            return self.apply(rule, limits, request, decision.is_allowed(), decision);
+            return self.apply(rule, limits, request, decision);
         }
-        let departure = limits.engine.now() + delay;
+        let departure = limits.limiter.now() + delay;
         let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
         if delay > max_wait {
             let admitted = self.refuse_long_wait(rule, limits, request, &decision, delay - max_wait);
@@ -143,7 +134,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         cost: u64,
-        decision: Ruled<'l>,
+        decision: MultiDecision<'l>,
         turn: QueueTurn,
     ) -> bool {
         self.departure = self.departure.max(Some(turn.departure));
@@ -154,24 +145,22 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     /// Applies the decision of limits that let the request go at once or refuse it.
-    // Inlined, and converted into a `Ruled` only in the branches, so that the decision is written
-    // once and not copied three times.
+    // Inlined, so that the decision is written once and not copied.
     #[inline(always)]
     fn apply(
         &mut self,
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        is_allowed: bool,
-        decision: impl Into<Ruled<'l>>,
+        decision: MultiDecision<'l>,
     ) -> bool {
-        if !is_allowed {
-            return self.refuse(rule, limits, request, decision.into());
+        if !decision.is_allowed() {
+            return self.refuse(rule, limits, request, decision);
         }
         self.report(rule, RuleOutcome::Allowed, request.cost);
         if self.needs_decision(rule) {
             let shadow = self.state.rules[rule].shadow;
-            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision.into()) });
+            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
         }
         true
     }
@@ -193,7 +182,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: Ruled<'l>,
+        decision: MultiDecision<'l>,
     ) -> bool {
         let (reason, retry_after) = match decision.outcome() {
             Outcome::Never => (RefusalReason::CostAboveLimit, None),
@@ -222,7 +211,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: &Ruled<'_>,
+        decision: &MultiDecision<'_>,
         retry_after: Duration,
     ) -> bool {
         let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);

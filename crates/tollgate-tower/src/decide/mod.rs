@@ -82,7 +82,7 @@ impl LayerState {
                 rule.charge_if.is_some()
                     || !rule.shadow
                         && limits.may_queue()
-                        && !limits.engine.peek(request.key, request.cost).delay().is_zero()
+                        && !limits.limiter.prepare(request.key).peek_n(request.cost).delay().is_zero()
             }
         };
         self.rules.iter().filter(|rule| rule.may_hold()).any(&mut must_hold)

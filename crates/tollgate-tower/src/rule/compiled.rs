@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::Quota;
 
-use super::engine::Engine;
+use super::local::local_limiter;
 use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
 use crate::backend::DynBackend;
 use crate::telemetry::RuleTelemetry;
@@ -227,8 +227,8 @@ impl Rule {
         max_keys: Option<usize>,
         clock: &SharedClock,
     ) -> Result<LimitSet, BuildError> {
-        let engine = Engine::new(quotas, max_keys, self.when_full, clock.clone())
+        let limiter = local_limiter(quotas, max_keys, self.when_full, clock.clone())
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;
-        Ok(LimitSet::new(&self.name, quotas, engine))
+        Ok(LimitSet::new(&self.name, quotas, limiter))
     }
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::{BuildError, Inherit, Quota};
+use tollgate::{BuildError, Inherit, MultiDecision, Quota};
 
 use super::CheckRequest;
 use super::abandoned_turns::{AbandonedTurns, QueueTurn};
-use super::engine::{Engine, Ruled};
+use super::local::{LimitStates, LocalLimiter};
 use super::policy_history::PolicyHistory;
 use crate::headers::{HeaderItems, MAX_SF_INTEGER, join, seconds_up};
 
 /// The limits of a rule, of one of its tiers, or of one key. They charge a request all or nothing.
 pub(crate) struct LimitSet {
-    pub(crate) engine: Engine,
+    pub(crate) limiter: LocalLimiter,
     /// A bit for each limit that is a queue, by the limit's number.
     queues: u64,
     /// The name of each limit in headers, by the limit's number.
@@ -23,7 +23,7 @@ pub(crate) struct LimitSet {
 }
 
 impl LimitSet {
-    pub(crate) fn new(rule: &str, quotas: &[Quota], engine: Engine) -> Self {
+    pub(crate) fn new(rule: &str, quotas: &[Quota], limiter: LocalLimiter) -> Self {
         let mut names: Vec<Box<str>> = Vec::with_capacity(quotas.len());
         for (number, quota) in quotas.iter().enumerate() {
             let mut name =
@@ -34,7 +34,7 @@ impl LimitSet {
             names.push(name.into());
         }
         Self {
-            engine,
+            limiter,
             queues: queues(quotas),
             policies: PolicyHistory::new(policy_items(&names, quotas)),
             names: names.into(),
@@ -48,7 +48,7 @@ impl LimitSet {
             if quotas.len() == self.names.len() && queues(quotas) != self.queues {
                 return Err(BuildError::CannotInherit { field: "mode" });
             }
-            self.engine.reconfigure(quotas, inherit)?;
+            self.limiter.reconfigure(quotas.iter().copied(), inherit)?;
             self.policies.change(policy_items(&self.names, quotas));
             Ok(())
         })
@@ -61,7 +61,7 @@ impl LimitSet {
     }
 
     /// Returns the number of the longest queue and the time until it is empty.
-    pub(crate) fn longest_queue(&self, decision: &Ruled<'_>) -> Option<(usize, Duration)> {
+    pub(crate) fn longest_queue(&self, decision: &MultiDecision<'_>) -> Option<(usize, Duration)> {
         let queues = (0..self.names.len()).filter(|number| self.queues & (1 << number) != 0);
         queues.map(|number| (number, decision.queue_time(number))).max_by_key(|(_, time)| *time)
     }
@@ -80,21 +80,21 @@ impl LimitSet {
         if request.cost == 0 || self.abandoned_turns.is_empty() {
             return None;
         }
-        let now = self.engine.now();
+        let now = self.limiter.now();
         self.abandoned_turns.claim(request.key, request.cost, now, now + max_wait)
     }
 
     /// Refunds a decision. If the engine cannot take the request's turn back, the turn is kept for
     /// the next request.
-    pub(crate) fn give_back(&self, decision: Ruled<'_>, turn: Option<QueueTurn>) {
+    pub(crate) fn give_back(&self, decision: MultiDecision<'_>, turn: Option<QueueTurn>) {
         // With several limits, the others refund the request, and a request that claims the turn
         // would not be charged by them.
-        let turn = turn.filter(|_| matches!(decision, Ruled::One(_)));
-        let refunded = self.engine.refund(decision);
+        let turn = turn.filter(|_| self.names.len() == 1);
+        let refunded = self.limiter.refund(decision);
         if let Some(turn) = turn
             && refunded == 0
         {
-            self.abandoned_turns.offer(turn, self.engine.now());
+            self.abandoned_turns.offer(turn, self.limiter.now());
         }
     }
 
@@ -108,9 +108,9 @@ impl LimitSet {
     }
 
     /// Adds each limit's state to the headers; after a refusal, only the limits that refuse.
-    pub(crate) fn add_items(&self, decision: &Ruled<'_>, items: &mut HeaderItems<'_>) {
+    pub(crate) fn add_items(&self, decision: &MultiDecision<'_>, items: &mut HeaderItems<'_>) {
         let admitted = decision.is_allowed();
-        decision.each(|number, refuses, state| {
+        decision.each_state(|number, refuses, state| {
             if admitted || refuses {
                 items.add(self.name(number), state);
             }
@@ -175,13 +175,14 @@ mod tests {
     use tollgate::{FixedWindow, LeakyBucket, ManualClock, Rate, TokenBucket, WhenFull};
 
     use crate::rule::SharedClock;
+    use crate::rule::local::local_limiter;
 
     use super::*;
 
     fn policy_items_of(quotas: &[Quota]) -> Vec<String> {
         let clock: SharedClock = Arc::new(ManualClock::new());
-        let engine = Engine::new(quotas, None, WhenFull::default(), clock).unwrap();
-        LimitSet::new("api", quotas, engine).policy_items().map(str::to_owned).collect()
+        let limiter = local_limiter(quotas, None, WhenFull::default(), clock).unwrap();
+        LimitSet::new("api", quotas, limiter).policy_items().map(str::to_owned).collect()
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 mod abandoned_turns;
 mod compiled;
-mod engine;
 mod limit_set;
+mod local;
 mod policy_history;
 
 use std::fmt;
@@ -15,8 +15,8 @@ use tollgate::{Clock, Quota, WhenFull};
 
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
-pub(crate) use engine::{Engine, Ruled};
 pub(crate) use limit_set::LimitSet;
+pub(crate) use local::LimitStates;
 
 use crate::backend::DynBackend;
 use crate::{Backend, KeyBy, OnBackendError, RequestHead};

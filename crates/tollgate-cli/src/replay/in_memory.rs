@@ -1,0 +1,61 @@
+//! Replays records in memory and returns every outcome, for [`crate::probe`].
+
+use std::cell::{OnceCell, RefCell};
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use super::decisions::Decisions;
+use super::gate::Gate;
+use super::limit::Limit;
+use super::outcome::{Counts, GivenBack};
+use super::simulation::Simulation;
+use crate::failure::Failure;
+use crate::ingest::Record;
+use crate::spec::{Spec, refusal};
+
+/// The outcome of one record.
+pub(crate) struct RecordOutcome {
+    /// The line of `--decisions` without its line feed; empty without one.
+    pub(crate) decision: String,
+    /// All that was given back so far.
+    pub(crate) given_back: GivenBack,
+}
+
+/// Replays the records under one limit.
+///
+/// # Errors
+///
+/// A limit that the engine refuses; an operation that the limit lacks.
+pub(crate) fn in_memory<'r>(
+    spec: Spec,
+    max_keys: usize,
+    records: impl Iterator<Item = Record<'r>>,
+) -> Result<Vec<RecordOutcome>, Failure> {
+    let limit = Limit::new(spec, Some(max_keys), 1).map_err(|error| Failure::Usage(refusal(spec, &error)))?;
+    let (limits, names, gate) = ([limit], ["memory".to_owned()], OnceCell::<Gate>::new());
+    let lines = SharedBuffer::default();
+    let decisions = Decisions::to(Box::new(lines.clone()), "memory".to_owned(), &[spec.to_string()], &names);
+    let mut simulation = Simulation::new(&limits, None, &gate, &names, Counts::new(false), Some(decisions));
+    records
+        .map(|record| {
+            simulation.step(&record)?;
+            simulation.flush()?;
+            let decision = String::from_utf8_lossy(&lines.0.take()).trim_end().to_owned();
+            Ok(RecordOutcome { decision, given_back: simulation.counts.given_back })
+        })
+        .collect()
+}
+
+/// A buffer with two owners: one writes, the other empties it.
+#[derive(Clone, Default)]
+struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+
+impl Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Applies the records of a log to the limiters, one by one, and counts the answers.
+
+use std::cell::OnceCell;
+
+use super::answer::Answer;
+use super::decisions::Decisions;
+use super::gate::{Charge, Gate, Place};
+use super::limit::Limit;
+use super::outcome::Counts;
+use super::outstanding::Outstanding;
+use super::state::Saved;
+use crate::failure::Failure;
+use crate::ingest::{Op, Record};
+
+/// How many admissions and how many reservations of a trace can be given back. So many of either
+/// take about 250 MB.
+pub(super) const MAX_OUTSTANDING: usize = 1 << 20;
+
+/// A replay in progress. It borrows the gate because outstanding admissions and reservations do.
+pub(super) struct Simulation<'g> {
+    pub(super) limits: &'g [Limit],
+    /// The state to begin with.
+    saved: Option<&'g Saved>,
+    /// Opened at the first record, whose time it needs.
+    pub(super) gate: &'g OnceCell<Gate>,
+    pub(super) counts: Counts,
+    pub(super) decisions: Option<Decisions>,
+    /// The names of the sources, for messages.
+    source_names: &'g [String],
+    /// Admissions of a trace, any of which a later record may refund.
+    admissions: Outstanding<Charge>,
+    reservations: Outstanding<Place<'g>>,
+}
+
+impl<'g> Simulation<'g> {
+    pub(super) fn new(
+        limits: &'g [Limit],
+        saved: Option<&'g Saved>,
+        gate: &'g OnceCell<Gate>,
+        source_names: &'g [String],
+        counts: Counts,
+        decisions: Option<Decisions>,
+    ) -> Self {
+        let (admissions, reservations) =
+            (Outstanding::new(MAX_OUTSTANDING), Outstanding::new(MAX_OUTSTANDING));
+        Self { limits, saved, gate, counts, decisions, source_names, admissions, reservations }
+    }
+
+    /// Applies a record.
+    ///
+    /// # Errors
+    ///
+    /// When a decision cannot be written, the limiters cannot be built, or they lack the operation.
+    #[inline]
+    pub(super) fn step(&mut self, record: &Record<'_>) -> Result<(), Failure> {
+        let t_ns = self.counts.time.decided_at(record.t_ns);
+        let gate = self.gate(t_ns)?;
+        if record.is_trace {
+            return self.trace_step(gate, record, t_ns);
+        }
+        let allowed = match &mut self.decisions {
+            None => gate.admit(record.key, record.cost, t_ns),
+            Some(decisions) => {
+                let answer = Answer::from(&gate.check(record.key, record.cost, t_ns));
+                decisions.write(record, t_ns, &answer)?;
+                answer.allowed
+            }
+        };
+        self.counts.add(record.key, t_ns, allowed);
+        Ok(())
+    }
+
+    /// Writes out the buffered decisions.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.decisions.as_mut().map_or(Ok(()), Decisions::flush)
+    }
+
+    fn gate(&self, t_ns: u64) -> Result<&'g Gate, Failure> {
+        if let Some(gate) = self.gate.get() {
+            return Ok(gate);
+        }
+        let gate = Gate::open(self.limits, t_ns, self.saved)?;
+        Ok(self.gate.get_or_init(|| gate))
+    }
+
+    /// Applies a record of a trace, which may give back what an earlier one took.
+    fn trace_step(&mut self, gate: &'g Gate, record: &Record<'_>, t_ns: u64) -> Result<(), Failure> {
+        let &Record { key, cost, id, .. } = record;
+        match record.op {
+            Op::Check => {
+                let decision = gate.check(key, cost, t_ns);
+                let allowed = decision.is_allowed();
+                self.write(record, t_ns, || (&decision).into())?;
+                // What took nothing has nothing to give back, and must not stand before what did.
+                if allowed && cost > 0 {
+                    self.admissions.insert(key, id, decision.receipt());
+                }
+                self.counts.add(key, t_ns, allowed);
+            }
+            Op::Peek => self.write(record, t_ns, || (&gate.peek(key, cost, t_ns)).into())?,
+            Op::Reserve => {
+                let reservation = gate.reserve(key, cost, record.max_wait_ns, t_ns);
+                let reservation = reservation.map_err(|_| self.no_turns(record))?;
+                self.write(record, t_ns, || {
+                    reservation.as_ref().map_or_else(Answer::clone, |reserved| reserved.decision().into())
+                })?;
+                self.counts.add(key, t_ns, reservation.is_ok());
+                if let Ok(reservation) = reservation
+                    && cost > 0
+                {
+                    self.reservations.insert(key, id, reservation);
+                }
+            }
+            Op::Refund => {
+                let admission = self.admissions.take(key, id);
+                self.counts.give_back(admission.map(|charge| gate.refund(charge, cost, t_ns)));
+            }
+            Op::Cancel => {
+                let reservation = self.reservations.take(key, id);
+                self.counts.give_back(reservation.map(|reservation| gate.cancel(reservation, t_ns)));
+            }
+            Op::Reset => {
+                gate.reset(key, t_ns);
+                // The reset already gave these back.
+                self.admissions.forget(key);
+                self.reservations.forget(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        record: &Record<'_>,
+        t_ns: u64,
+        answer: impl FnOnce() -> Answer,
+    ) -> Result<(), Failure> {
+        self.decisions.as_mut().map_or(Ok(()), |decisions| decisions.write(record, t_ns, &answer()))
+    }
+
+    /// Names the line that asks for a turn where there are none, and what to use instead.
+    fn no_turns(&self, record: &Record<'_>) -> Failure {
+        let name = self.source_names.get(record.file).map_or("", String::as_str);
+        let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
+        let limits = limits.join(" and ");
+        Failure::Usage(format!(
+            "{name}:{}: `reserve`: {limits} do not know when a turn comes: windows do not, nor does a \
+             queue beside other limits. Give a token-bucket or a leaky-bucket, or use `check` in the \
+             trace",
+            record.line
+        ))
+    }
+}

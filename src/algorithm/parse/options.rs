@@ -1,0 +1,78 @@
+//! The parts after the rate: options of the algorithm, each at most once.
+
+use std::slice::from_ref;
+
+use super::error::Problem;
+use super::{Syntax, number};
+use crate::algorithm::CountPolicy;
+
+/// What the options of all algorithms say.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    pub(super) burst: Option<u64>,
+    pub(super) initial: Option<u64>,
+    pub(super) capacity: Option<u64>,
+    pub(super) queue: Option<bool>,
+    pub(super) subwindows: Option<u32>,
+    pub(super) count: Option<CountPolicy>,
+}
+
+impl Options {
+    pub(super) fn parse<'t>(
+        syntax: &Syntax,
+        parts: impl Iterator<Item = &'t str>,
+    ) -> Result<Self, Problem<'t>> {
+        let mut options = Self::default();
+        for part in parts {
+            options.add(syntax, part)?;
+        }
+        Ok(options)
+    }
+
+    fn add<'t>(&mut self, syntax: &Syntax, part: &'t str) -> Result<(), Problem<'t>> {
+        static MODES: [&str; 2] = ["queue", "meter"];
+        static POLICIES: [&str; 2] = ["allowed", "all"];
+        let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
+        let is_known = |form: &&str| form.split('=').next() == Some(name);
+        let Some(form) = syntax.options.iter().find(|form| is_known(form)) else {
+            return Err(Problem::new(name, "is no option of this algorithm", syntax.options));
+        };
+        let value = match (form.contains('='), value) {
+            (true, Some(value)) => value,
+            (false, None) => name,
+            (true, None) => return Err(Problem::new(part, "has no value", from_ref(form))),
+            (false, Some(_)) => return Err(Problem::new(part, "takes no value", from_ref(form))),
+        };
+        match name {
+            "burst" => set(&mut self.burst, part, number::whole(value)?),
+            "initial" => set(&mut self.initial, part, number::whole(value)?),
+            "capacity" => set(&mut self.capacity, part, number::whole(value)?),
+            // More than a u32 is refused when the limiter is built, with the range.
+            "subwindows" => {
+                let number = u32::try_from(number::whole(value)?).unwrap_or(u32::MAX);
+                set(&mut self.subwindows, part, number)
+            }
+            "count" => {
+                let all = choice(value, [("allowed", CountPolicy::Allowed), ("all", CountPolicy::All)]);
+                set(&mut self.count, part, all.ok_or(Problem::new(value, "is no count", &POLICIES))?)
+            }
+            _ => {
+                let queue = choice(value, [("queue", true), ("meter", false)]);
+                set(&mut self.queue, part, queue.ok_or(Problem::new(value, "is no mode", &MODES))?)
+            }
+        }
+    }
+}
+
+/// Sets an option that was not set before.
+fn set<'t, T>(option: &mut Option<T>, part: &'t str, value: T) -> Result<(), Problem<'t>> {
+    static ONCE: [&str; 1] = ["each option once"];
+    match option.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Problem::new(part, "is given twice", &ONCE)),
+    }
+}
+
+fn choice<T, const N: usize>(value: &str, choices: [(&str, T); N]) -> Option<T> {
+    choices.into_iter().find_map(|(choice, meaning)| (choice == value).then_some(meaning))
+}

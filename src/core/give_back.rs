@@ -1,0 +1,58 @@
+//! One way of giving back, for refunds, cancelled reservations, leases and requests that are undone; and the reset.
+//!
+//! A reset holds the key's word, counts itself and marks the key with its number, and then lowers the word; when the last
+//! step fails it begins again. A refund holds the word and compares its receipt, which has the number of resets before the
+//! charge, with the key's mark. So of a reset and a refund the second sees the first: no charge is both forgiven and
+//! given back.
+
+use crate::algorithm::{Rule, Taken};
+use crate::clock::Clock;
+use crate::core::{Core, Limits, Words};
+use crate::receipt::Receipt;
+use crate::time::Timestamp;
+
+impl<L: Limits, C: Clock> Core<L, C> {
+    /// Gives back up to `units` of what the receipt's request took, the last charge first: the least of what the limits
+    /// got back. What was asked for is spent, whether or not it came back.
+    pub(crate) fn give_back<const LIMITS: usize>(
+        &self,
+        receipt: &mut Receipt<LIMITS>,
+        units: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> u64 {
+        let cost = units.min(receipt.left);
+        if cost == 0 || receipt.limiter != self.versions.limiter() {
+            return 0;
+        }
+        receipt.left -= cost;
+        let version = self.versions.numbered(receipt.version.into());
+        let mut least = cost;
+        for index in receipt.taken.iter().rev() {
+            let Some(words) = self.each().get(index) else { continue };
+            let rule = version.rule(usize::from(receipt.rule) + index);
+            let charged = &mut receipt.charged[index];
+            let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
+            let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
+            // As if the units that are left had been a request of their own, right before those that are gone.
+            *charged = rule.less(*charged, cost);
+            least = least.min(back);
+        }
+        least
+    }
+
+    /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
+    pub(crate) fn reset(&self, fingerprint: u64) -> bool {
+        let mut version = self.versions.current();
+        loop {
+            let (now, mut known) = (self.clock.now(), false);
+            for (index, words) in self.each().iter().enumerate() {
+                known |= words.reset(version.rule(index), fingerprint, now, || self.versions.count_reset());
+            }
+            // A rule of an older version than the word's forgives nothing.
+            match self.versions.following(version, now) {
+                Some(later) => version = later,
+                None => return known,
+            }
+        }
+    }
+}

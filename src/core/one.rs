@@ -1,0 +1,289 @@
+//! One limit: how a request is decided and charged.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::algorithm::{Algorithm, Rule};
+use crate::clock::Clock;
+use crate::core::version::{Compiled, Versions};
+use crate::core::words::{OneWord, Words, peek};
+use crate::core::{Answer, Asked, Core, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
+use crate::decision::{Decision, Outcome};
+use crate::error::BuildError;
+use crate::receipt::Receipt;
+use crate::saved::Kind;
+use crate::table::Table;
+use crate::table::slot::Ask;
+use crate::time::Timestamp;
+
+/// One limit of the algorithm `A` for each of many keys: what a [`Limiter`](crate::Limiter) decides by.
+///
+/// It is named in the types that a limiter hands out, such as `Prepared<'_, Keyed<TokenBucket>, TscClock>`. There is no
+/// value of it.
+pub type Keyed<A> = One<A, Table>;
+
+/// One limit of the algorithm `A` for everything: what a [`GlobalLimiter`](crate::GlobalLimiter) decides by.
+pub type Global<A> = One<A, OneWord>;
+
+/// One limit of the algorithm `A`, whose words live in a `W`.
+pub struct One<A, W>(PhantomData<(A, W)>);
+
+impl<A, W> sealed::Sealed for One<A, W> {}
+
+/// The words of one limit that may be built.
+pub trait House: Words + Sized + 'static {
+    #[doc(hidden)]
+    const KIND: Kind;
+    #[doc(hidden)]
+    fn bytes_for(space: &Space, ring_len: u64) -> Result<usize, BuildError>;
+    #[doc(hidden)]
+    fn new(space: &Space, ring_len: u64) -> Result<Self, BuildError>;
+}
+
+impl House for Table {
+    const KIND: Kind = Kind::Keyed;
+
+    fn bytes_for(space: &Space, ring_len: u64) -> Result<usize, BuildError> {
+        Ok(space.size(ring_len)?.bytes())
+    }
+
+    fn new(space: &Space, ring_len: u64) -> Result<Self, BuildError> {
+        space.table(space.size(ring_len)?)
+    }
+}
+
+impl House for OneWord {
+    const KIND: Kind = Kind::Global;
+
+    fn bytes_for(_: &Space, ring_len: u64) -> Result<usize, BuildError> {
+        Ok(usize::try_from(ring_len).unwrap_or(usize::MAX).saturating_mul(size_of::<u64>()))
+    }
+
+    fn new(_: &Space, ring_len: u64) -> Result<Self, BuildError> {
+        // The budget was judged.
+        Self::new(ring_len as usize)
+    }
+}
+
+fn ring_len(rules: &[impl Rule]) -> u64 {
+    rules.first().map_or(0, Rule::ring_len)
+}
+
+impl<A: Algorithm, W: House> Limits for One<A, W> {
+    type Quota = A;
+    type Words = W;
+    type Places = W;
+    type Tier<'l> = &'l Compiled<A::Rule>;
+    type Decision<'l> = Decision<'l>;
+    type Receipt = Receipt;
+
+    const KIND: Kind = W::KIND;
+
+    fn in_order(quotas: Vec<A>) -> (Vec<A>, Vec<usize>) {
+        (quotas, Vec::new())
+    }
+
+    fn bytes(space: &Space, rules: &[A::Rule]) -> Result<usize, BuildError> {
+        W::bytes_for(space, ring_len(rules))
+    }
+
+    fn reserve_memory(space: &Space, rules: &[A::Rule], _: &[usize], _: bool) -> Result<W, BuildError> {
+        W::new(space, ring_len(rules))
+    }
+
+    #[inline]
+    fn each(words: &W) -> &[W] {
+        std::slice::from_ref(words)
+    }
+
+    fn as_given(_: &W, rules: usize) -> Vec<usize> {
+        (0..rules).collect()
+    }
+
+    #[inline]
+    fn tier(versions: &Versions<A>, number: usize) -> Option<&Compiled<A::Rule>> {
+        versions.first().tier(number)
+    }
+
+    #[inline]
+    fn default_tier(versions: &Versions<A>) -> &Compiled<A::Rule> {
+        &versions.first().default
+    }
+
+    fn limit<C: Clock>(core: &Core<Self, C>, tier: &Compiled<A::Rule>) -> u64 {
+        core.versions.renewed(tier).rule.limit()
+    }
+
+    // A call would keep the decision in memory, which costs as much as the check; and a time that is lent instead of
+    // copied would be written to the stack.
+    #[inline(always)]
+    fn check<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        cost: u64,
+        time: impl Fn() -> Timestamp + Copy,
+    ) -> Decision<'l> {
+        let Asked { fingerprint, tier } = asked;
+        let state = core.versions.state();
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        if cost != 1 && (cost == 0 || cost > tier.rule.limit()) || !state.is_plain() {
+            return core.charge_special(asked, cost, time).by_fields();
+        }
+        let (ruling, now) = core.places.check(Ask { rule: &tier.rule, name: fingerprint, cost }, time);
+        if !ruling.allowed && !core.versions.stands(tier, now) {
+            return core.charge_special(asked, cost, time).by_fields();
+        }
+        Decision::of(ruling, &tier.shown, now, cost, fingerprint, state.resets())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn peek<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, tier }: Asked<'l, Self>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision<'l> {
+        let mut compiled = core.versions.renewed(tier);
+        loop {
+            let Compiled { rule, shown } = compiled;
+            let ask = Ask { rule, name: fingerprint, cost };
+            let decision = if cost > 0 && cost <= rule.limit() {
+                Decision::of(peek(&core.places, ask, now), shown, now, cost, fingerprint, 0)
+            } else {
+                // Nothing to decide: only the numbers, as they are.
+                let found = core.places.probe(Ask { cost: 1, ..ask }, rule.moment(now));
+                let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
+                Decision::trivial(payload, ring, shown, now, cost)
+            };
+            match core.versions.after(compiled, now) {
+                Some(newer) => compiled = newer,
+                None => return decision,
+            }
+        }
+    }
+
+    fn reserve<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        request: Patient,
+    ) -> Result<Turn<Decision<'l>>, ReserveError> {
+        let decision = core.charge_by(asked, Some(Manner::Patient(request)), request.cost, || request.now);
+        let decision = decision.ok_or(ReserveError::NoTurns)?;
+        let wait = decision.wait_for_turn();
+        Ok(Turn { decision, wait })
+    }
+
+    fn take_ahead<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        permits: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Option<Decision<'l>> {
+        core.charge_by(asked, Some(Manner::Ahead), permits, time)
+    }
+
+    fn give_back<C: Clock>(
+        core: &Core<Self, C>,
+        receipt: &mut Receipt,
+        units: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> u64 {
+        core.give_back(receipt, units, time)
+    }
+}
+
+impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
+    /// Decides by the current quota where it is not the first or an observer is told, and for any cost.
+    #[inline(never)]
+    fn charge_special<'l>(
+        &'l self,
+        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        cost: u64,
+        time: impl Fn() -> Timestamp + Copy,
+    ) -> Decision<'l> {
+        let state = self.versions.state();
+        let compiled = self.versions.renewed(tier);
+        if cost > 0 && cost <= compiled.rule.limit() {
+            let (ruling, now) =
+                self.places.check(Ask { rule: &compiled.rule, name: fingerprint, cost }, time);
+            if ruling.allowed || self.versions.after(compiled, now).is_none() {
+                let decision = Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
+                return if self.observer.is_some() { self.observer.tell(decision) } else { decision };
+            }
+        }
+        let decision = self.charge_by(Asked { fingerprint, tier: compiled }, None, cost, time);
+        let Some(decision) = decision else { unreachable!("every rule decides plain requests") };
+        self.observer.tell(decision)
+    }
+
+    /// Decides by the rule that a verb's `manner` makes of the current one, on the same word. The observer is not told.
+    /// `None`: the algorithm has no such rule.
+    #[cold]
+    #[inline(never)]
+    fn charge_by<'l>(
+        &'l self,
+        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        manner: Option<Manner>,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Option<Decision<'l>> {
+        let state = self.versions.state();
+        let mut compiled = self.versions.renewed(tier);
+        loop {
+            let rule = match manner {
+                None => Cow::Borrowed(&compiled.rule),
+                Some(manner) => manner.rule(&compiled.rule)?,
+            };
+            if cost == 0 || cost > compiled.rule.limit() {
+                let decision = <One<A, W>>::peek(self, Asked { fingerprint, tier: compiled }, cost, time());
+                if cost == 0 || decision.is_never() {
+                    return Some(decision);
+                }
+                // A quota that came in between has room for it: it was peeked at by that one, but not charged.
+                compiled = self.versions.renewed(compiled);
+                continue;
+            }
+            if let Some(Manner::Patient(_)) = manner {
+                self.places.refunds().book();
+            }
+            // Checked by another way: a function that is called from two places is inlined into neither.
+            let ask = Ask { rule: &*rule, name: fingerprint, cost };
+            let (ruling, now) = self.places.check_anywhere(ask, &time);
+            if !ruling.allowed
+                && let Some(newer) = self.versions.after_all(compiled)
+            {
+                compiled = newer;
+                continue;
+            }
+            return Some(Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets()));
+        }
+    }
+}
+
+impl Answer for Decision<'_> {
+    fn outcome(&self) -> Outcome {
+        self.outcome()
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn remaining(&self) -> u64 {
+        self.remaining()
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}

@@ -1,0 +1,159 @@
+//! A limiter that begins where a saved one ended.
+
+use std::io::Read;
+
+use crate::algorithm::{Algorithm, Carry, Numbers, Settings};
+use crate::clock::Clock;
+use crate::core::{Core, Limits, OnDecision, Space, Words};
+use crate::key::KeyHasher;
+use crate::observe::Observer;
+use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, payload, same};
+use crate::table::Debt;
+use crate::time::{Reading, Shift, Timestamp, nanos};
+
+impl<L: Limits, C: Clock> Core<L, C> {
+    /// [`new`](Self::new) for a limiter that begins with the debts that were saved.
+    pub(crate) fn restore(
+        quotas: Vec<L::Quota>,
+        space: &Space,
+        clock: impl FnOnce() -> C,
+        observer: Observer<OnDecision<L>>,
+        input: impl Read,
+    ) -> Result<Self, RestoreError> {
+        let mut input = Reader::begin(input)?;
+        let header = Header::read(&mut input)?;
+        let settings: Vec<Settings> = quotas.iter().map(Algorithm::settings).collect();
+        header.is_of(L::KIND, &settings)?;
+        let hasher = hasher(&header, space.trusted_keys)?;
+        let mut core = Self::new(quotas.clone(), space, hasher, clock, observer)?;
+        let (shift, now) = shift(&header, &core.clock);
+        let saved = saved_rules(&header, &quotas)?;
+        // The rules as the limiter has them, in the order of charging.
+        let given = L::as_given(&core.places, saved.len());
+        let mut in_order = saved.clone();
+        for (rule, &index) in saved.into_iter().zip(&given) {
+            in_order[index] = rule;
+        }
+        core.versions.resume(&in_order, shift);
+        let past = Past { header: &header, shift, now, max_keys: core.max_keys };
+        let version = core.versions.current();
+        let mut room = Ok(());
+        for index in given {
+            if let Some(words) = core.each().get(index) {
+                room = room.and(past.enter(&mut input, words, version.rule(index), &in_order[index])?);
+            }
+        }
+        input.finish()?;
+        room.map(|()| core)
+    }
+}
+
+/// The hasher of the saved keys, if it hashes them here as it did there.
+fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
+    let Naming { secret, fingerprint, buckets } = &header.naming;
+    if header.is_without_keys() {
+        return Ok(KeyHasher::random(trusted_keys));
+    }
+    same("trusted_keys", secret.trusted, trusted_keys)?;
+    let hasher = KeyHasher::new(secret.clone());
+    if *fingerprint != hasher.sample() {
+        // Not the two numbers: they are made of the secret.
+        same("the hash of keys", "another build's", "this build's")?;
+    }
+    if buckets.is_power_of_two() { Ok(hasher) } else { Err(RestoreError::Corrupt) }
+}
+
+/// How much later the new clock reads than the saved one did, and what it reads. The Unix time first: if the thread is
+/// held up in between, debts last longer.
+fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
+    let unix = nanos(clock.unix_now());
+    let now = clock.now();
+    (Shift::between(header.reading, Reading { at: now.as_nanos(), unix }), now)
+}
+
+/// From where, and to where, keys are carried.
+struct Past<'h> {
+    header: &'h Header,
+    shift: Shift,
+    now: Timestamp,
+    max_keys: usize,
+}
+
+impl Past<'_> {
+    /// Enters the debts to one limit; `saved` is the rule that wrote it down. Within: whether there was room, which
+    /// counts once the whole input has been found right.
+    fn enter<R: Numbers>(
+        &self,
+        input: &mut Reader<impl Read>,
+        words: &impl Words,
+        rule: &R,
+        saved: &R,
+    ) -> Result<Result<(), RestoreError>, RestoreError> {
+        let Self { header, shift, now, max_keys } = *self;
+        let at = rule.moment(now);
+        let (mut has_room, mut found) = (true, 0_u64);
+        let keys = records(input, rule, saved, shift, |debt| {
+            let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
+            if rule.expired(payload, at) {
+                return;
+            }
+            found += u64::from(matches!(debt, Debt::Key { .. }));
+            has_room &= words.enter(rule, at, debt);
+        })?;
+        let has_shrunk = (words.buckets() as u64) < header.naming.buckets;
+        let is_full = !has_room || has_shrunk && found > max_keys as u64;
+        Ok(if is_full { Err(RestoreError::NoRoom { keys, max_keys }) } else { Ok(()) })
+    }
+}
+
+/// The rules as the saved limiter had them, on its clock.
+fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rule>, RestoreError> {
+    let rules = A::compile(quotas, header.unix_at_zero)?;
+    Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
+}
+
+/// Hands every debt that has not run out to `each`, as this clock tells it, and returns how many keys were saved.
+fn records<R: Numbers>(
+    input: &mut Reader<impl Read>,
+    rule: &R,
+    saved: &R,
+    shift: Shift,
+    mut each: impl FnMut(Debt<'_>),
+) -> Result<u64, RestoreError> {
+    let mut times = Vec::new();
+    let mut keys = 0;
+    loop {
+        match input.byte()? {
+            KEY => {
+                let (name, payload) = (input.word()?, payload(input.word()?)?);
+                times.clear();
+                let len = input.half()?;
+                if u64::from(len) > rule.ring_len() {
+                    return Err(RestoreError::Corrupt);
+                }
+                for _ in 0..len {
+                    times.extend(rule.carry_time(input.word()?, saved, shift));
+                }
+                keys += 1;
+                let payload = rule.carry(payload, saved, shift);
+                rule.stretch(payload);
+                if payload > 0 {
+                    each(Debt::Key { name, payload, times: &times });
+                }
+            }
+            SHARED => {
+                let (ending, payload) = (input.word()?, payload(input.word()?)?);
+                let payload = rule.carry(payload, saved, shift);
+                if ending == 0 {
+                    return Err(RestoreError::Corrupt);
+                }
+                rule.stretch(payload);
+                if payload > 0 {
+                    each(Debt::Shared { ending, payload });
+                }
+            }
+            END if input.word()? == keys => return Ok(keys),
+            _ => return Err(RestoreError::Corrupt),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Writing down every debt, for the next process.
+
+use std::io::{self, Write};
+
+use crate::algorithm::{Algorithm, Moment, Numbers, Settings};
+use crate::clock::Clock;
+use crate::core::version::{Compiled, Version};
+use crate::core::{Core, Limits, Words};
+use crate::key::KeyHasher;
+use crate::saved::{END, Header, KEY, Naming, SHARED, Writer};
+use crate::table::Debt;
+use crate::time::{Reading, Timestamp, nanos};
+
+impl<L: Limits, C: Clock> Core<L, C> {
+    /// Writes down the debts of all keys to all limits: how many debts of keys that is.
+    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+        self.versions.read(|version, quotas| {
+            let reading = reading(&self.clock);
+            let book = Book::new(version, quotas, self.unix_at_zero, reading);
+            let given = L::as_given(&self.places, quotas.len());
+            let tiers: Vec<(Settings, u64)> =
+                given.iter().filter_map(|&index| book.tiers.get(index).cloned()).collect();
+            // The tables of several limits are of one size.
+            let naming = naming(&self.hasher, self.each().first());
+            let mut out = Writer::begin(out)?;
+            Header::write(&mut out, L::KIND, self.unix_at_zero, reading, &tiers, &naming)?;
+            let mut keys = 0;
+            for index in given {
+                // Tiers share the words of the first.
+                if let Some(words) = self.each().get(index) {
+                    keys += debts(&mut out, words, &book, index)?;
+                }
+            }
+            out.finish()?;
+            Ok(keys)
+        })
+    }
+}
+
+/// By which secret the keys of this table are hashed; none without a table.
+fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
+    match words {
+        Some(words) if words.buckets() > 0 => Naming {
+            secret: hasher.secret().clone(),
+            fingerprint: hasher.sample(),
+            buckets: words.buckets() as u64,
+        },
+        _ => Naming::NONE,
+    }
+}
+
+/// What the clock shows, and then the Unix time: if the thread is held up in between, debts last longer.
+fn reading(clock: &impl Clock) -> Reading {
+    Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
+}
+
+/// Puts debts into the terms of a limiter that is built with the quotas in force: [reconfigured](crate::Limiter::reconfigure)
+/// ones have others.
+struct Book<'l, R> {
+    version: &'l Version<R>,
+    /// The rules in a new limiter, tier by tier.
+    fresh: Vec<R>,
+    now: Timestamp,
+    /// The quotas, and what they count from.
+    tiers: Vec<(Settings, u64)>,
+}
+
+impl<'l, R: Numbers> Book<'l, R> {
+    fn new<A: Algorithm<Rule = R>>(
+        version: &'l Version<R>,
+        quotas: &[A],
+        unix_at_zero: u64,
+        reading: Reading,
+    ) -> Self {
+        let now = Timestamp::from_nanos(reading.at);
+        // They were compiled before.
+        let fresh = A::compile(quotas, unix_at_zero).unwrap_or_default();
+        let rules = version.all().zip(&fresh).zip(quotas);
+        let tier =
+            |((old, fresh), quota): ((&Compiled<R>, &R), &A)| (quota.settings(), old.rule.origin(fresh, now));
+        let tiers = rules.map(tier).collect();
+        Self { version, fresh, now, tiers }
+    }
+
+    /// The rule in force that reads the words: tier 0's, or that of one of several limits.
+    fn rule(&self, number: usize) -> &'l R {
+        self.version.rule(number)
+    }
+
+    fn at(&self, number: usize) -> Moment {
+        self.rule(number).moment(self.now)
+    }
+
+    fn anew<'t>(&self, number: usize, debt: Debt<'t>) -> Debt<'t> {
+        let rule = self.rule(number);
+        let fresh = self.fresh.get(number).unwrap_or(rule);
+        let anew = |payload| rule.anew(payload, fresh, self.now);
+        match debt {
+            Debt::Key { name, payload, times } => {
+                let times = &times[..times.len().min(fresh.ring_len() as usize)];
+                Debt::Key { name, payload: anew(payload), times }
+            }
+            Debt::Shared { ending, payload } => Debt::Shared { ending, payload: anew(payload) },
+        }
+    }
+}
+
+/// Writes down what the keys of a table owe by the rule of this number: how many keys that is.
+fn debts<R: Numbers, W: Write>(
+    out: &mut Writer<W>,
+    words: &impl Words,
+    book: &Book<'_, R>,
+    number: usize,
+) -> io::Result<usize> {
+    let mut keys = 0;
+    words.debts(book.rule(number), book.at(number), |debt| {
+        keys += usize::from(matches!(debt, Debt::Key { .. }));
+        record(out, book.anew(number, debt))
+    })?;
+    end(out, keys)?;
+    Ok(keys)
+}
+
+fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
+    match debt {
+        Debt::Key { name, payload, times } => {
+            out.byte(KEY)?;
+            out.word(name)?;
+            out.word(payload)?;
+            out.half(times.len() as u32)?;
+            times.iter().try_for_each(|when| out.word(*when))
+        }
+        Debt::Shared { ending, payload } => {
+            out.byte(SHARED)?;
+            out.word(ending)?;
+            out.word(payload)
+        }
+    }
+}
+
+fn end<W: Write>(out: &mut Writer<W>, keys: usize) -> io::Result<()> {
+    out.byte(END)?;
+    out.word(keys as u64)
+}

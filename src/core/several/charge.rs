@@ -1,0 +1,337 @@
+//! How several limits decide a request together: by one version of their quotas.
+
+use crate::algorithm::{AnyRule, Rule};
+use crate::clock::Clock;
+use crate::core::several::decision::MultiDecision;
+use crate::core::several::{By, Several};
+use crate::core::version::State;
+use crate::core::words::{Words, peek};
+use crate::core::{Core, Manner};
+use crate::decision::Outcome;
+use crate::receipt::{MOST, Receipt, Set};
+use crate::table::slot::{Ask, Slot};
+use crate::table::{Word, kept};
+use crate::time::Timestamp;
+
+/// A request, before it is decided.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) fingerprint: u64,
+    pub(super) cost: u64,
+}
+
+/// What was seen of every limit.
+struct Seen<'l> {
+    /// The slots in which the key was at rest.
+    slots: [Option<&'l Slot>; MOST],
+    /// Their words.
+    words: [Word; MOST],
+    /// The limits that refuse the request and count it.
+    counts: Set,
+}
+
+impl<C: Clock> Core<Several, C> {
+    /// Decides, charges and tells: the way of every check.
+    ///
+    /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
+    /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `version`. So the
+    /// quotas of one version decide: of the current one, or of one before it if they charged the request.
+    #[inline]
+    pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+        let state = self.versions.state();
+        let now = time();
+        // The short way first: where it says nothing, nothing was written.
+        let decision = match self.places.brief {
+            1 => self.charge_briefly::<1>(state, request, now, &time),
+            2 => self.charge_briefly::<2>(state, request, now, &time),
+            3 => self.charge_briefly::<3>(state, request, now, &time),
+            _ => None,
+        };
+        match decision {
+            Some(decision) => decision,
+            None => self.charge_anywhere(state, request, now, &time),
+        }
+    }
+
+    /// The long way: any limits, any cost, and a key that is anywhere.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is
+    // moved, is a call.
+    #[inline(never)]
+    fn charge_anywhere<'l>(
+        &'l self,
+        state: State,
+        request: Request,
+        now: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
+        // Before anything is read: each limit's line is in another table.
+        self.each().iter().for_each(|table| table.view(request.fingerprint).prefetch_all());
+        // Asked ahead: what looks at the decision once it is made has it written to memory first.
+        if self.observer.is_some() {
+            return self.charge_and_tell(state, request, now, time);
+        }
+        let mut decision = self.decision(state, request, now);
+        if !self.charge_by(&mut decision, &By::Current, time) {
+            self.charge_by_later(&mut decision, None, time);
+        }
+        decision
+    }
+
+    /// The same for an observer.
+    #[inline(never)]
+    fn charge_and_tell<'l>(
+        &'l self,
+        state: State,
+        request: Request,
+        now: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
+        let mut decision = self.decision(state, request, now);
+        if !self.charge_by(&mut decision, &By::Current, time) {
+            self.charge_by_later(&mut decision, None, time);
+        }
+        self.observer.tell(decision)
+    }
+
+    /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not told. `None`: a limit has
+    /// no such rule.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn charge_in_manner<'l>(
+        &'l self,
+        request: Request,
+        manner: Option<Manner>,
+        time: &impl Fn() -> Timestamp,
+    ) -> Option<MultiDecision<'l>> {
+        let state = self.versions.state();
+        let mut decision = self.decision(state, request, time());
+        let by = By::in_manner(manner, decision.version)?;
+        if !self.charge_by(&mut decision, &by, time) {
+            self.charge_by_later(&mut decision, manner, time);
+        }
+        Some(decision)
+    }
+
+    /// The same at a time that is given.
+    pub(super) fn charge_untold(
+        &self,
+        request: Request,
+        manner: Option<Manner>,
+        now: Timestamp,
+    ) -> Option<MultiDecision<'_>> {
+        self.charge_in_manner(request, manner, &|| now)
+    }
+
+    /// A decision that admits, so far.
+    #[inline]
+    pub(super) fn decision(&self, state: State, request: Request, now: Timestamp) -> MultiDecision<'_> {
+        let Request { fingerprint, cost } = request;
+        MultiDecision::new(&self.places, self.versions.of(state), fingerprint, cost, now, state.resets())
+    }
+
+    /// Decides and writes nothing.
+    pub(super) fn look(&self, request: Request, now: Timestamp) -> MultiDecision<'_> {
+        loop {
+            let mut decision = self.decision(self.versions.state(), request, now);
+            self.foresee(&mut decision);
+            if self.versions.following(decision.version, now).is_none() {
+                return decision;
+            }
+        }
+    }
+
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    #[inline(never)]
+    pub(super) fn charge_by_later<'l>(
+        &'l self,
+        decision: &mut MultiDecision<'l>,
+        manner: Option<Manner>,
+        time: &impl Fn() -> Timestamp,
+    ) {
+        while self.versions.following(decision.version, decision.now).is_some() {
+            let MultiDecision { fingerprint, cost, .. } = *decision;
+            *decision = self.decision(self.versions.state(), Request { fingerprint, cost }, time());
+            // No change of a quota changes whether its rule has such a manner.
+            let by = By::in_manner(manner, decision.version).unwrap_or(By::Current);
+            if self.charge_by(decision, &by, time) {
+                return;
+            }
+        }
+    }
+
+    /// Decides by the decision's own version, and charges. `false`: it was not charged.
+    #[inline(always)]
+    fn charge_by(&self, decision: &mut MultiDecision<'_>, by: &By, time: &impl Fn() -> Timestamp) -> bool {
+        let MultiDecision { version, fingerprint, cost, .. } = *decision;
+        if !version.has_room_for(cost) {
+            self.foresee(decision);
+            return false;
+        }
+        let then = decision.now;
+        let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
+        for index in 0..self.places.len() {
+            let rule = by.rule(version, index);
+            if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
+                (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
+                if !glance.allowed {
+                    decision.refused.add(index);
+                }
+            } else {
+                self.look_closer(decision, by, &mut seen, index);
+            }
+        }
+        if !decision.refused.is_empty() {
+            self.stand(decision, by, &seen, time);
+            return false;
+        }
+        for index in 0..self.places.len() {
+            let is_charged = seen.slots[index].is_some_and(|slot| {
+                let (word, payload) = (seen.words[index], decision.payloads[index]);
+                let is_staged = decision.places[index] == 0 || self.stage(decision, index, slot, word);
+                is_staged && slot.charge_seen(word, payload, kept(fingerprint))
+            });
+            if !is_charged {
+                let tries = u64::from(seen.slots[index].is_some());
+                self.places[index].events(fingerprint).retried(tries);
+                return self.charge_anew(decision, by, index, then, time);
+            }
+        }
+        decision.taken = Set::first(self.places.len());
+        true
+    }
+
+    /// Looks at a limit that does not decide the request at a glance.
+    #[inline(never)]
+    fn look_closer<'l>(
+        &'l self,
+        decision: &mut MultiDecision<'_>,
+        by: &By,
+        seen: &mut Seen<'l>,
+        index: usize,
+    ) {
+        let MultiDecision { version, fingerprint, cost, now, .. } = *decision;
+        let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
+        if let Some((slot, word)) = look.seen {
+            (seen.slots[index], seen.words[index]) = (Some(slot), word);
+        }
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
+        seen.counts.add_if(look.counts, index);
+        decision.refused.add_if(!look.allowed, index);
+    }
+
+    /// Writes the time of a request that a log admits into its ring. `false`: decide again.
+    #[inline(never)]
+    fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
+        let MultiDecision { fingerprint, cost, now, .. } = *decision;
+        let rule = decision.version.rule(index);
+        let ring = self.places[index].ring_at(fingerprint, decision.places[index].into());
+        rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
+    }
+
+    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn charge_anew(
+        &self,
+        decision: &mut MultiDecision<'_>,
+        by: &By,
+        first: usize,
+        then: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> bool {
+        decision.taken = Set::first(first);
+        for index in first..self.places.len() {
+            let ask = ask(by.rule(decision.version, index), decision);
+            let (ruling, now) = Words::check(&self.places[index], ask, time);
+            decision.now = decision.now.max(now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                self.undo(decision, then);
+                decision.outcome = Outcome::Denied;
+                decision.refused.add(index);
+                decision.admitting().for_each(|other| decision.stand(other));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Undoes what the request was charged before a limit refused it.
+    ///
+    /// `then` is no later than any of the charges: what may have dripped since is not given back.
+    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
+        let mut receipt: Receipt<MOST> = Receipt {
+            limiter: self.versions.limiter(),
+            fingerprint: decision.fingerprint,
+            since: then,
+            left: decision.cost,
+            version: decision.version.default.shown.version,
+            resets: decision.resets,
+            rule: 0,
+            taken: decision.taken,
+            charged: decision.payloads,
+        };
+        self.give_back(&mut receipt, decision.cost, || self.clock.now());
+        decision.since = then;
+        decision.taken = Set::default();
+    }
+
+    /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
+    fn stand(
+        &self,
+        decision: &mut MultiDecision<'_>,
+        by: &By,
+        seen: &Seen<'_>,
+        time: &impl Fn() -> Timestamp,
+    ) {
+        decision.outcome = Outcome::Denied;
+        for (index, table) in self.each().iter().enumerate() {
+            if seen.counts.has(index) {
+                // It was refused on the word that was looked at. If it is admitted now it counts as much.
+                let ask = ask(by.rule(decision.version, index), decision);
+                let (ruling, _) = Words::check(table, ask, time);
+                decision.set(index, ruling);
+            } else if seen.slots[index].is_some() {
+                decision.payloads[index] = seen.words[index].payload();
+            } else if !decision.refused.has(index) {
+                decision.stand(index);
+            }
+        }
+        decision.taken = Set::default();
+    }
+
+    /// The answer to a request that is not to be charged.
+    #[cold]
+    #[inline(never)]
+    fn foresee(&self, decision: &mut MultiDecision<'_>) {
+        let MultiDecision { version, cost, now, .. } = *decision;
+        for (index, limit) in version.all().enumerate() {
+            decision.refused.add_if(cost > limit.rule.limit(), index);
+        }
+        let is_never = !decision.refused.is_empty();
+        if is_never {
+            decision.outcome = Outcome::Never;
+        }
+        for (index, table) in self.each().iter().enumerate() {
+            if is_never || cost == 0 {
+                decision.stand(index);
+                continue;
+            }
+            let ruling = peek(table, ask(version.rule(index), decision), now);
+            decision.set(index, ruling);
+            if !ruling.allowed {
+                decision.refused.add(index);
+                decision.outcome = Outcome::Denied;
+            }
+        }
+        if decision.outcome == Outcome::Denied {
+            decision.admitting().for_each(|index| decision.stand(index));
+        }
+        decision.taken = Set::default();
+    }
+}
+
+fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
+    Ask { rule, name: decision.fingerprint, cost: decision.cost }
+}

@@ -1,0 +1,348 @@
+//! The answer to a request that several limits decide.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::core::Answer;
+use crate::core::several::Tables;
+use crate::core::version::Version;
+use crate::decision::Outcome;
+use crate::receipt::{MOST, Receipt, Set};
+use crate::ring::Ring;
+use crate::table::slot::Ruling;
+use crate::time::{Timestamp, nanos};
+
+/// The answer of several limits to one request: admitted by all, or refused for now or forever by some.
+///
+/// The verdict is there at once; the numbers are worked out when they are asked for, as for a
+/// [`Decision`](crate::Decision). Of a refused request the limits that would have admitted it show what they hold
+/// without it.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{ManualClock, MultiLimiter, Rate, TokenBucket};
+///
+/// let rates = [Rate::per_second(10), Rate::per_minute(15)];
+/// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).clock(ManualClock::new()).build()?;
+/// let decision = limiter.check_n("alice", 8);
+/// assert_eq!((decision.is_allowed(), decision.remaining()), (true, 2));
+///
+/// let decision = limiter.check_n("alice", 8); // eight seconds' worth of the first, a minute's of the second
+/// assert_eq!(decision.refused_by(), Some(1));
+/// assert_eq!(decision.retry_after(), Some(Duration::from_secs(4)));
+/// let waits: Vec<_> = decision.parts().map(|part| part.retry_after()).collect();
+/// assert_eq!(waits, [Some(Duration::from_millis(600)), Some(Duration::from_secs(4))]);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+///
+/// It is neither `Copy` nor `Clone`, so that there is one [receipt](Self::receipt) of a request.
+#[must_use = "a decision that is not looked at limits nothing"]
+pub struct MultiDecision<'l> {
+    pub(super) tables: &'l Tables,
+    /// The quotas that decided.
+    pub(super) version: &'l Version<AnyRule>,
+    pub(super) fingerprint: u64,
+    pub(super) cost: u64,
+    pub(super) now: Timestamp,
+    /// No later than the time of any of the charges.
+    pub(super) since: Timestamp,
+    pub(super) outcome: Outcome,
+    /// Those that refuse. When the request can never be admitted, those that cannot ever.
+    pub(super) refused: Set,
+    /// Those that the request was charged to.
+    pub(super) taken: Set,
+    /// Those whose ring does not have the request, because it was only peeked at.
+    pub(super) unstaged: Set,
+    /// The limiter's resets before the request was charged.
+    pub(super) resets: u32,
+    /// For each limit the slot that has the key's ring; 0 for none.
+    pub(super) places: [u8; MOST],
+    /// For each limit what the key owes it after the request.
+    pub(super) payloads: [u64; MOST],
+}
+
+const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
+
+impl<'l> MultiDecision<'l> {
+    /// Admitted, so far.
+    #[inline]
+    pub(super) fn new(
+        tables: &'l Tables,
+        version: &'l Version<AnyRule>,
+        fingerprint: u64,
+        cost: u64,
+        now: Timestamp,
+        resets: u32,
+    ) -> Self {
+        Self {
+            tables,
+            version,
+            fingerprint,
+            cost,
+            now,
+            since: now,
+            outcome: Outcome::Allowed,
+            refused: Set::default(),
+            taken: Set::default(),
+            unstaged: Set::default(),
+            resets,
+            places: [0; MOST],
+            payloads: [0; MOST],
+        }
+    }
+
+    /// Sets what limit `index` said.
+    pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
+        self.payloads[index] = ruling.payload;
+        self.places[index] = self.tables[index].place_of(ruling.ring) as u8;
+        if ruling.ring.unstaged() > 0 {
+            self.unstaged.add(index);
+        } else if ruling.allowed {
+            self.taken.add(index);
+        }
+    }
+
+    /// Nanoseconds until the request may act; of a refused one, until its turn would be.
+    pub(super) fn wait_for_turn(&self) -> u64 {
+        let wait = |(rule, &payload): (&AnyRule, &u64)| rule.wait(payload, self.now, self.cost);
+        match self.outcome {
+            Outcome::Denied => {
+                self.version.all().map(|limit| &limit.rule).zip(&self.payloads).map(wait).max().unwrap_or(0)
+            }
+            _ => nanos(self.delay()),
+        }
+    }
+
+    /// Shows limit `index` without the request.
+    pub(super) fn stand(&mut self, index: usize) {
+        let (payload, place) = self.tables.probe(index, self.version.rule(index), self.fingerprint, self.now);
+        (self.payloads[index], self.places[index]) = (payload, place as u8);
+        self.unstaged.remove(index);
+    }
+
+    /// The limits that do not refuse.
+    pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<> {
+        let (refused, limits) = (self.refused, self.tables.len());
+        (0..limits).filter(move |&index| !refused.has(index))
+    }
+
+    /// Whether the request is admitted, refused, or can never be admitted.
+    #[must_use]
+    #[inline]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether every limit admits the request.
+    #[must_use]
+    #[inline]
+    pub fn is_allowed(&self) -> bool {
+        self.outcome == Outcome::Allowed
+    }
+
+    /// Whether the cost is above one of the limits, so that no wait will help. Such a request changed nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_never(&self) -> bool {
+        self.outcome == Outcome::Never
+    }
+
+    /// Of the limits that refuse the request, the number of the one with the longest wait, as they were given to the
+    /// builder, from 0; the first of those whose wait would never end. `None` when the request is admitted.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<usize> {
+        let wait = |part: &LimitDecision<'_>| std::cmp::Reverse(part.retry_after());
+        self.parts().filter(LimitDecision::refuses).min_by_key(wait).map(|part| part.number())
+    }
+
+    /// How long until this request would be admitted, if nobody else comes: the longest wait of the limits that refuse
+    /// it. `None` when it was admitted or never will be.
+    ///
+    /// Exact as [`Decision::retry_after`](crate::Decision::retry_after) is, unless another limit is spent by then.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.parts().filter_map(|part| part.retry_after()).max()
+    }
+
+    /// What could still be admitted at this moment, after this request: by the tightest limit.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.parts().map(|part| part.remaining()).min().unwrap_or(0)
+    }
+
+    /// How long until the key is as good as new to every limit, if nobody comes.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.parts().map(|part| part.reset_after()).max().unwrap_or_default()
+    }
+
+    /// How long an admitted request is to wait before it acts: until the last of its departure times, when some limits
+    /// are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let rules = self.version.all().map(|limit| &limit.rule);
+        let delay = |(rule, &payload): (&AnyRule, &u64)| rule.delay(payload, self.now, self.cost);
+        let longest = || rules.zip(&self.payloads).map(delay).max().unwrap_or(0);
+        if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
+    }
+
+    /// What the request asked for.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// What gives back what the request took of each limit: see [`Decision::receipt`](crate::Decision::receipt).
+    pub fn receipt(self) -> Receipt<MOST> {
+        let took = self.is_allowed() && !self.taken.is_empty();
+        Receipt {
+            limiter: self.version.default.shown.limiter,
+            fingerprint: self.fingerprint,
+            since: self.since,
+            left: if took { self.cost } else { 0 },
+            version: self.version.default.shown.version,
+            resets: self.resets,
+            rule: 0,
+            taken: self.taken,
+            charged: self.payloads,
+        }
+    }
+
+    /// What each limit says, in the order in which they were given to the builder.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = LimitDecision<'_>> {
+        let index = |number| self.tables.numbers.iter().position(|&other| other == number);
+        (0..self.tables.len())
+            .map(move |number| LimitDecision { decision: self, index: index(number).unwrap_or(number) })
+    }
+}
+
+impl From<MultiDecision<'_>> for Receipt<MOST> {
+    fn from(decision: MultiDecision<'_>) -> Self {
+        decision.receipt()
+    }
+}
+
+impl Answer for MultiDecision<'_> {
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn remaining(&self) -> u64 {
+        self.remaining()
+    }
+
+    fn limit(&self) -> u64 {
+        self.version.all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}
+
+impl From<&MultiDecision<'_>> for Outcome {
+    fn from(decision: &MultiDecision<'_>) -> Self {
+        decision.outcome()
+    }
+}
+
+/// What one of several limits says of a request: see [`MultiDecision::parts`].
+#[derive(Clone, Copy)]
+pub struct LimitDecision<'d> {
+    decision: &'d MultiDecision<'d>,
+    index: usize,
+}
+
+impl LimitDecision<'_> {
+    fn payload(&self) -> u64 {
+        self.decision.payloads[self.index]
+    }
+
+    fn ring(&self) -> Ring<'_> {
+        let MultiDecision { tables, fingerprint, cost, places, unstaged, .. } = self.decision;
+        let ring = tables[self.index].ring_at(*fingerprint, places[self.index].into());
+        if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
+    }
+
+    fn rule(&self) -> &AnyRule {
+        self.decision.version.rule(self.index)
+    }
+
+    /// The number of the limit, as given to the builder, from 0.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.decision.tables.numbers[self.index]
+    }
+
+    /// Whether this limit refuses the request. When the request can [never](MultiDecision::is_never) be admitted: whether
+    /// it is above this limit.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.decision.refused.has(self.index)
+    }
+
+    /// The most that this limit can admit at once.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.rule().limit()
+    }
+
+    /// What this limit could still admit at this moment: after the request if it was admitted, without it if not.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.rule().remaining(self.payload(), self.ring(), self.decision.now)
+    }
+
+    /// How long until this limit would admit the request. `None` when it does not refuse it, or always will.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let MultiDecision { now, cost, outcome, .. } = *self.decision;
+        let wait = || self.rule().retry_after(self.payload(), self.ring(), now, cost);
+        (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
+    }
+
+    /// How long until the key is as good as new to this limit, if nobody comes.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        let reset = self.rule().reset_after(self.payload(), self.ring(), self.decision.now);
+        Duration::from_nanos(reset)
+    }
+}
+
+impl fmt::Debug for MultiDecision<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiDecision")
+            .field("outcome", &self.outcome)
+            .field("cost", &self.cost)
+            .field("refused_by", &self.refused_by())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .field("delay", &self.delay())
+            .finish()
+    }
+}
+
+impl fmt::Debug for LimitDecision<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitDecision")
+            .field("number", &self.number())
+            .field("refuses", &self.refuses())
+            .field("limit", &self.limit())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .finish()
+    }
+}

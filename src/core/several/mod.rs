@@ -1,0 +1,315 @@
+//! Several limits on each key, all or nothing.
+//!
+//! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's business. A check
+//! reads the clock once, names the key once and goes through the tables twice:
+//!
+//! ```text
+//!   look at every limit ---- some refuse ----> refused: nothing was written (but what `CountPolicy::All` counts)
+//!        |
+//!        | all admit
+//!        v
+//!   charge them in order --- one refuses ----> undo what was charged: refused
+//!        |                   (somebody came in between)
+//!        v
+//!     admitted
+//! ```
+//!
+//! What must stay true:
+//!
+//! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
+//!   admits it. So no limit ever admits more than it would alone, whatever is undone: a refund takes no more off a
+//!   word than the charge certainly still adds to it.
+//! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
+//!   what is left there one is admitted.
+//! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
+//!   its quota, or requests would charge in two orders.
+//! * A request is decided by one version of all quotas, see `charge`.
+
+mod charge;
+mod decision;
+mod short_way;
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use crate::algorithm::{AnyRule, Each, Numbers, Quota, Rule, for_rule};
+use crate::clock::Clock;
+use crate::core::version::{Compiled, Version, Versions};
+use crate::core::words::Words;
+use crate::core::{Asked, Core, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
+use crate::error::{BuildError, within};
+use crate::receipt::{MOST, Receipt};
+use crate::saved::Kind;
+use crate::table::slot::Ask;
+use crate::table::{Glance, Look, Table, kept};
+use crate::time::{Timestamp, nanos};
+use charge::Request;
+
+pub use decision::{LimitDecision, MultiDecision};
+
+/// Several limits for each key, each with a table of its own.
+///
+/// Named in the types that a [`MultiLimiter`](crate::MultiLimiter) hands out. There is no value of it.
+pub enum Several {}
+
+impl sealed::Sealed for Several {}
+
+/// The tables of the limits, in the order in which they are charged. A decision has a pointer to them and no length: of
+/// 128 bytes it is moved in place, of more by a call.
+pub struct Tables {
+    tables: Box<[Table]>,
+    /// Which one each was of those given to the builder.
+    numbers: Box<[usize]>,
+    /// How many they are, if all of their rules are [brief](AnyRule::is_brief) and there is no observer; otherwise 0.
+    brief: usize,
+}
+
+impl Deref for Tables {
+    type Target = [Table];
+
+    #[inline]
+    fn deref(&self) -> &[Table] {
+        &self.tables
+    }
+}
+
+impl Tables {
+    /// Looks at the key's home slot by the very algorithm, which is known from here on: only the log goes by its ring.
+    #[inline(always)]
+    fn glance(
+        &self,
+        index: usize,
+        rule: &AnyRule,
+        fingerprint: u64,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<Glance<'_>> {
+        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.glance(Ask { rule, name, cost }, now))
+    }
+
+    /// Looks at the key wherever it is.
+    #[inline]
+    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Look<'_> {
+        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.look(Ask { rule, name, cost }, now))
+    }
+
+    /// The key's payload, and the slot index of its ring.
+    fn probe(&self, index: usize, rule: &AnyRule, fingerprint: u64, now: Timestamp) -> (u64, usize) {
+        let table = &self[index];
+        let found = table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now));
+        let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
+        (payload, table.place_of(ring))
+    }
+
+    /// The table of the limit of this number, as given to the builder.
+    pub(crate) fn numbered(&self, number: usize) -> Option<&Table> {
+        let index = self.numbers.iter().position(|&other| other == number)?;
+        self.get(index)
+    }
+
+    /// The numbers of the limits, as given to the builder, in the order in which they are charged.
+    pub(crate) fn numbers(&self) -> &[usize] {
+        &self.numbers
+    }
+}
+
+/// The rules by which a verb decides: the version's own, or what it makes of them.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies on the stack of a slow path, and nothing is allocated there"
+)]
+enum By {
+    Current,
+    InManner([Option<AnyRule>; MOST]),
+}
+
+impl By {
+    /// The version's own without a manner. `None`: a limit has no rule in this manner.
+    fn in_manner(manner: Option<Manner>, version: &Version<AnyRule>) -> Option<Self> {
+        let Some(manner) = manner else { return Some(Self::Current) };
+        let mut rules = [const { None }; MOST];
+        for (place, compiled) in rules.iter_mut().zip(version.all()) {
+            // Of no rule of its own, the version's is the one.
+            *place = match manner.rule(&compiled.rule)? {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(rule) => Some(rule),
+            };
+        }
+        Some(Self::InManner(rules))
+    }
+
+    #[inline]
+    fn rule<'r>(&'r self, version: &'r Version<AnyRule>, index: usize) -> &'r AnyRule {
+        match self {
+            Self::Current => version.rule(index),
+            Self::InManner(rules) => rules[index].as_ref().unwrap_or_else(|| version.rule(index)),
+        }
+    }
+}
+
+/// How much of a charge may have to stay when another request was charged since; the least is charged first. Buckets and
+/// windows can undo any charge. A queue and a log undo the newest only, and a log forgets which that was when a refused
+/// request was counted.
+fn reluctance(limit: Quota) -> u8 {
+    match limit {
+        Quota::SlidingLog(_) => 2,
+        limit => u8::from(limit.is_queue()),
+    }
+}
+
+impl Limits for Several {
+    type Quota = Each;
+    type Words = Table;
+    type Places = Tables;
+    type Tier<'l> = ();
+    type Decision<'l> = MultiDecision<'l>;
+    type Receipt = Receipt<MOST>;
+
+    const KIND: Kind = Kind::Several;
+
+    fn in_order(quotas: Vec<Each>) -> (Vec<Each>, Vec<usize>) {
+        let mut given: Vec<_> = quotas.into_iter().enumerate().collect();
+        given.sort_by_key(|(_, limit)| reluctance(limit.0));
+        given.into_iter().map(|(number, limit)| (limit, number)).unzip()
+    }
+
+    fn bytes(space: &Space, rules: &[AnyRule]) -> Result<usize, BuildError> {
+        within("limits", rules.len() as u64, 1_u64, MOST as u64)?;
+        let bytes = |rule: &AnyRule| Ok(space.size(rule.ring_len())?.bytes());
+        let add = |sum: usize, bytes: Result<usize, BuildError>| Ok(sum.saturating_add(bytes?));
+        rules.iter().map(bytes).try_fold(0, add)
+    }
+
+    fn reserve_memory(
+        space: &Space,
+        rules: &[AnyRule],
+        numbers: &[usize],
+        is_observed: bool,
+    ) -> Result<Tables, BuildError> {
+        let table = |rule: &AnyRule| space.table(space.size(rule.ring_len())?);
+        let tables: Box<[Table]> = rules.iter().map(table).collect::<Result<_, _>>()?;
+        let is_brief = rules.iter().all(AnyRule::is_brief) && !is_observed;
+        let brief = if is_brief { tables.len() } else { 0 };
+        Ok(Tables { tables, numbers: numbers.into(), brief })
+    }
+
+    #[inline]
+    fn each(tables: &Tables) -> &[Table] {
+        tables
+    }
+
+    fn as_given(tables: &Tables, _: usize) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..tables.len()).collect();
+        places.sort_by_key(|&place| tables.numbers[place]);
+        places
+    }
+
+    fn tier(_: &Versions<Each>, number: usize) -> Option<()> {
+        (number == 0).then_some(())
+    }
+
+    fn default_tier(_: &Versions<Each>) {}
+
+    fn limit<C: Clock>(core: &Core<Self, C>, (): ()) -> u64 {
+        core.versions.current().all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn check<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        cost: u64,
+        time: impl Fn() -> Timestamp + Copy,
+    ) -> MultiDecision<'l> {
+        core.charge(Request { fingerprint, cost }, time)
+    }
+
+    fn peek<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        cost: u64,
+        now: Timestamp,
+    ) -> MultiDecision<'l> {
+        core.look(Request { fingerprint, cost }, now)
+    }
+
+    fn reserve<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        request: Patient,
+    ) -> Result<Turn<MultiDecision<'l>>, ReserveError> {
+        core.reserve_turn(fingerprint, request)
+    }
+
+    fn take_ahead<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        permits: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Option<MultiDecision<'l>> {
+        core.charge_in_manner(Request { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
+    }
+
+    fn give_back<C: Clock>(
+        core: &Core<Self, C>,
+        receipt: &mut Receipt<MOST>,
+        units: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> u64 {
+        core.give_back(receipt, units, time)
+    }
+}
+
+impl<C: Clock> Core<Several, C> {
+    /// Charges a request that may wait for its turn: the first instant at which every limit admits it.
+    ///
+    /// Each limit is charged as at that instant, the departure. Charged as of now, a limit whose own turn comes sooner
+    /// could be passed by requests that other limits hold back for different times, more densely than it admits.
+    ///
+    /// A departure is computed from what was probed and then charged by plain rules. When another thread was faster, it
+    /// is computed anew: some thread has then been admitted.
+    fn reserve_turn(
+        &self,
+        fingerprint: u64,
+        Patient { cost, max_wait, now }: Patient,
+    ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
+        let (request, manner) =
+            (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
+        if self.places.len() == 1 {
+            let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
+            let wait = decision.wait_for_turn();
+            return Ok(Turn { decision, wait });
+        }
+        loop {
+            let version = self.versions.current();
+            let (mut wait, mut is_full) = (0, false);
+            for (table, Compiled { rule, .. }) in self.each().iter().zip(version.all()) {
+                if rule.is_queue() || manner.rule(rule).is_none() {
+                    return Err(ReserveError::NoTurns);
+                }
+                let cost = cost.min(rule.limit());
+                match table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now)) {
+                    Ok((payload, _)) => wait = wait.max(rule.wait(payload, now, cost)),
+                    Err(full) => is_full |= !full.allowed,
+                }
+            }
+            if is_full || wait > max_wait || !version.has_room_for(cost) {
+                let decision = self.look(request, now);
+                if decision.is_allowed() && cost > 0 {
+                    // Another thread gave something back meanwhile.
+                    continue;
+                }
+                let wait = nanos(decision.retry_after().unwrap_or_default());
+                return Ok(Turn { decision, wait });
+            }
+            self.each().iter().for_each(|table| table.refunds().book());
+            let departure = Timestamp::from_nanos(now.as_nanos().saturating_add(wait));
+            let decision = self.charge_untold(request, None, departure);
+            if let Some(decision) = decision.filter(MultiDecision::is_allowed) {
+                return Ok(Turn { decision, wait });
+            }
+        }
+    }
+}

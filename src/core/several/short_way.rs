@@ -1,0 +1,104 @@
+//! The short way of a check, where every limit is decided at a glance.
+//!
+//! Most requests are for a key that has its home in every table, and most limits are few, and buckets or windows. Of a
+//! number of limits that the compiler knows, what is seen of each stays in registers, and each bucket is found once.
+//!
+//! What must stay true:
+//!
+//! * Until every limit has been looked at, nothing is written. So whatever a glance does not decide (a key that is new, or not
+//!   at home; a refusal that counts; a cost that is 0 or above a limit) begins anew the long way, `charge_anywhere`, by the same version
+//!   and at the same moment.
+//! * A refusal is an answer only when the version has been looked at after the words (edge V1 of `versions`). If it is another
+//!   by then, the long way goes on to that.
+//! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word is another by now, the
+//!   limits before are charged: the request goes on from there, by `charge_anew`, as on the long way.
+//!
+//! Nobody is told of these decisions: with an observer every check takes the long way.
+
+use crate::algorithm::AnyRule;
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::core::several::charge::Request;
+use crate::core::several::decision::MultiDecision;
+use crate::core::several::{By, Several};
+use crate::core::version::State;
+use crate::decision::Outcome;
+use crate::receipt::{MOST, Set};
+use crate::table::slot::Ask;
+use crate::table::{Glance, Table, kept};
+use crate::time::Timestamp;
+
+impl<C: Clock> Core<Several, C> {
+    /// Decides a request and charges it, if a glance at each of the `N` limits will do. `None`: nothing was written.
+    #[inline(always)]
+    pub(super) fn charge_briefly<'l, const N: usize>(
+        &'l self,
+        state: State,
+        request: Request,
+        now: Timestamp,
+        time: &impl Fn() -> Timestamp,
+    ) -> Option<MultiDecision<'l>> {
+        let version = self.versions.of(state);
+        if !version.has_room_for(request.cost) {
+            return None;
+        }
+        let tables = self.places.first_chunk::<N>()?;
+        let mut glances = [glance(&tables[0], version.rule(0), request, now)?; N];
+        for index in 1..N {
+            glances[index] = glance(&tables[index], version.rule(index), request, now)?;
+        }
+        let (mut payloads, mut refused) = ([0; MOST], Set::default());
+        for (index, glance) in glances.iter().enumerate() {
+            payloads[index] = glance.payload;
+            refused.add_if(!glance.allowed, index);
+        }
+        // Made where it is returned: one that is kept and changed lies in memory.
+        let decision = |payloads| MultiDecision { payloads, ..self.decision(state, request, now) };
+        if !refused.is_empty() {
+            // No answer before the version was looked at again: edge V1.
+            if self.versions.following(version, now).is_some() {
+                return None;
+            }
+            (0..N).for_each(|index| payloads[index] = glances[index].seen.1.payload());
+            return Some(MultiDecision { outcome: Outcome::Denied, refused, ..decision(payloads) });
+        }
+        for (index, glance) in glances.iter().enumerate() {
+            let (slot, word) = glance.seen;
+            if !slot.charge_seen(word, glance.payload, kept(request.fingerprint)) {
+                return Some(self.charge_on(decision(payloads), index, time));
+            }
+        }
+        Some(MultiDecision { taken: Set::first(N), ..decision(payloads) })
+    }
+
+    /// Goes on with a request that was charged to the limits before `index`, whose word is another by now.
+    #[cold]
+    #[inline(never)]
+    fn charge_on<'l>(
+        &'l self,
+        mut decision: MultiDecision<'l>,
+        index: usize,
+        time: &impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
+        self.places[index].events(decision.fingerprint).retried(1);
+        let then = decision.now;
+        if !self.charge_anew(&mut decision, &By::Current, index, then, time) {
+            self.charge_by_later(&mut decision, None, time);
+        }
+        decision
+    }
+}
+
+/// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each
+/// limit. `None`: by any other.
+#[inline(always)]
+fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<Glance<'t>> {
+    let Request { fingerprint, cost } = request;
+    let (view, name) = (table.view(fingerprint), kept(fingerprint));
+    view.prefetch_all();
+    match rule {
+        AnyRule::Gcra(rule) => view.glance(Ask { rule, name, cost }, now),
+        AnyRule::Fixed(rule) => view.glance(Ask { rule, name, cost }, now),
+        _ => None,
+    }
+}

@@ -1,0 +1,329 @@
+//! The versions of a limiter's quotas. A check loads one word, the *state*, and never waits; writers take turns.
+//!
+//! ```text
+//!   63            32   31             1       0
+//!  +----------------+------------------+----------+
+//!  | version number | number of resets | observed |   the state: what every check loads first
+//!  +----------------+------------------+----------+
+//! ```
+//!
+//! A version is never changed and is kept until the limiter is dropped, since decisions borrow from it. The first lies
+//! in the limiter itself, at an address that needs no load. The others lie in chunks, each twice as long as the one
+//! before.
+//!
+//! A change is one compare-exchange, which seals the old version's horizon when the new one is in its place. A thread
+//! that is stopped by the seal goes on by the new version, and announces it for the writer.
+//!
+//! A *reset* forgives charges, so it ends the [receipts](crate::Receipt) of its key and the permits that leases hold. It
+//! does not know them: they keep the number of resets that was current before they were charged. A lease compares it
+//! with the state's, so a reset of any key ends its permits; a refund compares it with the key's mark (see `give_back`).
+//!
+//! # Orderings
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | V1 | `announce`, after the version was put in its place or the seal was seen (E1) | `state` | the version |
+//! | L1 | `count_reset`, while the reset holds the key's word | `state` | that the word is held: a charge that follows a load of the new count comes after the hold, so the reset that forgives it counts again |
+//!
+//! A word of a later version was written by a thread that had loaded the later number. So a thread that reads the word
+//! by an Acquire and then the number finds that one or a later: it finds out a refusal on such a word.
+
+use std::sync::{OnceLock, PoisonError};
+
+use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule, Term};
+use crate::bits::Field;
+use crate::clock::Clock;
+use crate::decision::Shown;
+use crate::error::BuildError;
+use crate::sync::{AtomicU64, Mutex, Ordering, Tally, TallyOrdering};
+use crate::time::{Shift, Timestamp};
+use Ordering::{Acquire, Relaxed, Release};
+
+/// Chunks of 1, 2, 4, ... versions.
+const CHUNKS: usize = 32;
+
+const OBSERVED: Field = Field::lowest(1);
+const RESETS: Field = OBSERVED.above(31);
+const NUMBER: Field = RESETS.above(32);
+const _: () = assert!(NUMBER.end() == u64::BITS, "the fields must fill the word");
+
+/// The state of a limiter, as a thread loaded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State(u64);
+
+impl State {
+    /// Whether the first version is current and the limiter has no observer.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & !RESETS.of(RESETS.max()) == 0
+    }
+
+    /// How often the limiter was reset, modulo 2^31.
+    #[inline]
+    pub(crate) fn resets(self) -> u32 {
+        RESETS.get(self.0) as u32
+    }
+}
+
+/// A rule, what decisions show of it, and which rule of its version it is.
+#[derive(Debug)]
+pub struct Compiled<R> {
+    pub(crate) rule: R,
+    pub(crate) shown: Shown,
+}
+
+type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
+
+/// The quotas of a limiter at one time.
+pub(crate) struct Version<R> {
+    pub(crate) default: Compiled<R>,
+    tiers: Box<[Compiled<R>]>,
+    /// When it began, on the limiter's clock.
+    since: u64,
+}
+
+/// All that there were.
+pub struct Versions<A: Algorithm> {
+    state: AtomicU64,
+    /// The limiter's number among all of this process: receipts carry it.
+    limiter: u64,
+    first: Version<A::Rule>,
+    later: Box<[Chunk<A::Rule>]>,
+    writer: Mutex<Writer<A>>,
+}
+
+/// What only writers need.
+struct Writer<A> {
+    /// The quotas in force as they were described.
+    quotas: Vec<A>,
+    /// The last place that is taken.
+    last: u64,
+}
+
+impl<R: Numbers> Version<R> {
+    fn new(rules: Vec<R>, limiter: u64, number: u64, since: u64) -> Self {
+        let mut compiled = rules.into_iter().enumerate().map(|(index, rule)| {
+            let any = rule.clone().any();
+            Compiled { rule, shown: Shown { any, limiter, version: number as u32, index: index as u16 } }
+        });
+        let Some(default) = compiled.next() else { unreachable!("a limiter has at least one quota") };
+        Self { default, tiers: compiled.collect(), since }
+    }
+
+    /// The tier of this number, 0 being the default. `None` for a number that is no tier's.
+    #[inline]
+    pub(crate) fn tier(&self, number: usize) -> Option<&Compiled<R>> {
+        number.checked_sub(1).map_or(Some(&self.default), |later| self.tiers.get(later))
+    }
+
+    /// The rule of the tier of this number, which there is.
+    #[inline]
+    pub(crate) fn rule(&self, number: usize) -> &R {
+        &self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default).rule
+    }
+
+    /// How long it lasts. All of its rules that tell share one reach.
+    fn term(&self) -> Option<&Term> {
+        self.all().find_map(|compiled| compiled.rule.term())
+    }
+
+    /// Whether a request of this cost can be charged to all of them.
+    #[inline]
+    pub(crate) fn has_room_for(&self, cost: u64) -> bool {
+        // Every limit is at least 1: a check of cost 1 compares nothing here.
+        cost == 1 || cost > 0 && self.all().all(|compiled| cost <= compiled.rule.limit())
+    }
+
+    /// All tiers, the default first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Compiled<R>> {
+        std::iter::once(&self.default).chain(&self.tiers)
+    }
+}
+
+impl<A: Algorithm> Versions<A> {
+    /// The first.
+    pub(crate) fn new(quotas: Vec<A>, rules: Vec<A::Rule>, observed: bool) -> Self {
+        static LIMITERS: Tally = Tally::new(0);
+        let limiter = LIMITERS.fetch_add(1, TallyOrdering::Relaxed);
+        Self {
+            state: AtomicU64::new(OBSERVED.of(observed.into())),
+            limiter,
+            first: Version::new(rules, limiter, 0, 0),
+            later: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            writer: Mutex::new(Writer { quotas, last: 0 }),
+        }
+    }
+
+    /// Goes on with what the `saved` rules began, before anybody has seen the limiter.
+    pub(crate) fn resume(&mut self, saved: &[A::Rule], shift: Shift) {
+        let resumed =
+            |(compiled, saved): (&Compiled<A::Rule>, _)| compiled.rule.clone().resuming(saved, shift);
+        self.first = Version::new(self.first.all().zip(saved).map(resumed).collect(), self.limiter, 0, 0);
+    }
+
+    /// The first one: whether it is in force is asked at the check.
+    #[inline]
+    pub(crate) fn first(&self) -> &Version<A::Rule> {
+        &self.first
+    }
+
+    /// The limiter's number among all of this process.
+    pub(crate) fn limiter(&self) -> u64 {
+        self.limiter
+    }
+
+    /// The state. Load it before the key's word.
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        State(self.state.load(Acquire)) // V1, L1
+    }
+
+    /// Whether a refusal by the first version's rule, at `now`, is an answer: see `after`.
+    #[inline]
+    pub(crate) fn stands(&self, first: &Compiled<A::Rule>, now: Timestamp) -> bool {
+        // Relaxed: a later version is read by its number, which is loaded anew.
+        State(self.state.load(Relaxed)).is_plain() && first.rule.is_timely(now)
+    }
+
+    /// Ends the permits of all leases: the reset's number. Call it while the key's word is held, before it is lowered.
+    pub(crate) fn count_reset(&self) -> u32 {
+        // A carry would change the version.
+        let next = |state| RESETS.set(state, (RESETS.get(state) + 1) & RESETS.max());
+        let (Ok(seen) | Err(seen)) = self.state.fetch_update(Release, Relaxed, |state| Some(next(state))); // L1
+        State(next(seen)).resets()
+    }
+
+    /// The current version.
+    #[inline]
+    pub(crate) fn current(&self) -> &Version<A::Rule> {
+        self.of(self.state())
+    }
+
+    /// The version that was current in this state.
+    #[inline]
+    pub(crate) fn of(&self, state: State) -> &Version<A::Rule> {
+        self.numbered(NUMBER.get(state.0))
+    }
+
+    /// The version of this number, which has been current.
+    #[inline]
+    pub(crate) fn numbered(&self, number: u64) -> &Version<A::Rule> {
+        if number == 0 { &self.first } else { self.later(number) }
+    }
+
+    #[inline]
+    fn number(&self) -> u64 {
+        NUMBER.get(self.state().0)
+    }
+
+    fn announce(&self, number: u64) {
+        let later = |state| (number > NUMBER.get(state)).then(|| NUMBER.set(state, number));
+        let _ = self.state.fetch_update(Release, Relaxed, later); // V1
+    }
+
+    /// Announces what follows a version of this term, if the writer has not yet.
+    fn announce_next(&self, term: Option<&Term>) {
+        if let Some(next) = term.and_then(|term| term.reach().next()) {
+            self.announce(next);
+        }
+    }
+
+    /// A version other than the first.
+    #[inline]
+    fn later(&self, number: u64) -> &Version<A::Rule> {
+        let find = || {
+            let chunk = number.checked_ilog2()?;
+            self.later.get(chunk as usize)?.get()?.get(number as usize - (1 << chunk))?.get()
+        };
+        let Some(version) = find() else { unreachable!("a version is in its place before it is announced") };
+        version
+    }
+
+    /// Puts a version other than the first into its place. `None`: there is none left.
+    fn put(&self, number: u64, version: Version<A::Rule>) -> Option<()> {
+        let chunk = number.checked_ilog2()?;
+        let length = 1_usize << chunk;
+        let chunk = self.later.get(chunk as usize)?;
+        let chunk = chunk.get_or_init(|| (0..length).map(|_| OnceLock::new()).collect());
+        chunk.get(number as usize - length)?.set(version).ok()
+    }
+
+    /// The same tier of the version in force.
+    #[inline]
+    pub(crate) fn renewed(&self, compiled: &Compiled<A::Rule>) -> &Compiled<A::Rule> {
+        let current = self.current();
+        current.tier(compiled.shown.index.into()).unwrap_or(&current.default)
+    }
+
+    /// The rule that a request is to ask again which was refused at `now`, since that refusal may be no answer: a word of
+    /// a later version reads as a refusal, and the clock stands still where a version ends. `None`: it was an answer.
+    #[inline]
+    pub(crate) fn after<'l>(
+        &'l self,
+        compiled: &Compiled<A::Rule>,
+        now: Timestamp,
+    ) -> Option<&'l Compiled<A::Rule>> {
+        let stands = self.number() == u64::from(compiled.shown.version) && compiled.rule.is_timely(now);
+        if stands { None } else { self.after_all(compiled) }
+    }
+
+    /// The same whatever the reason: a rule that books ahead is refused at the end of its version, too.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {
+        self.announce_next(compiled.rule.term());
+        let renewed = self.renewed(compiled);
+        (renewed.shown.version != compiled.shown.version).then_some(renewed)
+    }
+
+    /// The version that a request is to ask again which this one refused at `now`, by any of its rules: see `after`.
+    pub(crate) fn following(&self, version: &Version<A::Rule>, now: Timestamp) -> Option<&Version<A::Rule>> {
+        let number = version.default.shown.version;
+        if self.number() == u64::from(number) && version.all().all(|compiled| compiled.rule.is_timely(now)) {
+            return None;
+        }
+        self.announce_next(version.term());
+        let current = self.current();
+        (current.default.shown.version != number).then_some(current)
+    }
+
+    /// What `read` makes of the version in force and its quotas; no other comes meanwhile.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Version<A::Rule>, &[A]) -> T) -> T {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        read(self.current(), &writer.quotas)
+    }
+
+    /// Puts the quotas that `renew` makes of the old ones in force, with what each tier inherits: that is returned.
+    pub(crate) fn change(
+        &self,
+        clock: &impl Clock,
+        origin: u64,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<Vec<Inherit>, BuildError> {
+        // A writer that panicked has changed nothing that is in force.
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (quotas, inherits) = renew(&writer.quotas)?;
+        let old = self.current();
+        let olds: Vec<A::Rule> = old.all().map(|compiled| compiled.rule.clone()).collect();
+        let since = clock.now().as_nanos().max(old.since);
+        let term = old.term();
+        loop {
+            // The reach goes some way beyond the change, so that nobody is stopped by it who is not late.
+            let until = term.map_or(0, |term| term.stretch(since - old.since));
+            let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
+            let number = writer.last + 1;
+            if number > NUMBER.max() {
+                return Err(BuildError::ChangedTooOften);
+            }
+            self.put(number, Version::new(rules, self.limiter, number, since))
+                .ok_or(BuildError::ChangedTooOften)?;
+            writer.last = number;
+            if term.is_none_or(|term| term.reach().seal(until, number, since)) {
+                self.announce(number);
+                writer.quotas = quotas;
+                return Ok(inherits);
+            }
+            // The reach was raised meanwhile; the version that was built on less is never in force.
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Where the words of one limit live: in a table of many keys, or in one padded slot.
+
+use crossbeam_utils::CachePadded;
+
+use crate::algorithm::{Moment, Numbers, Refund, Rule, Taken};
+use crate::error::BuildError;
+use crate::ring::Ring;
+use crate::sync::AtomicU64;
+use crate::table::peek::foresee;
+use crate::table::refunds::{Refunding, Refunds};
+use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::{Debt, Stats, Table, Zeroed, kept, zeroed_words};
+use crate::time::Timestamp;
+
+/// The words of one limit. Two places implement it: [`Table`] and [`OneWord`].
+pub trait Words {
+    /// Decides a request and charges it, and says at what time by `clock`.
+    #[doc(hidden)]
+    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp);
+
+    /// The same, never inlined: for requests that are in no hurry.
+    #[doc(hidden)]
+    fn check_anywhere<R: Rule>(
+        &self,
+        ask: Ask<'_, R>,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp);
+
+    /// The key's payload before the request; or the request's answer, when there is no room for the key. Writes nothing.
+    #[doc(hidden)]
+    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
+
+    /// Gives back what was `taken`, unless a later reset than that of number `resets` forgave it: how many units.
+    #[doc(hidden)]
+    fn refund<R: Rule>(
+        &self,
+        rule: &R,
+        fingerprint: u64,
+        taken: Taken,
+        resets: u32,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64;
+
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the key has no slot.
+    #[doc(hidden)]
+    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool;
+
+    /// What the limit remembers of its refunds.
+    #[doc(hidden)]
+    fn refunds(&self) -> &Refunds;
+
+    /// Asks for the cache line that a check of this key looks at first.
+    #[doc(hidden)]
+    fn prefetch(&self, fingerprint: u64);
+
+    /// Hands every debt at `at` to `each`, while other threads check.
+    #[doc(hidden)]
+    fn debts<R: Numbers, E>(
+        &self,
+        rule: &R,
+        at: Moment,
+        each: impl FnMut(Debt<'_>) -> Result<(), E>,
+    ) -> Result<(), E>;
+
+    /// Enters a debt before the words are shared. `false` when there is no room for it.
+    #[doc(hidden)]
+    fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool;
+
+    /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo `classes`.
+    #[doc(hidden)]
+    fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64>;
+
+    /// How many classes of buckets there are at the least.
+    #[doc(hidden)]
+    fn classes(&self) -> usize;
+
+    /// How many buckets there may be; 0 without a table.
+    #[doc(hidden)]
+    fn buckets(&self) -> usize;
+
+    /// Bytes in use.
+    #[doc(hidden)]
+    fn bytes(&self) -> usize;
+
+    /// Adds the counts of its events to `stats`.
+    #[doc(hidden)]
+    fn add_stats(&self, stats: &mut Stats);
+}
+
+impl Words for Table {
+    #[inline(always)]
+    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
+        self.view(ask.name).check(Ask { name: kept(ask.name), ..ask }, clock)
+    }
+
+    fn check_anywhere<R: Rule>(
+        &self,
+        ask: Ask<'_, R>,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
+        self.view(ask.name).check_anywhere(Ask { name: kept(ask.name), ..ask }, clock)
+    }
+
+    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
+        self.view(ask.name).standing(Ask { name: kept(ask.name), ..ask }, at)
+    }
+
+    fn refund<R: Rule>(
+        &self,
+        rule: &R,
+        fingerprint: u64,
+        taken: Taken,
+        resets: u32,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
+        self.view(fingerprint).refund(rule, kept(fingerprint), taken, resets, clock)
+    }
+
+    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
+        self.view(fingerprint).reset(rule, kept(fingerprint), now, count)
+    }
+
+    fn refunds(&self) -> &Refunds {
+        &self.refunds
+    }
+
+    #[inline]
+    fn prefetch(&self, fingerprint: u64) {
+        self.view(fingerprint).prefetch(fingerprint);
+    }
+
+    fn debts<R: Numbers, E>(
+        &self,
+        rule: &R,
+        at: Moment,
+        each: impl FnMut(Debt<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.debts(rule, at, each)
+    }
+
+    fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
+        self.enter(rule, at, debt)
+    }
+
+    fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
+        self.debtors(class, rule, at)
+    }
+
+    fn classes(&self) -> usize {
+        self.roots()
+    }
+
+    fn buckets(&self) -> usize {
+        self.buckets()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn add_stats(&self, stats: &mut Stats) {
+        self.add_stats(stats);
+    }
+}
+
+/// One slot on a cache line of its own, for a limit without keys.
+pub struct OneWord {
+    slot: CachePadded<Slot>,
+    entries: Zeroed<AtomicU64>,
+    refunds: Refunds,
+}
+
+impl OneWord {
+    /// The fingerprint of the one key.
+    pub(crate) const KEY: u64 = 1;
+
+    /// A slot with a ring of `ring_len` entries.
+    pub(crate) fn new(ring_len: usize) -> Result<Self, BuildError> {
+        let slot = CachePadded::new(Slot::new(Self::KEY));
+        Ok(Self { slot, entries: zeroed_words(ring_len)?, refunds: Refunds::new(1)? })
+    }
+
+    #[inline]
+    fn ring<R: Rule>(&self) -> Ring<'_> {
+        if R::RINGED { Ring::new(&self.entries) } else { Ring::NONE }
+    }
+}
+
+impl Words for OneWord {
+    #[inline(always)]
+    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
+        let now = clock();
+        let quickly = |at| self.slot.charge_quickly(self.slot.load(), ask, self.ring::<R>(), at);
+        match ask.rule.quick_moment(now).and_then(quickly) {
+            Some(ruling) => (ruling, now),
+            // The arguments one by one: a struct of them would be written to the stack on every check.
+            None => (self.check_slowly(ask.rule, ask.cost, now), now),
+        }
+    }
+
+    fn check_anywhere<R: Rule>(
+        &self,
+        ask: Ask<'_, R>,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
+        let now = clock();
+        (self.check_slowly(ask.rule, ask.cost, now), now)
+    }
+
+    fn probe<R: Rule>(&self, _: Ask<'_, R>, _: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
+        Ok((self.slot.load().payload(), self.ring::<R>()))
+    }
+
+    fn refund<R: Rule>(
+        &self,
+        rule: &R,
+        _: u64,
+        taken: Taken,
+        resets: u32,
+        clock: impl Fn() -> Timestamp,
+    ) -> u64 {
+        let mut refunding = Refunding::new(&self.refunds, Self::KEY, taken, resets, clock);
+        loop {
+            let less = |payload| refunding.less(rule, payload);
+            if let Some(units) = self.slot.refund(self.slot.load(), Self::KEY, less) {
+                return units;
+            }
+        }
+    }
+
+    fn reset<R: Rule>(&self, rule: &R, _: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
+        let at = rule.moment(now);
+        loop {
+            let seen = self.slot.load();
+            let forgiven = |payload| {
+                self.refunds.forgive(Self::KEY, count());
+                Some(Refund { payload: rule.forgive(payload, at), units: 0 })
+            };
+            if rule.erase(seen.payload(), self.ring::<R>(), || self.slot.is_still(seen))
+                && self.slot.refund(seen, Self::KEY, forgiven).is_some()
+            {
+                return true;
+            }
+        }
+    }
+
+    fn refunds(&self) -> &Refunds {
+        &self.refunds
+    }
+
+    #[inline]
+    fn prefetch(&self, _: u64) {}
+
+    fn debts<R: Numbers, E>(
+        &self,
+        rule: &R,
+        at: Moment,
+        mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut times = Vec::new();
+        let (word, name) = self.slot.debt(rule, self.ring::<R>(), at, &mut times);
+        each(Debt::Key { name, payload: word.payload(), times: &times })
+    }
+
+    fn enter<R: Numbers>(&self, rule: &R, _: Moment, debt: Debt<'_>) -> bool {
+        if let Debt::Key { payload, times, .. } = debt {
+            self.slot.enter(Self::KEY, rule.log(payload, self.ring::<R>(), times));
+        }
+        true
+    }
+
+    fn in_debt<R: Rule>(&self, _: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
+        rule.owes(self.slot.load().payload(), at).then_some(Self::KEY).into_iter()
+    }
+
+    fn classes(&self) -> usize {
+        1
+    }
+
+    fn buckets(&self) -> usize {
+        0
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<AtomicU64>()
+    }
+
+    fn add_stats(&self, _: &mut Stats) {}
+}
+
+impl OneWord {
+    #[inline(never)]
+    fn check_slowly<R: Rule>(&self, rule: &R, cost: u64, now: Timestamp) -> Ruling<'_> {
+        let (ask, at) = (Ask { rule, name: Self::KEY, cost }, rule.moment(now));
+        loop {
+            if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring::<R>(), at, &mut 0) {
+                return ruling;
+            }
+        }
+    }
+}
+
+/// What a check would decide now. Writes nothing.
+pub(crate) fn peek<'w, R: Rule>(words: &'w impl Words, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'w> {
+    let at = ask.rule.moment(now);
+    match words.probe(ask, at) {
+        Ok((payload, ring)) => foresee(ask, payload, ring, at),
+        Err(full) => full,
+    }
+}

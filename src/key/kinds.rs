@@ -1,0 +1,148 @@
+//! The standard library's types as keys.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::key::{Key, KeyHasher};
+
+macro_rules! short {
+    ($($integer:ty),*) => {$(
+        impl Key for $integer {
+            #[inline]
+            fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+                hasher.short(*self as u64)
+            }
+        }
+    )*};
+}
+short!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool, char);
+
+macro_rules! long {
+    ($($integer:ty),*) => {$(
+        impl Key for $integer {
+            #[inline]
+            fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+                hasher.long(&self.to_le_bytes())
+            }
+        }
+    )*};
+}
+long!(u128, i128);
+
+macro_rules! bytes {
+    ($($bytes:ty),*) => {$(
+        impl Key for $bytes {
+            #[inline]
+            fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+                hasher.bytes(self.as_ref())
+            }
+        }
+    )*};
+}
+bytes!(str, String, [u8], Vec<u8>);
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        if N > 8 {
+            return hasher.long(self);
+        }
+        let mut short = [0; 8];
+        short[..N].copy_from_slice(self);
+        hasher.short(u64::from_le_bytes(short))
+    }
+}
+
+impl Key for Ipv4Addr {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        hasher.short(self.to_bits().into())
+    }
+}
+
+/// The whole address. Clients usually hold a /64 or more: see [`Ipv6Prefix`].
+impl Key for Ipv6Addr {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        hasher.long(&self.octets())
+    }
+}
+
+/// The whole address; `1.2.3.4` and `::ffff:1.2.3.4` are two keys. For IPv6 clients see
+/// [`Ipv6Prefix`].
+impl Key for IpAddr {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        match self {
+            Self::V4(address) => address.fingerprint(hasher),
+            Self::V6(address) => address.fingerprint(hasher),
+        }
+    }
+}
+
+macro_rules! held {
+    ($($held:ty),*) => {$(
+        impl<K: Key + ?Sized> Key for $held {
+            #[inline]
+            fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+                (**self).fingerprint(hasher)
+            }
+        }
+    )*};
+}
+held!(&K, &mut K, Box<K>, Arc<K>, Rc<K>);
+
+impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        (**self).fingerprint(hasher)
+    }
+}
+
+macro_rules! tuple {
+    ($($part:ident),*) => {
+        /// Each part takes 8 bytes of what is hashed, so the parts of two tuples cannot run together.
+        impl<$($part: Key),*> Key for ($($part,)*) {
+            #[inline]
+            fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+                #[allow(non_snake_case)]
+                let ($($part,)*) = self;
+                let parts = [$($part.fingerprint(hasher).to_le_bytes()),*];
+                hasher.long(parts.as_flattened())
+            }
+        }
+    };
+}
+tuple!(A, B);
+tuple!(A, B, C);
+tuple!(A, B, C, D);
+
+/// The first 64 bits of an IPv6 address: the smallest network that is usually given to one customer.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::Ipv6Addr;
+/// use tollgate::Ipv6Prefix;
+///
+/// let one: Ipv6Addr = "2001:db8:1:2::1".parse().unwrap();
+/// let other: Ipv6Addr = "2001:db8:1:2:ffff::1".parse().unwrap();
+/// assert_eq!(Ipv6Prefix::from(one), Ipv6Prefix::from(other));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv6Prefix(u64);
+
+impl From<Ipv6Addr> for Ipv6Prefix {
+    fn from(address: Ipv6Addr) -> Self {
+        Self((address.to_bits() >> 64) as u64)
+    }
+}
+
+impl Key for Ipv6Prefix {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        hasher.short(self.0)
+    }
+}

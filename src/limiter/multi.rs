@@ -1,0 +1,305 @@
+//! Several limits for each of many keys, all or nothing.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::io::{self, Write};
+use std::marker::PhantomData;
+
+use crate::algorithm::{Each, Inherit, Quota};
+use crate::clock::{Clock, TscClock};
+use crate::core::{Core, Limits, MultiDecision, Several, Usage};
+use crate::error::{BuildError, within};
+use crate::key::Key;
+use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
+use crate::table::Stats;
+use crate::time::Timestamp;
+
+/// Several limits on each of many keys, all or nothing: a request is admitted when every limit admits it, and a refused
+/// one is charged to none.
+///
+/// **Guarantee.** No limit ever admits more than it would alone, from any number of threads. A refusal takes nothing
+/// from the limits that would have admitted the request; a limit that refuses it and [counts](crate::CountPolicy::All)
+/// refused requests counts it, as it does alone. When no other thread interferes every answer is exact.
+///
+/// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and that one then
+/// refuses because another thread was faster, has been charged to others for a short time. Meanwhile a request may be refused that
+/// would have been admitted, by at most the cost of the requests that are being refused then. A charge of such a request that stays errs by refusing. A bucket keeps the charge that dripped before it was undone, a window the part that was rounded up
+/// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance. And of several
+/// [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one keep a charge that another followed.
+///
+/// Quotas change [at run time](Self::reconfigure), for all limits at one instant.
+///
+/// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter) costs, one
+/// compare-exchange when the key is known and no other thread interferes. A refusal of a known key writes nothing, unless
+/// it is counted or another thread came in between. Never blocks, allocates or frees.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{FixedWindow, MultiLimiter, Quota, Rate, TokenBucket};
+///
+/// // Ten a second, but no more than 15 a minute and a thousand a day.
+/// let limiter = MultiLimiter::<str>::builder([
+///     Quota::from(TokenBucket::new(Rate::per_second(10))),
+///     TokenBucket::new(Rate::per_minute(15)).into(),
+///     FixedWindow::new(Rate::per_day(1_000)).into(),
+/// ])
+/// .build()?;
+///
+/// let decision = limiter.check_n("alice", 10);
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining(), 0); // of the first: the tightest
+///
+/// let decision = limiter.check_n("alice", 6);
+/// assert_eq!(decision.refused_by(), Some(1)); // the longest wait: 5 are left of 15 a minute
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub struct MultiLimiter<K: ?Sized, C = TscClock> {
+    core: Core<Several, C>,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized, C> From<Core<Several, C>> for MultiLimiter<K, C> {
+    fn from(core: Core<Several, C>) -> Self {
+        Self { core, key: PhantomData }
+    }
+}
+
+impl<K: Key + ?Sized> MultiLimiter<K> {
+    /// Begins to describe a limiter that gives each key all of these quotas: from 1 to 8, of any algorithms.
+    pub fn builder(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Builder<K, Several, TscClock> {
+        Builder::new(quotas.into_iter().map(|quota| Each(quota.into())).collect())
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
+    /// Decides a request of cost 1, and charges it to every limit if all admit it.
+    #[inline]
+    pub fn check(&self, key: &K) -> MultiDecision<'_> {
+        self.view().check(key)
+    }
+
+    /// Decides a request of any cost, all or nothing, and charges it to every limit if all admit it.
+    ///
+    /// Cost 0 is admitted and changes nothing. A cost above any of the limits [never](MultiDecision::is_never) is, and
+    /// changes nothing.
+    #[inline]
+    pub fn check_n(&self, key: &K, cost: u64) -> MultiDecision<'_> {
+        self.view().check_n(key, cost)
+    }
+
+    /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
+    pub fn peek(&self, key: &K) -> MultiDecision<'_> {
+        self.view().peek(key)
+    }
+
+    /// The limiter at a time that the caller already has: see [`Limiter::at`](crate::Limiter::at).
+    ///
+    /// A request that another thread's makes fail is undone by the limiter's own clock. Callers whose times are ahead of
+    /// the clock, beside others that go by it, can be admitted the tokens that drip in between.
+    #[inline]
+    pub fn at(&self, now: Timestamp) -> View<'_, K, Several, C, Timestamp> {
+        self.view().at(now)
+    }
+
+    /// Hashes the key and asks for its cache lines ahead of its checks: see [`Limiter::prepare`](crate::Limiter::prepare).
+    /// It has the other verbs, too: [`reserve`](Prepared::reserve), [`wait`](Prepared::wait), [`lease`](Prepared::lease),
+    /// [`reset`](Prepared::reset).
+    #[inline]
+    pub fn prepare(&self, key: &K) -> Prepared<'_, Several, C> {
+        self.view().prepare(key)
+    }
+
+    /// Checks many keys, in their order, at one time: see [`Limiter::check_many`](crate::Limiter::check_many).
+    #[inline]
+    pub fn check_many<I>(&self, keys: I) -> Batch<'_, K, Several, C, I::IntoIter>
+    where
+        I: IntoIterator<Item: Borrow<K>>,
+    {
+        self.view().check_many(keys)
+    }
+
+    /// Gives back to every limit what an admitted request took of it: how many units, the least of what the limits got
+    /// back, each by the rules of [`Limiter::refund`](crate::Limiter::refund). Takes a [`MultiDecision`] or its
+    /// [receipt](MultiDecision::receipt).
+    ///
+    /// **Guarantee.** Never mints. **Cost.** Two compare-exchanges for each limit when no other thread interferes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let rates = [Rate::per_second(10), Rate::per_hour(100)];
+    /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
+    /// let decision = limiter.check_n("alice", 3);
+    /// assert_eq!(limiter.refund(decision), 3);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn refund(&self, charge: impl Into<<Several as Limits>::Receipt>) -> u64 {
+        self.view().refund(charge)
+    }
+
+    /// [`refund`](Self::refund) of up to `units` of the request only: see
+    /// [`Limiter::refund_part`](crate::Limiter::refund_part).
+    pub fn refund_part(&self, receipt: &mut <Several as Limits>::Receipt, units: u64) -> u64 {
+        self.view().refund_part(receipt, units)
+    }
+
+    /// Makes other quotas current for all limits at one instant, in the order in which they were given to the builder, and
+    /// says what becomes of keys' debts to each. The keys are not touched: each is worked out anew at its next check.
+    ///
+    /// **Guarantee.** The change is one instant for all limits. What is checked after `reconfigure` has returned is
+    /// decided by the new quotas, and a check that goes on meanwhile by all of the old ones, as if it had come before, or by
+    /// all of the new ones: never by some of each, and never to wait. For each limit holds what
+    /// [`Limiter::reconfigure`](crate::Limiter::reconfigure) says of its algorithm. A request that was charged to some limits
+    /// by the old quotas, and then refused by another because another thread was faster, is [undone](Self) before it is decided
+    /// anew; its charge to a limit whose new quota has charged the key meanwhile stays. So a change, too, errs by
+    /// refusing.
+    ///
+    /// A quota that stays as it is can be given again: its debts stay, but by [`Inherit::Reset`].
+    ///
+    /// **Cost.** As there, once for each limit, also for those whose quota stays: some hundred bytes that are kept until the
+    /// limiter is dropped, and room in the words. The first limit whose words have no room left refuses the change for all.
+    ///
+    /// # Errors
+    ///
+    /// What [`build`](crate::Builder#method.build) would say of a quota; [`BuildError::CannotInherit`], of `"limits"` when their
+    /// number is another; [`BuildError::ChangedTooOften`]. All of the old quotas stay current then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, ManualClock, MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let of = |second, day| [Rate::per_second(second), Rate::per_day(day)].map(TokenBucket::new);
+    /// let limiter = MultiLimiter::<str>::builder(of(10, 1_000)).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check_n("alice", 8).is_allowed());
+    ///
+    /// limiter.reconfigure(of(20, 500), Inherit::Additive)?;
+    /// let left: Vec<u64> = limiter.at(limiter.now()).peek_n("alice", 0).parts().map(|part| part.remaining()).collect();
+    /// assert_eq!(left, [12, 492]); // the debt of 8 to both remains
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure(
+        &self,
+        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        inherit: Inherit,
+    ) -> Result<(), BuildError> {
+        let quotas: Vec<Quota> = quotas.into_iter().map(Into::into).collect();
+        if quotas.len() != self.core.places.len() {
+            return Err(BuildError::CannotInherit { field: "limits" });
+        }
+        self.change(|number, _| (quotas[number], inherit))
+    }
+
+    /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the builder, from 0. The others
+    /// keep their quotas and their debts.
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`BuildError::OutOfRange`] when there is no such limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
+    ///
+    /// let quotas = [Quota::from(TokenBucket::new(Rate::per_second(10))), FixedWindow::new(Rate::per_day(5)).into()];
+    /// let limiter = MultiLimiter::<str>::builder(quotas).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check_n("alice", 5).is_allowed());
+    /// assert_eq!(limiter.check("alice").refused_by(), Some(1));
+    ///
+    /// limiter.reconfigure_limit(1, FixedWindow::new(Rate::per_day(6)), Inherit::Additive)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure_limit(
+        &self,
+        number: usize,
+        quota: impl Into<Quota>,
+        inherit: Inherit,
+    ) -> Result<(), BuildError> {
+        within("number", number as u64, 0_u64, self.core.places.len() as u64 - 1)?;
+        let quota = quota.into();
+        self.change(|other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) })
+    }
+
+    /// Makes current what `renew` makes of each limit's number and quota.
+    fn change(&self, renew: impl Fn(usize, Quota) -> (Quota, Inherit)) -> Result<(), BuildError> {
+        self.core.change(|olds| {
+            let each = self.core.places.numbers().iter().zip(olds).map(|(&number, old)| renew(number, old.0));
+            Ok(each.map(|(quota, inherit)| (Each(quota), inherit)).unzip())
+        })
+    }
+
+    /// Writes down every key's debt to every limit, for [`Builder::restore`](crate::Builder#method.restore) in the next
+    /// process. Returns how many debts that is: of each limit, the keys in debt to it.
+    ///
+    /// **The file is a secret**, and everything else is as it is for [`Limiter::save`](crate::Limiter::save), limit by limit:
+    /// what was admitted before the call is in the file for every limit, and a request that is decided during the call may be
+    /// in it for all of them, some, or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`. The part that has been written by then is no saved limiter, and will not be taken for one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let settings = || MultiLimiter::<str>::builder([Rate::per_hour(5), Rate::per_day(7)].map(TokenBucket::new));
+    /// let limiter = settings().build()?;
+    /// assert!(limiter.check_n("alice", 5).is_allowed());
+    /// let mut file = Vec::new();
+    /// assert_eq!(limiter.save(&mut file)?, 2);
+    ///
+    /// // Another day, another process:
+    /// let limiter = settings().restore(&file[..])?;
+    /// assert_eq!(limiter.check("alice").refused_by(), Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, out: impl Write) -> io::Result<usize> {
+        self.core.save(out)
+    }
+
+    /// The limiter's time: read it once and pass it to several requests [`at`](Self::at) it.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.core.clock.now()
+    }
+
+    /// How many keys are in debt to any limit, and how much memory all tables take. Reads all tables.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.core.usage()
+    }
+
+    /// How often keys came, went, and found no room, over all limits: a key comes once for each.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.core.stats()
+    }
+
+    /// [`stats`](Self::stats) of one limit, by its number as given to the builder, from 0. `None` when there is no such
+    /// limit.
+    #[must_use]
+    pub fn stats_of(&self, number: usize) -> Option<Stats> {
+        self.core.places.numbered(number).map(|table| table.stats())
+    }
+
+    #[inline(always)]
+    fn view(&self) -> View<'_, K, Several, C> {
+        View { core: &self.core, tier_of: None, tier: None, time: ByClock }
+    }
+}
+
+impl<K: ?Sized, C: Clock> fmt::Debug for MultiLimiter<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLimiter")
+            .field("rules", &self.core.rules())
+            .field("max_keys", &self.core.max_keys)
+            .finish_non_exhaustive()
+    }
+}

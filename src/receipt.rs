@@ -1,0 +1,105 @@
+//! The receipt of an admitted request: what gives back what the request took.
+
+use std::fmt;
+
+use crate::time::Timestamp;
+
+/// The most limits that decide a request together.
+pub(crate) const MOST: usize = 8;
+
+/// What an admitted request took of one limit, or of as many as `LIMITS`, and may still give back.
+///
+/// It borrows nothing and is bound to the limiter that charged it: another limiter, also one that was restored from the
+/// same file, gives nothing back by it. It is neither `Copy` nor `Clone`: a copy could be spent twice.
+///
+/// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys, of one in a thousand
+/// others), nor after a [change](crate::Limiter::reconfigure) of the quota once the key was charged under the new one.
+///
+/// A receipt that is dropped gives nothing back: the request stays charged.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+///
+/// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+/// let receipt = limiter.check_n(4).receipt();
+/// let task = std::thread::spawn(move || receipt.left()); // it is owned
+/// assert_eq!(task.join().expect("it does not panic"), 4);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "a receipt that is dropped gives nothing back"]
+pub struct Receipt<const LIMITS: usize = 1> {
+    /// The limiter's number among all of this process.
+    pub(crate) limiter: u64,
+    pub(crate) fingerprint: u64,
+    /// No later than the time of any of the charges.
+    pub(crate) since: Timestamp,
+    /// Units that may still come back.
+    pub(crate) left: u64,
+    /// The version of the quotas that decided.
+    pub(crate) version: u32,
+    /// The limiter's resets before the request was charged.
+    pub(crate) resets: u32,
+    /// Of the version, the rule of the first limit.
+    pub(crate) rule: u16,
+    /// The limits that were charged.
+    pub(crate) taken: Set,
+    /// For each limit the payload right after the charge.
+    pub(crate) charged: [u64; LIMITS],
+}
+
+impl<const LIMITS: usize> Receipt<LIMITS> {
+    /// How many units may still be asked back: the request's cost, less what was. 0: it is spent, or the request took
+    /// nothing.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+impl<const LIMITS: usize> fmt::Debug for Receipt<LIMITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+/// Some of the limits, by the order in which they are charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set(u8);
+
+impl Set {
+    /// The first `count`.
+    #[inline]
+    pub(crate) fn first(count: usize) -> Self {
+        Self(((1_u16 << count) - 1) as u8)
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, index: usize) {
+        self.0 |= 1 << index;
+    }
+
+    #[inline]
+    pub(crate) fn add_if(&mut self, is_in: bool, index: usize) {
+        self.0 |= u8::from(is_in) << index;
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.0 &= !(1 << index);
+    }
+
+    #[inline]
+    pub(crate) fn has(self, index: usize) -> bool {
+        self.0 & (1 << index) != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..MOST).filter(move |&index| self.has(index))
+    }
+}

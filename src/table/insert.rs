@@ -1,0 +1,288 @@
+//! The insertion of a new key, and what happens to it when its bucket is full.
+
+use crate::algorithm::{Moment, Rule, Verdict};
+use crate::ring::Ring;
+use crate::table::bucket::{Found, View};
+use crate::table::full::{Best, Place};
+use crate::table::header::Header;
+use crate::table::name::{OWED, VACANT};
+use crate::table::slot::{Ask, Ruling};
+use crate::table::stats::Events;
+use crate::table::word::Word;
+use crate::time::Timestamp;
+
+/// How often a slot is tried to be had with its debt, and then the overflow word to be charged, before the request is
+/// refused. Both move the header ahead of what they are after, so those who try abort each other.
+const TRIES: usize = 3;
+
+impl<'a> View<'a> {
+    /// Finds the key again with the header in hand, or inserts it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn enter<R: Rule>(
+        self,
+        rule: &R,
+        name: u64,
+        cost: u64,
+        mut now: Timestamp,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'a>, Timestamp) {
+        let ask = Ask { rule, name, cost };
+        let events = self.table.events(name);
+        let (mut handovers, mut shares) = (0, 0);
+        let mut view = self;
+        loop {
+            // A charge of it is only good if neither it nor the header has moved since.
+            let overflow = view.bucket.shared();
+            let (home, header) = match view.belonging_now(name) {
+                Some(home) => home,
+                // The key's bucket is being split: a refusal reads it as it is, all else helps.
+                None => match view.refused(ask, now) {
+                    Some(refusal) => return (refusal, now),
+                    None => view.belonging(name),
+                },
+            };
+            if home.number() != view.number() {
+                view = home;
+                continue;
+            }
+            let mut best = Best::default();
+            match view.scan(name, header, |slot| best.weigh(rule, slot)) {
+                Found::Mine(index, word) => {
+                    let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
+                    let mut retries = 0;
+                    let ruling = slot.charge(word, ask, ring, rule.moment(now), &mut retries);
+                    events.retried(retries);
+                    match ruling {
+                        Some(ruling) => return (ruling, now),
+                        None => continue,
+                    }
+                }
+                Found::Others => {}
+                Found::Moved => continue,
+            }
+            let before = std::mem::replace(&mut now, clock());
+            if now < before {
+                events.clock_stepped_back();
+            }
+            // The other keys' debts are judged by this version of the quota, so at no time after its end.
+            let judged = rule.before_its_end(now);
+            let at = rule.moment(judged);
+            let place = best.place(self.table.when_full, ask, at);
+            if !matches!(place, Place::Vacant(..)) && view.make_room(header, || view.is_crowded(rule, at)) {
+                continue;
+            }
+            let ruling = match place {
+                Place::Vacant(index, word) => {
+                    let inserted = || events.inserted(best.recycles());
+                    view.insert(ask, header, (index, word, VACANT), at, inserted)
+                }
+                // By an older quota than the shared word is of, no debt can be left in it.
+                Place::Evict(..) if rule.is_later(overflow) => {
+                    Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
+                }
+                Place::Evict(index, word) if handovers < TRIES => {
+                    handovers += 1;
+                    view.insert(ask, header, (index, word, OWED), at, || events.evicted_with_debt())
+                }
+                Place::Evict(..) | Place::Shared if shares < TRIES => {
+                    shares += 1;
+                    view.share(ask, header, overflow, at).inspect(|_| events.shared())
+                }
+                Place::Evict(..) | Place::Shared => {
+                    Some(refused_full(shared_debt(rule, overflow, at), events))
+                }
+                Place::Refuse(payload, index) => {
+                    let ring = view.ring::<R>(index);
+                    Some(Ruling { ring, ..refused_full(payload, events) })
+                }
+                Place::AdmitUncounted(payload) => {
+                    events.admitted_uncounted();
+                    Some(Ruling { allowed: true, payload, ring: Ring::NONE.with_unstaged(cost) })
+                }
+            };
+            if let Some(ruling) = ruling {
+                // A refusal by a version that has ended is no answer: at this time the caller finds that it has.
+                return (
+                    ruling,
+                    if ruling.allowed || judged == now { now } else { Timestamp::from_nanos(u64::MAX) },
+                );
+            }
+        }
+    }
+
+    /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket
+    /// changed.
+    fn insert<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        (index, word, left): (usize, Word, u64),
+        at: Moment,
+        inserted: impl FnOnce(),
+    ) -> Option<Ruling<'a>> {
+        let ring = self.ring::<R>(index);
+        let (slot, rule) = (self.bucket.slot(index), ask.rule);
+        let base = self.owed(rule, word, left, at);
+        let mut owed = base;
+        let mut shared = false;
+        if header.is_shared() {
+            // The key may have been charged to the overflow word. Whoever charges it from here on moves the header, so that
+            // this insertion cannot commit.
+            let overflow = rule.current(self.bucket.shared());
+            shared = !rule.expired(overflow, at);
+            if shared {
+                owed = owed.max(overflow);
+            }
+        }
+        let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
+            Verdict::Allow(payload) => (true, payload),
+            Verdict::DenyAndCount(payload) => (false, payload),
+            // A refusal stands only while the slot does: its next owner may have written the ring that was just read.
+            Verdict::Deny if !slot.is_still(word) => return None,
+            Verdict::Deny => {
+                if left == OWED {
+                    self.table.events(ask.name).refused_full();
+                }
+                return Some(Ruling { allowed: false, payload: owed, ring });
+            }
+        };
+        if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
+            return None;
+        }
+        let header = if left == OWED { self.part_with(rule, header, base)? } else { header };
+        let shared = shared || left == OWED;
+        let claim = slot.claim(word, payload)?;
+        claim.rename(ask.name);
+        if !self.bucket.advance(header, header.committing(index, shared)) {
+            claim.abandon(left, |payload| rule.bump(payload));
+            return None;
+        }
+        claim.publish();
+        inserted();
+        Some(Ruling { allowed, payload, ring })
+    }
+
+    /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
+    /// it then enters. `None` when the bucket changed.
+    fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
+        let (owed, parting) = (self.bucket.shared(), header.sharing());
+        // A later quota's word would not show what is added under this one.
+        let parts = !rule.is_later(owed)
+            && self.bucket.change_shared(owed, rule.current(owed).max(payload))
+            && self.bucket.advance(header, parting);
+        parts.then_some(parting)
+    }
+
+    /// What a new key starts from in a slot with this `word`.
+    pub(super) fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
+        if left == VACANT { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
+    }
+
+    /// Charges the bucket's overflow word. `None` when the bucket changed.
+    fn share<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        overflow: u64,
+        at: Moment,
+    ) -> Option<Ruling<'a>> {
+        let Some(payload) = shared_allowance(ask, overflow, at) else {
+            return Some(Ruling {
+                allowed: false,
+                payload: shared_debt(ask.rule, overflow, at),
+                ring: Ring::NONE,
+            });
+        };
+        // The header last: an insertion that has not seen this charge cannot commit any more, and if one has, the header
+        // is not the one that was read.
+        let shares =
+            self.bucket.change_shared(overflow, payload) && self.bucket.advance(header, header.sharing());
+        shares.then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
+    }
+}
+
+fn refused_full<'a>(payload: u64, events: &Events) -> Ruling<'a> {
+    events.refused_full();
+    Ruling { allowed: false, payload, ring: Ring::NONE }
+}
+
+/// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
+/// So the overflow word owes as much as any key that is not in the bucket.
+pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
+    rule.current(overflow).max(rule.half(at).unwrap_or(0))
+}
+
+/// What the overflow word becomes when it admits the request.
+fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Option<u64> {
+    match ask.rule.decide(shared_debt(ask.rule, overflow, at), Ring::NONE, at, ask.cost) {
+        Verdict::Allow(payload) => Some(payload),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::rate::Rate;
+    use crate::table::bucket::SLOTS;
+    use crate::table::name::kept;
+    use crate::table::{Size, Table, WhenFull};
+
+    const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+    #[test]
+    fn a_newcomer_that_others_abort_makes_do_in_time() {
+        let rule =
+            TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(10)], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
+        // All in one bucket.
+        let names = Cell::new(0_u64);
+        let newcomer = || {
+            names.set(names.get() + 1);
+            names.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2
+        };
+        let ask = |name| Ask { rule: &rule, name: kept(name), cost: 1 };
+        let check = |name, clock: &dyn Fn() -> Timestamp| table.view(name).check(ask(name), clock).0.allowed;
+        assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
+        // At each of its attempts another one gets a slot with its debt.
+        let attempts = Cell::new(0);
+        check(newcomer(), &|| {
+            attempts.set(attempts.get() + 1);
+            check(newcomer(), &|| NOW);
+            NOW
+        });
+        assert!(table.stats().evicted_with_debt >= 5, "{:?}", table.stats());
+        // The clock is read once more ahead of all.
+        assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
+    }
+
+    /// D6: an insertion that stalls right before its commit, while others charge the overflow word `shares` times, must
+    /// not commit: it has not seen what they owe.
+    #[test]
+    fn an_insertion_that_stalls_over_65536_shares_does_not_commit() {
+        let quota = TokenBucket::new(Rate::per_day(1)).burst(140_000);
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
+        let view = table.view(0);
+        let (ask, at) = (Ask { rule: &rule, name: kept(4), cost: 1 }, rule.moment(NOW));
+        let share = || {
+            let (overflow, header) = (view.bucket.shared(), view.bucket.header());
+            view.share(ask, header, overflow, at).is_some_and(|ruling| ruling.allowed)
+        };
+        assert!(share());
+        let (stale, slot) = (view.bucket.header(), view.bucket.slot(1));
+        for nth in 1..=65_536 {
+            assert!(share());
+            // The two last steps of an insertion.
+            let claim = slot.claim(slot.load(), 5).unwrap();
+            claim.rename(ask.name);
+            let commits = view.bucket.advance(stale, stale.committing(1, true));
+            claim.abandon(VACANT, |payload| payload + 1);
+            assert!(!commits, "after {nth} shares");
+        }
+    }
+}

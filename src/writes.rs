@@ -1,0 +1,230 @@
+//! What the verbs write, counted: a refusal and a peek nothing, an admission of a known key one word.
+
+use std::time::Duration;
+
+use crate::sync::counted::{Writes, writes_of};
+use crate::{
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, Inherit, Key, KeyHasher, LeakyBucket, Limiter,
+    ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WhenFull,
+};
+
+const NOTHING: Writes = Writes { exchanges: 0, stores: 0 };
+const ONE_EXCHANGE: Writes = Writes { exchanges: 1, stores: 0 };
+
+/// What each key has an hour.
+const LIMIT: u64 = 5;
+
+fn rate() -> Rate {
+    Rate::per_hour(LIMIT)
+}
+
+/// Every algorithm, and the logs apart: those write a time for each unit as well.
+fn quotas() -> Vec<Quota> {
+    vec![
+        TokenBucket::new(rate()).into(),
+        LeakyBucket::meter(rate()).into(),
+        LeakyBucket::queue(rate()).into(),
+        FixedWindow::new(rate()).into(),
+        SlidingWindow::new(rate()).into(),
+        SlidingWindow::new(rate()).subwindows(4).into(),
+    ]
+}
+
+fn with_log() -> Vec<Quota> {
+    quotas().into_iter().chain([SlidingLog::new(rate()).into()]).collect()
+}
+
+/// A key whose bucket is known: all are in the first.
+struct Fellow(u64);
+
+impl Key for Fellow {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
+        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
+    }
+}
+
+type Subject = Limiter<Fellow, Quota, ManualClock>;
+
+/// A clock at which every quota has begun, and nobody's window is about to end.
+fn clock() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(36_000));
+    clock
+}
+
+fn keyed(quota: Quota, when_full: WhenFull, max_keys: usize) -> Subject {
+    let builder = Limiter::builder(quota).tier(quota).max_keys(max_keys).when_full(when_full);
+    builder.clock(clock()).build().unwrap()
+}
+
+/// Its first admission inserts a key; the second is one of a known key.
+fn known(limiter: &Subject, key: u64) {
+    assert!(limiter.check(&Fellow(key)).is_allowed());
+}
+
+fn drain(limiter: &Subject, key: u64) {
+    (0..2 * LIMIT).for_each(|_| drop(limiter.check(&Fellow(key))));
+}
+
+/// The first reading of the clock by each rule of a version notes how far it may be trusted: so the first time does not
+/// count.
+#[track_caller]
+fn refused(what: &str, work: impl Fn() -> bool) {
+    work();
+    for _ in 0..3 {
+        assert_eq!(writes_of(&work), (NOTHING, false), "{what}: a refusal");
+    }
+}
+
+#[track_caller]
+fn peeked<T>(what: &str, work: impl Fn() -> T) {
+    work();
+    assert_eq!(writes_of(work).0, NOTHING, "{what}: a peek");
+}
+
+#[test]
+fn a_refusal_of_a_known_key_writes_nothing() {
+    for quota in with_log() {
+        let limiter = keyed(quota, WhenFull::Share, 1_000);
+        let fellows: Vec<u64> = (0..12).collect();
+        fellows.iter().for_each(|&key| drain(&limiter, key));
+        for key in 0..12 {
+            let key = &Fellow(key);
+            refused(&format!("{quota}, check"), || limiter.check(key).is_allowed());
+            refused(&format!("{quota}, check_n"), || limiter.check_n(key, 2).is_allowed());
+            refused(&format!("{quota}, never"), || limiter.check_n(key, LIMIT + 1).is_allowed());
+            let tier = limiter.tier(1).unwrap();
+            refused(&format!("{quota}, tier"), || tier.check(key).is_allowed());
+            let prepared = limiter.prepare(key);
+            refused(&format!("{quota}, prepared"), || prepared.check().is_allowed());
+            let now = limiter.now();
+            refused(&format!("{quota}, at"), || limiter.at(now).check(key).is_allowed());
+        }
+        let keys: Vec<Fellow> = fellows.iter().map(|&key| Fellow(key)).collect();
+        let (writes, allowed) = writes_of(|| limiter.check_many(&keys).any(|decision| decision.is_allowed()));
+        assert_eq!((writes, allowed), (NOTHING, false), "{quota}: a batch of refusals");
+    }
+}
+
+#[test]
+fn an_admission_of_a_known_key_writes_one_word() {
+    for quota in quotas() {
+        let limiter = keyed(quota, WhenFull::Share, 1_000);
+        for key in 0..12 {
+            known(&limiter, key);
+            let (writes, allowed) = writes_of(|| limiter.check(&Fellow(key)).is_allowed());
+            assert_eq!((writes, allowed), (ONE_EXCHANGE, true), "{quota}");
+            let prepared = limiter.prepare(&Fellow(key));
+            let (writes, allowed) = writes_of(|| prepared.check_n(2).is_allowed());
+            assert_eq!((writes, allowed), (ONE_EXCHANGE, true), "{quota}");
+        }
+        let global = GlobalLimiter::builder(quota).clock(clock()).build().unwrap();
+        assert!(global.check().is_allowed());
+        assert_eq!(writes_of(|| global.check().is_allowed()), (ONE_EXCHANGE, true), "{quota}");
+    }
+}
+
+/// The log writes each unit's time beside its word.
+#[test]
+fn an_admission_to_a_log_writes_its_word_and_its_times() {
+    let limiter = keyed(SlidingLog::new(rate()).into(), WhenFull::Share, 1_000);
+    known(&limiter, 1);
+    for cost in [1, 2] {
+        let (writes, allowed) = writes_of(|| limiter.check_n(&Fellow(1), cost).is_allowed());
+        assert!(allowed && writes.exchanges + writes.stores == 1 + cost, "{cost}: {writes:?}");
+    }
+}
+
+#[test]
+fn a_refusal_by_one_limit_or_by_several_writes_nothing() {
+    for quota in with_log() {
+        let global = GlobalLimiter::builder(quota).clock(clock()).build().unwrap();
+        while global.check().is_allowed() {}
+        refused(&format!("{quota}, global"), || global.check().is_allowed());
+        peeked(&quota.to_string(), || drop(global.peek()));
+        let larger = Quota::from(TokenBucket::new(Rate::per_hour(100)));
+        for quotas in [vec![quota], vec![quota, larger], vec![larger, quota, larger, larger]] {
+            let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
+            while multi.check(&Fellow(1)).is_allowed() {}
+            refused(&format!("{quotas:?}"), || multi.check(&Fellow(1)).is_allowed());
+            for key in [1, 2] {
+                peeked(&format!("{quotas:?}"), || drop(multi.peek(&Fellow(key))));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_admission_by_several_limits_writes_a_word_of_each() {
+    for quotas in [quotas()[..2].to_vec(), quotas()] {
+        let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
+        assert!(multi.check(&Fellow(1)).is_allowed());
+        let (writes, allowed) = writes_of(|| multi.check(&Fellow(1)).is_allowed());
+        let expected = Writes { exchanges: quotas.len() as u64, stores: 0 };
+        assert_eq!((writes, allowed), (expected, true), "{quotas:?}");
+    }
+}
+
+/// Everything that a decision says, read.
+fn numbers(decision: &Decision<'_>) -> (u64, Duration) {
+    (decision.remaining(), decision.reset_after())
+}
+
+#[test]
+fn a_peek_writes_nothing_whatever_the_key_is() {
+    for quota in with_log() {
+        for when_full in [WhenFull::Share, WhenFull::Deny, WhenFull::Allow] {
+            let limiter = keyed(quota, when_full, 1);
+            // Known, drained, never seen; and then in a bucket that is full.
+            for keys in [3, 15, 40] {
+                (0..keys).for_each(|key| drain(&limiter, key));
+                for key in 0..60 {
+                    for cost in [0, 1, LIMIT, LIMIT + 1] {
+                        let what = format!("{quota}, {when_full:?}, {keys} keys, cost {cost}");
+                        peeked(&what, || numbers(&limiter.at(limiter.now()).peek_n(&Fellow(key), cost)));
+                    }
+                    let prepared = limiter.prepare(&Fellow(key));
+                    peeked(&quota.to_string(), || drop(prepared.peek()));
+                }
+                peeked(&quota.to_string(), || limiter.usage().live_keys);
+            }
+        }
+    }
+}
+
+/// A word older than the quota is read as it is, and the answer is by the new quota: nothing is brought up to date.
+#[test]
+fn a_refusal_and_a_peek_of_a_word_older_than_the_quota_write_nothing() {
+    for (old, new) in [
+        (TokenBucket::new(rate()).into(), TokenBucket::new(Rate::per_hour(7)).into()),
+        (LeakyBucket::queue(rate()).into(), LeakyBucket::queue(Rate::per_hour(7)).into()),
+        (Quota::from(FixedWindow::new(rate())), Quota::from(FixedWindow::new(Rate::per_hour(4)))),
+        (SlidingWindow::new(rate()).into(), SlidingWindow::new(Rate::per_hour(4)).into()),
+        (SlidingLog::new(rate()).into(), SlidingLog::new(Rate::per_hour(4)).into()),
+    ] {
+        let limiter = keyed(old, WhenFull::Share, 1_000);
+        let keys = || (0..12).map(Fellow);
+        keys().for_each(|key| drain(&limiter, key.0));
+        for change in 0..3 {
+            limiter.reconfigure_tiers(&[new, new], Inherit::Additive).unwrap();
+            // The first reading of the clock under a quota says how far that may be trusted.
+            let _ = limiter.peek(&Fellow(99));
+            for key in keys() {
+                let (writes, cost) = writes_of(|| {
+                    let left = limiter.at(limiter.now()).peek_n(&key, 0).remaining();
+                    assert_eq!(limiter.check_n(&key, left + 1).is_allowed(), false);
+                    left
+                });
+                assert_eq!(writes, NOTHING, "{old} to {new}, change {change}, {cost} left");
+            }
+        }
+    }
+}
+
+/// A refusal that counts (`CountPolicy::All`) is the exception: that is what it is for.
+#[test]
+fn a_refusal_that_counts_writes_one_word() {
+    let limiter = keyed(FixedWindow::new(rate()).count(CountPolicy::All).into(), WhenFull::Share, 1_000);
+    drain(&limiter, 1);
+    assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (ONE_EXCHANGE, false));
+}

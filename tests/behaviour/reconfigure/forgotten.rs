@@ -1,0 +1,103 @@
+//! A full bucket over many changes of the quota, at one time: no key gets more than its burst.
+//!
+//! Debts of several versions meet in a bucket: in its slots, and in the overflow word of the keys that
+//! lost theirs. Each must be read by the version that wrote it.
+
+use tollgate::Inherit::Additive;
+use tollgate::{Decision, Key, KeyHasher, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
+
+const BURST: u64 = 20;
+
+/// Keys that share the first bucket, until it is split.
+struct Fellow(u64);
+
+impl Key for Fellow {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
+        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
+    }
+}
+
+type Subject = Limiter<Fellow, TokenBucket, ManualClock>;
+
+fn quota() -> TokenBucket {
+    TokenBucket::new(Rate::per_day(1)).burst(BURST)
+}
+
+/// A limiter with room for so many keys; restored from `saved` unless that is empty.
+fn limiter(max_keys: usize, saved: &[u8]) -> Subject {
+    let builder = Limiter::builder(quota()).max_keys(max_keys).when_full(WhenFull::Share);
+    let builder = builder.clock(ManualClock::new());
+    let limiter = if saved.is_empty() { builder.build() } else { return builder.restore(saved).unwrap() };
+    limiter.unwrap()
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// Checks and refunds of `keys` keys, with a change to the same quota now and then. What each key took is added to
+/// `taken`, and none may hold more than its burst.
+fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
+    let mut held: Vec<(usize, u64, Decision<'_>)> = Vec::new();
+    for turn in 0..400 {
+        let (key, cost) = (random.below(taken.len() as u64), 1 + random.below(12));
+        match random.below(20) {
+            0 => limiter.reconfigure(quota(), Additive).unwrap(),
+            1..=4 if !held.is_empty() => {
+                let (key, cost, decision) = held.swap_remove(random.below(held.len() as u64) as usize);
+                let back = limiter.refund(decision);
+                assert!(back <= cost);
+                taken[key] -= back;
+            }
+            _ => {
+                let decision = limiter.check_n(&Fellow(key), cost);
+                if decision.is_allowed() {
+                    taken[key as usize] += cost;
+                    held.push((key as usize, cost, decision));
+                }
+            }
+        }
+        let most = taken.iter().max();
+        assert!(most <= Some(&BURST), "seed {seed}, turn {turn}: a key got {most:?} of {BURST}");
+    }
+}
+
+/// D1: read by the new quota's number, a debt in the overflow word is worth nothing after a change.
+#[test]
+fn a_debt_outlives_every_change_in_a_full_bucket() {
+    let (mut shared, mut evicted) = (0, 0);
+    for seed in 0..300 {
+        let (limiter, mut random) = (limiter(1, &[]), Random(seed));
+        let mut taken = [0; 24];
+        play(&limiter, &mut random, &mut taken, seed);
+        (shared, evicted) = (shared + limiter.stats().shared, evicted + limiter.stats().evicted_with_debt);
+    }
+    assert!(shared > 300 && evicted > 300, "{shared} shared, {evicted} evicted");
+}
+
+/// The same where the bucket is restored into a larger table, whose splits carry the overflow word along.
+#[test]
+fn a_debt_outlives_changes_and_the_splits_of_its_bucket() {
+    for seed in 0..60 {
+        let (small, mut random) = (limiter(1, &[]), Random(seed));
+        let mut taken = vec![0; 24];
+        play(&small, &mut random, &mut taken, seed);
+        let mut saved = Vec::new();
+        small.save(&mut saved).unwrap();
+        let large = limiter(20_000, &saved);
+        // More keys come, and the bucket is split for them.
+        for _ in 0..3 {
+            taken.extend([0; 20]);
+            play(&large, &mut random, &mut taken, seed);
+        }
+        assert_eq!(large.stats().shared, 0, "a full bucket is split instead");
+    }
+}
