@@ -148,9 +148,9 @@ impl Header {
 
     /// Sees to it that the limiter saved was one of this kind and these settings.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
-        // One limit for each key is saved alike by a limiter of one and of several.
-        let is_one = |kind| kind != Kind::Global && given.len() == 1;
-        if !(is_one(kind) && is_one(self.kind)) {
+        // A `Limiter` and a `MultiLimiter` save a single limit in the same way.
+        let single = given.len() == 1 && self.tiers.len() == 1;
+        if !single || kind == Kind::Global || self.kind == Kind::Global {
             same("the kind", self.kind.name(), kind.name())?;
         }
         let quota = kind.quota();
