@@ -206,7 +206,8 @@ fn keeps_unsafe_fenced(file: &File) -> Vec<Offence> {
 }
 
 fn begins_with_its_idea(file: &File) -> Vec<Offence> {
-    let documented = file.text.starts_with("//!") || file.text.starts_with("#![doc");
+    let beginnings = ["//!", "#![doc", "#![cfg_attr(not(doctest), doc"];
+    let documented = beginnings.iter().any(|beginning| file.text.starts_with(beginning));
     let missing = file.is_rust() && !documented;
     missing.then(|| file.offence(1, "a file begins by saying what it is: `//! ...`")).into_iter().collect()
 }
