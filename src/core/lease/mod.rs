@@ -269,7 +269,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         let time = || first.take().unwrap_or_else(later);
         let limit = L::limit(core, asked.tier);
         if cost == 0 || cost > limit {
-            return Leased::Decided(core.check(asked, cost, &time));
+            return Leased::Decided(core.check(asked, cost, time));
         }
         let resets = core.versions.state().resets();
         if self.size > 0 && self.is_good(now) {
@@ -297,7 +297,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
             self.give_back(later);
         }
         first.set(Some(now));
-        let decision = core.check(asked, cost, &time);
+        let decision = core.check(asked, cost, time);
         let is_allowed = decision.outcome() == Outcome::Allowed;
         (self.size, self.acquired, self.resets) = (if is_allowed { cost } else { 0 }, decision.now(), resets);
         self.pace.granted(self.size);
