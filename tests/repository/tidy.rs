@@ -51,7 +51,7 @@ const LADDER: &[&[&str]] = &[
     &["observe"],
     &["core"],
     &["limiter"],
-    // What is said of the whole is tested from the top.
+    // These files test the whole crate, so they are the top layer.
     &["lib", "writes"],
 ];
 
