@@ -219,7 +219,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
     }
 
     /// Gives back the permits that are not spent, as dropping the lease does: how many came back, as
-    /// [`refund_n`](crate::Limiter::refund_n) counts them. For a thread that will be elsewhere for a while.
+    /// [`refund_part`](crate::Limiter::refund_part) counts them. For a thread that will be elsewhere for a while.
     ///
     /// # Examples
     ///
