@@ -171,7 +171,10 @@ impl<C: Clock> Core<Several, C> {
         let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
-            if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
+            // The quick refusal does not know how long a request would wait.
+            let is_plain = matches!(by, By::Current);
+            let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
+            if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
                 if !glance.allowed {
