@@ -106,8 +106,7 @@ impl Plan {
     pub(crate) fn number(number: u64) -> Self {
         let mut random = Random(number);
         let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.below(3) as usize];
-        let rooms =
-            [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
+        let rooms = [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
         let room = if sort == Sort::Global { Room::Enough } else { rooms[random.below(4) as usize] };
         let kind = [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log][random.below(4) as usize];
         let mut one_of = |of: u64| random.below(of) == 0;
@@ -130,11 +129,16 @@ pub(crate) fn round(plan: Plan) -> Result<Vec<Word>, String> {
     let clock = engine::clock();
     let engine = Engine::new(plan.sort, plan.room, &limits, &clock);
     let (receipts, stamps) = (Mutex::new(Vec::new()), AtomicU64::new(0));
-    let round =
-        Round { engine: &engine, limits: &limits, plan, receipts: &receipts, stamps: &stamps, most };
+    let round = Round { engine: &engine, limits: &limits, plan, receipts: &receipts, stamps: &stamps, most };
     let logs: Vec<Log> = thread::scope(|scope| {
-        let spawned: Vec<_> =
-            (0..plan.threads).map(|number| scope.spawn({ let round = &round; move || round.work(number) })).collect();
+        let spawned: Vec<_> = (0..plan.threads)
+            .map(|number| {
+                scope.spawn({
+                    let round = &round;
+                    move || round.work(number)
+                })
+            })
+            .collect();
         spawned.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     });
     for key in 0..SHARED as usize {
@@ -154,7 +158,8 @@ impl Round<'_> {
         let mut random = Random(self.plan.seed.wrapping_mul(31) + number);
         yield_at(random.below(u64::MAX) & random.below(u64::MAX));
         let (mut log, mut turns, mut leases) = (Log::default(), Vec::new(), Vec::new());
-        let (engine, tiers) = (self.engine, if self.plan.sort == Sort::Keyed { self.limits.len() as u64 } else { 1 });
+        let (engine, tiers) =
+            (self.engine, if self.plan.sort == Sort::Keyed { self.limits.len() as u64 } else { 1 });
         for _ in 0..VERBS {
             let (key, tier) = (random.below(SHARED) as usize, random.below(tiers) as usize);
             let cost = 1 + random.below(self.most.min(4));
@@ -273,7 +278,8 @@ impl Round<'_> {
     }
 
     fn judge(&self, key: usize, logs: &[Log]) -> Result<(), String> {
-        let acts: Vec<Act> = logs.iter().flat_map(|log| &log.acts).copied().filter(|act| act.key == key).collect();
+        let acts: Vec<Act> =
+            logs.iter().flat_map(|log| &log.acts).copied().filter(|act| act.key == key).collect();
         let back_of = |act: &Act, before: u64| -> u64 {
             let backs = logs.iter().flat_map(|log| &log.backs);
             let of_act = backs.filter(|back| back.id == act.id && back.span.begun < before);
@@ -285,8 +291,12 @@ impl Round<'_> {
                 return Err(format!("{back} units came back of {act:?}"));
             }
         }
-        let mut resets: Vec<Span> =
-            logs.iter().flat_map(|log| &log.resets).filter(|(of, _)| *of == key).map(|(_, span)| *span).collect();
+        let mut resets: Vec<Span> = logs
+            .iter()
+            .flat_map(|log| &log.resets)
+            .filter(|(of, _)| *of == key)
+            .map(|(_, span)| *span)
+            .collect();
         resets.sort_by_key(|reset| reset.begun);
         let begins = std::iter::once(0).chain(resets.iter().map(|reset| reset.ended));
         for begin in begins {
@@ -298,19 +308,28 @@ impl Round<'_> {
                 return Err(format!("{spent} units were spent between {begin} and {end}, of {}", self.most));
             }
         }
-        self.judge_rest(key, logs, acts.iter().map(|act| act.units.saturating_sub(back_of(act, u64::MAX))).sum())
+        self.judge_rest(
+            key,
+            logs,
+            acts.iter().map(|act| act.units.saturating_sub(back_of(act, u64::MAX))).sum(),
+        )
     }
 
     /// What is left in the end is never more than what was not spent, and as much where nothing else took.
     fn judge_rest(&self, key: usize, logs: &[Log], spent: u64) -> Result<(), String> {
-        if !matches!(self.plan.room, Room::Enough | Room::Growing) || logs.iter().any(|log| !log.resets.is_empty()) {
+        if !matches!(self.plan.room, Room::Enough | Room::Growing)
+            || logs.iter().any(|log| !log.resets.is_empty())
+        {
             return Ok(());
         }
         let left = self.engine.peek(key, 0, 0, 0).remaining[0];
         let is_exact = self.plan.sort != Sort::Multi
-            && !logs.iter().any(|log| log.booked[key] || log.leased[key]) && !self.plan.changes;
+            && !logs.iter().any(|log| log.booked[key] || log.leased[key])
+            && !self.plan.changes;
         let may_be_more = self.plan.sort == Sort::Multi;
-        if left > self.most - spent && !may_be_more || is_exact && left != self.most - spent && self.plan.kind != Kind::Log {
+        if left > self.most - spent && !may_be_more
+            || is_exact && left != self.most - spent && self.plan.kind != Kind::Log
+        {
             return Err(format!("{left} are left of {} when {spent} were spent", self.most));
         }
         Ok(())

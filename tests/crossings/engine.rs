@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits, ManualClock,
-    MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer,
+    BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits,
+    ManualClock, MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer,
     Timestamp, WhenFull,
 };
 
@@ -223,13 +223,7 @@ impl Engine {
     }
 
     /// Another limiter with the same debts.
-    pub(crate) fn restored(
-        &self,
-        sort: Sort,
-        room: Room,
-        limits: &[Limit],
-        clock: &Interrupted,
-    ) -> Self {
+    pub(crate) fn restored(&self, sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
         let mut files = vec![Vec::new(); KEYS];
         match self {
             Self::Keyed(limiter) => drop(limiter.save(&mut files[0]).expect("it is written to memory")),

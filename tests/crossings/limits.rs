@@ -79,25 +79,15 @@ impl Limit {
                 initial: most,
                 grains: None,
             },
-            Kind::Meter => {
-                Algorithm::LeakyMeter { count: 1, period_ns: nanos, capacity: most, grains: None }
-            }
-            Kind::Queue => {
-                Algorithm::LeakyQueue { count: 1, period_ns: nanos, capacity: most, grains: None }
-            }
+            Kind::Meter => Algorithm::LeakyMeter { count: 1, period_ns: nanos, capacity: most, grains: None },
+            Kind::Queue => Algorithm::LeakyQueue { count: 1, period_ns: nanos, capacity: most, grains: None },
             Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
             Kind::Sliding => {
                 Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
             }
-            Kind::SubWindows => Algorithm::SubWindows {
-                limit,
-                window_ns,
-                subwindows: 4,
-                origin_ns,
-                count,
-                ceiling,
-                granule,
-            },
+            Kind::SubWindows => {
+                Algorithm::SubWindows { limit, window_ns, subwindows: 4, origin_ns, count, ceiling, granule }
+            }
             Kind::Log => Algorithm::SlidingLog { limit, window_ns, count },
         }
     }
@@ -115,7 +105,8 @@ impl Limit {
 
 /// Numbers for a limit: the most, and nanoseconds.
 fn numbers() -> impl Strategy<Value = (u64, u64)> {
-    let nanos = prop_oneof![1 => 1_u64..4, 2 => Just(1_000_u64), 2 => Just(1_000_000_000_u64), 1 => 1_u64..5_000];
+    let nanos =
+        prop_oneof![1 => 1_u64..4, 2 => Just(1_000_u64), 2 => Just(1_000_000_000_u64), 1 => 1_u64..5_000];
     (prop_oneof![3 => 1_u64..6, 2 => 1_u64..25], nanos)
 }
 

@@ -90,11 +90,8 @@ pub(crate) fn play(program: &Program) -> Result<Table, String> {
     let (sort, limits) = (program.sort, program.limits.clone());
     let first = Engine::new(sort, program.room, &limits, &clock);
     let _ = arena[0].set(Arc::new(first));
-    let rules = Rules {
-        is_multi: sort == Sort::Multi,
-        is_apart: sort == Sort::Global,
-        is_roomy: program.is_roomy(),
-    };
+    let rules =
+        Rules { is_multi: sort == Sort::Multi, is_apart: sort == Sort::Global, is_roomy: program.is_roomy() };
     let mut player = Player {
         program,
         arena: &arena,
@@ -250,7 +247,9 @@ impl<'l> Player<'l> {
                     }));
                 }
                 Inner::Refund(pick) => {
-                    let Some(Receipt { id, key, kept, .. }) = picked(&mut self.receipts, *pick) else { continue };
+                    let Some(Receipt { id, key, kept, .. }) = picked(&mut self.receipts, *pick) else {
+                        continue;
+                    };
                     steps.push(Box::new(move || {
                         let back = engine.refund(key, kept);
                         (Event::Back { id, units: u64::MAX, back, at: now }, None)
@@ -263,7 +262,8 @@ impl<'l> Player<'l> {
                 Inner::Change(change) => {
                     // The engine makes one change after the other.
                     let is_last = steps.len() + 1 == inner.len();
-                    let Some((limits, only, inherits)) = self.changed(change).filter(|_| may_change && is_last)
+                    let Some((limits, only, inherits)) =
+                        self.changed(change).filter(|_| may_change && is_last)
                     else {
                         continue;
                     };
@@ -284,8 +284,11 @@ impl<'l> Player<'l> {
         }
         let results = Rc::new(RefCell::new(Vec::new()));
         let told = results.clone();
-        let (done, has_run) =
-            interrupted(*reading, move || told.borrow_mut().extend(steps.into_iter().map(|step| step())), work);
+        let (done, has_run) = interrupted(
+            *reading,
+            move || told.borrow_mut().extend(steps.into_iter().map(|step| step())),
+            work,
+        );
         let results = std::mem::take(&mut *results.borrow_mut());
         if has_run {
             self.interruptions += 1;
@@ -322,7 +325,8 @@ impl<'l> Player<'l> {
             Verb::Check(cost, way) => {
                 let (cost, id) = (self.cost(*cost, tier), self.id());
                 let foreseen = engine.peek(key, tier, cost, now);
-                let ((told, kept), inner) = self.with_others(line, true, || engine.check(key, tier, cost, *way));
+                let ((told, kept), inner) =
+                    self.with_others(line, true, || engine.check(key, tier, cost, *way));
                 let is_alone = inner.is_empty();
                 let touches = touched(&inner, key);
                 self.heard(&[decided(id, key, tier, cost, now, &told)], inner)?;
@@ -414,7 +418,9 @@ impl<'l> Player<'l> {
                 Ok(touches)
             }
             Verb::Cancel(pick) => {
-                let Some(Booked { id, key, turn }) = picked(&mut self.booked, *pick) else { return Ok(vec![]) };
+                let Some(Booked { id, key, turn }) = picked(&mut self.booked, *pick) else {
+                    return Ok(vec![]);
+                };
                 let (back, inner) = self.with_others(line, true, || turn.cancel());
                 let touches = touched(&inner, key);
                 self.heard(&[Event::Back { id, units: u64::MAX, back, at: now }], inner)?;
@@ -623,7 +629,9 @@ impl<'l> Player<'l> {
             }
         }
         let (cost, now) = (self.most(0), self.now);
-        for (cost, allowed) in [(cost, true), (1, self.limits[0].most > cost && self.program.sort != Sort::Multi)] {
+        for (cost, allowed) in
+            [(cost, true), (1, self.limits[0].most > cost && self.program.sort != Sort::Multi)]
+        {
             let id = self.id();
             let (told, kept) = self.engine().check(key, 0, cost, Way::Plain);
             self.hear(decided(id, key, 0, cost, now, &told))?;

@@ -142,9 +142,8 @@ fn cost() -> BoxedStrategy<Cost> {
 fn change() -> impl Strategy<Value = Change> {
     let numbers = (1_u64..25, prop_oneof![1_u64..5, Just(1_000), Just(1_000_000_000), 1_u64..5_000]);
     let inherit = select(vec![Inherit::AsIs, Inherit::Proportional, Inherit::Additive, Inherit::Reset]);
-    (prop::collection::vec(numbers, MOST_LIMITS), any::<Option<bool>>(), inherit).prop_map(
-        |(numbers, only, inherit)| Change { numbers, only: only.map(usize::from), inherit },
-    )
+    (prop::collection::vec(numbers, MOST_LIMITS), any::<Option<bool>>(), inherit)
+        .prop_map(|(numbers, only, inherit)| Change { numbers, only: only.map(usize::from), inherit })
 }
 
 fn way() -> impl Strategy<Value = Way> {
@@ -212,9 +211,7 @@ fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
                 prop::collection::vec(limit(kind), tiers)
             })
             .boxed(),
-        Sort::Multi => {
-            prop::collection::vec(kind().prop_flat_map(limit), 1..=MOST_LIMITS).boxed()
-        }
+        Sort::Multi => prop::collection::vec(kind().prop_flat_map(limit), 1..=MOST_LIMITS).boxed(),
     }
 }
 

@@ -23,8 +23,7 @@ pub(crate) struct Specification {
 
 impl Specification {
     pub(crate) fn new(program: &Program) -> Self {
-        let is_known =
-            program.sort != Sort::Multi && program.limits.len() == 1 && program.is_roomy();
+        let is_known = program.sort != Sort::Multi && program.limits.len() == 1 && program.is_roomy();
         Self {
             model: is_known.then(|| Model::new(program.limits[0].algorithm())),
             knows: [true; KEYS],

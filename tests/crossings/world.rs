@@ -20,21 +20,68 @@ use super::limits::{Kind, Limit};
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A request was decided. `id` names what it took.
-    Decided { id: usize, key: usize, tier: usize, cost: u64, at: u64, allowed: bool, delay: u64 },
+    Decided {
+        id: usize,
+        key: usize,
+        tier: usize,
+        cost: u64,
+        at: u64,
+        allowed: bool,
+        delay: u64,
+    },
     /// A turn was asked for: when it departs; `None` if it was refused.
-    Turn { id: usize, key: usize, tier: usize, cost: u64, at: u64, max_wait: u64, departs: Option<u64> },
+    Turn {
+        id: usize,
+        key: usize,
+        tier: usize,
+        cost: u64,
+        at: u64,
+        max_wait: u64,
+        departs: Option<u64>,
+    },
     /// A peek said what each limit has left.
-    Seen { key: usize, tier: usize, at: u64, remaining: Vec<u64> },
+    Seen {
+        key: usize,
+        tier: usize,
+        at: u64,
+        remaining: Vec<u64>,
+    },
     /// Of `units` asked back, `back` came back.
-    Back { id: usize, units: u64, back: u64, at: u64 },
+    Back {
+        id: usize,
+        units: u64,
+        back: u64,
+        at: u64,
+    },
     /// A turn was left: as `Back`, and it is not said how much.
-    Left { id: usize, at: u64 },
+    Left {
+        id: usize,
+        at: u64,
+    },
     /// A lease that is asked for `cost` gives back what it holds, unless it can spend it.
-    LeaseReturns { lease: Lease, cost: u64, permit: bool },
+    LeaseReturns {
+        lease: Lease,
+        cost: u64,
+        permit: bool,
+    },
     /// Then it decides the request, and holds `after`.
-    LeaseDecides { lease: Lease, id: usize, cost: u64, after: u64, permit: bool, allowed: bool },
-    Reset { key: usize, known: bool },
-    Changed { limits: Vec<Limit>, inherits: Vec<Inherit>, at: u64 },
+    LeaseDecides {
+        lease: Lease,
+        id: usize,
+        cost: u64,
+        after: u64,
+        permit: bool,
+        allowed: bool,
+    },
+    Reset {
+        key: usize,
+        known: bool,
+    },
+    Changed {
+        limits: Vec<Limit>,
+        inherits: Vec<Inherit>,
+        at: u64,
+    },
     /// The limiter was saved and restored: another one from here on.
     Restored,
 }
@@ -209,7 +256,8 @@ impl World {
         match &mut state {
             // A key is never better than one that was never seen, under no tier.
             State::Bucket { hi, .. } => {
-                if let State::Bucket { hi: unseen, .. } = self.converted(unseen(self.limit(rule).kind), rule) {
+                if let State::Bucket { hi: unseen, .. } = self.converted(unseen(self.limit(rule).kind), rule)
+                {
                     *hi = (*hi).max(unseen);
                 }
             }
@@ -237,14 +285,8 @@ impl World {
                 State::Bucket { version, lo, hi } => {
                     let convert = |tat: u64, round: Round| {
                         let unit = u128::from(was.nanos);
-                        let debt = inherited(
-                            tat.saturating_sub(at).into(),
-                            unit,
-                            inherit,
-                            was.most,
-                            is.most,
-                            round,
-                        );
+                        let debt =
+                            inherited(tat.saturating_sub(at).into(), unit, inherit, was.most, is.most, round);
                         at + round.div(debt * u128::from(is.nanos), unit) as u64
                     };
                     State::Bucket {
@@ -344,10 +386,8 @@ impl World {
         self.charged[key] = self.charged[key].max(Some(at));
         let (version, resets) = (self.versions.len() - 1, self.resets[key]);
         let (ended, restores) = (self.ended[key], self.restores);
-        self.taken.insert(
-            id,
-            Taken { key, tier, left: cost, departs: None, version, resets, ended, restores },
-        );
+        self.taken
+            .insert(id, Taken { key, tier, left: cost, departs: None, version, resets, ended, restores });
     }
 
     /// A request for now.
@@ -376,7 +416,10 @@ impl World {
         if !allowed {
             let must_fit = found.iter().all(|found| found.must_fit);
             return if judges_refusals && self.rules.is_roomy && must_fit {
-                Err(format!("key {key} was refused {cost} at {at}, where there was room: {}", self.shown(key)))
+                Err(format!(
+                    "key {key} was refused {cost} at {at}, where there was room: {}",
+                    self.shown(key)
+                ))
             } else {
                 Ok(())
             };
@@ -388,9 +431,9 @@ impl World {
             ));
         }
         if let Some(delay) = delay {
-            let (least, most) = found.iter().fold((0, 0), |(least, most), found| {
-                (found.wait.0.max(least), found.wait.1.max(most))
-            });
+            let (least, most) = found
+                .iter()
+                .fold((0, 0), |(least, most), found| (found.wait.0.max(least), found.wait.1.max(most)));
             if delay < least || self.rules.is_roomy && delay > most {
                 return Err(format!("a delay of {delay} is not between {least} and {most}"));
             }
@@ -418,7 +461,11 @@ impl World {
         let has_turns =
             |limit: &Limit| limit.kind.is_bucket() && (limits.len() == 1 || limit.kind != Kind::Queue);
         if cost == 0 || limits.iter().any(|limit| cost > limit.most || !has_turns(limit)) {
-            return if cost > 0 && departs.is_some() { Err("such a turn is never had".into()) } else { Ok(()) };
+            return if cost > 0 && departs.is_some() {
+                Err("such a turn is never had".into())
+            } else {
+                Ok(())
+            };
         }
         let found: Vec<Found> =
             met.iter().map(|(slot, rule)| self.find(key, *slot, *rule, at, cost, Some(max_wait))).collect();
@@ -430,9 +477,9 @@ impl World {
                 Ok(())
             };
         };
-        let (least, most) = found.iter().fold((0, 0), |(least, most), found| {
-            (found.wait.0.max(least), found.wait.1.max(most))
-        });
+        let (least, most) = found
+            .iter()
+            .fold((0, 0), |(least, most), found| (found.wait.0.max(least), found.wait.1.max(most)));
         let wait = departs.saturating_sub(at);
         if wait < least || self.rules.is_roomy && wait > most || wait > max_wait {
             return Err(format!(
@@ -504,7 +551,10 @@ impl World {
         let units = units.min(taken.left);
         let too_late = taken.departs.is_some_and(|departs| at >= departs);
         if back > units || back > 0 && (too_late || !self.is_good(&taken)) {
-            return Err(format!("{back} of {units} units came back at {at} of {taken:?}: {}", self.shown(taken.key)));
+            return Err(format!(
+                "{back} of {units} units came back at {at} of {taken:?}: {}",
+                self.shown(taken.key)
+            ));
         }
         if let Some(taken) = self.taken.get_mut(&id) {
             taken.left -= units;
@@ -540,9 +590,8 @@ impl World {
     fn may_spend(&self, lease: &Lease) -> bool {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));
         lease.is_fresh
-            && taken.is_some_and(|taken| {
-                taken.restores == self.restores && taken.ended == self.ended[lease.key]
-            })
+            && taken
+                .is_some_and(|taken| taken.restores == self.restores && taken.ended == self.ended[lease.key])
     }
 
     fn lease_returns(&mut self, lease: &Lease, cost: u64, permit: bool) {

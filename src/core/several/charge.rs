@@ -204,7 +204,7 @@ impl<C: Clock> Core<Several, C> {
         true
     }
 
-    /// Looks at a limit that does not decide the request at a glance.
+    /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
     fn look_closer<'l>(
         &'l self,
@@ -232,7 +232,7 @@ impl<C: Clock> Core<Several, C> {
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
-    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    /// Decides and charges the limits from `first` on by their current words. When one refuses, the charges are undone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_anew(
