@@ -24,7 +24,8 @@ pub enum WhenFull {
     /// sliding log refuse, as [`Deny`](Self::Deny) does.
     #[default]
     Share,
-    /// A new key is refused until a slot runs empty.
+    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining) for it, and
+    /// [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
     /// A new key is admitted without being counted. This fails open: a flood of keys is not limited at all.
     Allow,
@@ -38,7 +39,7 @@ pub(crate) enum Place {
     Evict(usize, Word),
     /// To the bucket's overflow word.
     Shared,
-    /// Nowhere: refused, as a request on this payload, that of the slot.
+    /// Nowhere: refused until the slot runs out that has this payload.
     Refuse(u64, usize),
     /// Nowhere: admitted, leaving this payload.
     AdmitUncounted(u64),
@@ -87,7 +88,7 @@ impl Best {
             // The smallest payload is the key that was idle longest.
             Some((slot, owed)) if ask.rule.expired(owed, at) => Place::Vacant(slot.place, slot.word),
             Some((slot, owed)) => when_full.place(ask, (slot.place, slot.word, owed), at),
-            // Every slot is being inserted into at this moment.
+            // Every slot is being inserted into: the next try may find room.
             None if when_full == WhenFull::Allow => Place::AdmitUncounted(0),
             None => Place::Refuse(0, 1),
         }

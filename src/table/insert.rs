@@ -93,7 +93,7 @@ impl<'a> View<'a> {
                     Some(refused_full(shared_debt(rule, overflow, at), events))
                 }
                 Place::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index);
+                    let ring = view.ring::<R>(index).of_another();
                     Some(Ruling { ring, ..refused_full(payload, events) })
                 }
                 Place::AdmitUncounted(payload) => {

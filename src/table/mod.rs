@@ -54,6 +54,9 @@ pub(crate) fn prefetch<T>(_place: &T) {}
 /// The most keys a table can be asked for.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
+/// Beside a slot's place: the ring there is another key's.
+const ANOTHERS: usize = 1 << 7;
+
 /// How many marks of refunds the keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 
@@ -149,15 +152,21 @@ impl Table {
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
-    /// The place of the slot that has this ring; 0, which is no slot's, for no ring.
+    /// Which slot has this ring, and whether the ring is [another key's](Ring::of_another), in a byte: for
+    /// [`ring_at`](Self::ring_at).
     #[inline]
     pub(crate) fn place_of(&self, ring: Ring<'_>) -> usize {
-        if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 }
+        let place = if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 };
+        if ring.is_anothers() { place | ANOTHERS } else { place }
     }
 
-    /// The ring of the slot at this place of the key's bucket; none for place 0.
+    /// The ring that [`place_of`](Self::place_of) was told, in the key's bucket.
     pub(crate) fn ring_at(&self, name: u64, place: usize) -> Ring<'_> {
-        if place == 0 { Ring::NONE } else { self.ring(self.view(name).bucket, place - 1) }
+        let ring = match place & !ANOTHERS {
+            0 => Ring::NONE,
+            place => self.ring(self.view(name).bucket, place - 1),
+        };
+        if place & ANOTHERS != 0 { ring.of_another() } else { ring }
     }
 
     /// The counters that this name's bucket shares.

@@ -65,13 +65,15 @@ impl<'a> View<'a> {
                 _ => continue,
             }
             let overflow = view.bucket.shared();
-            let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
             let (index, word, left) = match best.place(self.table.when_full, ask, at) {
                 Place::Vacant(index, word) => (index, word, VACANT),
                 _ if view.would_make_room(ask.name, header) => (1, Word::ZERO, VACANT),
                 Place::Evict(index, word) => (index, word, OWED),
                 Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
-                Place::Refuse(payload, index) => return denied(payload, view.ring::<R>(index)),
+                Place::Refuse(payload, index) => {
+                    let ring = view.ring::<R>(index).of_another();
+                    return Err(Ruling { allowed: false, payload, ring });
+                }
                 Place::AdmitUncounted(payload) => {
                     let ring = Ring::NONE.with_unstaged(ask.cost);
                     return Err(Ruling { allowed: true, payload, ring });
