@@ -173,7 +173,7 @@ impl<C: Clock> Core<Several, C> {
             let rule = by.rule(version, index);
             if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
-                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
                 if !glance.allowed {
                     decision.refused.add(index);
                 }
@@ -215,7 +215,7 @@ impl<C: Clock> Core<Several, C> {
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
         }
-        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.index);
         seen.counts.add_if(look.counts, index);
         decision.refused.add_if(!look.allowed, index);
     }
@@ -333,5 +333,5 @@ impl<C: Clock> Core<Several, C> {
 }
 
 fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
-    Ask { rule, name: decision.fingerprint, cost: decision.cost }
+    Ask { rule, fingerprint: decision.fingerprint, cost: decision.cost }
 }

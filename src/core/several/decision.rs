@@ -97,7 +97,7 @@ impl<'l> MultiDecision<'l> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.tables[index].place_of(ruling.ring) as u8;
+        self.places[index] = self.tables[index].slot_index_of(ruling.ring) as u8;
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
         } else if ruling.allowed {
