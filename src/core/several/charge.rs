@@ -171,7 +171,10 @@ impl<C: Clock> Core<Several, C> {
         let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
-            if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
+            // The quick refusal does not know how long a request would wait.
+            let is_plain = matches!(by, By::Current);
+            let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
+            if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
                 if !glance.allowed {
@@ -201,7 +204,7 @@ impl<C: Clock> Core<Several, C> {
         true
     }
 
-    /// Looks at a limit that does not decide the request at a glance.
+    /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
     fn look_closer<'l>(
         &'l self,
@@ -229,7 +232,7 @@ impl<C: Clock> Core<Several, C> {
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
-    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    /// Decides and charges the limits from `first` on by their current words. When one refuses, the charges are undone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_anew(
