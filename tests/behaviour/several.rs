@@ -224,3 +224,17 @@ fn the_stats_are_the_sum_over_the_limits() {
     assert_eq!([inserted(0), inserted(1), inserted(2)], [Some(1), Some(1), None]);
     assert_eq!(limiter.stats().inserted, 2);
 }
+
+#[test]
+fn a_key_that_was_just_checked_can_reserve_its_turn() {
+    // Near the time of the last check the limiter takes its shortest path.
+    let (limiter, clock) = several([TokenBucket::new(Rate::new(5, Duration::from_secs(10)))]);
+    clock.advance(Duration::from_secs(100));
+    for step in 0..20 {
+        let now = limiter.now();
+        let wait = limiter.at(now).peek(&1).retry_after().unwrap_or_default();
+        let turn = limiter.at(now).prepare(&1).reserve(1, Duration::from_secs(60));
+        assert_eq!(turn.expect("it may wait").departure(), now + wait, "step {step}");
+        clock.advance(Duration::from_millis(700));
+    }
+}

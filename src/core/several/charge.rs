@@ -170,8 +170,12 @@ impl<C: Clock> Core<Several, C> {
         let then = decision.now;
         let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for index in 0..self.places.len() {
-            let rule = by.rule(version, index);
-            if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
+            // A glance knows no manner: it would refuse a reservation that may wait for its turn.
+            let glance = match by {
+                By::Current => self.places.glance(index, version.rule(index), fingerprint, cost, then),
+                By::InManner(_) => None,
+            };
+            if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
                 if !glance.allowed {
