@@ -1,4 +1,4 @@
-//! Bit fields of a word, each declared `above` the one before, so that overlap cannot be written.
+//! Bit fields of a word. Each is declared `above` the one before, so fields cannot overlap.
 
 /// A run of bits in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a limiter could not be built, or not be given another quota. Nothing was reserved and nothing changed.
+/// Why a limiter could not be built, or its quota not be changed. Nothing was reserved or changed.
 ///
 /// # Examples
 ///
@@ -29,11 +29,12 @@ pub enum BuildError {
     },
     /// Tiers of one limiter share one table, and so must agree on this.
     TiersDiffer {
-        /// On what they differ.
+        /// The setting in which they differ.
         field: &'static str,
     },
-    /// A tier's rate is not a whole number of the clock grains that all tiers share to within 1e-9; or another tier's bucket takes
-    /// so long to refill that these grains are too coarse for it.
+    /// All tiers share one clock grain, and a tier's rate does not come out in whole grains to
+    /// within 1e-9; or another tier's bucket takes so long to refill that the grain is too coarse
+    /// for it.
     TierTooFine {
         /// The tier, counted from the default quota, which is 0.
         tier: usize,
@@ -52,14 +53,15 @@ pub enum BuildError {
     },
     /// The operating system refused a thread for the coarse clock.
     NoThread,
-    /// What the limiter remembers of its keys cannot be read under the new quota: leave this setting as it is, or build
-    /// a new limiter.
+    /// The debts of the keys cannot be converted to the new quota: leave this setting as it is, or
+    /// build a new limiter.
     CannotInherit {
-        /// What stands in the way, as it is called in the API.
+        /// The setting, as it is called in the API.
         field: &'static str,
     },
-    /// The quota was changed so often that the words of the keys have no room left for another change, or more than a
-    /// thousand times before a debt from before the first had run out: wait, or build a new limiter.
+    /// The quota was changed so often that the keys' words have no room for another change; or more
+    /// than a thousand times before a debt of the first quota had run out: wait, or build a new
+    /// limiter.
     ChangedTooOften,
 }
 

@@ -1,4 +1,4 @@
-#![doc = include_str!("../docs/charts/headline.uri")]
+#![cfg_attr(not(doctest), doc = include_str!("../docs/charts/headline.uri"))]
 // The picture of the front page, inline: docs.rs does not keep the file that README.md refers to.
 #![doc = include_str!("../README.md")]
 

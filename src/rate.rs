@@ -1,4 +1,4 @@
-//! So many units in so much time.
+//! Rates: a count of units in a period.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use crate::time::nanos;
 
 /// `count` units in each `period`.
 ///
-/// A rate is always "so many in so long", never an interval: `Rate::per_second(100)` is a hundred a second.
-/// Any pair can be written down; a limiter's `build` judges it and names what is wrong.
+/// A rate is a count and a period, never an interval: `Rate::per_second(100)` is a hundred a
+/// second. Any pair can be written down; a limiter's `build` judges it, and names the number that
+/// is wrong.
 ///
 /// # Examples
 ///
@@ -57,13 +58,13 @@ impl Rate {
         Self::new(count, Duration::from_secs(86_400))
     }
 
-    /// How many units.
+    /// The units a period.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// In how long.
+    /// The period.
     #[must_use]
     pub const fn period(self) -> Duration {
         self.period

@@ -1,25 +1,28 @@
 //! The timestamps behind a sliding window log: one ring of entries per slot of the table.
 //!
-//! Positions count admissions, modulo two laps; position `p` lives in entry `p % len`, and the head kept in the
-//! slot's word says which position comes next. A position's *lap* is `p / len`.
+//! Positions count admissions, modulo two laps. Position `p` is in entry `p % len`, and its *lap*
+//! is `p / len`. The slot's word holds the head, which is the next position.
 //!
 //! ```text
 //!   63    62     61                                0
 //!  +-----+------+-----------------------------------+
 //!  | lap | live |  when, in ns since zero, plus 1   |   lap: the low bit of the position's lap
-//!  +-----+------+-----------------------------------+   live: what this overwrote was still inside; 0: never
+//!  +-----+------+-----------------------------------+   live: over a time in the window
 //! ```
 //!
-//! An admission first *proposes* its time at the positions it wants (`propose`), then wins them by moving the head
-//! with one compare-exchange on the slot's word. A proposal that lost, or whose thread was stopped, is harmless: it
-//! overwrote an entry that had left the window (or says that it had not, for refused requests that count), and the
-//! next admission raises it to its own time. So an entry behind the head always carries a time no earlier than its
-//! admission, and nobody ever waits for anybody.
+//! An admission first *proposes* its time at the positions it needs (`propose`). It then wins them
+//! by moving the head, with one compare-exchange on the slot's word. A proposal that lost, or whose
+//! thread was stopped, does no harm: it overwrote an entry that had left the window (or is marked
+//! live, for refused requests that count), and the next admission raises it to its own time. So an
+//! entry behind the head carries a time no earlier than its admission, and no thread waits for
+//! another.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S3 | the charge of the slot's word, which holds the head: see `table/slot.rs` | load of that word | the times behind the head |
-//! | R2 | `propose`, `erase` | `entry`, `erase` | how far the head had moved: who reads a time of a later lap, or none where one was erased, finds the word changed |
+//! | S3 | the charge of the word (`table/slot.rs`) | load of that word | times behind the head |
+//! | R2 | `propose`, `erase` | `entry`, `erase` | how far the head had moved |
+//!
+//! So a thread that reads a later lap, or an erased entry, then finds the word changed.
 
 use crate::bits::Field;
 use crate::sync::{AtomicU64, Ordering};
@@ -34,11 +37,11 @@ const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     entries: &'a [AtomicU64],
-    /// How many positions before the head have no entry, because the request was only looked at.
+    /// How many positions before the head have no entry, because the request was a peek.
     unstaged: u64,
 }
 
-/// An entry that somebody read, seen from a position.
+/// The value of an entry, as it concerns one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     bits: u64,
@@ -46,12 +49,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The time in the entry; `None` in a ring that never got this far.
+    /// The time in the entry. `None` if no admission has reached it yet.
     pub(crate) fn when(self) -> Option<u64> {
         WHEN.get(self.bits).checked_sub(1)
     }
 
-    /// Whether the proposal lies over an entry that had not left the window.
+    /// Whether the proposal overwrote an entry that had not left the window.
     pub(crate) fn is_over_live(self) -> bool {
         self.proposed && LIVE.get(self.bits) == 1
     }
@@ -70,7 +73,7 @@ impl<'a> Ring<'a> {
         Self { entries, unstaged: 0 }
     }
 
-    /// The same ring, for a head that is `units` ahead of what was written.
+    /// The same ring, for a head that is `units` ahead of the last entry.
     pub(crate) fn with_unstaged(self, units: u64) -> Self {
         Self { unstaged: units, ..self }
     }
@@ -80,7 +83,7 @@ impl<'a> Ring<'a> {
         self.unstaged
     }
 
-    /// The last moment that an entry can hold.
+    /// The last instant that an entry can hold.
     pub(crate) const END: u64 = WHEN.max() - 1;
 
     /// How many admissions the ring remembers.
@@ -88,12 +91,12 @@ impl<'a> Ring<'a> {
         self.entries.len() as u64
     }
 
-    /// How many entries before this ring's first one the rings of `all` begin.
+    /// The index of this ring's first entry in `all`.
     pub(crate) fn offset_in(self, all: &[AtomicU64]) -> usize {
         (self.entries.as_ptr().addr() - all.as_ptr().addr()) / size_of::<AtomicU64>()
     }
 
-    /// Which entry a position has, and the low bit of its lap. Positions are below four laps.
+    /// The entry of a position, and the low bit of its lap. Positions are below four laps.
     #[inline]
     fn place(self, position: u64) -> (&'a AtomicU64, u64) {
         let len = self.len();
@@ -113,15 +116,17 @@ impl<'a> Ring<'a> {
         Entry { bits, proposed: LAP.get(bits) == lap }
     }
 
-    /// Forgets all times behind this head, while the slot is still the one that `unmoved` looks at. `false` when it is not.
+    /// Erases all times behind this head, while `unmoved` says that the slot's word has not
+    /// changed. `false` when it has.
     ///
-    /// A proposal stays: whose it is may win the slot with it, also as another key's. It no longer says what it lies over.
+    /// A proposal stays: its thread may still win the slot with it, also for another key. It is no
+    /// longer marked live.
     pub(crate) fn erase(self, head: u64, unmoved: impl Fn() -> bool) -> bool {
         (head..head + self.len()).all(|position| {
             let seen = self.entry(position);
             let left = if seen.proposed { LIVE.set(seen.bits, 0) } else { 0 };
-            // Entries never repeat: what was there while the slot was the key's is what is erased. A time that the
-            // key itself has written since stays.
+            // An entry never has the same value twice, so the exchange erases what was read while
+            // the word was unmoved. A time that the key has written since stays.
             let erased = unmoved();
             if erased && left != seen.bits {
                 let (cell, _) = self.place(position);
@@ -131,16 +136,18 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Makes these times, oldest first, those of the first lap's first positions, before the ring is shared.
+    /// Writes these times, oldest first, at the first positions of the first lap. The ring is not
+    /// shared yet.
     pub(crate) fn rewrite(self, times: impl Iterator<Item = u64>) {
         let entries = times.map(|when| WHEN.of(when.min(Self::END) + 1)).chain(std::iter::repeat(0));
         self.entries.iter().zip(entries).for_each(|(cell, bits)| cell.store(bits, Ordering::Relaxed));
     }
 
-    /// Makes `position` carry at least `now`; `live` when what it overwrites is still inside the window. `false` when `seen` is no longer there: decide again.
+    /// Raises the entry of `position` to `now` at least. `live` says that it overwrites a time
+    /// inside the window. `false` when the entry is no longer `seen`: decide again.
     ///
-    /// The caller has made sure that the head had not moved after it read `seen`: otherwise `seen` might be the
-    /// committed entry of a later lap.
+    /// The caller has checked that the head did not move after it read `seen`. Otherwise `seen`
+    /// could be the committed entry of a later lap.
     #[inline]
     pub(crate) fn propose(self, position: u64, seen: Entry, now: u64, live: bool) -> bool {
         if seen.proposed && seen.when() >= Some(now) {

@@ -1,12 +1,13 @@
-//! A moment on a limiter's clock.
+//! Instants on a limiter's clock.
 
 use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
-/// A moment: nanoseconds since the zero of the clock that it was read from.
+/// An instant: nanoseconds since the zero of the clock that it was read from.
 ///
-/// A `u64` of nanoseconds reaches 584 years. Arithmetic saturates: a moment never wraps around to an earlier one.
+/// A `u64` of nanoseconds reaches 584 years. Arithmetic saturates: an instant never wraps around to
+/// an earlier one.
 ///
 /// # Examples
 ///
@@ -25,7 +26,7 @@ impl Timestamp {
     /// The clock's own zero.
     pub const ZERO: Self = Self(0);
 
-    /// The moment `nanos` nanoseconds after the clock's zero.
+    /// The instant `nanos` nanoseconds after the clock's zero.
     #[must_use]
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -60,11 +61,12 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// How many nanoseconds later one moment reads on a new clock than on a saved one; below zero: earlier.
+/// How many nanoseconds later a new clock shows an instant than the saved clock did. Negative:
+/// earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift(i128);
 
-/// What a clock showed, and the Unix time in nanoseconds then.
+/// What a clock shows at an instant, and the Unix time in nanoseconds at that instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) at: u64,
@@ -72,8 +74,8 @@ pub(crate) struct Reading {
 }
 
 impl Shift {
-    /// From the clock that was `saved` to one that shows `now` later. The time between is what the Unix time says,
-    /// but never below zero: set back, it must not lengthen a debt.
+    /// From the clock that was `saved` to one that shows `now` later. The Unix times tell how much
+    /// time has passed between: if they were set back, none, so that no debt becomes longer.
     pub(crate) fn between(saved: Reading, now: Reading) -> Self {
         let passed = now.unix.saturating_sub(saved.unix);
         Self(i128::from(now.at) - i128::from(saved.at) - i128::from(passed))

@@ -12,11 +12,12 @@ use crate::error::{BuildError, within};
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::time::Timestamp;
 
-/// A clock that a thread of its own refreshes every `period`; reading it costs one load, below a nanosecond.
+/// A clock that a thread of its own refreshes every `period`. Reading it is one load.
 ///
-/// It shows a time up to `period` (and the scheduler's delay) in the past, and never steps back: requests are decided
-/// as if they had come that much earlier, so tokens come late and never early. The thread stops, and is waited for,
-/// when the last clone is dropped; a limiter that owns the clock stops it with itself.
+/// The time it shows is up to `period` (and the scheduler's delay) old, and never steps back. A
+/// request is decided as if it had come that much earlier, so tokens come late and never early.
+/// Dropping the last clone stops the thread and waits for its end; a limiter that owns the clock
+/// does so with itself.
 ///
 /// # Examples
 ///
@@ -25,7 +26,8 @@ use crate::time::Timestamp;
 /// use tollgate::{CoarseClock, Limiter, Rate, TokenBucket};
 ///
 /// let clock = CoarseClock::new(Duration::from_micros(500))?;
-/// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(1));
+/// let limiter = Limiter::<u64>::builder(quota).clock(clock).build()?;
 /// assert!(limiter.check(&7).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -42,7 +44,8 @@ impl CoarseClock {
     ///
     /// # Errors
     ///
-    /// [`BuildError::OutOfRange`] for another period, [`BuildError::NoThread`] when the thread cannot be had.
+    /// [`BuildError::OutOfRange`] for another period, [`BuildError::NoThread`] when the operating
+    /// system refuses the thread.
     pub fn new(period: Duration) -> Result<Self, BuildError> {
         within("refresh.period", period.as_nanos(), 1_000_u64, 1_000_000_000_u64)?;
         let source = SystemClock::new();
@@ -72,7 +75,7 @@ impl Clock for CoarseClock {
     }
 
     fn unix_now(&self) -> Duration {
-        // The time shown is a little old, and so must be the Unix time that goes with it.
+        // The clock lags behind, and its Unix time must lag by as much.
         let lag = self.source.now().saturating_since(self.now());
         self.source.unix_now().saturating_sub(lag)
     }
@@ -81,7 +84,7 @@ impl Clock for CoarseClock {
 /// The refreshing thread's owner.
 #[derive(Debug)]
 struct Refresher {
-    /// Closing it wakes the thread.
+    /// Dropping it wakes the thread, which then ends.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -90,7 +93,7 @@ impl Drop for Refresher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // The thread only loads, stores and waits; a panic in it is not worth a second one here.
+            // A panic of the thread must not become one here.
             let _ = thread.join();
         }
     }

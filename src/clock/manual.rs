@@ -1,4 +1,4 @@
-//! Time that stands still until it is told to move.
+//! A clock that moves only when it is told to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::time::{Timestamp, nanos};
 /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock.clone()).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(1));
+/// let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build()?;
 /// assert!(limiter.check(&7).is_allowed());
 /// assert!(!limiter.check(&7).is_allowed());
 /// clock.advance(Duration::from_secs(1));
@@ -44,7 +45,7 @@ impl ManualClock {
 
     /// Moves the clock ahead, at most to its end.
     pub fn advance(&self, by: Duration) {
-        // `Err` is never: the update always has a value.
+        // Never an error: the update always returns a value.
         let _ = self.now.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_add(nanos(by))));
     }
 
@@ -66,7 +67,7 @@ impl Clock for ManualClock {
         Timestamp::from_nanos(self.now.load(Relaxed))
     }
 
-    /// Looks every millisecond whether somebody has moved the clock there.
+    /// Looks every millisecond whether the clock has been moved that far.
     fn sleep_until(&self, when: Timestamp) {
         while self.now() < when {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Where the time comes from.
+//! Clocks: where a limiter takes its time from.
 
 #[cfg(not(loom))]
 mod coarse;
@@ -28,9 +28,9 @@ pub use manual::ManualClock as TscClock;
 
 /// A source of time for a limiter.
 ///
-/// A clock should not step back, but nothing breaks when one does: a key's own word is the floor of its time, so an
-/// earlier reading is treated as the latest one that the key has seen, and **never mints a token**. A clock that
-/// jumps ahead makes time pass: buckets fill, windows end.
+/// A clock should not step back, but nothing breaks if it does. A key's word keeps the latest time
+/// that the key has seen, and an earlier reading counts as that time: it **never mints a token**.
+/// If a clock jumps ahead, that time has passed: buckets fill, windows end.
 ///
 /// # Examples
 ///
@@ -48,13 +48,13 @@ pub use manual::ManualClock as TscClock;
 /// }
 /// ```
 pub trait Clock {
-    /// The current time. Called once a check, and once more for a key that is new; once a
-    /// [batch](crate::Limiter::check_many), whatever its keys.
+    /// The current time. Called once for a check, once more for a key that is new, and once for a
+    /// whole [batch](crate::Limiter::check_many).
     fn now(&self) -> Timestamp;
 
     /// Blocks the thread until the clock shows `when`.
     ///
-    /// Unless the clock says otherwise, it sleeps for what is missing in real time and looks again.
+    /// By default it sleeps in real time for as long as the clock has to go, and looks again.
     fn sleep_until(&self, when: Timestamp) {
         loop {
             let missing = when.saturating_since(self.now());
@@ -65,18 +65,20 @@ pub trait Clock {
         }
     }
 
-    /// The Unix time at [`Timestamp::ZERO`]: aligned windows begin at multiples of their period of Unix time.
+    /// The Unix time at [`Timestamp::ZERO`]: aligned windows begin at Unix times that are multiples
+    /// of their period.
     ///
-    /// Read once, when a limiter is built. Zero unless the clock says otherwise: then windows align to its own zero.
+    /// Read once, when a limiter is built. Zero by default: windows then align to the clock's zero.
     fn unix_at_zero(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The Unix time at which the clock shows what it shows now. It tells how long a saved limiter was away.
+    /// The current Unix time. It tells how much time passes between a save and a restore.
     ///
     /// Read once when a limiter is [saved](crate::Limiter::save) and once when it is
-    /// [restored](crate::Builder::restore). Unless the clock says otherwise, what it has counted since its zero; the
-    /// clocks of this crate that run by themselves ask the operating system, which may have been corrected since.
+    /// [restored](crate::Builder::restore). By default it is `unix_at_zero` and the time since
+    /// then. The clocks of this crate that run by themselves ask the operating system, whose Unix
+    /// time may have been corrected in between.
     fn unix_now(&self) -> Duration {
         self.unix_at_zero().saturating_add(self.now().saturating_since(Timestamp::ZERO))
     }

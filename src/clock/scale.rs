@@ -1,4 +1,4 @@
-//! How long a tick of the processor's counter takes.
+//! The length of a tick of the processor's counter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -12,20 +12,23 @@ pub(super) struct Scale {
     fraction: u64,
 }
 
-/// Ticks whose length defines a scale: more makes it finer, less leaves room for slow counters (down to 16 kHz).
+/// The number of ticks whose length defines a scale. More makes it finer; fewer leaves room for
+/// slow counters (down to 16 kHz).
 const TICKS: u64 = 1 << 48;
 
-/// How long the counter is watched: one reading is off by some ten nanoseconds, so this leaves a few parts in a million.
+/// How long the counter is watched. A reading is off by some ten nanoseconds, so the scale is exact
+/// to a few parts in a million.
 const SPAN: Duration = Duration::from_millis(10);
 
-/// Readings at either end, of which the one that was least disturbed counts.
+/// Readings at either end. The one that took the least time counts.
 const READINGS: usize = 64;
 
 impl Scale {
-    /// The scale of the clock's counter, measured against the system's clock the first time in a process.
+    /// The scale of the clock's counter, measured against the system's clock once in a process.
     ///
-    /// quanta's own is not used: it ends as soon as its samples agree, after half a millisecond, and about one process
-    /// in a thousand comes out 200 parts in a million wrong (`docs/correctness.md`), for as long as it runs.
+    /// quanta's own scale is not used: its measurement ends as soon as its samples agree, after
+    /// half a millisecond. In about one process of a thousand it is 200 parts in a million wrong,
+    /// for as long as the process runs (`docs/correctness.md`).
     pub(super) fn of(clock: &quanta::Clock) -> Self {
         static MEASURED: OnceLock<Scale> = OnceLock::new();
         let quantas = clock.delta_as_nanos(0, TICKS);
@@ -47,7 +50,7 @@ impl Scale {
     }
 }
 
-/// Nanoseconds that [`TICKS`] take; none where the counter stands still or steps back meanwhile.
+/// The nanoseconds of [`TICKS`] ticks. `None` if the counter stands still or steps back meanwhile.
 fn measured(clock: &quanta::Clock) -> Option<u64> {
     let (first_ticks, first) = reading(clock);
     std::thread::sleep(SPAN);
@@ -57,7 +60,7 @@ fn measured(clock: &quanta::Clock) -> Option<u64> {
     u64::try_from(nanos.checked_div(u128::from(ticks))?).ok()
 }
 
-/// The counter and the system's clock at one moment: the pair that was read in the fewest ticks.
+/// The counter and the system's clock at one instant: the pair that was read in the fewest ticks.
 fn reading(clock: &quanta::Clock) -> (u64, Instant) {
     let bracketed = |_| {
         let before = clock.raw();

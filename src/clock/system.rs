@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use crate::clock::{Clock, unix_now};
 use crate::time::{Timestamp, nanos};
 
-/// The operating system's monotonic clock, from zero at its making. About 20 ns a reading on Linux.
+/// The operating system's monotonic clock, which shows zero when it is created. A reading takes
+/// about 20 ns on Linux.
 ///
-/// It never steps back and is never adjusted by more than the kernel's slewing; it costs more than
-/// [`TscClock`](crate::TscClock) and is right even where a virtual machine's time stamp counter is not.
+/// It never steps back, and only the kernel's slewing adjusts it. It costs more than
+/// [`TscClock`](crate::TscClock), and is right even where a virtual machine's time stamp counter is
+/// not.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     zero: Instant,

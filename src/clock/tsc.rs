@@ -6,12 +6,14 @@ use crate::clock::scale::Scale;
 use crate::clock::{Clock, unix_now};
 use crate::time::Timestamp;
 
-/// The processor's time stamp counter through [quanta](https://docs.rs/quanta), from zero at its making: the default.
+/// The processor's time stamp counter, through [quanta](https://docs.rs/quanta): the default clock.
+/// It shows zero when it is created.
 ///
-/// About 9 ns a reading where the counter is invariant, else the operating system's clock. It is calibrated once (the
-/// first time in a process: some 11 ms, up to 210) and then trusted: it drifts from the system's clock by the error of
-/// that calibration (a few parts in a million), does not count a suspended machine's sleep, and can jump when a virtual
-/// machine migrates. A jump back never mints a token. Where that is not good enough, use
+/// A reading takes about 9 ns where the counter is invariant; elsewhere it is the operating
+/// system's clock. The counter is calibrated once in a process, which takes some 11 ms and up to
+/// 210. It then drifts from the system's clock by the error of that calibration, a few parts in a
+/// million. It does not count the sleep of a suspended machine, and can jump when a virtual machine
+/// migrates. A jump back never mints a token. Where that is not good enough, use
 /// [`SystemClock`](crate::SystemClock).
 #[derive(Clone, Debug)]
 pub struct TscClock {
@@ -41,7 +43,8 @@ impl Default for TscClock {
 impl Clock for TscClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // A branch that is never taken, where `saturating_sub` would be two more registers on every check.
+        // A branch that is never taken: `saturating_sub` would take two more registers on every
+        // check.
         match self.clock.raw().checked_sub(self.zero) {
             Some(ticks) => Timestamp::from_nanos(self.scale.nanos(ticks)),
             None => before_zero(),
@@ -73,7 +76,8 @@ mod tests {
 
         const ALLOWED: f64 = 100e-6;
         let clock = TscClock::new();
-        // A reading between two of the system's clock: of so many, the one with the least time in between.
+        // A reading between two readings of the system's clock: the one of a hundred with the least
+        // time between those.
         let reading = || {
             let readings = (0..100).map(|_| (Instant::now(), clock.now(), Instant::now()));
             readings.min_by_key(|(before, _, after)| *after - *before).unwrap()

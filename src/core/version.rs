@@ -1,10 +1,10 @@
 //! The versions of a limiter's quotas. A check loads one word, the *state*, and never waits; writers take turns.
 //!
 //! ```text
-//!   63            32   31             1       0
-//!  +----------------+------------------+----------+
-//!  | version number | number of resets | observed |   the state: what every check loads first
-//!  +----------------+------------------+----------+
+//!   63            33     32       31             0
+//!  +----------------+----------+------------------+
+//!  | version number | observed | number of resets |   the state: what every check loads first
+//!  +----------------+----------+------------------+
 //! ```
 //!
 //! A version is never changed and is kept until the limiter is dropped, since decisions borrow from it. The first lies
@@ -42,9 +42,9 @@ use Ordering::{Acquire, Relaxed, Release};
 /// Chunks of 1, 2, 4, ... versions.
 const CHUNKS: usize = 32;
 
-const OBSERVED: Field = Field::lowest(1);
-const RESETS: Field = OBSERVED.above(31);
-const NUMBER: Field = RESETS.above(32);
+const RESETS: Field = Field::lowest(32);
+const OBSERVED: Field = RESETS.above(1);
+const NUMBER: Field = OBSERVED.above(31);
 const _: () = assert!(NUMBER.end() == u64::BITS, "the fields must fill the word");
 
 /// The state of a limiter, as a thread loaded it.
@@ -55,10 +55,10 @@ impl State {
     /// Whether the first version is current and the limiter has no observer.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
-        self.0 & !RESETS.of(RESETS.max()) == 0
+        self.0 <= RESETS.max()
     }
 
-    /// How often the limiter was reset, modulo 2^31.
+    /// How often the limiter was reset, modulo 2^32.
     #[inline]
     pub(crate) fn resets(self) -> u32 {
         RESETS.get(self.0) as u32

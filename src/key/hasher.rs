@@ -188,7 +188,8 @@ mod tests {
     fn eight_bytes_that_end_below_eight_can_share() {
         let hasher = KeyHasher::random(false);
         for last in 0..8 {
-            // Of 256 words that a fingerprint can stand for, 248 are 8-byte strings that never share with each other.
+            // Of 256 words that a fingerprint can stand for, 248 are 8-byte strings that never
+            // share with each other.
             let pair = (0..=u8::MAX).find_map(|first| {
                 let one = [first, 0, 0, 0, 0, 0, 0, last];
                 let other = read_back(&hasher, hasher.bytes(&one));

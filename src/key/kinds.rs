@@ -103,7 +103,8 @@ impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
 
 macro_rules! tuple {
     ($($part:ident),*) => {
-        /// Each part takes 8 bytes of what is hashed, so the parts of two tuples cannot run together.
+        /// Each part takes 8 bytes of what is hashed, so the parts of two tuples cannot run
+        /// together.
         impl<$($part: Key),*> Key for ($($part,)*) {
             #[inline]
             fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
@@ -119,7 +120,8 @@ tuple!(A, B);
 tuple!(A, B, C);
 tuple!(A, B, C, D);
 
-/// The first 64 bits of an IPv6 address: the smallest network that is usually given to one customer.
+/// The first 64 bits of an IPv6 address: the smallest network that is usually given to one
+/// customer.
 ///
 /// # Examples
 ///

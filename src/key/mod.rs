@@ -12,15 +12,16 @@ pub use kinds::Ipv6Prefix;
 /// The table knows a key by a 64-bit fingerprint, and two keys with the same fingerprint share a
 /// limit. So what the fingerprint is made of is part of what the limiter promises:
 ///
-/// | keys | two of them share a limit |
-/// |------|---------------------------|
-/// | integers of up to 64 bits, `bool`, `char`, [`Ipv4Addr`], [`Ipv6Prefix`], arrays of up to 8 bytes | **never** |
-/// | strings and byte strings of up to 7 bytes | **never** |
-/// | of 8 bytes | **never**, unless the last byte is below 8, a control character |
-/// | longer ones, [`Ipv6Addr`], 128-bit integers, tuples | with probability `n^2 / 2^65` among `n` keys: 3e-6 for ten million |
+/// * Integers of up to 64 bits, `bool`, `char`, [`Ipv4Addr`], [`Ipv6Prefix`], arrays of up to
+///   8 bytes: two of them **never** share a limit.
+/// * Strings and byte strings of up to 7 bytes **never** do. Nor do those of 8 bytes, unless the
+///   last byte is below 8, a control character.
+/// * Of longer ones, [`Ipv6Addr`], 128-bit integers and tuples, two share a limit with probability
+///   `n^2 / 2^65` among `n` keys: 3e-6 for ten million.
 ///
-/// Short keys go through a keyed bijection, all others through keyed SipHash-1-3. The secret of both
-/// is drawn at random for each limiter, and without it a client cannot search for keys that share.
+/// Short keys go through a keyed bijection, all others through keyed SipHash-1-3. The secret of
+/// both is drawn at random for each limiter, and without it a client cannot search for keys that
+/// share.
 ///
 /// The parts of a tuple keep their borders: `("ab", "c")` and `("a", "bc")` are two keys. A key has
 /// the same fingerprint however it is held: a `String`, a `Box<str>`, an `Arc<str>` and a
@@ -36,7 +37,8 @@ pub use kinds::Ipv6Prefix;
 /// ```
 /// use tollgate::{Limiter, Rate, TokenBucket};
 ///
-/// let limiter = Limiter::<(u32, &str)>::builder(TokenBucket::new(Rate::per_second(1)).burst(1)).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(1)).burst(1);
+/// let limiter = Limiter::<(u32, &str)>::builder(quota).build()?;
 /// assert!(limiter.check(&(7, "alice")).is_allowed());
 /// assert!(limiter.check(&(8, "alice")).is_allowed());
 /// assert!(!limiter.check(&(7, "alice")).is_allowed());

@@ -48,7 +48,7 @@ impl<W: Write> Writer<W> {
         self.bytes(&half.to_le_bytes())
     }
 
-    /// A string of at most 255 bytes: all names of this crate.
+    /// A string of at most 255 bytes. All names of this crate are shorter.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let len = u8::try_from(text.len()).map_err(io::Error::other)?;
         self.byte(len)?;
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads what `Writer` wrote, and not a byte beyond its end.
+/// Reads what `Writer` wrote, and no byte beyond its end.
 pub(crate) struct Reader<R> {
     input: R,
     block: Vec<u8>,
@@ -129,7 +129,7 @@ impl<R: Read> Reader<R> {
         String::from_utf8(text).map_err(|_| RestoreError::Corrupt)
     }
 
-    /// Sees to it that nothing follows but the end.
+    /// Checks that only the end follows.
     pub(crate) fn finish(mut self) -> Result<(), RestoreError> {
         let rest = self.block.len() - self.read;
         if rest == 0 && self.open()? == 0 { Ok(()) } else { Err(RestoreError::Corrupt) }
@@ -149,7 +149,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the next block and says how long it is.
+    /// Reads the next block and returns its length.
     fn open(&mut self) -> Result<usize, RestoreError> {
         let mut prefix = [0; 4];
         self.input.read_exact(&mut prefix)?;

@@ -33,9 +33,10 @@ pub enum RestoreError {
     },
     /// The input ends too soon.
     Truncated,
-    /// The input is not what was saved: a checksum is wrong, or what it guards makes no sense.
+    /// The input is damaged: a checksum is wrong, or the bytes that it guards make no sense.
     Corrupt,
-    /// The limiter was saved under another setting, and what its keys owe has no exact meaning under this one.
+    /// The limiter was saved under another setting, and the debts of its keys have no exact meaning
+    /// under this one.
     Differs {
         /// Which setting, as it is called in the API.
         field: String,
@@ -48,7 +49,7 @@ pub enum RestoreError {
     NoRoom {
         /// How many keys were saved.
         keys: u64,
-        /// How many the builder asks to make room for.
+        /// The builder's `max_keys`.
         max_keys: usize,
     },
     /// The limiter could not be built.

@@ -1,15 +1,17 @@
-//! What a saved limiter says of itself before its keys.
+//! The header of a saved limiter: its kind, its times, its settings and its secret.
 //!
 //! ```text
-//!   kind: u8 | Unix time of the clock's zero: u64 | the clock at the save: u64 | Unix time at the save: u64
-//!   tiers: u32 | of each: algorithm: text | settings: u8 | of each: name: text, value: u64 || origin: u64
+//!   kind: u8 | Unix time of the clock's zero: u64 | clock, Unix time at the save: u64 each
+//!   tiers: u32 | each: algorithm: text | settings: u8 | each: text, u64 || origin: u64
 //!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
 //! ```
 //!
-//! The tiers of several limits are those limits, in the order in which the user gave them.
+//! A limiter of several limits has them in place of tiers, in the order in which the user gave
+//! them.
 //!
-//! Times are nanoseconds; a text is its length, a u8, and its bytes. The last line says how keys are named and where the
-//! table had them; a limiter without keys leaves it at zero.
+//! Times are nanoseconds. A text is its length, a u8, and its bytes. The last line says how the
+//! keys are hashed, and how many buckets the table had; a limiter without keys has zeros there.
+//! `fingerprint` is [`KeyHasher::sample`](crate::KeyHasher).
 
 use std::io::{self, Read, Write};
 
@@ -18,7 +20,7 @@ use crate::key::Secret;
 use crate::saved::{Reader, RestoreError, Writer};
 use crate::time::Reading;
 
-/// Which limiter it is.
+/// The kind of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Keyed,
@@ -35,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// What its quotas are called.
+    /// The word for its quotas, for errors.
     fn quota(self) -> &'static str {
         match self {
             Self::Several => "limit",
@@ -44,7 +46,7 @@ impl Kind {
     }
 }
 
-/// How the keys are named, and how many buckets the table had.
+/// How the keys are hashed, and how many buckets the table had.
 #[derive(Clone)]
 pub(crate) struct Naming {
     pub(crate) secret: Secret,
@@ -52,7 +54,7 @@ pub(crate) struct Naming {
     pub(crate) buckets: u64,
 }
 
-/// One tier's settings, and what its rule counts from.
+/// One tier's settings, and the payload that its rule counts from.
 struct Tier<T> {
     settings: T,
     origin: u64,
@@ -64,7 +66,7 @@ struct Found {
     values: Vec<(String, u64)>,
 }
 
-/// What comes before the keys.
+/// A header, as it was read.
 pub(crate) struct Header {
     kind: Kind,
     pub(crate) unix_at_zero: u64,
@@ -74,14 +76,14 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Whether it is that of a limiter without keys.
+    /// Whether the limiter has no keys.
     pub(crate) fn is_without_keys(&self) -> bool {
         self.kind == Kind::Global
     }
 }
 
 impl Naming {
-    /// That of a limiter without keys.
+    /// For a limiter without keys.
     pub(crate) const NONE: Self =
         Self { secret: Secret { trusted: false, words: [0; 10] }, fingerprint: 0, buckets: 0 };
 }
@@ -146,9 +148,9 @@ impl Header {
         Ok(Self { kind, unix_at_zero, reading, tiers, naming })
     }
 
-    /// Sees to it that the limiter saved was one of this kind and these settings.
+    /// Checks that the saved limiter was of this kind and had these settings.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
-        // One limit for each key is saved alike by a limiter of one and of several.
+        // A `MultiLimiter` of one limit and a `Limiter` save the same.
         let is_one = |kind| kind != Kind::Global && given.len() == 1;
         if !(is_one(kind) && is_one(self.kind)) {
             same("the kind", self.kind.name(), kind.name())?;
@@ -169,13 +171,13 @@ impl Header {
         Ok(())
     }
 
-    /// What each tier's rule counted from.
+    /// The payload that each tier's rule counted from.
     pub(crate) fn origins(&self) -> impl Iterator<Item = u64> {
         self.tiers.iter().map(|tier| tier.origin)
     }
 }
 
-/// A payload, which fits its field.
+/// Checks that a word is a payload.
 pub(crate) fn payload(word: u64) -> Result<u64, RestoreError> {
     if word >> PAYLOAD_BITS == 0 { Ok(word) } else { Err(RestoreError::Corrupt) }
 }

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!   magic: 8 | version: u32 | block | block | ... | block of no bytes
-//!   block:  length: u32 | that many bytes | checksum: u64, of everything from the first byte of the file to here
+//!   block:  length: u32 | that many bytes | checksum: u64, of all bytes of the file before it
 //! ```
 //!
-//! The blocks' bytes, strung together, are a [`Header`] and records, each with its tag in the first byte:
+//! The bytes of all blocks together are a [`Header`] and records. A record's first byte is its tag:
 //!
 //! ```text
-//!   KEY     name: u64 | payload: u64 | times: u32 | that many times, newest first: u64 each
-//!   SHARED  what the names of a bucket's keys end in, behind a 1: u64 | payload of its overflow word: u64
-//!   END     how many KEY records there were: u64
+//!   KEY     fingerprint: u64 | payload: u64 | times: u32 | that many times, newest first: u64 each
+//!   SHARED  1 and the last bits of a bucket's fingerprints: u64 | its overflow word's payload: u64
+//!   END     the number of KEY records: u64
 //! ```
 //!
 //! Several limits have their records one after the other, each with its `END`.
 //!
-//! All numbers are little-endian. Nothing is read as anything before the checksum of its block has been found right,
-//! and what a length says is believed only as far as the bytes go.
+//! All numbers are little-endian. The reader checks the checksum of a block before it interprets a
+//! byte of it, and allocates no more for a length than there are bytes.
 
 mod blocks;
 mod error;
@@ -29,17 +29,18 @@ pub(crate) use header::{Header, Kind, Naming, payload, same};
 /// The version written, and the only one read.
 pub(crate) const VERSION: u32 = 1;
 
-/// How every saved limiter begins: no text file does, and a transfer that changes line ends is found out.
+/// The first bytes of a saved limiter. No text file begins so, and a transfer that converts line
+/// ends changes them.
 const MAGIC: [u8; 8] = *b"\xA7toll\r\n\x1A";
 
-/// The most bytes in a block, and so the most that a length can ask for at once.
+/// The most bytes in a block, and so the most that the reader allocates at once.
 const BLOCK: usize = 1 << 16;
 
-/// A key.
+/// The tag of a key.
 pub(crate) const KEY: u8 = 1;
 
-/// A bucket's overflow word.
+/// The tag of a bucket's overflow word.
 pub(crate) const SHARED: u8 = 2;
 
-/// Nothing more.
+/// The tag of the end.
 pub(crate) const END: u8 = 3;

@@ -56,11 +56,9 @@ impl Refunds {
     }
 }
 
-/// Whether one number of a reset is later than another. They are counted modulo 2^31, so half of them are.
+/// Whether one number of a reset is later than another. They are counted modulo 2^32, so half of them are.
 fn is_later(reset: u32, than: u32) -> bool {
-    const RESETS: u32 = 1 << 31;
-    let ahead = reset.wrapping_sub(than) % RESETS;
-    ahead != 0 && ahead < RESETS / 2
+    reset.wrapping_sub(than) as i32 > 0
 }
 
 /// A refund on its way.

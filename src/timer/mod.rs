@@ -27,7 +27,7 @@ pub use thread::ThreadTimer;
 /// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(Tokio).await;
 /// ```
 pub trait Timer {
-    /// Completes after `duration`, or a little later. If it completes early, the waiting future asks
-    /// it to sleep again.
+    /// Completes after `duration`, or a little later. If it completes early, the waiting future
+    /// asks it to sleep again.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }

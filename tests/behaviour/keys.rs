@@ -24,7 +24,7 @@ fn assert_apart<K: Key + Debug>(keys: impl IntoIterator<Item = K>) {
 }
 
 #[test]
-fn byte_strings_of_up_to_seven_bytes_never_share_a_limit() {
+fn byte_strings_of_at_most_seven_bytes_share_no_limit() {
     let one = (0..=u8::MAX).map(|byte| vec![byte]);
     let two = (0..=u16::MAX).map(|bytes| bytes.to_le_bytes().to_vec());
     assert_apart([vec![]].into_iter().chain(one).chain(two));
@@ -72,7 +72,7 @@ fn integers_of_128_bits_differ_in_every_bit() {
 /// Asserts that a key has the same limit as `held`, by which it is held.
 #[track_caller]
 fn assert_same<K: Key + ?Sized>(key: &K, held: &dyn Key) {
-    /// Either, so that one limiter can take both.
+    /// One type for both keys, so that one limiter can take them.
     struct Either<'k, K: ?Sized>(Result<&'k K, &'k dyn Key>);
     impl<K: Key + ?Sized> Key for Either<'_, K> {
         fn fingerprint(&self, hasher: &tollgate::KeyHasher) -> u64 {

@@ -1,4 +1,5 @@
-//! Quotas as text: what is displayed parses as the same quota, and an error says where, what and how.
+//! Quotas as text. The displayed text parses as the same quota. An error names the position, what
+//! was expected, and a quota that is right.
 
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ fn every_part_of_a_quota_means_what_it_says() {
 }
 
 #[test]
-fn a_bad_quota_says_where_what_was_expected_and_a_quota_that_is_right() {
+fn the_error_for_a_bad_quota_shows_a_right_one() {
     let cases: [(&str, usize, &str, &[&str]); 26] = [
         ("tokenbucket:1/s", 0, "tokenbucket", &["no algorithm", "token-bucket, leaky-bucket, "]),
         ("", 0, "", &["no rate", "60/min"]),
@@ -120,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_quota_or_an_error_that_points_into_it(text in "[a-z]{0,3}:?[-0-9_.µ€]{0,4}/[a-zµ€0-9.]{0,4}(,[a-z=]{0,9}){0,2}") {
+    fn any_text_is_a_quota_or_an_error_inside_it(text in "[a-z]{0,3}:?[-0-9_.µ€]{0,4}/[a-zµ€0-9.]{0,4}(,[a-z=]{0,9}){0,2}") {
         match text.parse::<Quota>() {
             Ok(quota) => prop_assert_eq!(quota.to_string().parse(), Ok(quota)),
             Err(error) => prop_assert!(text[error.offset()..].starts_with(error.found())),

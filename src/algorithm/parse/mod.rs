@@ -63,16 +63,17 @@ static ALGORITHMS: [&str; 5] =
 ///
 /// * `ALGORITHM`: `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `sliding-log`.
 /// * `COUNT`: a whole number, with underscores between its digits if you like: `1_000`.
-/// * `PERIOD`: a unit, with a number before it or without: `min`, `10s`, `1.5h`. The units are `ns`,
-///   `us`, `ms`, `s`, `min`, `h` and `d`; `m` and whole words (`minute`, `minutes`) will do, too.
+/// * `PERIOD`: a unit, with a number before it or without: `min`, `10s`, `1.5h`. The units are
+///   `ns`, `us`, `ms`, `s`, `min`, `h` and `d`; `m` and whole words (`minute`, `minutes`) will do,
+///   too.
 /// * `burst=N` and `initial=N`, of a token bucket: see [`TokenBucket`].
 /// * `capacity=N`, and `queue` or `meter` (also `mode=queue`), of a leaky bucket, which is a meter
 ///   unless it says otherwise: see [`LeakyBucket`].
 /// * `subwindows=N`, of a sliding window: see [`SlidingWindow`].
 /// * `count=allowed` or `count=all`, of windows and logs: see [`CountPolicy`](crate::CountPolicy).
 ///
-/// Any 64-bit number and any [`Duration`](std::time::Duration) can be written down. Whether a limiter
-/// can count that far is for `build` to say, which names the number and its range.
+/// Any 64-bit number and any [`Duration`](std::time::Duration) can be written down. Whether a
+/// limiter can count that far is for `build` to say, which names the number and its range.
 ///
 /// # Examples
 ///
@@ -81,7 +82,8 @@ static ALGORITHMS: [&str; 5] =
 ///
 /// let quota: Quota = "10/s,burst=20".parse()?;
 /// assert_eq!(quota, TokenBucket::new(Rate::per_second(10)).burst(20).into());
-/// assert_eq!("sliding-log:100/min".parse::<Quota>()?, SlidingLog::new(Rate::per_minute(100)).into());
+/// let log = SlidingLog::new(Rate::per_minute(100));
+/// assert_eq!("sliding-log:100/min".parse::<Quota>()?, log.into());
 /// let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
 /// assert_eq!("leaky-bucket:10/s,capacity=3,queue".parse::<Quota>()?, queue.into());
 /// assert_eq!(quota.to_string().parse::<Quota>()?, quota);

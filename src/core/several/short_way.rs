@@ -53,7 +53,11 @@ impl<C: Clock> Core<Several, C> {
             refused.add_if(!glance.allowed, index);
         }
         // Made where it is returned: one that is kept and changed lies in memory.
-        let decision = |payloads| MultiDecision { payloads, ..self.decision(state, request, now) };
+        let Request { fingerprint, cost } = request;
+        let decision = |payloads| MultiDecision {
+            payloads,
+            ..MultiDecision::new(&self.places, version, fingerprint, cost, now, state.resets())
+        };
         if !refused.is_empty() {
             // No answer before the version was looked at again: edge V1.
             if self.versions.following(version, now).is_some() {

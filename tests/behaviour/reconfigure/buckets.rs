@@ -129,12 +129,12 @@ fn a_chain_of_changes_applies_each_of_them() {
     assert_eq!(all(), [8, 5, 11]);
     limiter.reconfigure(bucket(1, 9), AsIs).unwrap(); // 8
     assert_eq!(all(), [8, 5, 9]);
-    // What is owed stays over any number of changes: 1 and 4.
+    // The debts, 1 and 4, stay the same over any number of changes.
     for turn in 1..=100 {
         limiter.reconfigure(bucket(1, 9 + turn), Additive).unwrap();
         assert_eq!(all(), [8 + turn, 5 + turn, 9 + turn], "after {turn} changes");
     }
-    clock.advance(Duration::from_secs(2)); // Owed: nothing and 2.
+    clock.advance(Duration::from_secs(2)); // The debts are 0 and 2.
     assert_eq!(all(), [109, 107, 109]);
     limiter.reconfigure(bucket(1, 9), Reset).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (9, 9));

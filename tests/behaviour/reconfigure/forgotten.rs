@@ -1,7 +1,7 @@
 //! A full bucket over many changes of the quota, at one time: no key gets more than its burst.
 //!
-//! Debts of several versions meet in a bucket: in its slots, and in the overflow word of the keys that
-//! lost theirs. Each must be read by the version that wrote it.
+//! A bucket holds debts of several versions: in its slots, and in the overflow word of the keys that
+//! lost their slot. Each debt must be read by the version that wrote it.
 
 use tollgate::Inherit::Additive;
 use tollgate::{Decision, Key, KeyHasher, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
@@ -43,8 +43,8 @@ impl Random {
     }
 }
 
-/// Checks and refunds of `keys` keys, with a change to the same quota now and then. What each key took is added to
-/// `taken`, and none may hold more than its burst.
+/// Checks and refunds keys at random, and now and then changes to the same quota. Adds what each key
+/// took to `taken`, and asserts that no key holds more than its burst.
 fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
     let mut held: Vec<(usize, u64, Decision<'_>)> = Vec::new();
     for turn in 0..400 {
@@ -70,7 +70,7 @@ fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
     }
 }
 
-/// D1: read by the new quota's number, a debt in the overflow word is worth nothing after a change.
+/// If the new quota's number read a debt in the overflow word, the debt would be worth nothing.
 #[test]
 fn a_debt_outlives_every_change_in_a_full_bucket() {
     let (mut shared, mut evicted) = (0, 0);
@@ -83,7 +83,7 @@ fn a_debt_outlives_every_change_in_a_full_bucket() {
     assert!(shared > 300 && evicted > 300, "{shared} shared, {evicted} evicted");
 }
 
-/// The same where the bucket is restored into a larger table, whose splits carry the overflow word along.
+/// The same, but the bucket is restored into a larger table. Its splits copy the overflow word.
 #[test]
 fn a_debt_outlives_changes_and_the_splits_of_its_bucket() {
     for seed in 0..60 {

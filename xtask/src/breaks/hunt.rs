@@ -1,11 +1,12 @@
 //! Applies each break to the copy of the tree and runs the test that must catch it.
 
-use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use super::check::{Check, TreeCopy};
-use super::patch::Break;
+use super::patch::{Break, Edit};
 use crate::trial::Outcome;
 use crate::{root, tree};
 
@@ -73,13 +74,19 @@ fn time_unbroken(check: &Check, copy: &TreeCopy) -> Result<Duration, String> {
 
 /// Breaks the copy, runs the check, and restores the copy.
 fn attempt(broken: &Break, copy: &TreeCopy, limit: Duration) -> Verdict {
-    // The whole tree: a break may be in any package, and the next one must not find it.
-    let restore = || tree::mirror(root(), &copy.tree);
     let verdict = break_and_check(broken, copy, limit).unwrap_or_else(Verdict::Invalid);
-    match restore() {
+    match restore(broken, root(), &copy.tree) {
         Ok(()) => verdict,
         Err(error) => Verdict::Invalid(format!("the copy cannot be restored: {error}")),
     }
+}
+
+/// Copies the files that the break has changed, of any package, from `from` again.
+fn restore(broken: &Break, from: &Path, to: &Path) -> io::Result<()> {
+    broken
+        .edits
+        .iter()
+        .try_for_each(|Edit { path, .. }| tree::write(&to.join(path), &fs::read(from.join(path))?))
 }
 
 fn break_and_check(broken: &Break, copy: &TreeCopy, limit: Duration) -> Result<Verdict, String> {
@@ -94,4 +101,27 @@ fn break_and_check(broken: &Break, copy: &TreeCopy, limit: Duration) -> Result<V
         Outcome::Passed => Verdict::Survived,
         Outcome::TimedOut => Verdict::TimedOut,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_broken_file_is_restored_in_any_package() {
+        let copy = std::env::temp_dir().join(format!("tollgate-breaks-{}", std::process::id()));
+        for broken in Break::all(root()).expect("every break can be read") {
+            for Edit { path, .. } in &broken.edits {
+                let file = copy.join(path);
+                fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("it can be created");
+                fs::write(&file, "broken").expect("it can be written");
+            }
+            restore(&broken, root(), &copy).expect("the copy can be written");
+            for Edit { path, .. } in &broken.edits {
+                let read = |folder: &Path| fs::read(folder.join(path)).expect("it can be read");
+                assert_eq!(read(&copy), read(root()), "{}: {path}", broken.name);
+            }
+        }
+        fs::remove_dir_all(copy).expect("it can be removed");
+    }
 }
