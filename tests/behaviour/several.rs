@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{
     CountPolicy, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
-    TokenBucket, WhenFull,
+    Timestamp, TokenBucket, WhenFull,
 };
 
 type Several = MultiLimiter<u64, ManualClock>;
@@ -237,4 +237,16 @@ fn a_key_that_was_just_checked_can_reserve_its_turn() {
         assert_eq!(turn.expect("it may wait").departure(), now + wait, "step {step}");
         clock.advance(Duration::from_millis(700));
     }
+}
+
+#[test]
+fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
+    let (limiter, _) = several([TokenBucket::new(Rate::new(5, Duration::from_secs(10)))]);
+    let at = |millis: u64| limiter.at(Timestamp::from_nanos(millis * 1_000_000));
+    let first = at(0).check(&1).receipt();
+    let reserved = at(100).prepare(&1).reserve(1, Duration::from_secs(60)).expect("there is room");
+    assert_eq!(at(300).refund(first), 1, "out of order: the key is marked");
+    let second = at(300).check(&1).receipt();
+    assert_eq!(at(1_900).refund(second), 0, "a reservation may depend on it");
+    drop(reserved);
 }
