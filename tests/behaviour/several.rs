@@ -7,8 +7,8 @@ mod vectors;
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
-    Timestamp, TokenBucket, WhenFull,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    SlidingLog, Stats, Timestamp, TokenBucket, WhenFull,
 };
 
 type Several = MultiLimiter<u64, ManualClock>;
@@ -249,4 +249,20 @@ fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
     let second = at(300).check(&1).receipt();
     assert_eq!(at(1_900).refund(second), 0, "a reservation may depend on it");
     drop(reserved);
+}
+
+#[test]
+fn one_limit_counts_refusals_of_a_full_table_as_a_limiter_does() {
+    for when_full in [WhenFull::Deny, WhenFull::Share] {
+        let quota = TokenBucket::new(Rate::per_hour(2));
+        let multi = MultiLimiter::<u64>::builder([quota]).max_keys(1).when_full(when_full).build().unwrap();
+        let single = Limiter::<u64>::builder(quota).max_keys(1).when_full(when_full).build().unwrap();
+        for key in 0..400 {
+            let _ = (multi.check(&key), single.check(&key));
+        }
+        let events =
+            |stats: Stats| (stats.refused_full > 300, stats.shared > 200, stats.evicted_with_debt > 0);
+        assert_eq!(events(multi.stats()), events(single.stats()), "{when_full:?}");
+        assert!(single.stats().refused_full + single.stats().shared > 200, "{when_full:?}");
+    }
 }
