@@ -174,13 +174,13 @@ impl<'l> Decision<'l> {
         self.by.any.limit()
     }
 
-    /// What could still be admitted at this moment, after this request.
+    /// What could still be admitted now, after this request.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.by.any.remaining(self.payload, self.ring, self.now)
     }
 
-    /// How long until this request would be admitted, if nobody else comes: refused one nanosecond earlier, admitted
+    /// How long until this request would be admitted, if no other request comes: refused one nanosecond earlier, admitted
     /// then. `None` when it was admitted or never will be.
     ///
     /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull)) gets an estimate. At
@@ -191,7 +191,7 @@ impl<'l> Decision<'l> {
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until the key is as good as new, if nobody comes: the bucket full, the windows empty.
+    /// How long until the key is as good as new, if no request comes: the bucket full, the windows empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))

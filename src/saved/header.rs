@@ -150,9 +150,9 @@ impl Header {
 
     /// Checks that the saved limiter was of this kind and had these settings.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
-        // A `MultiLimiter` of one limit and a `Limiter` save the same.
-        let is_one = |kind| kind != Kind::Global && given.len() == 1;
-        if !(is_one(kind) && is_one(self.kind)) {
+        // A `Limiter` and a `MultiLimiter` save a single limit in the same way.
+        let single = given.len() == 1 && self.tiers.len() == 1;
+        if !single || kind == Kind::Global || self.kind == Kind::Global {
             same("the kind", self.kind.name(), kind.name())?;
         }
         let quota = kind.quota();

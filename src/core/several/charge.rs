@@ -170,11 +170,10 @@ impl<C: Clock> Core<Several, C> {
         let then = decision.now;
         let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for index in 0..self.places.len() {
-            // A glance knows no manner: it would refuse a reservation that may wait for its turn.
-            let glance = match by {
-                By::Current => self.places.glance(index, version.rule(index), fingerprint, cost, then),
-                By::InManner(_) => None,
-            };
+            let rule = by.rule(version, index);
+            // The quick refusal does not know how long a request would wait.
+            let is_plain = matches!(by, By::Current);
+            let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
@@ -210,7 +209,7 @@ impl<C: Clock> Core<Several, C> {
         true
     }
 
-    /// Looks at a limit that does not decide the request at a glance.
+    /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
     fn look_closer<'l>(
         &'l self,
@@ -238,7 +237,7 @@ impl<C: Clock> Core<Several, C> {
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
-    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    /// Decides and charges the limits from `first` on by their current words. When one refuses, the charges are undone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_anew(

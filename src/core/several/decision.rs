@@ -60,7 +60,7 @@ pub struct MultiDecision<'l> {
     pub(super) resets: u32,
     /// For each limit the slot that has the key's ring; 0 for none.
     pub(super) places: [u8; MOST],
-    /// For each limit what the key owes it after the request.
+    /// For each limit the key's payload after the request.
     pub(super) payloads: [u64; MOST],
 }
 
@@ -158,7 +158,7 @@ impl<'l> MultiDecision<'l> {
         self.parts().filter(LimitDecision::refuses).min_by_key(wait).map(|part| part.number())
     }
 
-    /// How long until this request would be admitted, if nobody else comes: the longest wait of the limits that refuse
+    /// How long until this request would be admitted, if no other request comes: the longest wait of the limits that refuse
     /// it. `None` when it was admitted or never will be.
     ///
     /// Exact as [`Decision::retry_after`](crate::Decision::retry_after) is, unless another limit is spent by then.
@@ -167,13 +167,13 @@ impl<'l> MultiDecision<'l> {
         self.parts().filter_map(|part| part.retry_after()).max()
     }
 
-    /// What could still be admitted at this moment, after this request: by the tightest limit.
+    /// What could still be admitted now, after this request: by the tightest limit.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.parts().map(|part| part.remaining()).min().unwrap_or(0)
     }
 
-    /// How long until the key is as good as new to every limit, if nobody comes.
+    /// How long until the key is as good as new to every limit, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.parts().map(|part| part.reset_after()).max().unwrap_or_default()
@@ -298,7 +298,7 @@ impl LimitDecision<'_> {
         self.rule().limit()
     }
 
-    /// What this limit could still admit at this moment: after the request if it was admitted, without it if not.
+    /// What this limit could still admit now: after the request if it was admitted, without it if not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.rule().remaining(self.payload(), self.ring(), self.decision.now)
@@ -312,7 +312,7 @@ impl LimitDecision<'_> {
         (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until the key is as good as new to this limit, if nobody comes.
+    /// How long until the key is as good as new to this limit, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         let reset = self.rule().reset_after(self.payload(), self.ring(), self.decision.now);

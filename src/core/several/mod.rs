@@ -8,8 +8,8 @@
 //!        |
 //!        | all admit
 //!        v
-//!   charge them in order --- one refuses ----> undo what was charged: refused
-//!        |                   (somebody came in between)
+//!   charge them in order --- one refuses ----> undo the charges: refused
+//!        |                   (another thread came in between)
 //!        v
 //!     admitted
 //! ```
@@ -17,10 +17,10 @@
 //! What must stay true:
 //!
 //! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
-//!   admits it. So no limit ever admits more than it would alone, whatever is undone: a refund takes no more off a
+//!   admits it. So no limit ever admits more than it would alone, even when charges are undone: a refund takes no more off a
 //!   word than the charge certainly still adds to it.
 //! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
-//!   what is left there one is admitted.
+//!   the last unit there one is admitted.
 //! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
 //!   its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
@@ -268,7 +268,7 @@ impl<C: Clock> Core<Several, C> {
     /// Each limit is charged as at that instant, the departure. Charged as of now, a limit whose own turn comes sooner
     /// could be passed by requests that other limits hold back for different times, more densely than it admits.
     ///
-    /// A departure is computed from what was probed and then charged by plain rules. When another thread was faster, it
+    /// A departure is computed from a probe of each limit and then charged by plain rules. When another thread was faster, it
     /// is computed anew: some thread has then been admitted.
     fn reserve_turn(
         &self,

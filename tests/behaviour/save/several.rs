@@ -160,11 +160,23 @@ fn a_restore_needs_the_same_limits_in_order() {
     assert_eq!(field(&other, &file), "algorithm");
     assert_eq!(field(&ten()[..4], &file), "the number of limits");
     let one = Limiter::<u64, Quota>::builder(ten()[0]).max_keys(8).clock(clock(BEGUN, SECOND));
-    assert_eq!(field(&ten()[..1], &saved(&one.build().unwrap())), "the kind");
+    assert_eq!(field(&ten()[..2], &saved(&one.build().unwrap())), "the kind");
     let one = Limiter::<u64, Quota>::builder(ten()[0]).restore(&file[..]).unwrap_err();
     assert_eq!(one.to_string(), "the kind is Limiter, but was MultiLimiter when the limiter was saved");
     let trusted = MultiLimiter::<u64>::builder(ten()).trusted_keys().restore(&file[..]).unwrap_err();
     assert!(matches!(trusted, RestoreError::Differs { field, .. } if field == "trusted_keys"));
+}
+
+#[test]
+fn a_single_limit_is_restored_by_either_limiter() {
+    let one = || Limiter::<u64, Quota>::builder(ten()[0]).max_keys(8).clock(clock(BEGUN, SECOND));
+    let limiter = one().build().unwrap();
+    assert!(limiter.check_n(&1, 7).is_allowed());
+    let multi = restore(&ten()[..1], clock(BEGUN, SECOND), &saved(&limiter)).unwrap();
+    assert_eq!(multi.check_n(&1, 2).remaining(), 1);
+    let limiter = one().restore(&file_of(&multi)[..]).unwrap();
+    assert_eq!(limiter.check(&1).remaining(), 0);
+    assert!(!limiter.check(&1).is_allowed());
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //!
 //! * Keys may share a *mark*: then one key loses its order by another key's refunds.
 //! * A limiter knows only that *some* key had a reservation, and counts refused reservations too.
-//! * A reset forgives the debt and keeps the marks.
+//! * A reset forgives the debt and keeps the marks. It also ends the receipts of the keys that share
+//!   a mark with it.
 //!
 //! Only the token bucket and the meter depend on these. A log's word tells whether an admission is
 //! the newest by the time of the newest that ever was. So an admission that became the newest
@@ -51,6 +52,10 @@ impl Shared {
             && let Action::Check(cost) | Action::Reserve { cost, .. } = script.lines[taken].action
         {
             return Some(cost);
+        }
+        let is_reset = |other: &Line| other.key != line.key && matches!(other.action, Action::Reset);
+        if self.marks && script.lines[taken..number].iter().any(is_reset) {
+            return Some(back);
         }
         let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
         match limit.kind {

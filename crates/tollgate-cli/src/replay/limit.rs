@@ -33,7 +33,7 @@ impl Limit {
         let limit = |max_keys: usize| Self { spec, max_keys, is_below_default: max_keys < DEFAULT_MAX_KEYS };
         if let Some(asked) = max_keys {
             let asked = Self { is_below_default: false, ..limit(asked) };
-            builder(&[asked.clone()]).memory()?;
+            builder(std::slice::from_ref(&asked)).memory()?;
             return Ok(asked);
         }
         let mut max_keys = DEFAULT_MAX_KEYS;
