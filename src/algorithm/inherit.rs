@@ -24,7 +24,7 @@ use crate::error::BuildError;
 /// A key that the limiter has not seen, or that owes nothing, had all of the old burst (or limit). All round what is
 /// available down to the new quota's [grain](crate::Resolution::grains).
 ///
-/// A bucket that is booked ahead by a [reservation](crate::Limiter::reserve) has less than nothing available, and keeps
+/// A bucket that is booked ahead by a [reservation](crate::Prepared::reserve) has less than nothing available, and keeps
 /// that debt in all but `Reset`.
 ///
 /// # Examples

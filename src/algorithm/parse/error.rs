@@ -1,4 +1,4 @@
-//! What is wrong with a quota's text, where, and what would be right.
+//! The error of a text that is no quota: the wrong part, where it is, and what to write instead.
 
 use std::fmt;
 
