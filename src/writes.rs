@@ -45,7 +45,7 @@ impl Key for Fellow {
 
 type Subject = Limiter<Fellow, Quota, ManualClock>;
 
-/// A clock at which every quota has begun, and nobody's window is about to end.
+/// A clock at which every quota has begun, and no key's window is about to end.
 fn clock() -> ManualClock {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(36_000));
@@ -212,7 +212,7 @@ fn a_refusal_and_a_peek_of_a_word_older_than_the_quota_write_nothing() {
             for key in keys() {
                 let (writes, cost) = writes_of(|| {
                     let left = limiter.at(limiter.now()).peek_n(&key, 0).remaining();
-                    assert_eq!(limiter.check_n(&key, left + 1).is_allowed(), false);
+                    assert!(!limiter.check_n(&key, left + 1).is_allowed());
                     left
                 });
                 assert_eq!(writes, NOTHING, "{old} to {new}, change {change}, {cost} left");

@@ -134,7 +134,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         self
     }
 
-    /// The bytes that all tables of [`build`](Self::build) can come to take, whatever the budget.
+    /// The bytes that all tables of [`build`](Self::build) can come to take under any budget.
     ///
     /// # Errors
     ///
@@ -144,15 +144,13 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         L::bytes(&self.space, &L::Quota::compile(&self.quotas, 0)?)
     }
 
-    fn core(self) -> Result<(Core<L, C>, Option<TierOf<K>>), BuildError> {
+    fn core(self) -> Result<Core<L, C>, BuildError> {
         let hasher = self.space.hasher();
-        let core = Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)?;
-        Ok((core, self.tier_of))
+        Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)
     }
 
-    fn restored(self, input: impl Read) -> Result<(Core<L, C>, Option<TierOf<K>>), RestoreError> {
-        let core = Core::restore(self.quotas, &self.space, self.clock, self.observer, input)?;
-        Ok((core, self.tier_of))
+    fn restored(self, input: impl Read) -> Result<Core<L, C>, RestoreError> {
+        Core::restore(self.quotas, &self.space, self.clock, self.observer, input)
     }
 }
 
@@ -192,8 +190,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// # Errors
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
-    pub fn build(self) -> Result<Limiter<K, A, C>, BuildError> {
-        self.core().map(|(core, tier_of)| Limiter { core, tier_of })
+    pub fn build(mut self) -> Result<Limiter<K, A, C>, BuildError> {
+        let tier_of = self.tier_of.take();
+        self.core().map(|core| Limiter { core, tier_of })
     }
 
     /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`] wrote down.
@@ -211,8 +210,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// keys without a slot share the largest of their debts. A table of as many buckets or more has room for
     /// all.
     ///
-    /// **Cost.** Reads the input to the end of what was saved, and no further, in pieces of up to 64 KiB. What it
-    /// reserves is what `build` does and one such piece, whatever the input says.
+    /// **Cost.** Reads the input to the end of the saved limiter, and no further, in pieces of up to 64 KiB. It
+    /// reserves as much as `build` does and one such piece, for any input.
     ///
     /// # Errors
     ///
@@ -232,8 +231,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, C>, RestoreError> {
-        self.restored(input).map(|(core, tier_of)| Limiter { core, tier_of })
+    pub fn restore(mut self, input: impl Read) -> Result<Limiter<K, A, C>, RestoreError> {
+        let tier_of = self.tier_of.take();
+        self.restored(input).map(|core| Limiter { core, tier_of })
     }
 }
 
@@ -244,7 +244,7 @@ impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted.
     pub fn build(self) -> Result<GlobalLimiter<A, C>, BuildError> {
-        self.core().map(|(core, _)| GlobalLimiter { core })
+        self.core().map(|core| GlobalLimiter { core })
     }
 
     /// [`build`](Self::build) for a limiter that begins with what [`GlobalLimiter::save`] wrote down: see
@@ -254,7 +254,7 @@ impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
     ///
     /// [`RestoreError`], and nothing is built.
     pub fn restore(self, input: impl Read) -> Result<GlobalLimiter<A, C>, RestoreError> {
-        self.restored(input).map(|(core, _)| GlobalLimiter { core })
+        self.restored(input).map(|core| GlobalLimiter { core })
     }
 }
 
@@ -265,7 +265,7 @@ impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
     pub fn build(self) -> Result<MultiLimiter<K, C>, BuildError> {
-        self.core().map(|(core, _)| MultiLimiter::from(core))
+        self.core().map(MultiLimiter::from)
     }
 
     /// [`build`](Self::build) for a limiter that begins with the debts that [`MultiLimiter::save`] wrote down.
@@ -292,7 +292,7 @@ impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, input: impl Read) -> Result<MultiLimiter<K, C>, RestoreError> {
-        self.restored(input).map(|(core, _)| MultiLimiter::from(core))
+        self.restored(input).map(MultiLimiter::from)
     }
 }
 
