@@ -2,11 +2,11 @@
 //! changes.
 //!
 //! ```text
-//!   byte     0             8            16                           32                           48
-//!   line 0 | header      | overflow   | fingerprint 1 | word 1     | fingerprint 2 | word 2     | slot 3 ...
-//!   line 1 | fingerprint 4 | word 4   | ...
-//!   line 2 | slots 8 to 11
-//!   line 3 | slots 12 to 15
+//!  byte   0               8               16              24              32        48       63
+//!  line 0 | header        | overflow word | fingerprint 1 | word 1        | slot 2  | slot 3   |
+//!  line 1 | fingerprint 4 | word 4        | fingerprint 5 | word 5        | slot 6  | slot 7   |
+//!  line 2 | slots 8 to 11                                                                      |
+//!  line 3 | slots 12 to 15                                                                     |
 //! ```
 //!
 //! Sixteen entries of two words. Entry 0 is the header and the overflow word: the payload of what
@@ -25,14 +25,14 @@
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | B1 | the header's commit | every header load | the committed slot's fingerprint and word |
-//! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word: a request that it refuses asks the later version |
+//! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word |
 //!
 //! An insertion needs no edge of its own to see the overflow word. Of two compare-exchanges of the
 //! header from one value only one succeeds: either the insertion has read the header that a charge
 //! of the overflow word left, and so the charge (B1), or the later of the two fails.
 //!
 //! A key that is evicted with a debt leaves that debt in the overflow word first. So the overflow
-//! word is at least the debt of any key that is not in the bucket, whatever is refunded in its old
+//! word is at least the debt of any key that is not in the bucket, also after a refund in its old
 //! slot later.
 
 use crate::algorithm::Rule;

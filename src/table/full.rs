@@ -26,10 +26,11 @@ pub enum WhenFull {
     /// window and the sliding log refuse, as [`Deny`](Self::Deny) does.
     #[default]
     Share,
-    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining) for it, and
-    /// [`retry_after`](crate::Decision::retry_after) says when that will be.
+    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)
+    /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
-    /// A new key is admitted without being counted. This fails open: a flood of keys is not limited at all.
+    /// A new key is admitted without being counted. This fails open: a flood of keys is not
+    /// limited.
     Allow,
 }
 

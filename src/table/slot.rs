@@ -1,11 +1,11 @@
 //! A slot: a key's fingerprint and its word, and the life of both.
 //!
 //! ```text
-//!             claim            write fingerprint       header commits         publish
-//!   at rest ----------> claimed --------------> named ---------------> committed -----> at rest, new owner
-//!      ^                                          |                        |               ^    |
-//!      |                  abandon                 |                        |    charge     |    | charge
-//!      +------------------------------------------+                        +---------------+    +-- (again)
+//!            claim       write fingerprint     header commits        publish
+//!  at rest --------> claimed ---------> named ---------------> committed -----> at rest
+//!     ^                                   |                        |            ^    |
+//!     |              abandon              |                        |   charge   |    | charge
+//!     +-----------------------------------+                        +------------+    +-- (again)
 //! ```
 //!
 //! A slot *at rest* belongs to the key of its fingerprint, or to none. `claim` is a
@@ -19,12 +19,12 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
-//! | S2 | `write_fingerprint`, `abandon`'s fingerprint | `fingerprint` | that the word had been claimed: an old owner's charge must fail |
-//! | S3 | a charge, when the rule keeps a ring; `set_payload` and `refund`, which forgive one | `load` | the times in the ring behind the head |
+//! | S1 | `claim`, a charge, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
+//! | S2 | `write_fingerprint`, `abandon` | `fingerprint` | that the word had been claimed |
+//! | S3 | a charge, `set_payload`, `refund` | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |
-//! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
-//! | S6 | `detach`'s fingerprint; its word, by `flip_parity` | `fingerprint`; `load` | that the header is splitting; that the key migrates: see `growth` |
+//! | S5 | `give_back` | a charge, `load` | what the holder did before; S2 carries it on |
+//! | S6 | `detach`; `flip_parity` | `fingerprint`; `load` | the splitting header; that the key migrates |
 //! | S7 | `receive`'s fingerprint | `fingerprint` | the word that arrived |
 //!
 //! Most of these are compare-exchanges, and continue the release sequence of the word. So one that
