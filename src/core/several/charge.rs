@@ -185,6 +185,11 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         if !decision.refused.is_empty() {
+            if self.places.len() == 1 && seen.slots[0].is_none() {
+                // No other limit could be charged in vain, and a full bucket's events are counted.
+                decision.refused = Set::default();
+                return self.charge_anew(decision, by, 0, then, time);
+            }
             self.stand(decision, by, &seen, time);
             return false;
         }

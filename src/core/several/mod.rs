@@ -278,6 +278,9 @@ impl<C: Clock> Core<Several, C> {
         let (request, manner) =
             (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
+            if self.versions.current().has_room_for(cost) {
+                self.each().iter().for_each(|table| table.refunds().book());
+            }
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();
             return Ok(Turn { decision, wait });
