@@ -31,7 +31,7 @@ pub(crate) fn kept(fingerprint: u64) -> u64 {
 }
 
 /// What it stores while the key migrates.
-pub(super) fn moved(fingerprint: u64) -> u64 {
+pub(super) fn migrating(fingerprint: u64) -> u64 {
     fingerprint & !KNOWN | MIGRATING
 }
 
@@ -69,14 +69,14 @@ mod tests {
                     && !is_vacant(kept(fingerprint))
             );
             assert!(
-                is_migrating(moved(fingerprint))
-                    && !is_key(moved(fingerprint))
-                    && is_vacant(moved(fingerprint))
+                is_migrating(migrating(fingerprint))
+                    && !is_key(migrating(fingerprint))
+                    && is_vacant(migrating(fingerprint))
             );
-            assert_eq!(kept(moved(fingerprint)), kept(fingerprint));
+            assert_eq!(kept(migrating(fingerprint)), kept(fingerprint));
             assert!(
                 is_same_key(kept(fingerprint), kept(fingerprint))
-                    && is_same_key(moved(fingerprint), kept(fingerprint))
+                    && is_same_key(migrating(fingerprint), kept(fingerprint))
             );
             assert!(
                 [UNTOUCHED, VACANT, IN_DEBT].iter().all(|&nobody| !is_same_key(nobody, kept(fingerprint)))

@@ -76,9 +76,9 @@ impl Best {
             self.vacant = Some(slot);
             return;
         }
-        let owed = rule.current(slot.word.payload());
-        if self.least.is_none_or(|(_, least)| owed < least) {
-            self.least = Some((slot, owed));
+        let debt = rule.current(slot.word.payload());
+        if self.least.is_none_or(|(_, least)| debt < least) {
+            self.least = Some((slot, debt));
         }
     }
 
@@ -89,8 +89,8 @@ impl Best {
         }
         match self.least {
             // The smallest payload is the longest idle key's.
-            Some((slot, owed)) if ask.rule.expired(owed, at) => Placement::Vacant(slot.index, slot.word),
-            Some((slot, owed)) => when_full.placement(ask, (slot.index, slot.word, owed), at),
+            Some((slot, debt)) if ask.rule.expired(debt, at) => Placement::Vacant(slot.index, slot.word),
+            Some((slot, debt)) => when_full.placement(ask, (slot.index, slot.word, debt), at),
             // Every slot is being inserted into: the next try may find room.
             None if when_full == WhenFull::Allow => Placement::AdmitUncounted(0),
             None => Placement::Refuse(0, 1),

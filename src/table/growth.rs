@@ -263,15 +263,15 @@ impl<'a> View<'a> {
     /// Whether the table is about as full as it should be, judged by the keys in debt in the
     /// bucket's neighbours, as if all had reached the table's level.
     pub(super) fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
-        let (mut slots, mut owing) = (0, 0);
+        let (mut slots, mut in_debt) = (0, 0);
         for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
             let neighbour = self.table.at(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
                 slots += SLOTS << self.table.level().saturating_sub(level);
-                owing += neighbour.live(rule, at);
+                in_debt += neighbour.live(rule, at);
             }
         }
-        owing * 100 >= slots * CROWDED
+        in_debt * 100 >= slots * CROWDED
     }
 
     /// Splits the bucket from this `header`, at `level`, or helps. Afterwards it is split, or has
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_parted_for_another_is_its_keys_and_nobody_takes_it_so() {
+    fn a_word_detached_for_another_key_is_repaired_before_a_claim() {
         let (table, rule, index) = charged();
         let view = table.view(KEY);
         skew(view, index);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_parted_for_another_moves_with_what_it_owes() {
+    fn a_word_detached_for_another_key_migrates_with_its_debt() {
         let (table, rule, index) = charged();
         let view = table.view(KEY);
         skew(view, index);

@@ -129,8 +129,8 @@ impl<'a> View<'a> {
     ) -> Option<Ruling<'a>> {
         let ring = self.ring::<R>(index);
         let (slot, rule) = (self.bucket.slot(index), ask.rule);
-        let base = self.owed(rule, word, left, at);
-        let mut owed = base;
+        let base = self.inherited_debt(rule, word, left, at);
+        let mut debt = base;
         let mut shared = false;
         if header.is_shared() {
             // The key may have been charged to the overflow word. A later charge of that word
@@ -138,10 +138,10 @@ impl<'a> View<'a> {
             let overflow = rule.current(self.bucket.shared());
             shared = !rule.expired(overflow, at);
             if shared {
-                owed = owed.max(overflow);
+                debt = debt.max(overflow);
             }
         }
-        let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
+        let (allowed, payload) = match rule.decide(debt, ring, at, ask.cost) {
             Verdict::Allow(payload) => (true, payload),
             Verdict::DenyAndCount(payload) => (false, payload),
             // A refusal is only valid while the slot is unchanged: its next owner may have written
@@ -151,7 +151,7 @@ impl<'a> View<'a> {
                 if left == IN_DEBT {
                     self.table.events(ask.fingerprint).refused_full();
                 }
-                return Some(Ruling { allowed: false, payload: owed, ring });
+                return Some(Ruling { allowed: false, payload: debt, ring });
             }
         };
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
@@ -173,16 +173,16 @@ impl<'a> View<'a> {
     /// Leaves the debt of a key that is about to lose its slot in the overflow word. `None` when
     /// the bucket changed.
     fn leave_debt<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
-        let (owed, shared_header) = (self.bucket.shared(), header.sharing());
+        let (debt, shared_header) = (self.bucket.shared(), header.sharing());
         // A later version's word would not show what is added under this one.
-        let parts = !rule.is_later(owed)
-            && self.bucket.change_shared(owed, rule.current(owed).max(payload))
+        let parts = !rule.is_later(debt)
+            && self.bucket.change_shared(debt, rule.current(debt).max(payload))
             && self.bucket.advance(header, shared_header);
         parts.then_some(shared_header)
     }
 
     /// The payload from which a new key starts in a slot with this `word`.
-    pub(super) fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
+    pub(super) fn inherited_debt<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
         if left == VACANT { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
     }
 
@@ -214,7 +214,7 @@ fn refused_full<'a>(payload: u64, events: &Events) -> Ruling<'a> {
     Ruling { allowed: false, payload, ring: Ring::NONE }
 }
 
-/// The debt of the bucket's new keys together: at least the half that a key may have owed when it
+/// The debt of the bucket's new keys together: at least the half that a key may have debt when it
 /// was evicted. So the overflow word is at least the debt of any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
     rule.current(overflow).max(rule.half(at).unwrap_or(0))

@@ -32,7 +32,7 @@ impl<'a> View<'a> {
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment(now);
         match self.probe(ask, at) {
-            Ok((owed, ring)) => foresee(ask, owed, ring, at),
+            Ok((debt, ring)) => foresee(ask, debt, ring, at),
             Err(full) => full,
         }
     }
@@ -82,9 +82,9 @@ impl<'a> View<'a> {
             };
             let overflow = ask.rule.current(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-            let owed = view.owed(ask.rule, word, left, at);
-            let owed = if shared { owed.max(overflow) } else { owed };
-            return Ok((owed, view.ring::<R>(index)));
+            let debt = view.inherited_debt(ask.rule, word, left, at);
+            let debt = if shared { debt.max(overflow) } else { debt };
+            return Ok((debt, view.ring::<R>(index)));
         }
     }
 
@@ -142,11 +142,11 @@ impl<'a> View<'a> {
 }
 
 /// The answer to a request on top of this payload, without charging it.
-pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, owed: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
-    let (allowed, payload) = match ask.rule.decide(owed, ring, at, ask.cost) {
+pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+    let (allowed, payload) = match ask.rule.decide(debt, ring, at, ask.cost) {
         Verdict::Allow(payload) => (true, payload),
         Verdict::DenyAndCount(payload) => (false, payload),
-        Verdict::Deny => return Ruling { allowed: false, payload: owed, ring },
+        Verdict::Deny => return Ruling { allowed: false, payload: debt, ring },
     };
     Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
 }

@@ -45,10 +45,10 @@ impl<'a> View<'a> {
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (at, owed) = (ask.rule.quick_moment(now)?, word.payload());
-        let (allowed, payload) = match ask.rule.quick_decide(owed, self.ring::<R>(home), at, ask.cost)? {
+        let (at, debt) = (ask.rule.quick_moment(now)?, word.payload());
+        let (allowed, payload) = match ask.rule.quick_decide(debt, self.ring::<R>(home), at, ask.cost)? {
             Verdict::Allow(payload) => (true, payload),
-            Verdict::Deny if slot.is_still(word) => (false, owed),
+            Verdict::Deny if slot.is_still(word) => (false, debt),
             _ => return None,
         };
         let index = if R::RINGED { home as u8 } else { 0 };
@@ -77,12 +77,12 @@ impl<'a> View<'a> {
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (ring, owed) = (self.ring::<R>(index), word.payload());
-        let (allowed, counts, payload) = match ask.rule.decide(owed, ring, ask.rule.moment(now), ask.cost) {
+        let (ring, debt) = (self.ring::<R>(index), word.payload());
+        let (allowed, counts, payload) = match ask.rule.decide(debt, ring, ask.rule.moment(now), ask.cost) {
             Verdict::Allow(payload) => (true, false, payload),
             _ if !slot.is_still(word) => return None,
-            Verdict::Deny => (false, false, owed),
-            Verdict::DenyAndCount(_) => (false, true, owed),
+            Verdict::Deny => (false, false, debt),
+            Verdict::DenyAndCount(_) => (false, true, debt),
         };
         let index = self.table.slot_index_of(ring) as u8;
         Some(Probe { payload, seen: Some((slot, word)), index, allowed, counts })

@@ -143,8 +143,8 @@ impl View<'_> {
     /// Raises the shared debt of the keys without a slot.
     fn owe(self, payload: u64) {
         let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
-        let owed = overflow.load(Relaxed).max(payload);
-        overflow.store(owed, Relaxed);
+        let debt = overflow.load(Relaxed).max(payload);
+        overflow.store(debt, Relaxed);
         let marked = self.bucket.advance(header, header.sharing());
         debug_assert!(marked, "nobody else has the table yet");
     }

@@ -37,7 +37,7 @@
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::fingerprint::{UNTOUCHED, VACANT, is_key, is_migrating, is_same_key, kept, moved};
+use crate::table::fingerprint::{UNTOUCHED, VACANT, is_key, is_migrating, is_same_key, kept, migrating};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -339,7 +339,8 @@ impl Slot {
                 return None;
             }
             if is_key(fingerprint) {
-                let _ = self.fingerprint.compare_exchange(fingerprint, moved(fingerprint), Release, Relaxed); // S6
+                let _ =
+                    self.fingerprint.compare_exchange(fingerprint, migrating(fingerprint), Release, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(fingerprint), word));
             } else {

@@ -40,7 +40,7 @@ fn has_arrived(sibling: View<'_>) -> bool {
 
 /// B4: a thread that finds a sibling open finds the keys that migrated there, and the overflow
 /// word.
-pub fn an_open_sibling_has_what_moved_there() {
+pub fn an_open_sibling_has_its_migrated_keys() {
     while_a_bucket_is_split(|table| {
         let sibling = table.at(SIBLING);
         assert!(!sibling.is_open() || has_arrived(sibling) && sibling.bucket.shared() == 7);

@@ -80,7 +80,7 @@ impl Deed {
 }
 
 /// A slot at rest of the key `X` with this payload, and its word.
-fn owing(payload: u64) -> (Slot, Word) {
+fn with_debt(payload: u64) -> (Slot, Word) {
     let slot = Slot::new(X);
     slot.enter(X, payload);
     let word = slot.load();
@@ -111,9 +111,9 @@ fn take_over(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
 }
 
 /// S1: a reader of a published word reads its key's fingerprint.
-pub fn a_published_word_has_its_name() {
+pub fn a_published_word_has_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -127,9 +127,9 @@ pub fn a_published_word_has_its_name() {
 }
 
 /// S1: the same where a charge of the key published the word.
-pub fn a_word_that_a_charge_published_has_its_name() {
+pub fn a_charge_publishes_a_word_with_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -144,7 +144,7 @@ pub fn a_word_that_a_charge_published_has_its_name() {
 
 /// S1: a reader of a claimed word reads what its last owner left in the overflow word before, as a
 /// save does.
-pub fn a_claimed_word_knows_what_its_last_owner_left() {
+pub fn a_claimed_word_carries_the_debt_left_in_the_overflow_word() {
     carries(
         Bucket::new,
         |bucket| {
@@ -162,9 +162,9 @@ pub fn a_claimed_word_knows_what_its_last_owner_left() {
 
 /// S1: the word of an abandoned slot comes with the fingerprint that says whether it has remaining
 /// debt.
-pub fn a_word_that_was_given_up_is_nobodys() {
+pub fn an_abandoned_word_comes_with_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.abandon(VACANT, |payload| payload + 1);
@@ -177,7 +177,7 @@ pub fn a_word_that_was_given_up_is_nobodys() {
 }
 
 /// S1: the word of a key that has arrived comes with its fingerprint.
-pub fn an_arrived_word_has_its_name() {
+pub fn an_arrived_word_has_its_fingerprint() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
@@ -192,7 +192,7 @@ pub fn an_arrived_word_has_its_name() {
 /// must not count.
 fn a_charge_of_a_word_that_came_back(charge: fn(&Slot, Word) -> bool) {
     model(move || {
-        let part = Arc::new(owing(5));
+        let part = Arc::new(with_debt(5));
         let other = part.clone();
         let thread = spawn(move || charge(&other.0, other.1));
         let (slot, word) = &*part;
@@ -203,17 +203,17 @@ fn a_charge_of_a_word_that_came_back(charge: fn(&Slot, Word) -> bool) {
 }
 
 /// S1: a thread that charged a word knows whose it was.
-pub fn a_charge_knows_whose_word_it_was() {
+pub fn a_charge_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| charge(slot, seen, X).is_some());
 }
 
 /// S1: the same for a request that several limits decide.
-pub fn a_charge_of_several_limits_knows_whose_word_it_was() {
+pub fn a_charge_of_several_limits_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| charge_seen(slot, seen, X));
 }
 
 /// S1: a thread that holds a word for a refund knows whose it is.
-pub fn a_refund_knows_whose_word_it_lowers() {
+pub fn a_refund_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| {
         slot.refund(seen, X, |payload| Some(Refund { payload: payload - 1, units: 1 })).is_some()
     });
@@ -222,7 +222,7 @@ pub fn a_refund_knows_whose_word_it_lowers() {
 /// S2: a key is not refused by a word of its slot's last owner.
 pub fn a_refusal_is_by_the_keys_own_word() {
     carries(
-        || owing(InFlightRule::weight(9)),
+        || with_debt(InFlightRule::weight(9)),
         |(slot, word)| {
             let claim = slot.claim(*word, 0).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -239,7 +239,7 @@ pub fn a_refusal_is_by_the_keys_own_word() {
 /// S1: a refund that holds a word sees the marks of earlier refunds of it.
 pub fn a_refund_knows_of_the_refund_before() {
     explore(
-        || (owing(5), Deed::new()),
+        || (with_debt(5), Deed::new()),
         |((slot, word), mark)| {
             let lowered = |payload: u64| {
                 mark.happens();
@@ -261,18 +261,18 @@ pub fn a_refund_knows_of_the_refund_before() {
 }
 
 /// S2: a reader of a new fingerprint finds the word claimed.
-pub fn a_new_name_says_that_the_word_was_claimed() {
+pub fn a_new_fingerprint_comes_after_the_claim() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").write_fingerprint(Y),
         |(slot, word)| assert!(slot.fingerprint() != Y || !slot.is_still(*word)),
     );
 }
 
 /// S4: a reader of a booking's word sees that a caller has booked.
-pub fn a_word_that_was_booked_knows_it() {
+pub fn a_booked_word_knows_that_a_caller_booked() {
     carries(
-        || (owing(0), Deed::new()),
+        || (with_debt(0), Deed::new()),
         |((slot, word), booked)| {
             booked.happens();
             assert_eq!(charge(slot, *word, X), Some(true));
@@ -282,9 +282,9 @@ pub fn a_word_that_was_booked_knows_it() {
 }
 
 /// S4: the same where a refund is the first to read the word, by holding it.
-pub fn a_refund_knows_who_has_booked() {
+pub fn a_refund_knows_that_a_caller_booked() {
     carries(
-        || (owing(5), Deed::new()),
+        || (with_debt(5), Deed::new()),
         |((slot, word), booked)| {
             booked.happens();
             assert!(charge_seen(slot, *word, X));
@@ -299,9 +299,9 @@ pub fn a_refund_knows_who_has_booked() {
 }
 
 /// S5: a thread that acquires after another gave back sees what that one did before.
-pub fn what_was_given_back_is_over() {
+pub fn a_release_is_seen_by_the_next_charge() {
     carries(
-        || (owing(InFlightRule::weight(1)), Deed::new()),
+        || (with_debt(InFlightRule::weight(1)), Deed::new()),
         |((slot, _), deed)| {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
@@ -311,9 +311,9 @@ pub fn what_was_given_back_is_over() {
 }
 
 /// S2, for S5: the same where the slot was vacated since, and only its fingerprint is read.
-pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
+pub fn a_release_is_seen_in_a_vacated_slot() {
     carries(
-        || (owing(InFlightRule::weight(1)), Deed::new()),
+        || (with_debt(InFlightRule::weight(1)), Deed::new()),
         |((slot, _), deed)| {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
@@ -326,7 +326,7 @@ pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
 }
 
 /// S6: a reader of a migrating fingerprint sees the splitting header.
-pub fn a_name_that_moves_knows_its_header() {
+pub fn a_migrating_fingerprint_comes_after_the_header() {
     carries(
         || {
             let bucket = Bucket::new();
@@ -343,9 +343,9 @@ pub fn a_name_that_moves_knows_its_header() {
 }
 
 /// S6: a reader of a detached word finds its key migrating.
-pub fn a_parted_word_has_a_name_that_moves() {
+pub fn a_detached_word_has_a_migrating_fingerprint() {
     carries(
-        || owing(5),
+        || with_debt(5),
         |(slot, _)| {
             slot.detach(|_| true, |word| word.parity() == 0, || false);
         },
@@ -357,7 +357,7 @@ pub fn a_parted_word_has_a_name_that_moves() {
 }
 
 /// S7: a reader of an arrived key's fingerprint finds its word.
-pub fn an_arrived_name_has_its_word() {
+pub fn an_arrived_fingerprint_has_its_word() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
