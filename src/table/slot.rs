@@ -21,7 +21,7 @@
 //! |------|---------|---------|---------|
 //! | S1 | `claim`, a charge, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
 //! | S2 | `write_fingerprint`, `abandon` | `fingerprint` | that the word had been claimed |
-//! | S3 | a charge, `set_payload`, `refund` | `load` | the times in the ring behind the head |
+//! | S3 | a charge, `refund` | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before; S2 carries it on |
 //! | S6 | `detach`; `flip_parity` | `fingerprint`; `load` | the splitting header; that the key migrates |
