@@ -323,6 +323,11 @@ pub trait Numbers: Rule + Carry {
     /// Nanoseconds until the key is worth as much as one that was never seen.
     fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 
+    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired): another key may have it then.
+    fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        self.reset_after(payload, ring, now)
+    }
+
     /// Nanoseconds that a request of `cost`, admitted at `now` leaving `payload`, is to wait before it acts.
     fn delay(&self, _payload: u64, _now: Timestamp, _cost: u64) -> u64 {
         0

@@ -133,7 +133,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule, name: kept(name), cost: units };
+        let ask = Ask { rule, fingerprint: kept(name), cost: units };
         let slot = self.table.view(name).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { slot: Some(slot), units })
     }
@@ -179,9 +179,9 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
         let (name, rule) = (key.fingerprint(&self.hasher), self.limit.read().rule());
-        let ask = Ask { rule: &rule, name: kept(name), cost: 1 };
+        let ask = Ask { rule: &rule, fingerprint: kept(name), cost: 1 };
         // A key for which there is no room has nothing in flight.
-        let standing = self.table.view(name).standing(ask, rule.moment(Timestamp::ZERO));
+        let standing = self.table.view(name).probe(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
     }
 

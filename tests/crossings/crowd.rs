@@ -168,6 +168,9 @@ impl Round<'_> {
                     let way = [Way::Plain, Way::At, Way::Prepared][random.below(3) as usize];
                     let ((told, kept), span) = self.span(|| engine.check(key, tier, cost, way));
                     log.words.push(if cost == 1 { Word::Check } else { Word::Cost });
+                    if way == Way::Prepared {
+                        log.words.push(Word::Prepare);
+                    }
                     if tier > 0 {
                         log.words.push(Word::Tier);
                     }

@@ -48,6 +48,26 @@ pub(crate) const WORDS: [(Word, &str); 19] = [
     (Word::Back, "clock steps back"),
 ];
 
+/// Those that threads do in `crowd`.
+pub(crate) const THREADED: [Word; 16] = [
+    Word::Check,
+    Word::Cost,
+    Word::Peek,
+    Word::Refund,
+    Word::Part,
+    Word::Reserve,
+    Word::Cancel,
+    Word::Lease,
+    Word::Batch,
+    Word::Prepare,
+    Word::Tier,
+    Word::Multi,
+    Word::Change,
+    Word::Reset,
+    Word::Growth,
+    Word::Full,
+];
+
 /// How often each word followed each other on one key of one program.
 #[derive(Clone, Default)]
 pub(crate) struct Table {
@@ -63,8 +83,25 @@ impl Table {
         }
     }
 
-    pub(crate) fn has(&self, first: usize, then: usize) -> bool {
-        self.cells[first][then] > 0
+    /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to one key, the row's verb
+    /// first; `t`, threads do both.
+    pub(crate) fn page(&self) -> String {
+        let names = WORDS.map(|(_, name)| name);
+        let mut page =
+            format!("| first, then | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(WORDS.len()));
+        for (row, (first, name)) in self.cells.iter().zip(WORDS) {
+            let cell = |(count, (then, _)): (&u32, (Word, &str))| {
+                let of = |is: bool, letter| if is { letter } else { "" };
+                let threaded = THREADED.contains(&first) && THREADED.contains(&then);
+                // Some words exclude one another: no limiter has both.
+                let apart = [(Word::Growth, Word::Full), (Word::Tier, Word::Multi)];
+                let never = apart.contains(&(first, then)) || apart.contains(&(then, first));
+                of(*count > 0, "p").to_owned() + of(threaded && !never, "t")
+            };
+            let cells: Vec<String> = row.iter().zip(WORDS).map(cell).collect();
+            page += &format!("| {name} | {} |\n", cells.join(" | "));
+        }
+        page
     }
 }
 

@@ -176,7 +176,7 @@ impl<C: Clock> Core<Several, C> {
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
-                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
                 if !glance.allowed {
                     decision.refused.add(index);
                 }
@@ -223,7 +223,7 @@ impl<C: Clock> Core<Several, C> {
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
         }
-        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.index);
         seen.counts.add_if(look.counts, index);
         decision.refused.add_if(!look.allowed, index);
     }
@@ -341,5 +341,5 @@ impl<C: Clock> Core<Several, C> {
 }
 
 fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
-    Ask { rule, name: decision.fingerprint, cost: decision.cost }
+    Ask { rule, fingerprint: decision.fingerprint, cost: decision.cost }
 }

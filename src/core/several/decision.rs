@@ -97,7 +97,7 @@ impl<'l> MultiDecision<'l> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.tables[index].place_of(ruling.ring) as u8;
+        self.places[index] = self.tables[index].slot_index_of(ruling.ring) as u8;
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
         } else if ruling.allowed {
@@ -107,11 +107,12 @@ impl<'l> MultiDecision<'l> {
 
     /// Nanoseconds until the request may act; of a refused one, until its turn would be.
     pub(super) fn wait_for_turn(&self) -> u64 {
-        let wait = |(rule, &payload): (&AnyRule, &u64)| rule.wait(payload, self.now, self.cost);
+        let wait = |part: LimitDecision<'_>| match part.is_full() {
+            true => nanos(part.retry_after().unwrap_or_default()),
+            false => part.rule().wait(part.payload(), self.now, self.cost),
+        };
         match self.outcome {
-            Outcome::Denied => {
-                self.version.all().map(|limit| &limit.rule).zip(&self.payloads).map(wait).max().unwrap_or(0)
-            }
+            Outcome::Denied => self.parts().map(wait).max().unwrap_or(0),
             _ => nanos(self.delay()),
         }
     }
@@ -292,6 +293,11 @@ impl LimitDecision<'_> {
         self.decision.refused.has(self.index)
     }
 
+    /// Whether the key's bucket has no room for it in this limit's table.
+    fn is_full(&self) -> bool {
+        self.ring().is_anothers()
+    }
+
     /// The most that this limit can admit at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -301,6 +307,9 @@ impl LimitDecision<'_> {
     /// What this limit could still admit now: after the request if it was admitted, without it if not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        if self.is_full() {
+            return 0;
+        }
         self.rule().remaining(self.payload(), self.ring(), self.decision.now)
     }
 
@@ -308,7 +317,10 @@ impl LimitDecision<'_> {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let MultiDecision { now, cost, outcome, .. } = *self.decision;
-        let wait = || self.rule().retry_after(self.payload(), self.ring(), now, cost);
+        let wait = || match self.is_full() {
+            true => self.rule().vacant_after(self.payload(), self.ring(), now),
+            false => self.rule().retry_after(self.payload(), self.ring(), now, cost),
+        };
         (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 

@@ -41,7 +41,7 @@ use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
 use crate::table::slot::Ask;
-use crate::table::{Glance, Look, Table, kept};
+use crate::table::{HomeProbe, Probe, Table, kept};
 use crate::time::{Timestamp, nanos};
 use charge::Request;
 
@@ -83,24 +83,24 @@ impl Tables {
         fingerprint: u64,
         cost: u64,
         now: Timestamp,
-    ) -> Option<Glance<'_>> {
-        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
-        for_rule!(rule, rule => view.glance(Ask { rule, name, cost }, now))
+    ) -> Option<HomeProbe<'_>> {
+        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.probe_home(Ask { rule, fingerprint, cost }, now))
     }
 
     /// Looks at the key wherever it is.
     #[inline]
-    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Look<'_> {
-        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
-        for_rule!(rule, rule => view.look(Ask { rule, name, cost }, now))
+    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Probe<'_> {
+        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.probe_slot(Ask { rule, fingerprint, cost }, now))
     }
 
     /// The key's payload, and the slot index of its ring.
     fn probe(&self, index: usize, rule: &AnyRule, fingerprint: u64, now: Timestamp) -> (u64, usize) {
         let table = &self[index];
-        let found = table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now));
+        let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now));
         let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-        (payload, table.place_of(ring))
+        (payload, table.slot_index_of(ring))
     }
 
     /// The table of the limit of this number, as given to the builder.
@@ -293,7 +293,7 @@ impl<C: Clock> Core<Several, C> {
                     return Err(ReserveError::NoTurns);
                 }
                 let cost = cost.min(rule.limit());
-                match table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now)) {
+                match table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now)) {
                     Ok((payload, _)) => wait = wait.max(rule.wait(payload, now, cost)),
                     Err(full) => is_full |= !full.allowed,
                 }

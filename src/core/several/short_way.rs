@@ -25,7 +25,7 @@ use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::slot::Ask;
-use crate::table::{Glance, Table, kept};
+use crate::table::{HomeProbe, Table, kept};
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {
@@ -96,13 +96,13 @@ impl<C: Clock> Core<Several, C> {
 /// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each
 /// limit. `None`: by any other.
 #[inline(always)]
-fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<Glance<'t>> {
+fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<HomeProbe<'t>> {
     let Request { fingerprint, cost } = request;
-    let (view, name) = (table.view(fingerprint), kept(fingerprint));
+    let (view, fingerprint) = (table.view(fingerprint), kept(fingerprint));
     view.prefetch_all();
     match rule {
-        AnyRule::Gcra(rule) => view.glance(Ask { rule, name, cost }, now),
-        AnyRule::Fixed(rule) => view.glance(Ask { rule, name, cost }, now),
+        AnyRule::Gcra(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
+        AnyRule::Fixed(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
         _ => None,
     }
 }
