@@ -253,13 +253,14 @@ impl Rule for FixedRule {
 
     #[inline]
     fn moment(&self, now: Timestamp) -> Moment {
-        let time = self.term.near(now.as_nanos()).unwrap_or_else(|| self.term.far(now.as_nanos()));
+        let time =
+            self.term.quick_elapsed(now.as_nanos()).unwrap_or_else(|| self.term.elapsed(now.as_nanos()));
         self.windows.locate(Timestamp::from_nanos(self.term.since() + time))
     }
 
     #[inline]
     fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        self.term.near(now.as_nanos())?;
+        self.term.quick_elapsed(now.as_nanos())?;
         Some(self.windows.locate(now))
     }
 
@@ -284,20 +285,20 @@ impl Rule for FixedRule {
 
     #[inline]
     fn is_timely(&self, now: Timestamp) -> bool {
-        self.term.near(now.as_nanos()).is_some()
+        self.term.quick_elapsed(now.as_nanos()).is_some()
     }
 
     fn is_later(&self, payload: u64) -> bool {
-        payload > self.top(self.term.reach().until())
+        payload > self.top(self.term.horizon().until())
     }
 
     fn current(&self, payload: u64) -> u64 {
         self.converted(payload, Past::carried_by_any)
     }
 
-    fn stretch(&self, payload: u64) {
+    fn extend(&self, payload: u64) {
         let end = self.windows.start_of(self.index.get(payload).saturating_add(1));
-        self.term.stretch(end.saturating_sub(self.term.since()));
+        self.term.extend(end.saturating_sub(self.term.since()));
     }
 
     #[inline]
@@ -313,7 +314,7 @@ impl Rule for FixedRule {
         payload == 0 || index < at.tick && (at.tick != self.carrying || !carried())
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
         self.seen(payload, at).1 > self.start_at(at)
     }
 

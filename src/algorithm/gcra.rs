@@ -33,8 +33,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::algorithm::horizon::Term;
 use crate::algorithm::inherit::{Past, Unit};
-use crate::algorithm::reach::Term;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::{AnyRule, Carry, Change, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
 use crate::error::BuildError;
@@ -197,7 +197,7 @@ impl Gcra {
     #[cold]
     #[inline(never)]
     fn waits(&self, tat: u64, now: u64) -> bool {
-        tat - now - self.full <= self.patience && self.refill.stretch(tat)
+        tat - now - self.full <= self.patience && self.refill.extend(tat)
     }
 }
 
@@ -254,15 +254,15 @@ impl Rule for Gcra {
     }
 
     fn is_later(&self, payload: u64) -> bool {
-        payload > self.refill.top(self.refill.term().reach().until())
+        payload > self.refill.top(self.refill.term().horizon().until())
     }
 
     fn current(&self, payload: u64) -> u64 {
         self.converted(payload, Past::carried_by_any)
     }
 
-    fn stretch(&self, payload: u64) {
-        self.refill.stretch(payload);
+    fn extend(&self, payload: u64) {
+        self.refill.extend(payload);
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {

@@ -283,8 +283,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.current(payload))
     }
 
-    fn stretch(&self, payload: u64) {
-        for_rule!(self, rule => rule.stretch(payload));
+    fn extend(&self, payload: u64) {
+        for_rule!(self, rule => rule.extend(payload));
     }
 
     #[inline]
@@ -318,8 +318,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.expired(payload, at))
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
-        for_rule!(self, rule => rule.owes(payload, at))
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
+        for_rule!(self, rule => rule.is_in_debt(payload, at))
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {

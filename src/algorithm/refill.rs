@@ -9,7 +9,7 @@
 //! as fit (0.07 ns each and more; for buckets that take more than 73 years to refill, a millionth of a token at most) and a
 //! token may come up to one grain early, never more and never accumulating.
 
-use crate::algorithm::reach::{Near, Term};
+use crate::algorithm::horizon::{CachedHorizon, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -39,7 +39,7 @@ pub(crate) struct Refill {
     scale: u64,
     /// Before this a nanosecond since the limiter's zero is `a` whole grains: the term's reach and one more, as far as it is
     /// known; 0 when `b` is not 1 or the version began later.
-    whole: Near,
+    whole: CachedHorizon,
     /// For how long the clock moves; it stands still from there on, so buckets fail closed.
     term: Term,
     /// What it shows when the version begins.
@@ -127,14 +127,14 @@ impl Refill {
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
         let term = Term::new(since, last);
-        let whole = Near::new(0);
+        let whole = CachedHorizon::new(0);
         Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
     }
 
     /// `floor + floor((now - since) * a / b)`.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.far(now)))
+        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.elapsed(now)))
     }
 
     /// The same within what is known of the version's reach.
@@ -143,16 +143,16 @@ impl Refill {
         if now < self.whole.get() {
             return Some(now * self.a);
         }
-        Some(self.floor + self.dripped(self.term.near(now)?))
+        Some(self.floor + self.dripped(self.term.quick_elapsed(now)?))
     }
 
     /// The time that counts where the reach has to be raised, or cannot be.
     #[cold]
     #[inline(never)]
-    fn far(&self, now: u64) -> u64 {
-        let time = self.term.far(now);
+    fn elapsed(&self, now: u64) -> u64 {
+        let time = self.term.elapsed(now);
         if self.b == 1 && self.floor == 0 {
-            self.whole.set(self.term.reach().until() + 1);
+            self.whole.set(self.term.horizon().until() + 1);
         }
         time
     }
@@ -190,7 +190,7 @@ impl Refill {
     /// Whether the clock shows `now` itself, and no earlier moment because the version has ended.
     #[inline]
     pub(crate) fn is_timely(&self, now: u64) -> bool {
-        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.near_until()
+        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.cached_horizon()
     }
 
     /// The first nanosecond of the version at which so many grains have dripped.
@@ -217,11 +217,11 @@ impl Refill {
     }
 
     /// Sees to it that `payload` may be written. `false`: the version ends before.
-    pub(crate) fn stretch(&self, payload: u64) -> bool {
+    pub(crate) fn extend(&self, payload: u64) -> bool {
         let beyond = payload.saturating_sub(self.floor.saturating_add(self.tolerance));
         let needed = self.when(beyond);
         u64::try_from(needed)
-            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.stretch(needed))
+            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.extend(needed))
     }
 
     /// The moment that was `target` on a clock that reads `shift` earlier: 0 when it lies before this clock's zero, and

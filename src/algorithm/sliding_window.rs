@@ -203,7 +203,7 @@ impl Rule for SlidingRule {
         })
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
         either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
     }
 

@@ -94,7 +94,7 @@ fn a_forgiven_key_has_what_one_has_that_was_never_seen() {
         let payload = charged(&rule, 0, SECOND, 10);
         let forgiven = rule.forgive(payload, rule.moment(now));
         assert_eq!(rule.remaining(forgiven, Ring::NONE, now), never_seen, "{rule:?}");
-        assert!(!rule.owes(forgiven, rule.moment(now)), "{rule:?}");
+        assert!(!rule.is_in_debt(forgiven, rule.moment(now)), "{rule:?}");
         // A clock that has stepped back still finds the window that the key has seen.
         let back = rule.forgive(payload, rule.moment(at(0)));
         // And no key starts from what an earlier owner of its slot began with: a charge in flight would hit it.
@@ -199,7 +199,7 @@ fn a_version_is_timely_as_far_as_its_reach_is_known() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
         rule.moment(at(SECOND));
-        let until = rule.term().expect("it can be changed").near_until();
+        let until = rule.term().expect("it can be changed").cached_horizon();
         assert!(rule.is_timely(at(SECOND)) && rule.is_timely(at(until)), "{rule:?}");
         assert!(!rule.is_timely(at(until + 1)), "{rule:?}");
         assert_eq!(rule.quick_moment(at(until + 1)), None, "{rule:?}");
@@ -211,7 +211,7 @@ fn a_version_is_timely_as_far_as_its_reach_is_known() {
 fn a_later_versions_payload_is_told_by_its_size() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
-        let now = rule.term().expect("it can be changed").reach().until();
+        let now = rule.term().expect("it can be changed").horizon().until();
         let payload = charged(&rule, 0, SECOND, 10);
         assert!(!rule.is_later(payload), "{rule:?}: reaches to {now}");
         let later = rule.moment(at(1 << 50)).tick;
@@ -226,7 +226,7 @@ fn a_restored_payload_is_one_that_the_version_reaches_to() {
         let (before, after) = (rule(&quota), rule(&quota));
         let payload = charged(&before, 0, 1_000 * SECOND, 10);
         assert!(after.is_later(payload), "{after:?}");
-        after.stretch(payload);
+        after.extend(payload);
         assert!(!after.is_later(payload), "{after:?}");
     }
 }
@@ -254,10 +254,10 @@ fn a_quota_tells_its_largest_cost_and_whether_it_is_a_queue() {
 /// The rule after a change to this quota, and the older one sealed.
 fn changed(old: &AnyRule, quota: &Quota, inherit: Inherit, since: u64) -> AnyRule {
     let term = old.term().expect("versions of it can be told apart");
-    let until = term.stretch(since - term.since());
+    let until = term.extend(since - term.since());
     let change = Change { inherits: &[inherit], since, until };
     let new = Quota::recompile(&[*quota], 0, slice::from_ref(old), change).expect("there is room").remove(0);
-    assert!(term.reach().seal(until, 1, 0));
+    assert!(term.horizon().seal(until, 1, 0));
     new
 }
 
@@ -296,7 +296,7 @@ fn what_a_later_version_wrote_reads_as_a_key_that_may_do_nothing() {
 fn a_version_reads_all_that_it_may_write_as_its_own() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
-        let until = rule.term().expect("it can be changed").reach().until();
+        let until = rule.term().expect("it can be changed").horizon().until();
         let more = if matches!(quota, Quota::FixedWindow(_)) { rule.resolution().ceiling - 10 } else { 0 };
         let top = charged(&rule, 0, until, 10) + more;
         assert!(!rule.is_later(top) && rule.is_later(top + 1), "{rule:?}");
@@ -338,7 +338,7 @@ fn a_window_is_expired_when_it_counts_no_more_than_that_of_a_key_never_seen() {
     for (payload, left) in [(0, 10), (before, 10), (idle, 10), (owing, 6)] {
         assert_eq!(new.remaining(payload, Ring::NONE, at(since)), left);
         assert_eq!(
-            (new.expired(payload, moment), new.owes(payload, moment)),
+            (new.expired(payload, moment), new.is_in_debt(payload, moment)),
             (left == 10, left < 10),
             "{payload}"
         );
@@ -394,8 +394,8 @@ fn limits_that_are_decided_together_end_together() {
     let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
     let terms: Vec<&Term> = rules.iter().filter_map(Rule::term).collect();
     assert_eq!(terms.len(), 2);
-    assert!(terms[0].reach().seal(terms[0].reach().until(), 7, 0));
-    assert_eq!(terms[1].reach().next(), Some(7));
+    assert!(terms[0].horizon().seal(terms[0].horizon().until(), 7, 0));
+    assert_eq!(terms[1].horizon().next(), Some(7));
     let alone = quotas.iter().map(rule).filter_map(|rule| rule.term().map(Term::last)).min();
     assert_eq!((Some(terms[0].last()), Some(terms[1].last())), (alone, alone));
 }

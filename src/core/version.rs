@@ -223,7 +223,7 @@ impl<A: Algorithm> Versions<A> {
 
     /// Announces what follows a version of this term, if the writer has not yet.
     fn announce_next(&self, term: Option<&Term>) {
-        if let Some(next) = term.and_then(|term| term.reach().next()) {
+        if let Some(next) = term.and_then(|term| term.horizon().next()) {
             self.announce(next);
         }
     }
@@ -309,7 +309,7 @@ impl<A: Algorithm> Versions<A> {
         let term = old.term();
         loop {
             // The reach goes some way beyond the change, so that nobody is stopped by it who is not late.
-            let until = term.map_or(0, |term| term.stretch(since - old.since));
+            let until = term.map_or(0, |term| term.extend(since - old.since));
             let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
             let number = writer.last + 1;
             if number > NUMBER.max() {
@@ -318,7 +318,7 @@ impl<A: Algorithm> Versions<A> {
             self.put(number, Version::new(rules, self.limiter, number, since))
                 .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
-            if term.is_none_or(|term| term.reach().seal(until, number, since)) {
+            if term.is_none_or(|term| term.horizon().seal(until, number, since)) {
                 self.announce(number);
                 writer.quotas = quotas;
                 return Ok(inherits);

@@ -72,7 +72,7 @@ impl<'a> View<'a> {
     ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
         let names = (1..PLACES).filter_map(move |place| {
             let slot = self.bucket.slot(place);
-            rule.owes(slot.load().payload(), at).then(|| slot.name())
+            rule.is_in_debt(slot.load().payload(), at).then(|| slot.name())
         });
         names.filter(|&name| is_key(name))
     }

@@ -297,7 +297,7 @@ fn what_the_clock_shows_already_is_no_wait_whatever_the_time() {
 fn the_reach_is_known_to_the_nanosecond() {
     let refill = alone(1, 1_000_000_000, 3);
     refill.at(1_000);
-    let until = refill.term.reach().until();
+    let until = refill.term.horizon().until();
     assert!(refill.is_timely(until) && !refill.is_timely(until + 1));
     assert_eq!(refill.quick_at(until + 1), None);
 }
