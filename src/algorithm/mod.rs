@@ -203,7 +203,7 @@ pub trait Rule: Clone + Send + Sync + 'static {
     }
 
     /// The earlier of `now` and the end of this version. A thread judges the debt of another key by
-    /// this version only up to that end: after it, the next version says what the debt is.
+    /// this version only up to that end: from then on the debt follows the next version.
     fn before_its_end(&self, now: Timestamp) -> Timestamp {
         self.term().map_or(now, |term| Timestamp::from_nanos(term.before_its_end(now.as_nanos())))
     }
@@ -226,7 +226,7 @@ pub trait Rule: Clone + Send + Sync + 'static {
         payload
     }
 
-    /// Extends the horizon so that this version covers `payload`, which another limiter wrote.
+    /// Extends the horizon so that this version covers `payload`, which a restore carried over.
     fn extend(&self, _payload: u64) {}
 
     /// The largest cost that the rule can admit at once.
