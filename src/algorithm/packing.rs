@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::algorithm::PAYLOAD_BITS;
 
-    /// A packing below a window number of so many bits.
+    /// A packing below a window number of `number` bits.
     fn fit(number: u32, closed: u32, limit: u64, count: CountPolicy) -> Result<Packing, BuildError> {
         Packing::fit(Field::lowest(PAYLOAD_BITS - number).above(number), closed, limit, count)
     }
@@ -229,7 +229,7 @@ mod tests {
     const COUNTS: [CountPolicy; 2] = [CountPolicy::Allowed, CountPolicy::All];
 
     #[test]
-    fn the_largest_limit_that_is_named_fits_and_the_next_does_not() {
+    fn the_error_names_the_largest_limit_that_fits() {
         for (number, closed) in [(10, 1), (30, 1), (30, 4), (38, 6)] {
             for count in COUNTS {
                 let Err(BuildError::OutOfRange { field: "rate.count", max, min: 1, .. }) =
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_limit_fits_the_most_sub_windows_that_do_are_named() {
+    fn the_error_names_the_most_sub_windows_that_fit() {
         for number in [50, 56, 59] {
             let Err(BuildError::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
                 fit(number, 24, 1, CountPolicy::Allowed)
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Every limit that a packing accepts after a change fits the packing, and its counts.
+    /// Every limit that a packing accepts after a change is within its error and its counts.
     #[test]
     fn other_limits_stay_within_an_eighth_and_can_be_counted() {
         for (number, closed, limit) in
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_ended_before_the_first_still_counts_as_a_closed_one() {
+    fn a_window_before_number_zero_counts_as_closed() {
         let packing = fit(38, 4, 15, CountPolicy::Allowed).expect("fifteen in four sub-windows");
         let payload = packing.with_current(packing.index.of(5), 7);
         let renumbered = packing.renumbered(payload, -3);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_located_exactly_by_multiplying() {
+    fn an_instant_is_located_exactly_by_multiplying() {
         for length in LENGTHS {
             for origin in [0, 1, length / 3, length - 1] {
                 let windows = Windows::new(length, origin);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_room_for_twenty_years_of_windows_and_not_for_twice_as_many() {
+    fn a_number_has_room_for_twenty_years_of_windows() {
         for length in LENGTHS {
             let (numbers, needed) = (Windows::index_field(length).max(), 2 * UPTIME / length);
             assert!(numbers > needed && numbers / 2 <= needed + 2, "{length}: {numbers} for {needed}");
@@ -211,7 +211,7 @@ mod tests {
 
     /// The rest of the ten years, and at least one year.
     #[test]
-    fn windows_are_renumbered_while_there_is_room_for_the_rest_of_ten_years() {
+    fn windows_are_renumbered_while_ten_years_have_room() {
         let length = 1_000_000_000;
         let numbers = Windows::index_field(length).max();
         for (since, left) in
