@@ -25,14 +25,14 @@
 //! Until `charged` the bucket was never full, so `charged - now` of the request is not refilled
 //! yet. A request that is booked ahead relies on the earlier charges. Once another request than the
 //! newest was given back, `charged` is too late an instant, and the TAT no longer shows which
-//! requests are booked. What still holds: the bucket cannot have been full for longer than `now -
-//! since`. `crates/tollgate-model/tests/refund_search.rs` tries the rule on every short sequence of
-//! checks, reservations, refunds and cancellations. In a queue only the newest request can be given
-//! back.
+//! requests are booked. What still holds: the bucket cannot have been full for longer than
+//! `now - since`. `crates/tollgate-model/tests/refund_search.rs` tries the rule on every short
+//! sequence of checks, reservations, refunds and cancellations. In a queue only the newest request
+//! can be given back.
 //!
 //! A *reservation* that may wait for `w` is decided as a request of a larger bucket: larger by the
-//! refill of `w`. It departs when the bucket of the true size would admit it, at `TAT - burst *
-//! price`.
+//! refill of `w`. It departs when the bucket of the true size would admit it, at
+//! `TAT - burst * price`.
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its
 //! annex.

@@ -15,7 +15,9 @@
 //! The hot path compares the time with a copy of the horizon in its rule. The copy may lag behind.
 //! The hot path writes to neither.
 //!
-//! | E1 | `seal` | `is_sealed` | the number of the next version, its place in the list, its start |
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | E1 | `seal` | `is_sealed` | the number of the next version, installed before; its start |
 //!
 //! All else is Relaxed. That some thread raised the horizon to a value before the seal is a fact
 //! about the value, and does not depend on which thread has seen it. A thread that reads a payload

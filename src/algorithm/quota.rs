@@ -20,8 +20,8 @@ use crate::time::{Shift, Timestamp};
 /// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
 ///
 /// A limiter of a `Quota` decides exactly as a limiter of the algorithm, in more instructions: 153
-/// for a check of a known key, where a limiter of a [`TokenBucket`] takes 86 (x86-64; `cargo bench
-/// -p tollgate-bench --bench instructions`).
+/// for a check of a known key, where a limiter of a [`TokenBucket`] takes 86 (x86-64;
+/// `cargo bench -p tollgate-bench --bench instructions`).
 ///
 /// # Examples
 ///

@@ -1,7 +1,8 @@
 //! The clock of the buckets: the number of *grains* that have dripped since the zero of the clock.
 //!
-//! A token is `price` grains, and `a/b` grains drip each nanosecond: `grains(t) = floor(t * a /
-//! b)`, exactly. No call adds its own rounding, so the long-run rate is exactly the configured one.
+//! A token is `price` grains, and `a/b` grains drip each nanosecond:
+//! `grains(t) = floor(t * a / b)`, exactly. No call adds its own rounding, so the long-run rate is
+//! exactly the configured one.
 //!
 //! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) a grain is `1/q` of a token and
 //! `b` is 1. Then a grain boundary falls on every nanosecond, and every decision is exact. This

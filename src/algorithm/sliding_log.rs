@@ -20,8 +20,9 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// **Guarantee.** At most `limit` in every window `(t - period, t]`, exactly: a unit admitted at
 /// `t` leaves the window at `t + period`, not a nanosecond sooner.
 ///
-/// **Formula.** admitted iff at most `limit - cost` of the logged times lie in `(now - period,
-/// now]`. A request whose time is before the newest logged time counts at that time.
+/// **Formula.** admitted iff at most `limit - cost` of the logged times lie in
+/// `(now - period, now]`. A request whose time is before the newest logged time counts at that
+/// time.
 ///
 /// **Memory.** A ring of `limit` words per key beside the slot, so `8 * limit` bytes for every slot
 /// of the table. [`memory`](crate::Builder::memory) computes the total and `memory_budget` bounds
@@ -123,8 +124,8 @@ impl Algorithm for SlidingLog {
         Ok(tiers.iter().map(rule).collect())
     }
 
-    /// The ring and the word stay as they were built: a log that holds the times for a limit is
-    /// valid under any smaller one.
+    /// The ring and the word stay as they were built: they are valid under any limit up to the
+    /// length of the ring.
     fn recompile(
         tiers: &[Self],
         _: u64,

@@ -21,9 +21,9 @@ use crate::rate::Rate;
 /// A full bucket and the refill together admit up to `2 * burst` in the first period. Where that
 /// matters, see [`initial`](Self::initial) or use a window algorithm.
 ///
-/// **Formula.** GCRA: with `TAT` the instant at which the bucket is full again and `I = period /
-/// count`, admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then `TAT = max(TAT,
-/// now) + cost * I`.
+/// **Formula.** GCRA: with `TAT` the instant at which the bucket is full again and
+/// `I = period / count`, admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then
+/// `TAT = max(TAT, now) + cost * I`.
 ///
 /// **Memory.** One word per key. **Source.** ITU-T I.371, annex A.
 ///

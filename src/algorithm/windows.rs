@@ -66,8 +66,8 @@ impl Windows {
     #[inline]
     pub(crate) fn locate(&self, now: Timestamp) -> Moment {
         let time = self.time(now);
-        // The estimate is at most one short: `time / length - time * reciprocal / 2^64 < time /
-        // 2^64 + 1`.
+        // The estimate is at most one short:
+        // `time / length - time * reciprocal / 2^64 < time / 2^64 + 1`.
         let estimate = ((u128::from(time) * u128::from(self.reciprocal)) >> 64) as u64;
         let elapsed = time - estimate * self.length;
         if elapsed < self.length {
