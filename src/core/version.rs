@@ -122,7 +122,7 @@ impl<R: Numbers> Version<R> {
         &self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default).rule
     }
 
-    /// How long it lasts. All of its rules that tell share one reach.
+    /// How long it lasts. All of its rules that tell share one horizon.
     fn term(&self) -> Option<&Term> {
         self.all().find_map(|compiled| compiled.rule.term())
     }
@@ -308,7 +308,7 @@ impl<A: Algorithm> Versions<A> {
         let since = clock.now().as_nanos().max(old.since);
         let term = old.term();
         loop {
-            // The reach goes some way beyond the change, so that nobody is stopped by it who is not late.
+            // The horizon lies beyond the change: it stops only threads that are late.
             let until = term.map_or(0, |term| term.extend(since - old.since));
             let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
             let number = writer.last + 1;
@@ -323,7 +323,7 @@ impl<A: Algorithm> Versions<A> {
                 writer.quotas = quotas;
                 return Ok(inherits);
             }
-            // The reach was raised meanwhile; the version that was built on less is never in force.
+            // Another thread raised the horizon: the version built on less never becomes current.
         }
     }
 }
