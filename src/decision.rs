@@ -109,9 +109,16 @@ impl<'l> Decision<'l> {
     /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a full queue has room.
     pub(crate) fn wait_for_turn(&self) -> u64 {
         match self.verdict {
+            // The turn of a key whose bucket is full begins when a slot is vacant.
+            Outcome::Denied if self.ring.is_anothers() => self.until_vacant(),
             Outcome::Denied => self.by.any.wait(self.payload, self.now, self.cost),
             _ => nanos(self.delay()),
         }
+    }
+
+    /// Nanoseconds until the first slot of a full bucket is vacant.
+    fn until_vacant(&self) -> u64 {
+        self.by.any.vacant_after(self.payload, self.ring, self.now).max(1)
     }
 
     /// What gives back what the request took: see [`Limiter::refund`](crate::Limiter::refund). Nothing is
@@ -174,24 +181,28 @@ impl<'l> Decision<'l> {
         self.by.any.limit()
     }
 
-    /// What could still be admitted at this moment, after this request.
+    /// What could still be admitted now, after this request.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.by.any.remaining(self.payload, self.ring, self.now)
+        if self.ring.is_anothers() { 0 } else { self.by.any.remaining(self.payload, self.ring, self.now) }
     }
 
-    /// How long until this request would be admitted, if nobody else comes: refused one nanosecond earlier, admitted
+    /// How long until this request would be admitted, if no other request comes: refused one nanosecond earlier, admitted
     /// then. `None` when it was admitted or never will be.
     ///
-    /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull)) gets an estimate. At
-    /// the end of the clock's time, beyond ten years, it is 584 years.
+    /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull)) is told when the first
+    /// slot of the bucket is vacant; where new keys share an allowance, how long that takes is an estimate. At the end of
+    /// the clock's time, beyond ten years, it is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let wait = || self.by.any.retry_after(self.payload, self.ring, self.now, self.cost);
+        let wait = || match self.ring.is_anothers() {
+            true => self.until_vacant(),
+            false => self.by.any.retry_after(self.payload, self.ring, self.now, self.cost),
+        };
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until the key is as good as new, if nobody comes: the bucket full, the windows empty.
+    /// How long until the key is as good as new, if no request comes: the bucket full, the windows empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))

@@ -94,7 +94,7 @@ impl fmt::Display for BuildError {
             }
             Self::CannotInherit { field } => write!(
                 f,
-                "what is remembered of the keys cannot be read under another {field}: leave it as it is or build a new limiter"
+                "the keys' state cannot be read under another {field}: leave it as it is or build a new limiter"
             ),
             Self::ChangedTooOften => {
                 write!(

@@ -98,7 +98,7 @@ impl Counters {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// What was counted until now. While others count, each number is one that was true at some moment of the call.
+    /// The counts so far. While other threads count, each number is one that was true at some time during the call.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.stripes.iter().fold(Counts::default(), |counts, stripe| {

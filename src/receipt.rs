@@ -50,7 +50,7 @@ pub struct Receipt<const LIMITS: usize = 1> {
 }
 
 impl<const LIMITS: usize> Receipt<LIMITS> {
-    /// How many units may still be asked back: the request's cost, less what was. 0: it is spent, or the request took
+    /// How many units may still be asked back: the request's cost, less the units asked back so far. 0: it is spent, or the request took
     /// nothing.
     #[must_use]
     pub fn left(&self) -> u64 {

@@ -45,7 +45,7 @@ impl Key for Fellow {
 
 type Subject = Limiter<Fellow, Quota, ManualClock>;
 
-/// A clock at which every quota has begun, and nobody's window is about to end.
+/// A clock at which every quota has begun, and no key's window is about to end.
 fn clock() -> ManualClock {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(36_000));

@@ -25,7 +25,7 @@ use crate::error::BuildError;
 /// of the old burst (or limit) available. Every policy rounds the available amount down to a
 /// [grain](crate::Resolution::grains) of the new quota.
 ///
-/// A bucket that a [reservation](crate::Limiter::reserve) has booked ahead has less than nothing
+/// A bucket that a [reservation](crate::Prepared::reserve) has booked ahead has less than nothing
 /// available. It keeps that debt under every policy except `Reset`.
 ///
 /// # Examples

@@ -339,6 +339,12 @@ pub trait Numbers: Rule + Carry {
     /// Nanoseconds until the key has as much available as one that was never seen.
     fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 
+    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired), so that another key
+    /// may own it.
+    fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        self.reset_after(payload, ring, now)
+    }
+
     /// Nanoseconds that a request of `cost` must wait before it acts. It was admitted at `now` and
     /// left `payload`.
     fn delay(&self, _payload: u64, _now: Timestamp, _cost: u64) -> u64 {

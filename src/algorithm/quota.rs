@@ -382,6 +382,10 @@ impl Numbers for AnyRule {
         for_rule!(self, rule => rule.reset_after(payload, ring, now))
     }
 
+    fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.vacant_after(payload, ring, now))
+    }
+
     fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
         for_rule!(self, rule => rule.delay(payload, now, cost))
     }

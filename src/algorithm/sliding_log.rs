@@ -341,6 +341,14 @@ impl Numbers for LogRule {
         self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
+    /// Up to one step after the newest unit leaves: the word holds its time in steps, rounded up.
+    fn vacant_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+        match self.newest.get(payload) {
+            0 => 0,
+            newest => (newest << self.step).saturating_add(self.period).saturating_sub(self.moment(now).tick),
+        }
+    }
+
     fn any(self) -> AnyRule {
         AnyRule::Log(self)
     }

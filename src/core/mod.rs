@@ -8,7 +8,7 @@
 //! | `one` | a request of one limit is decided and charged |
 //! | `several` | a request of several limits is decided and charged, all or nothing |
 //! | `give_back` | a receipt gives back what its request took; a reset |
-//! | `reserve`, `lease` | what is charged before it is used |
+//! | `reserve`, `lease` | permits that are charged before they are used |
 //! | `reconfigure`, `save`, `restore` | another quota; the next process |
 
 mod give_back;

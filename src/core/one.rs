@@ -130,7 +130,7 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         if cost != 1 && (cost == 0 || cost > tier.rule.limit()) || !state.is_plain() {
             return core.charge_special(asked, cost, time).by_fields();
         }
-        let (ruling, now) = core.places.check(Ask { rule: &tier.rule, name: fingerprint, cost }, time);
+        let (ruling, now) = core.places.check(Ask { rule: &tier.rule, fingerprint, cost }, time);
         if !ruling.allowed && !core.versions.stands(tier, now) {
             return core.charge_special(asked, cost, time).by_fields();
         }
@@ -148,7 +148,7 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         let mut compiled = core.versions.renewed(tier);
         loop {
             let Compiled { rule, shown } = compiled;
-            let ask = Ask { rule, name: fingerprint, cost };
+            let ask = Ask { rule, fingerprint, cost };
             let decision = if cost > 0 && cost <= rule.limit() {
                 Decision::of(peek(&core.places, ask, now), shown, now, cost, fingerprint, 0)
             } else {
@@ -206,8 +206,7 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
         let state = self.versions.state();
         let compiled = self.versions.renewed(tier);
         if cost > 0 && cost <= compiled.rule.limit() {
-            let (ruling, now) =
-                self.places.check(Ask { rule: &compiled.rule, name: fingerprint, cost }, time);
+            let (ruling, now) = self.places.check(Ask { rule: &compiled.rule, fingerprint, cost }, time);
             if ruling.allowed || self.versions.after(compiled, now).is_none() {
                 let decision = Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
                 return if self.observer.is_some() { self.observer.tell(decision) } else { decision };
@@ -249,7 +248,7 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
                 self.places.refunds().book();
             }
             // Checked by another way: a function that is called from two places is inlined into neither.
-            let ask = Ask { rule: &*rule, name: fingerprint, cost };
+            let ask = Ask { rule: &*rule, fingerprint, cost };
             let (ruling, now) = self.places.check_anywhere(ask, &time);
             if !ruling.allowed
                 && let Some(newer) = self.versions.after_all(compiled)

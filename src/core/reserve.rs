@@ -117,7 +117,7 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
         Duration::from_nanos(self.delay)
     }
 
-    /// The decision behind the reservation: its limit, and what was left.
+    /// The decision behind the reservation: its limit, and the units left.
     pub fn decision(&self) -> &L::Decision<'l> {
         &self.decision
     }

@@ -125,7 +125,7 @@ fn records<R: Numbers>(
     loop {
         match input.byte()? {
             KEY => {
-                let (name, payload) = (input.word()?, payload(input.word()?)?);
+                let (fingerprint, payload) = (input.word()?, payload(input.word()?)?);
                 times.clear();
                 let len = input.half()?;
                 if u64::from(len) > rule.ring_len() {
@@ -138,7 +138,7 @@ fn records<R: Numbers>(
                 let payload = rule.carry(payload, saved, shift);
                 rule.extend(payload);
                 if payload > 0 {
-                    each(Debt::Key { name, payload, times: &times });
+                    each(Debt::Key { fingerprint, payload, times: &times });
                 }
             }
             SHARED => {

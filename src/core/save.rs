@@ -96,9 +96,9 @@ impl<'l, R: Numbers> Book<'l, R> {
         let fresh = self.fresh.get(number).unwrap_or(rule);
         let anew = |payload| rule.anew(payload, fresh, self.now);
         match debt {
-            Debt::Key { name, payload, times } => {
+            Debt::Key { fingerprint, payload, times } => {
                 let times = &times[..times.len().min(fresh.ring_len() as usize)];
-                Debt::Key { name, payload: anew(payload), times }
+                Debt::Key { fingerprint, payload: anew(payload), times }
             }
             Debt::Shared { ending, payload } => Debt::Shared { ending, payload: anew(payload) },
         }
@@ -123,9 +123,9 @@ fn debts<R: Numbers, W: Write>(
 
 fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     match debt {
-        Debt::Key { name, payload, times } => {
+        Debt::Key { fingerprint, payload, times } => {
             out.byte(KEY)?;
-            out.word(name)?;
+            out.word(fingerprint)?;
             out.word(payload)?;
             out.half(times.len() as u32)?;
             times.iter().try_for_each(|when| out.word(*when))

@@ -26,7 +26,7 @@
 //! | L1 | `count_reset`, while the reset holds the key's word | `state` | that the word is held: a charge that follows a load of the new count comes after the hold, so the reset that forgives it counts again |
 //!
 //! A word of a later version was written by a thread that had loaded the later number. So a thread that reads the word
-//! by an Acquire and then the number finds that one or a later: it finds out a refusal on such a word.
+//! by an Acquire and then the number finds that one or a later: it asks the later version again.
 
 use std::sync::{OnceLock, PoisonError};
 
@@ -154,7 +154,7 @@ impl<A: Algorithm> Versions<A> {
         }
     }
 
-    /// Goes on with what the `saved` rules began, before anybody has seen the limiter.
+    /// Goes on with what the `saved` rules began, before the limiter is shared.
     pub(crate) fn resume(&mut self, saved: &[A::Rule], shift: Shift) {
         let resumed =
             |(compiled, saved): (&Compiled<A::Rule>, _)| compiled.rule.clone().resuming(saved, shift);
@@ -267,7 +267,7 @@ impl<A: Algorithm> Versions<A> {
         if stands { None } else { self.after_all(compiled) }
     }
 
-    /// The same whatever the reason: a rule that books ahead is refused at the end of its version, too.
+    /// The same for any reason: a rule that books ahead is refused at the end of its version, too.
     #[cold]
     #[inline(never)]
     pub(crate) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {

@@ -90,7 +90,7 @@ pub trait Words {
 impl Words for Table {
     #[inline(always)]
     fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.name).check(Ask { name: kept(ask.name), ..ask }, clock)
+        self.view(ask.fingerprint).check(Ask { fingerprint: kept(ask.fingerprint), ..ask }, clock)
     }
 
     fn check_anywhere<R: Rule>(
@@ -98,11 +98,11 @@ impl Words for Table {
         ask: Ask<'_, R>,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.name).check_anywhere(Ask { name: kept(ask.name), ..ask }, clock)
+        self.view(ask.fingerprint).check_anywhere(Ask { fingerprint: kept(ask.fingerprint), ..ask }, clock)
     }
 
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
-        self.view(ask.name).standing(Ask { name: kept(ask.name), ..ask }, at)
+        self.view(ask.fingerprint).probe(Ask { fingerprint: kept(ask.fingerprint), ..ask }, at)
     }
 
     fn refund<R: Rule>(
@@ -143,7 +143,7 @@ impl Words for Table {
     }
 
     fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
-        self.debtors(class, rule, at)
+        self.in_debt(class, rule, at)
     }
 
     fn classes(&self) -> usize {
@@ -258,8 +258,8 @@ impl Words for OneWord {
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut times = Vec::new();
-        let (word, name) = self.slot.debt(rule, self.ring::<R>(), at, &mut times);
-        each(Debt::Key { name, payload: word.payload(), times: &times })
+        let (word, fingerprint) = self.slot.debt(rule, self.ring::<R>(), at, &mut times);
+        each(Debt::Key { fingerprint, payload: word.payload(), times: &times })
     }
 
     fn enter<R: Numbers>(&self, rule: &R, _: Moment, debt: Debt<'_>) -> bool {
@@ -291,7 +291,7 @@ impl Words for OneWord {
 impl OneWord {
     #[inline(never)]
     fn check_slowly<R: Rule>(&self, rule: &R, cost: u64, now: Timestamp) -> Ruling<'_> {
-        let (ask, at) = (Ask { rule, name: Self::KEY, cost }, rule.moment(now));
+        let (ask, at) = (Ask { rule, fingerprint: Self::KEY, cost }, rule.moment(now));
         loop {
             if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring::<R>(), at, &mut 0) {
                 return ruling;

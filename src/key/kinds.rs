@@ -103,7 +103,7 @@ impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
 
 macro_rules! tuple {
     ($($part:ident),*) => {
-        /// Each part takes 8 bytes of what is hashed, so the parts of two tuples cannot run
+        /// Each part is hashed as 8 bytes, so the parts of two tuples cannot run
         /// together.
         impl<$($part: Key),*> Key for ($($part,)*) {
             #[inline]

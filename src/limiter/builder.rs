@@ -134,7 +134,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         self
     }
 
-    /// The bytes that all tables of [`build`](Self::build) can come to take, whatever the budget.
+    /// The bytes that all tables of [`build`](Self::build) can come to take under any budget.
     ///
     /// # Errors
     ///
@@ -210,8 +210,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// keys without a slot share the largest of their debts. A table of as many buckets or more has room for
     /// all.
     ///
-    /// **Cost.** Reads the input to the end of what was saved, and no further, in pieces of up to 64 KiB. What it
-    /// reserves is what `build` does and one such piece, whatever the input says.
+    /// **Cost.** Reads the input to the end of the saved limiter, and no further, in pieces of up to 64 KiB. It
+    /// reserves as much as `build` does and one such piece, for any input.
     ///
     /// # Errors
     ///

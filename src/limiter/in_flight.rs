@@ -21,21 +21,21 @@ use crate::time::Timestamp;
 ///
 /// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of threads (after a
 /// [change](Self::reconfigure) to a lower one, no more than they held by then); and what a
-/// holder did before it gave back is visible to whoever comes in its place. What cannot be counted is refused: a key
+/// holder did before it gave back is visible to the next holder. A request that cannot be counted is refused: a key
 /// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
 /// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
 /// or handed over would be given back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
 /// have something in flight, and is counted in [`Stats::refused_full`].
 ///
-/// It is never saved: what is in flight ends with the process, and a count restored in the next one would have no guard to
+/// It is never saved: requests in flight end with the process, and a count restored in the next one would have no guard to
 /// give it back.
 ///
-/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when nobody interferes, retried when
+/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when no other thread interferes, retried when
 /// another thread took or gave back units of the same key meanwhile; three compare-exchanges for a key with nothing in
 /// flight that has lost its slot to others. A refusal of a key that the table knows writes nothing. To give back: one
 /// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or enters the
 /// operating system (but to have a page of the table committed the first time that it is touched). A key takes memory
-/// only while something of it is in flight.
+/// only while units of it are in flight.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ use crate::time::Timestamp;
 /// static UPLOADS: LazyLock<InFlightLimiter<u64>> =
 ///     LazyLock::new(|| InFlightLimiter::builder(4).build().expect("four is a limit"));
 ///
-/// let guard = UPLOADS.try_acquire(&7).expect("nobody else is uploading");
+/// let guard = UPLOADS.try_acquire(&7).expect("no other upload runs");
 /// let task = std::thread::spawn(move || drop(guard));
 /// task.join().expect("the upload does not panic");
 /// assert_eq!(UPLOADS.in_flight(&7), 0);
@@ -133,12 +133,12 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule, name: kept(name), cost: units };
+        let ask = Ask { rule, fingerprint: kept(name), cost: units };
         let slot = self.table.view(name).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { slot: Some(slot), units })
     }
 
-    /// Puts another limit in force, for all keys at one moment: from 1 to 1,048,575.
+    /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
     ///
     /// **Guarantee.** What is acquired after `reconfigure` has returned is decided by the new limit, and a call that goes on
     /// meanwhile wholly by the old one, as if it had come before, or wholly by the new one; [`AcquireError::Never`], too.
@@ -146,9 +146,9 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// a key that holds more than that gets nothing before so much has come back that the request fits.
     ///
     /// A call that is overtaken by the change while it takes its units gives them back and is decided anew. Until then
-    /// another may find them taken and be refused, as by a guard that is dropped a moment later.
+    /// another may find them taken and be refused, as by a guard that is dropped shortly after.
     ///
-    /// **Cost.** One compare-exchange, tried again when others change the limit too. Nobody waits: a call that was overtaken
+    /// **Cost.** One compare-exchange, tried again when others change the limit too. No call waits: one that was overtaken
     /// starts again.
     ///
     /// # Errors
@@ -179,9 +179,9 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
         let (name, rule) = (key.fingerprint(&self.hasher), self.limit.read().rule());
-        let ask = Ask { rule: &rule, name: kept(name), cost: 1 };
+        let ask = Ask { rule: &rule, fingerprint: kept(name), cost: 1 };
         // A key for which there is no room has nothing in flight.
-        let standing = self.table.view(name).standing(ask, rule.moment(Timestamp::ZERO));
+        let standing = self.table.view(name).probe(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
     }
 
@@ -224,7 +224,7 @@ impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
 /// It may be sent to another thread and dropped there. Not dropping it, as by [`std::mem::forget`], keeps its units taken
 /// for as long as the limiter lives, and nothing takes them back: the key's limit is that much lower from then on, and
 /// its slot in the table is never free again.
-#[must_use = "what is in flight is given back as soon as its guard is dropped"]
+#[must_use = "units in flight are given back as soon as their guard is dropped"]
 pub struct InFlight<'l> {
     /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
     slot: Option<&'l Slot>,
@@ -323,7 +323,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         self
     }
 
-    /// The bytes of the table that [`build`](Self::build) would reserve, whatever the budget.
+    /// The bytes of the table that [`build`](Self::build) would reserve under any budget.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The limit of what is in flight, which may change while guards are out.
+//! The limit of units in flight, which may change while guards are out.
 //!
 //! ```text
 //!   63                          20   19           0
@@ -7,16 +7,16 @@
 //!  +------------------------------+----------------+
 //! ```
 //!
-//! Whoever acquires reads it before the key's word, and looks again once it is decided. If nothing has changed in
-//! between, not even to another limit and back, that limit was in force when the word was charged, or read for a refusal.
-//! If it has, what was charged goes back and the request is decided anew. So nobody is decided by an old limit after
-//! somebody else was by a new one.
+//! A thread that acquires reads it before the key's word, and looks again once it is decided. If nothing has changed in
+//! between, not even to another limit and back, that limit was current when the word was charged, or read for a refusal.
+//! If it has, the charge goes back and the request is decided anew. So no request is decided by an old limit after
+//! another was by a new one.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | I1 | `put` | `read` | what had come back before the change: no word from before it is refused by the new limit |
 //!
-//! The second look is Relaxed: the word was read by an Acquire, of whoever had charged it by a newer limit (S1, S5).
+//! The second look is Relaxed: the word was read by an Acquire, from the thread that had charged it by a newer limit (S1, S5).
 
 use crate::algorithm::{InFlightRule, Rule};
 use crate::bits::Field;
@@ -31,7 +31,7 @@ const _: () = assert!(LIMIT.max() == InFlightRule::LARGEST, "every limit must fi
 /// The limit in force.
 pub(super) struct InForce(AtomicU64);
 
-/// The limit that was in force at one moment.
+/// The limit that was current at one instant.
 #[derive(Clone, Copy)]
 pub(super) struct Seen(u64);
 

@@ -185,7 +185,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// Gives back what an admitted request took, because it was not served: how many units, from 0 to its cost, a begun
     /// one counting as a whole. Takes a [`Decision`] or its [`Receipt`].
     ///
-    /// **Guarantee.** Never mints: what is admitted and not given back keeps the algorithm's promise.
+    /// **Guarantee.** Never mints: the requests that are admitted and not given back keep the algorithm's promise.
     ///
     /// * *Buckets* get back the debt that certainly remains because of the request: all of its cost at once, and less as
     ///   the bucket refills. The newest request, and any other while no request but the newest was given back since,
@@ -260,7 +260,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// * *The fixed window* may become any other, of any period, by every `Inherit`. What is carried counts in the window in
     ///   which the change lies, and that window may so have admitted as much by the old quota besides.
     /// * *The sliding window and the log* keep their counts and change their limit only, from 1 to the most that the
-    ///   words (the rings) were built for, by [`Inherit::Additive`]: what was counted stays counted.
+    ///   words (the rings) were built for, by [`Inherit::Additive`]: counted requests stay counted.
     ///
     /// A time before the change ([`at`](Self::at)) counts as that of the change. What was admitted before it
     /// can be [refunded](Self::refund) until the key is charged under the new quota. [Prepared](crate::Prepared) keys,
@@ -269,8 +269,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     ///
     /// **Cost.** Some hundred bytes for each change, kept until the limiter is dropped, and the time to work out the new
     /// quota's numbers; writers take turns, and wait for a [save](Self::save). A check never waits. A check costs some
-    /// more instructions once the limiter has been reconfigured, and while older debts remain a little for each change in between. The words make room: each change takes a second or two of their ten years, what the largest debt takes to
-    /// run out, and the time by which callers' own times or reservations were ahead of the clock; for most limits that is tens of millions of changes. (A fixed window takes a number or two of its twenty years' windows.) Then it is an error.
+    /// more instructions once the limiter has been reconfigured, and while older debts remain a little for each change in between. The words make room: each change takes a second or two of their ten years, the time in which the largest debt runs out, and the time by which callers' own times or reservations were ahead of the clock; for most limits that is tens of millions of changes. (A fixed window takes a number or two of its twenty years' windows.) Then it is an error.
     ///
     /// # Errors
     ///

@@ -237,7 +237,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// process. Returns how many debts that is: of each limit, the keys in debt to it.
     ///
     /// **The file is a secret**, and everything else is as it is for [`Limiter::save`](crate::Limiter::save), limit by limit:
-    /// what was admitted before the call is in the file for every limit, and a request that is decided during the call may be
+    /// every request admitted before the call is in the file for every limit, and a request that is decided during the call may be
     /// in it for all of them, some, or none.
     ///
     /// # Errors

@@ -1,28 +1,34 @@
 //! A key's account: what it owes, what it is given back, and who owes anything.
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
-use crate::table::bucket::{Found, PLACES, View};
-use crate::table::name::is_key;
+use crate::table::bucket::{ENTRIES, Found, View};
+use crate::table::fingerprint::is_key;
 use crate::table::refunds::Refunding;
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
     /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the bucket does
     /// not hold it.
-    pub(crate) fn reset<R: Rule>(self, rule: &R, name: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
+    pub(crate) fn reset<R: Rule>(
+        self,
+        rule: &R,
+        fingerprint: u64,
+        now: Timestamp,
+        count: impl Fn() -> u32,
+    ) -> bool {
         let at = rule.moment(now);
         loop {
-            let (view, header) = self.belonging(name);
-            match view.scan(name, header, |_| ()) {
+            let (view, header) = self.home_bucket(fingerprint);
+            match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
                     // Held while it is forgiven, so that no other key is: see `Slot::refund`.
                     let forgiven = |payload| {
-                        self.table.refunds.forgive(name, count());
+                        self.table.refunds.forgive(fingerprint, count());
                         Some(Refund { payload: rule.forgive(payload, at), units: 0 })
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
-                        && slot.refund(word, name, forgiven).is_some()
+                        && slot.refund(word, fingerprint, forgiven).is_some()
                     {
                         return true;
                     }
@@ -33,23 +39,23 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `name`, unless a later reset than that of number `resets` forgave it: how many
+    /// Gives back what was `taken` under `fingerprint`, unless a later reset than that of number `resets` forgave it: how many
     /// units, 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
-        name: u64,
+        fingerprint: u64,
         taken: Taken,
         resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.table.refunds, name, taken, resets, clock);
+        let mut refunding = Refunding::new(&self.table.refunds, fingerprint, taken, resets, clock);
         loop {
-            let (view, header) = self.belonging(name);
-            match view.scan(name, header, |_| ()) {
+            let (view, header) = self.home_bucket(fingerprint);
+            match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let less = |payload| refunding.less(rule, payload);
-                    if let Some(units) = view.bucket.slot(index).refund(word, name, less) {
+                    if let Some(units) = view.bucket.slot(index).refund(word, fingerprint, less) {
                         return units;
                     }
                 }
@@ -61,19 +67,19 @@ impl<'a> View<'a> {
 
     /// How many slots belong to a key that owes something.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
-        self.debtors(rule, at).count()
+        self.in_debt(rule, at).count()
     }
 
-    /// The names of the keys that owe something.
-    pub(crate) fn debtors<'r, R: Rule>(
+    /// The fingerprints of the keys that owe something.
+    pub(crate) fn in_debt<'r, R: Rule>(
         self,
         rule: &'r R,
         at: Moment,
     ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
-        let names = (1..PLACES).filter_map(move |place| {
-            let slot = self.bucket.slot(place);
-            rule.is_in_debt(slot.load().payload(), at).then(|| slot.name())
+        let fingerprints = (1..ENTRIES).filter_map(move |index| {
+            let slot = self.bucket.slot(index);
+            rule.is_in_debt(slot.load().payload(), at).then(|| slot.fingerprint())
         });
-        names.filter(|&name| is_key(name))
+        fingerprints.filter(|&fingerprint| is_key(fingerprint))
     }
 }

@@ -1,14 +1,14 @@
 //! A bucket: fifteen slots on four cache lines, and the one header through which its membership changes.
 //!
 //! ```text
-//!  line 0 | header   | overflow | name word | name word | name word |
-//!  line 1 | name word | name word | name word | name word |
+//!  line 0 | header   | overflow | fingerprint word | fingerprint word | fingerprint word |
+//!  line 1 | fingerprint word | fingerprint word | fingerprint word | fingerprint word |
 //!  line 2 | ...
 //!  line 3 | ...
 //! ```
 //!
 //! A key's probe sequence is its bucket's slots: its home slot, the rest of that line, the other lines. Most hits touch
-//! one line. An insertion is four steps and three read-modify-writes: *claim* a slot at rest, *name* it, *commit* by a
+//! one line. An insertion is four steps and three read-modify-writes: *claim* a slot at rest, *fingerprint* it, *commit* by a
 //! compare-exchange of the header from the one that the scan began with, *publish*. Two insertions of one key cannot
 //! both commit, since the second's header has changed; a failed commit means that another succeeded or that somebody
 //! makes do in a full bucket, which is tried a few times only: so inserters cannot abort each other forever. The clock of
@@ -18,7 +18,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | B1 | the header's commit | every header load | the committed slot's name and word |
+//! | B1 | the header's commit | every header load | the committed slot's fingerprint and word |
 //! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word: who is refused on its account asks the later one |
 //!
 //! What an insertion owes for the overflow word needs no edge of its own. Two compare-exchanges of the header do not both
@@ -31,9 +31,9 @@
 use crate::algorithm::Rule;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::fingerprint::is_migrating;
 use crate::table::full::Rest;
 use crate::table::header::Header;
-use crate::table::name::is_moved;
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
@@ -44,17 +44,17 @@ use Ordering::{Acquire, Relaxed, Release};
 const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
 
 /// Places a bucket: its slots and, in place 0, its header. Under loom, which explores all interleavings, two slots.
-pub(crate) const PLACES: usize = if cfg!(loom) { 3 } else { 16 };
+pub(crate) const ENTRIES: usize = if cfg!(loom) { 3 } else { 16 };
 
 /// Slots a bucket.
-pub(crate) const SLOTS: usize = PLACES - 1;
+pub(crate) const SLOTS: usize = ENTRIES - 1;
 
 /// Fifteen slots and their header. All zero is an empty bucket.
 #[repr(C, align(256))]
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// Place 0 is nobody's slot: its name is the bucket's header, its word the overflow word.
-    places: [Slot; PLACES],
+    /// Place 0 is nobody's slot: its fingerprint is the bucket's header, its word the overflow word.
+    entries: [Slot; ENTRIES],
 }
 
 /// A bucket of a table.
@@ -71,40 +71,42 @@ pub(super) enum Found {
     /// Not the key.
     Others,
     /// The bucket changed under the scan.
-    Moved,
+    Changed,
 }
 
 /// A key's home: the place where it is looked for first. Its line is its home line.
 #[inline]
-pub(super) fn home(name: u64) -> usize {
-    1 + (((name >> 32) * SLOTS as u64) >> 32) as usize
+pub(super) fn home_slot(fingerprint: u64) -> usize {
+    1 + (((fingerprint >> 32) * SLOTS as u64) >> 32) as usize
 }
 
 /// The probe sequence of a key: its home, the rest of that line, the other lines.
-pub(super) fn probes(name: u64) -> impl Iterator<Item = usize> {
-    let home = home(name);
-    (0..PLACES.next_power_of_two()).map(move |step| home ^ step).filter(|&place| place != 0 && place < PLACES)
+pub(super) fn probes(fingerprint: u64) -> impl Iterator<Item = usize> {
+    let home = home_slot(fingerprint);
+    (0..ENTRIES.next_power_of_two())
+        .map(move |step| home ^ step)
+        .filter(|&index| index != 0 && index < ENTRIES)
 }
 
 impl Bucket {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Self { places: std::array::from_fn(|_| Slot::untouched()) }
+        Self { entries: std::array::from_fn(|_| Slot::untouched()) }
     }
 
     /// The slot at a place.
     #[inline]
-    pub(super) fn slot(&self, place: usize) -> &Slot {
-        &self.places[place % PLACES]
+    pub(super) fn slot(&self, index: usize) -> &Slot {
+        &self.entries[index % ENTRIES]
     }
 
-    /// The place of a key that is not at home, at a glance. Which one it is cannot be predicted, so nothing branches
+    /// The place of a key that is not at home, at a probe_home. Which one it is cannot be predicted, so nothing branches
     /// on it.
-    pub(super) fn displaced(&self, name: u64) -> Option<usize> {
-        let home = home(name);
-        (0..PLACES.next_power_of_two() / WIDTH).find_map(|step| {
+    pub(super) fn displaced(&self, fingerprint: u64) -> Option<usize> {
+        let home = home_slot(fingerprint);
+        (0..ENTRIES.next_power_of_two() / WIDTH).find_map(|step| {
             let line = ((home / WIDTH) ^ step) * WIDTH;
-            let hit = |nth: usize| u32::from(self.slot(line + nth).has_name(name)) << nth;
+            let hit = |nth: usize| u32::from(self.slot(line + nth).has_fingerprint(fingerprint)) << nth;
             // Place 0 is the header.
             let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
             (hits != 0).then(|| line + hits.trailing_zeros() as usize)
@@ -113,7 +115,7 @@ impl Bucket {
 
     /// The overflow word: the payload of what the keys without a slot owe together.
     pub(super) fn overflow(&self) -> &AtomicU64 {
-        self.places[0].overflow()
+        self.entries[0].overflow()
     }
 
     /// What the overflow word says.
@@ -127,25 +129,25 @@ impl Bucket {
     }
 
     pub(super) fn header(&self) -> Header {
-        Header::from_bits(self.places[0].header().load(Acquire)) // B1, B4, B5
+        Header::from_bits(self.entries[0].header().load(Acquire)) // B1, B4, B5
     }
 
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
-        self.places[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5
+        self.entries[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5
     }
 }
 
 impl<'a> View<'a> {
-    /// Asks for the line that `check` looks at first. It is found by the name's home alone, so nothing is read here.
+    /// Asks for the line that `check` looks at first. It is found by the fingerprint's home alone, so nothing is read here.
     #[inline]
-    pub(crate) fn prefetch(self, name: u64) {
-        prefetch(self.bucket.slot(home(name)));
+    pub(crate) fn prefetch(self, fingerprint: u64) {
+        prefetch(self.bucket.slot(home_slot(fingerprint)));
     }
 
     /// Asks for all lines of the bucket.
     #[inline(always)]
     pub(crate) fn prefetch_all(self) {
-        (0..PLACES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
+        (0..ENTRIES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
     }
 
     /// Decides a request and charges it, and says at what time by `clock`, which an insertion reads once more.
@@ -161,18 +163,18 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let home = home(ask.name);
+        let home = home_slot(ask.fingerprint);
         self.prefetch_all();
         let now = clock();
-        let (word, name) = self.bucket.slot(home).read();
-        if name == ask.name
+        let (word, fingerprint) = self.bucket.slot(home).read();
+        if fingerprint == ask.fingerprint
             && !word.is_frozen()
             && let Some(at) = ask.rule.quick_moment(now)
             && let Some(ruling) = self.bucket.slot(home).charge_quickly(word, ask, self.ring::<R>(home), at)
         {
             return (ruling, now);
         }
-        self.check_displaced(ask.rule, ask.name, ask.cost, now, clock)
+        self.check_displaced(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
     /// The same without a look at the key's home first, and never inlined: for requests that are in no hurry.
@@ -182,7 +184,7 @@ impl<'a> View<'a> {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
         let now = clock();
-        self.enter(ask.rule, ask.name, ask.cost, now, clock)
+        self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
     /// Looks for the key in the other places.
@@ -191,63 +193,67 @@ impl<'a> View<'a> {
     fn check_displaced<R: Rule>(
         self,
         rule: &R,
-        name: u64,
+        fingerprint: u64,
         cost: u64,
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let ask = Ask { rule, name, cost };
-        if let Some(place) = self.bucket.displaced(name)
-            && let (word, owner) = self.bucket.slot(place).read()
-            && owner == name
+        let ask = Ask { rule, fingerprint, cost };
+        if let Some(index) = self.bucket.displaced(fingerprint)
+            && let (word, owner) = self.bucket.slot(index).read()
+            && owner == fingerprint
             && !word.is_frozen()
             && let Some(at) = rule.quick_moment(now)
         {
             // At home it was found before, and lost to somebody else.
-            let mut retries = u64::from(place == home(name));
-            let (slot, ring) = (self.bucket.slot(place), self.ring::<R>(place));
+            let mut retries = u64::from(index == home_slot(fingerprint));
+            let (slot, ring) = (self.bucket.slot(index), self.ring::<R>(index));
             if let Some(ruling) = slot.charge_displaced(word, ask, ring, at, &mut retries) {
-                self.table.events(name).retried(retries);
+                self.table.events(fingerprint).retried(retries);
                 return (ruling, now);
             }
         }
-        self.enter(rule, name, cost, now, clock)
+        self.enter(rule, fingerprint, cost, now, clock)
     }
 
     /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`.
     #[inline]
-    pub(super) fn scan(self, name: u64, header: Header, other: impl FnMut(Rest)) -> Found {
-        let straightened = |place, word| {
-            self.straighten(place, word, header);
+    pub(super) fn scan(self, fingerprint: u64, header: Header, other: impl FnMut(Rest)) -> Found {
+        let repaired = |index, word| {
+            self.repair_parity(index, word, header);
             false
         };
-        self.scan_by(name, header, straightened, other)
+        self.scan_by(fingerprint, header, repaired, other)
     }
 
     /// The same where `counts_anyway` says whether a word at rest that does not count is its key's all the same.
     #[inline]
     pub(super) fn scan_by(
         self,
-        name: u64,
+        fingerprint: u64,
         header: Header,
         counts_anyway: impl Fn(usize, Word) -> bool,
         mut other: impl FnMut(Rest),
     ) -> Found {
-        for place in probes(name) {
-            let slot = self.bucket.slot(place);
+        for index in probes(fingerprint) {
+            let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
-            let is_at_rest = !word.is_frozen() && (!is_moved(owner) || self.has_lost(owner, header));
-            if is_at_rest && !header.commits(place, word) && !counts_anyway(place, word) {
-                return Found::Moved;
-            } else if owner != name {
+            let is_at_rest = !word.is_frozen() && (!is_migrating(owner) || self.has_migrated(owner, header));
+            if is_at_rest && !header.commits(index, word) && !counts_anyway(index, word) {
+                return Found::Changed;
+            } else if owner != fingerprint {
                 if is_at_rest {
-                    other(Rest { place, word, name: owner });
+                    other(Rest { index, word, fingerprint: owner });
                 }
             } else if is_at_rest {
-                return Found::Mine(place, word);
-            } else if self.bucket.header().commits(place, word) {
-                // Committed and not yet published: charged in place, unless the name read was the slot's last one.
-                return if slot.name() == name { Found::Mine(place, word) } else { Found::Moved };
+                return Found::Mine(index, word);
+            } else if self.bucket.header().commits(index, word) {
+                // Committed and not yet published: charged in place, unless the fingerprint read was the slot's last one.
+                return if slot.fingerprint() == fingerprint {
+                    Found::Mine(index, word)
+                } else {
+                    Found::Changed
+                };
             }
             // Otherwise somebody is inserting the same key and has not committed: compete.
         }
@@ -256,12 +262,12 @@ impl<'a> View<'a> {
 
     /// Makes a word at rest count that does not, by the header that was read before it. Either the bucket has changed since,
     /// and there is nothing to be done; or somebody was about to [part](Slot::part) the word of the slot's last owner, stalled
-    /// until the slot was another's, and parted that one's, which was the same. Its key does not mind. But a claim of
+    /// until the slot was another's, and detached that one's, which was the same. Its key does not mind. But a claim of
     /// it would look committed at once, and a word that is held would look claimed.
     #[cold]
-    fn straighten(self, place: usize, word: Word, header: Header) {
+    fn repair_parity(self, index: usize, word: Word, header: Header) {
         if self.bucket.header() == header {
-            self.bucket.slot(place).turn(word);
+            self.bucket.slot(index).flip_parity(word);
         }
     }
 

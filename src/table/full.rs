@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
-use crate::table::name::{is_key, is_vacant};
+use crate::table::fingerprint::{is_key, is_vacant};
 use crate::table::slot::Ask;
 use crate::table::word::Word;
 
@@ -24,21 +24,22 @@ pub enum WhenFull {
     /// sliding log refuse, as [`Deny`](Self::Deny) does.
     #[default]
     Share,
-    /// A new key is refused until a slot runs empty.
+    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining) for it, and
+    /// [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
     /// A new key is admitted without being counted. This fails open: a flood of keys is not limited at all.
     Allow,
 }
 
 /// Where a new key goes.
-pub(crate) enum Place {
+pub(crate) enum Placement {
     /// Into a slot that is worth nothing.
     Vacant(usize, Word),
     /// Into a slot that owes little, taking over its debt.
     Evict(usize, Word),
     /// To the bucket's overflow word.
     Shared,
-    /// Nowhere: refused, as a request on this payload, that of the slot.
+    /// Nowhere: refused until the slot runs out that has this payload.
     Refuse(u64, usize),
     /// Nowhere: admitted, leaving this payload.
     AdmitUncounted(u64),
@@ -47,9 +48,9 @@ pub(crate) enum Place {
 /// A slot at rest.
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) word: Word,
-    pub(super) name: u64,
+    pub(super) fingerprint: u64,
 }
 
 /// The best slot for a new key among those that were weighed, in the order of its probes.
@@ -68,7 +69,7 @@ impl Best {
         if self.vacant.is_some() {
             return;
         }
-        if is_vacant(slot.name) {
+        if is_vacant(slot.fingerprint) {
             self.vacant = Some(slot);
             return;
         }
@@ -79,47 +80,47 @@ impl Best {
     }
 
     /// Where the key goes that made the request.
-    pub(super) fn place<R: Rule>(self, when_full: WhenFull, ask: Ask<'_, R>, at: Moment) -> Place {
+    pub(super) fn placement<R: Rule>(self, when_full: WhenFull, ask: Ask<'_, R>, at: Moment) -> Placement {
         if let Some(slot) = self.vacant {
-            return Place::Vacant(slot.place, slot.word);
+            return Placement::Vacant(slot.index, slot.word);
         }
         match self.least {
             // The smallest payload is the key that was idle longest.
-            Some((slot, owed)) if ask.rule.expired(owed, at) => Place::Vacant(slot.place, slot.word),
-            Some((slot, owed)) => when_full.place(ask, (slot.place, slot.word, owed), at),
-            // Every slot is being inserted into at this moment.
-            None if when_full == WhenFull::Allow => Place::AdmitUncounted(0),
-            None => Place::Refuse(0, 1),
+            Some((slot, owed)) if ask.rule.expired(owed, at) => Placement::Vacant(slot.index, slot.word),
+            Some((slot, owed)) => when_full.placement(ask, (slot.index, slot.word, owed), at),
+            // Every slot is being inserted into: the next try may find room.
+            None if when_full == WhenFull::Allow => Placement::AdmitUncounted(0),
+            None => Placement::Refuse(0, 1),
         }
     }
 
     /// Whether the place, where it is vacant, was a key's that owes nothing any more.
     pub(super) fn recycles(self) -> bool {
-        self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.name))
+        self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.fingerprint))
     }
 }
 
 impl WhenFull {
     /// Where a new key goes when slot `index`, with its `word`, owes the least: `payload`.
-    fn place<R: Rule>(
+    fn placement<R: Rule>(
         self,
         ask: Ask<'_, R>,
         (index, word, payload): (usize, Word, u64),
         at: Moment,
-    ) -> Place {
+    ) -> Placement {
         let rule = ask.rule;
         match self {
             Self::Share => match rule.half(at) {
-                Some(half) if payload <= half => Place::Evict(index, word),
-                Some(_) => Place::Shared,
-                None => Place::Refuse(payload, index),
+                Some(half) if payload <= half => Placement::Evict(index, word),
+                Some(_) => Placement::Shared,
+                None => Placement::Refuse(payload, index),
             },
-            Self::Deny => Place::Refuse(payload, index),
+            Self::Deny => Placement::Refuse(payload, index),
             Self::Allow => {
                 let fresh = rule.forgive(payload, at);
                 match rule.decide(fresh, Ring::NONE, at, ask.cost) {
-                    Verdict::Allow(payload) => Place::AdmitUncounted(payload),
-                    _ => Place::AdmitUncounted(fresh),
+                    Verdict::Allow(payload) => Placement::AdmitUncounted(payload),
+                    _ => Placement::AdmitUncounted(fresh),
                 }
             }
         }

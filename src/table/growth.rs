@@ -1,8 +1,8 @@
 //! Growth in place: buckets that are split in two, one by one, while everybody goes on.
 //!
 //! The memory of all the buckets that the table may ever have is reserved, and used from the front. At *level* `n` a
-//! bucket has the keys whose names end in its number's `n` bits. The table's mask says how far it has got; it is a hint,
-//! and each bucket follows when somebody needs it. A bucket of level `n` is *split*: the keys whose names have bit `n`
+//! bucket has the keys whose fingerprints end in its number's `n` bits. The table's mask says how far it has got; it is a hint,
+//! and each bucket follows when somebody needs it. A bucket of level `n` is *split*: the keys whose fingerprints have bit `n`
 //! set move to its *sibling*, `2^n` buckets further on, each to the slot of the same place. Nobody has touched that
 //! memory before, so there is no search for room, and each of its words is written once.
 //!
@@ -10,8 +10,8 @@
 //!  the bucket's header          its slots                        the sibling
 //!  at level n
 //!  splitting                    overflow word                    the same
-//!                               name: moved                      .
-//!                               word: parity flipped             the word, then the name
+//!                               fingerprint: moved                      .
+//!                               word: parity flipped             the word, then the fingerprint
 //!                               (for every key that leaves)      header: level n + 1
 //!  at level n + 1               slots of moved keys: vacant
 //! ```
@@ -21,8 +21,8 @@
 //! to part takes no charge, refund or claim any more. A thread that stalled in the middle finds the header changed, or
 //! its step taken.
 //!
-//! Checks of keys that have a slot at rest take no notice: they find it by its name, wherever the hint sends them. All
-//! others come through [`View::belonging`], which finds the bucket by the headers alone, however old the hint was.
+//! Checks of keys that have a slot at rest take no notice: they find it by its fingerprint, wherever the hint sends them. All
+//! others come through [`View::home_bucket`], which finds the bucket by the headers alone, however old the hint was.
 //!
 //! # Orderings
 //!
@@ -37,9 +37,9 @@
 use crate::algorithm::{Moment, Rule};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, PLACES, SLOTS, View};
+use crate::table::bucket::{Bucket, ENTRIES, SLOTS, View};
+use crate::table::fingerprint::KNOWN;
 use crate::table::header::Header;
-use crate::table::name::KNOWN;
 
 /// How full of keys that owe something a full bucket's neighbours must be, in percent, for all to follow it to the next
 /// level. One bucket may be full by chance: then it is split alone, and every check of the keys that moved goes the long
@@ -60,10 +60,10 @@ impl Table {
         self.in_use().trailing_zeros()
     }
 
-    /// The bucket of the key with this name, as far as the hint goes.
+    /// The bucket of the key with this fingerprint, as far as the hint goes.
     #[inline]
-    pub(crate) fn view(&self, name: u64) -> View<'_> {
-        self.at((name & self.mask.load(TallyOrdering::Relaxed)) as usize)
+    pub(crate) fn view(&self, fingerprint: u64) -> View<'_> {
+        self.at((fingerprint & self.mask.load(TallyOrdering::Relaxed)) as usize)
     }
 
     /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
@@ -110,9 +110,9 @@ enum Route<'a> {
     Closed(View<'a>),
 }
 
-/// The number of the bucket that has the keys of this name at this level.
-fn number_at(level: u32, name: u64) -> usize {
-    (name & ((1 << level) - 1)) as usize
+/// The number of the bucket that has the keys of this fingerprint at this level.
+fn number_at(level: u32, fingerprint: u64) -> usize {
+    (fingerprint & ((1 << level) - 1)) as usize
 }
 
 impl<'a> View<'a> {
@@ -138,22 +138,22 @@ impl<'a> View<'a> {
         self.bucket.header() != header
     }
 
-    /// Whether the key of this name had its slot here and has moved to a bucket that was split off.
-    pub(super) fn has_lost(self, name: u64, header: Header) -> bool {
+    /// Whether the key of this fingerprint had its slot here and has moved to a bucket that was split off.
+    pub(super) fn has_migrated(self, fingerprint: u64, header: Header) -> bool {
         self.table
             .level_of(self.number(), header)
-            .is_some_and(|level| number_at(level, self.whole(name)) != self.number())
+            .is_some_and(|level| number_at(level, self.whole(fingerprint)) != self.number())
     }
 
-    /// A name with the bits that are known from the bucket.
-    pub(super) fn whole(self, name: u64) -> u64 {
-        name & !KNOWN | self.number() as u64 & KNOWN
+    /// A fingerprint with the bits that are known from the bucket.
+    pub(super) fn whole(self, fingerprint: u64) -> u64 {
+        fingerprint & !KNOWN | self.number() as u64 & KNOWN
     }
 
     /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write.
-    pub(super) fn belonging(self, name: u64) -> (Self, Header) {
+    pub(super) fn home_bucket(self, fingerprint: u64) -> (Self, Header) {
         loop {
-            match self.route(name) {
+            match self.route(fingerprint) {
                 Route::Home(view, header) => return (view, header),
                 Route::Splitting(view, level, header) => view.split(level, header),
                 Route::Closed(view) => view.open(),
@@ -163,30 +163,32 @@ impl<'a> View<'a> {
 
     /// The same without helping: `None` when a bucket on the way is being split or has to be opened first.
     #[inline]
-    pub(super) fn belonging_now(self, name: u64) -> Option<(Self, Header)> {
-        match self.route(name) {
+    pub(super) fn home_bucket_now(self, fingerprint: u64) -> Option<(Self, Header)> {
+        match self.route(fingerprint) {
             Route::Home(view, header) => Some((view, header)),
             _ => None,
         }
     }
 
     #[inline]
-    fn route(self, name: u64) -> Route<'a> {
-        let (mut view, name) = (self, self.whole(name));
+    fn route(self, fingerprint: u64) -> Route<'a> {
+        let (mut view, fingerprint) = (self, self.whole(fingerprint));
         loop {
             let header = view.bucket.header();
             match self.table.level_of(view.number(), header) {
                 None => return Route::Closed(view),
                 Some(level) if header.is_splitting() => return Route::Splitting(view, level, header),
-                Some(level) if number_at(level, name) == view.number() => return Route::Home(view, header),
-                Some(level) => view = self.table.at(number_at(level, name)),
+                Some(level) if number_at(level, fingerprint) == view.number() => {
+                    return Route::Home(view, header);
+                }
+                Some(level) => view = self.table.at(number_at(level, fingerprint)),
             }
         }
     }
 
     /// Where the key is to be looked for by a thread that writes nothing.
-    pub(super) fn reading(self, name: u64) -> Reading<'a> {
-        let (mut view, name) = (self, self.whole(name));
+    pub(super) fn bucket_to_read(self, fingerprint: u64) -> Reading<'a> {
+        let (mut view, fingerprint) = (self, self.whole(fingerprint));
         loop {
             let header = view.bucket.header();
             let Some(level) = self.table.level_of(view.number(), header) else {
@@ -194,12 +196,12 @@ impl<'a> View<'a> {
                 view = view.parent();
                 continue;
             };
-            if number_at(level, name) != view.number() {
-                view = self.table.at(number_at(level, name));
+            if number_at(level, fingerprint) != view.number() {
+                view = self.table.at(number_at(level, fingerprint));
                 continue;
             }
-            let leaves = header.is_splitting() && number_at(level + 1, name) != view.number();
-            let sibling = leaves.then(|| self.table.at(number_at(level + 1, name)));
+            let leaves = header.is_splitting() && number_at(level + 1, fingerprint) != view.number();
+            let sibling = leaves.then(|| self.table.at(number_at(level + 1, fingerprint)));
             match sibling.filter(|sibling| sibling.is_open()) {
                 Some(open) => view = open,
                 None => return Reading { view, header, sibling },
@@ -239,12 +241,13 @@ impl<'a> View<'a> {
     }
 
     /// Whether a key that finds no room in the bucket, at its `header`, would find some once it is split.
-    pub(super) fn would_make_room(self, name: u64, header: Header) -> bool {
+    pub(super) fn would_make_room(self, fingerprint: u64, header: Header) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let parts = |level: u32, other: u64| {
-            number_at(level, self.whole(other)) != number_at(level, self.whole(name))
+            number_at(level, self.whole(other)) != number_at(level, self.whole(fingerprint))
         };
-        let would_part = |level| (1..PLACES).any(|place| parts(level, self.bucket.slot(place).name()));
+        let would_part =
+            |level| (1..ENTRIES).any(|index| parts(level, self.bucket.slot(index).fingerprint()));
         (level + 1..=self.table.buckets().ilog2()).any(would_part)
     }
 
@@ -278,20 +281,21 @@ impl<'a> View<'a> {
         #[cfg(not(loom))]
         self.table.buckets.commit(self.number() | 1 << level);
         let sibling = self.table.at(self.number() | 1 << level).bucket;
-        let leaves = |name| number_at(level + 1, self.whole(name)) == self.number() | 1 << level;
+        let leaves =
+            |fingerprint| number_at(level + 1, self.whole(fingerprint)) == self.number() | 1 << level;
         let is_over = || self.bucket.header() != splitting;
 
         // Nobody charges the overflow word of a bucket that can still be split: what it owes came with a saved limiter.
         sibling.change_shared(0, self.bucket.shared());
         let mut gone = 0;
-        for place in 1..PLACES {
-            let counts = |word| splitting.commits(place, word);
-            let moved = self.bucket.slot(place).part(leaves, counts, is_over);
+        for index in 1..ENTRIES {
+            let counts = |word| splitting.commits(index, word);
+            let moved = self.bucket.slot(index).detach(leaves, counts, is_over);
             if is_over() {
                 return;
             }
-            gone |= u64::from(moved.is_some()) << place;
-            sibling.slot(place).receive(moved);
+            gone |= u64::from(moved.is_some()) << index;
+            sibling.slot(index).receive(moved);
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
         self.bucket.advance(splitting, splitting.split(level + 1, gone)); // B5
@@ -304,7 +308,7 @@ mod tests {
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
     use crate::sync::counted::{Writes, writes_of};
-    use crate::table::name::{is_same_key, kept};
+    use crate::table::fingerprint::{is_same_key, kept};
     use crate::table::slot::Ask;
     use crate::table::{Size, WhenFull};
     use crate::time::Timestamp;
@@ -321,30 +325,30 @@ mod tests {
         let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
         assert!((0..3).all(|_| is_admitted(&table, &rule, KEY)));
         let bucket = table.view(KEY).bucket;
-        let place = (1..PLACES).find(|&place| bucket.slot(place).has_name(KEY)).unwrap();
-        (table, rule, place)
+        let index = (1..ENTRIES).find(|&index| bucket.slot(index).has_fingerprint(KEY)).unwrap();
+        (table, rule, index)
     }
 
-    fn is_admitted(table: &Table, rule: &impl Rule, name: u64) -> bool {
-        let ask = Ask { rule, name: kept(name), cost: 1 };
-        table.view(name).check(ask, || NOW).0.allowed
+    fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: u64) -> bool {
+        let ask = Ask { rule, fingerprint: kept(fingerprint), cost: 1 };
+        table.view(fingerprint).check(ask, || NOW).0.allowed
     }
 
     /// Does to the word what a helper did that meant the last owner's.
-    fn skew(view: View<'_>, place: usize) {
-        let slot = view.bucket.slot(place);
-        slot.turn(slot.load());
-        assert!(!view.bucket.header().commits(place, slot.load()));
+    fn skew(view: View<'_>, index: usize) {
+        let slot = view.bucket.slot(index);
+        slot.flip_parity(slot.load());
+        assert!(!view.bucket.header().commits(index, slot.load()));
     }
 
     /// How many slots of all buckets are the key's; each word there counts.
-    fn slots_of(table: &Table, name: u64) -> usize {
+    fn slots_of(table: &Table, fingerprint: u64) -> usize {
         let mut slots = 0;
         for view in table.views() {
-            for place in 1..PLACES {
-                let (word, owner) = view.bucket.slot(place).read();
-                if owner == name {
-                    assert!(!word.is_frozen() && view.bucket.header().commits(place, word));
+            for index in 1..ENTRIES {
+                let (word, owner) = view.bucket.slot(index).read();
+                if owner == fingerprint {
+                    assert!(!word.is_frozen() && view.bucket.header().commits(index, word));
                     slots += 1;
                 }
             }
@@ -354,15 +358,15 @@ mod tests {
 
     #[test]
     fn a_word_that_was_parted_for_another_is_its_keys_and_nobody_takes_it_so() {
-        let (table, rule, place) = charged();
+        let (table, rule, index) = charged();
         let view = table.view(KEY);
-        skew(view, place);
+        skew(view, index);
         assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
         // Whoever scans the bucket, here a new key, straightens it.
         assert!(is_admitted(&table, &rule, 0x9999_9999_0000_0047));
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
-        skew(view, place);
+        skew(view, index);
         assert!(view.reset(&rule, KEY, NOW, || 1), "nor is it held so");
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
@@ -370,11 +374,14 @@ mod tests {
 
     #[test]
     fn a_word_that_was_parted_for_another_moves_with_what_it_owes() {
-        let (table, rule, place) = charged();
+        let (table, rule, index) = charged();
         let view = table.view(KEY);
-        skew(view, place);
+        skew(view, index);
         assert!(view.make_room(view.bucket.header(), || true));
-        assert!(is_same_key(view.bucket.slot(place).name(), KEY) && !view.bucket.slot(place).has_name(KEY));
+        assert!(
+            is_same_key(view.bucket.slot(index).fingerprint(), KEY)
+                && !view.bucket.slot(index).has_fingerprint(KEY)
+        );
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
     }
@@ -384,12 +391,12 @@ mod tests {
     const STRANGERS: [u64; 2] = [0x7777_7777_0000_0047, 0x7777_7777_0000_0007];
 
     /// Whether the key is admitted that much, by a peek; by a check as well where it is refused.
-    fn would_admit(table: &Table, rule: &impl Rule, name: u64, cost: u64) -> bool {
-        let ask = Ask { rule, name: kept(name), cost };
-        let (writes, allowed) = writes_of(|| table.view(name).peek(ask, NOW).allowed);
+    fn would_admit(table: &Table, rule: &impl Rule, fingerprint: u64, cost: u64) -> bool {
+        let ask = Ask { rule, fingerprint: kept(fingerprint), cost };
+        let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
         assert_eq!(writes, Writes::default(), "a peek");
         if !allowed {
-            let refused = writes_of(|| table.view(name).check(ask, || NOW).0.allowed);
+            let refused = writes_of(|| table.view(fingerprint).check(ask, || NOW).0.allowed);
             assert_eq!(refused, (Writes::default(), false), "a refusal");
         }
         allowed
@@ -397,13 +404,16 @@ mod tests {
 
     #[test]
     fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
-        let (table, rule, place) = charged();
+        let (table, rule, index) = charged();
         assert!((0..2).all(|_| is_admitted(&table, &rule, STAYS)));
         let view = table.view(KEY);
         let stage = |stage: &str| {
-            for (name, left) in [(KEY, 7), (STAYS, 8), (STRANGERS[0], 10), (STRANGERS[1], 10)] {
-                assert!(would_admit(&table, &rule, name, left), "{stage}: {name:x}");
-                assert!(left == 10 || !would_admit(&table, &rule, name, left + 1), "{stage}: {name:x}");
+            for (fingerprint, left) in [(KEY, 7), (STAYS, 8), (STRANGERS[0], 10), (STRANGERS[1], 10)] {
+                assert!(would_admit(&table, &rule, fingerprint, left), "{stage}: {fingerprint:x}");
+                assert!(
+                    left == 10 || !would_admit(&table, &rule, fingerprint, left + 1),
+                    "{stage}: {fingerprint:x}"
+                );
             }
         };
         stage("at rest");
@@ -411,20 +421,20 @@ mod tests {
         let (splitting, sibling) = (header.splitting(), table.at(view.number() | 1 << level));
         assert!(view.bucket.advance(header, splitting));
         stage("splitting");
-        let slot = view.bucket.slot(place);
-        let counts = |word: crate::table::word::Word| splitting.commits(place, word);
+        let slot = view.bucket.slot(index);
+        let counts = |word: crate::table::word::Word| splitting.commits(index, word);
         let looks = std::cell::Cell::new(0);
-        // Over at the second look at the header: the name has been marked, and the word is as it was.
-        assert!(slot.part(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
-        assert!(counts(slot.load()) && !slot.has_name(kept(KEY)));
-        stage("its name is marked");
-        let moved = slot.part(|_| true, counts, || false);
+        // Over at the second look at the header: the fingerprint has been marked, and the word is as it was.
+        assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
+        assert!(counts(slot.load()) && !slot.has_fingerprint(kept(KEY)));
+        stage("its fingerprint is marked");
+        let moved = slot.detach(|_| true, counts, || false);
         assert!(moved.is_some() && !counts(slot.load()));
         stage("its word is detached");
-        sibling.bucket.slot(place).receive(moved);
+        sibling.bucket.slot(index).receive(moved);
         stage("it has arrived");
-        // A check that finds its name there charges it at once.
-        let ask = Ask { rule: &rule, name: kept(KEY), cost: 1 };
+        // A check that finds its fingerprint there charges it at once.
+        let ask = Ask { rule: &rule, fingerprint: kept(KEY), cost: 1 };
         assert!(sibling.check(ask, || NOW).0.allowed);
         assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
         view.split(level, splitting);

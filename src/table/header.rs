@@ -8,13 +8,13 @@
 //! ```
 //!
 //! *Parity*: a bit a slot, the parity of the words that count. *Shared*: the bucket's overflow word has been charged.
-//! *Splitting*: some of its keys are moving to its sibling. *Level*: how many of a name's bits tell that its key belongs
+//! *Splitting*: some of its keys are moving to its sibling. *Level*: how many of a fingerprint's bits tell that its key belongs
 //! here; 0 in a bucket that was never opened nor split. *Changes*: how many insertions and charges of the overflow word there
 //! were. Every compare-exchange on a header moves one of the last three, and a level never falls: so a header only comes
 //! back after 2^41 changes within one thread's stall.
 
 use crate::bits::Field;
-use crate::table::bucket::PLACES;
+use crate::table::bucket::ENTRIES;
 use crate::table::word::Word;
 
 const CHANGES: Field = Field::lowest(41);
@@ -23,7 +23,7 @@ const SPLITTING: Field = LEVEL.above(1);
 const SHARED: Field = SPLITTING.above(1);
 const PARITY: Field = SHARED.above(15);
 const _: () = assert!(PARITY.end() == u64::BITS, "the fields must fill the word");
-const _: () = assert!(PLACES <= 16, "every slot must have its parity bit");
+const _: () = assert!(ENTRIES <= 16, "every slot must have its parity bit");
 
 /// What a header said when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

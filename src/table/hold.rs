@@ -4,7 +4,7 @@
 //! back without looking for the key.
 
 use crate::algorithm::Rule;
-use crate::table::bucket::{Found, View, home};
+use crate::table::bucket::{Found, View, home_slot};
 use crate::table::slot::{Ask, Slot};
 use crate::time::Timestamp;
 
@@ -13,36 +13,36 @@ impl<'a> View<'a> {
     #[inline]
     pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let at = ask.rule.moment(Timestamp::ZERO);
-        let known = |place: usize| {
-            let slot = self.bucket.slot(place);
-            let (word, name) = slot.read();
-            let mine = name == ask.name && !word.is_frozen();
+        let known = |index: usize| {
+            let slot = self.bucket.slot(index);
+            let (word, fingerprint) = slot.read();
+            let mine = fingerprint == ask.fingerprint && !word.is_frozen();
             let mut retries = 0;
-            let charge = |retries| slot.charge(word, ask, self.ring::<R>(place), at, retries);
+            let charge = |retries| slot.charge(word, ask, self.ring::<R>(index), at, retries);
             let ruling = mine.then(|| charge(&mut retries)).flatten();
-            self.table.events(ask.name).retried(retries);
+            self.table.events(ask.fingerprint).retried(retries);
             ruling.map(|ruling| ruling.allowed.then_some(slot))
         };
-        known(home(ask.name))
-            .or_else(|| known(self.bucket.displaced(ask.name)?))
-            .unwrap_or_else(|| self.enter_and_hold(ask))
+        known(home_slot(ask.fingerprint))
+            .or_else(|| known(self.bucket.displaced(ask.fingerprint)?))
+            .unwrap_or_else(|| self.insert_and_hold(ask))
     }
 
     #[cold]
-    fn enter_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
+    fn insert_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let time = || Timestamp::ZERO;
-        let (ruling, _) = self.enter(ask.rule, ask.name, ask.cost, time(), time);
-        ruling.allowed.then(|| self.held(ask.name))
+        let (ruling, _) = self.enter(ask.rule, ask.fingerprint, ask.cost, time(), time);
+        ruling.allowed.then(|| self.held(ask.fingerprint))
     }
 
     /// The slot of a key that the caller holds: it is found, unless it moves under the scan.
-    fn held(self, name: u64) -> &'a Slot {
+    fn held(self, fingerprint: u64) -> &'a Slot {
         loop {
             // Another insertion of the key may have named a slot that it will have to abandon: its word has moved.
-            if let Found::Mine(place, word) = self.scan(name, self.bucket.header(), |_| ())
-                && self.bucket.slot(place).is_still(word)
+            if let Found::Mine(index, word) = self.scan(fingerprint, self.bucket.header(), |_| ())
+                && self.bucket.slot(index).is_still(word)
             {
-                return self.bucket.slot(place);
+                return self.bucket.slot(index);
             }
         }
     }

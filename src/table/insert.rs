@@ -3,9 +3,9 @@
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::{Found, View};
-use crate::table::full::{Best, Place};
+use crate::table::fingerprint::{IN_DEBT, VACANT};
+use crate::table::full::{Best, Placement};
 use crate::table::header::Header;
-use crate::table::name::{OWED, VACANT};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::stats::Events;
 use crate::table::word::Word;
@@ -22,24 +22,24 @@ impl<'a> View<'a> {
     pub(super) fn enter<R: Rule>(
         self,
         rule: &R,
-        name: u64,
+        fingerprint: u64,
         cost: u64,
         mut now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let ask = Ask { rule, name, cost };
-        let events = self.table.events(name);
-        let (mut handovers, mut shares) = (0, 0);
+        let ask = Ask { rule, fingerprint, cost };
+        let events = self.table.events(fingerprint);
+        let (mut evictions, mut shares) = (0, 0);
         let mut view = self;
         loop {
             // A charge of it is only good if neither it nor the header has moved since.
             let overflow = view.bucket.shared();
-            let (home, header) = match view.belonging_now(name) {
+            let (home, header) = match view.home_bucket_now(fingerprint) {
                 Some(home) => home,
                 // The key's bucket is being split: a refusal reads it as it is, all else helps.
                 None => match view.refused(ask, now) {
                     Some(refusal) => return (refusal, now),
-                    None => view.belonging(name),
+                    None => view.home_bucket(fingerprint),
                 },
             };
             if home.number() != view.number() {
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
                 continue;
             }
             let mut best = Best::default();
-            match view.scan(name, header, |slot| best.weigh(rule, slot)) {
+            match view.scan(fingerprint, header, |slot| best.weigh(rule, slot)) {
                 Found::Mine(index, word) => {
                     let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
                     let mut retries = 0;
@@ -59,7 +59,7 @@ impl<'a> View<'a> {
                     }
                 }
                 Found::Others => {}
-                Found::Moved => continue,
+                Found::Changed => continue,
             }
             let before = std::mem::replace(&mut now, clock());
             if now < before {
@@ -68,35 +68,37 @@ impl<'a> View<'a> {
             // The other keys' debts are judged by this version of the quota, so at no time after its end.
             let judged = rule.before_its_end(now);
             let at = rule.moment(judged);
-            let place = best.place(self.table.when_full, ask, at);
-            if !matches!(place, Place::Vacant(..)) && view.make_room(header, || view.is_crowded(rule, at)) {
+            let placement = best.placement(self.table.when_full, ask, at);
+            if !matches!(placement, Placement::Vacant(..))
+                && view.make_room(header, || view.is_crowded(rule, at))
+            {
                 continue;
             }
-            let ruling = match place {
-                Place::Vacant(index, word) => {
+            let ruling = match placement {
+                Placement::Vacant(index, word) => {
                     let inserted = || events.inserted(best.recycles());
                     view.insert(ask, header, (index, word, VACANT), at, inserted)
                 }
                 // By an older quota than the shared word is of, no debt can be left in it.
-                Place::Evict(..) if rule.is_later(overflow) => {
+                Placement::Evict(..) if rule.is_later(overflow) => {
                     Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
                 }
-                Place::Evict(index, word) if handovers < TRIES => {
-                    handovers += 1;
-                    view.insert(ask, header, (index, word, OWED), at, || events.evicted_with_debt())
+                Placement::Evict(index, word) if evictions < TRIES => {
+                    evictions += 1;
+                    view.insert(ask, header, (index, word, IN_DEBT), at, || events.evicted_with_debt())
                 }
-                Place::Evict(..) | Place::Shared if shares < TRIES => {
+                Placement::Evict(..) | Placement::Shared if shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
-                Place::Evict(..) | Place::Shared => {
+                Placement::Evict(..) | Placement::Shared => {
                     Some(refused_full(shared_debt(rule, overflow, at), events))
                 }
-                Place::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index);
+                Placement::Refuse(payload, index) => {
+                    let ring = view.ring::<R>(index).of_another();
                     Some(Ruling { ring, ..refused_full(payload, events) })
                 }
-                Place::AdmitUncounted(payload) => {
+                Placement::AdmitUncounted(payload) => {
                     events.admitted_uncounted();
                     Some(Ruling { allowed: true, payload, ring: Ring::NONE.with_unstaged(cost) })
                 }
@@ -141,8 +143,8 @@ impl<'a> View<'a> {
             // A refusal stands only while the slot does: its next owner may have written the ring that was just read.
             Verdict::Deny if !slot.is_still(word) => return None,
             Verdict::Deny => {
-                if left == OWED {
-                    self.table.events(ask.name).refused_full();
+                if left == IN_DEBT {
+                    self.table.events(ask.fingerprint).refused_full();
                 }
                 return Some(Ruling { allowed: false, payload: owed, ring });
             }
@@ -150,10 +152,10 @@ impl<'a> View<'a> {
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
-        let header = if left == OWED { self.part_with(rule, header, base)? } else { header };
-        let shared = shared || left == OWED;
+        let header = if left == IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
+        let shared = shared || left == IN_DEBT;
         let claim = slot.claim(word, payload)?;
-        claim.rename(ask.name);
+        claim.write_fingerprint(ask.fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {
             claim.abandon(left, |payload| rule.bump(payload));
             return None;
@@ -165,13 +167,13 @@ impl<'a> View<'a> {
 
     /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
     /// it then enters. `None` when the bucket changed.
-    fn part_with<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
-        let (owed, parting) = (self.bucket.shared(), header.sharing());
+    fn leave_debt<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
+        let (owed, shared_header) = (self.bucket.shared(), header.sharing());
         // A later quota's word would not show what is added under this one.
         let parts = !rule.is_later(owed)
             && self.bucket.change_shared(owed, rule.current(owed).max(payload))
-            && self.bucket.advance(header, parting);
-        parts.then_some(parting)
+            && self.bucket.advance(header, shared_header);
+        parts.then_some(shared_header)
     }
 
     /// What a new key starts from in a slot with this `word`.
@@ -229,7 +231,7 @@ mod tests {
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
     use crate::table::bucket::SLOTS;
-    use crate::table::name::kept;
+    use crate::table::fingerprint::kept;
     use crate::table::{Size, Table, WhenFull};
 
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
@@ -240,13 +242,15 @@ mod tests {
             TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(10)], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
         // All in one bucket.
-        let names = Cell::new(0_u64);
+        let fingerprints = Cell::new(0_u64);
         let newcomer = || {
-            names.set(names.get() + 1);
-            names.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2
+            fingerprints.set(fingerprints.get() + 1);
+            fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2
         };
-        let ask = |name| Ask { rule: &rule, name: kept(name), cost: 1 };
-        let check = |name, clock: &dyn Fn() -> Timestamp| table.view(name).check(ask(name), clock).0.allowed;
+        let ask = |fingerprint| Ask { rule: &rule, fingerprint: kept(fingerprint), cost: 1 };
+        let check = |fingerprint, clock: &dyn Fn() -> Timestamp| {
+            table.view(fingerprint).check(ask(fingerprint), clock).0.allowed
+        };
         assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
         // At each of its attempts another one gets a slot with its debt.
         let attempts = Cell::new(0);
@@ -268,7 +272,7 @@ mod tests {
         let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
         let view = table.view(0);
-        let (ask, at) = (Ask { rule: &rule, name: kept(4), cost: 1 }, rule.moment(NOW));
+        let (ask, at) = (Ask { rule: &rule, fingerprint: kept(4), cost: 1 }, rule.moment(NOW));
         let share = || {
             let (overflow, header) = (view.bucket.shared(), view.bucket.header());
             view.share(ask, header, overflow, at).is_some_and(|ruling| ruling.allowed)
@@ -279,7 +283,7 @@ mod tests {
             assert!(share());
             // The two last steps of an insertion.
             let claim = slot.claim(slot.load(), 5).unwrap();
-            claim.rename(ask.name);
+            claim.write_fingerprint(ask.fingerprint);
             let commits = view.bucket.advance(stale, stale.committing(1, true));
             claim.abandon(VACANT, |payload| payload + 1);
             assert!(!commits, "after {nth} shares");

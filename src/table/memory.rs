@@ -68,7 +68,7 @@ impl<T: Zeroable> Zeroed<T> {
 
 impl<T: Zeroable> Zeroed<T> {
     /// Has the memory of this value committed, and of those beside it, if nobody had before: one call of the operating system in
-    /// place of a fault for each of up to sixteen pages. Where the system does not do it, pages are committed as they are touched.
+    /// line of a fault for each of up to sixteen pages. Where the system does not do it, pages are committed as they are touched.
     #[inline]
     pub(crate) fn commit(&self, value: usize) {
         let offset = value * size_of::<T>();
@@ -103,19 +103,19 @@ impl<T: Zeroable> Deref for Zeroed<T> {
     }
 }
 
-/// Asks the processor for the cache line where `place` begins, to read it soon. A hint: it waits for nothing and changes
+/// Asks the processor for the cache line where `line` begins, to read it soon. A hint: it waits for nothing and changes
 /// nothing, and where it is not known how to give it, it is not given.
 #[inline]
-pub(crate) fn prefetch<T>(place: &T) {
+pub(crate) fn prefetch<T>(line: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let place: *const T = place;
+        let line: *const T = line;
         // SAFETY: the instruction takes any address without a fault, and belongs to every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = place;
+    let _ = line;
 }
 
 #[cfg(test)]

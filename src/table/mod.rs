@@ -1,23 +1,23 @@
 //! The lock-free table: where the word of each key lives.
 //!
-//! Memory is reserved once, and used from the front as keys come: see `growth`. A key's name (its 64-bit hash) picks a
+//! Memory is reserved once, and used from the front as keys come: see `growth`. A key's fingerprint (its 64-bit hash) picks a
 //! bucket and a line in it; there is no chain to follow, nothing is allocated or freed later, and nothing waits.
-//! `name`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
+//! `fingerprint`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
 
 mod account;
 pub(crate) mod bucket;
 #[cfg(loom)]
 pub mod edges;
+mod fingerprint;
 mod full;
 mod growth;
 mod header;
 mod hold;
 mod insert;
-mod look;
 #[cfg(not(loom))]
 mod memory;
-mod name;
 pub(crate) mod peek;
+mod probe;
 pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;
@@ -29,13 +29,13 @@ use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
 use bucket::{Bucket, SLOTS};
-use name::KNOWN;
+use fingerprint::KNOWN;
 use refunds::Refunds;
 
-pub(crate) use look::{Glance, Look};
+pub(crate) use fingerprint::kept;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
-pub(crate) use name::kept;
+pub(crate) use probe::{HomeProbe, Probe};
 pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
 pub(crate) use word::Word;
@@ -54,20 +54,23 @@ pub(crate) fn prefetch<T>(_place: &T) {}
 /// The most keys a table can be asked for.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
+/// Beside a slot's place: the ring there is another key's.
+const ANOTHERS: usize = 1 << 7;
+
 /// How many marks of refunds the keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 
 /// How many buckets share their counters of rare events: one in so many.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Buckets in use from the first: enough for their numbers to tell the two lowest bits of a name.
+/// Buckets in use from the first: enough for their numbers to tell the two lowest bits of a fingerprint.
 const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
 pub struct Table {
     buckets: Zeroed<Bucket>,
-    /// Of a bucket's number in a name: one less than how many buckets are in use. A hint: with any value that it has had,
+    /// Of a bucket's number in a fingerprint: one less than how many buckets are in use. A hint: with any value that it has had,
     /// a key is found. So it is not loom's, which would explore every order of reading it.
     mask: Tally,
     /// How many buckets have been in use from the first.
@@ -149,31 +152,39 @@ impl Table {
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
-    /// The place of the slot that has this ring; 0, which is no slot's, for no ring.
+    /// Which slot has this ring, and whether the ring is [another key's](Ring::of_another), in a byte: for
+    /// [`ring_at`](Self::ring_at).
     #[inline]
-    pub(crate) fn place_of(&self, ring: Ring<'_>) -> usize {
-        if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 }
+    pub(crate) fn slot_index_of(&self, ring: Ring<'_>) -> usize {
+        let index = if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 };
+        if ring.is_anothers() { index | ANOTHERS } else { index }
     }
 
-    /// The ring of the slot at this place of the key's bucket; none for place 0.
-    pub(crate) fn ring_at(&self, name: u64, place: usize) -> Ring<'_> {
-        if place == 0 { Ring::NONE } else { self.ring(self.view(name).bucket, place - 1) }
+    /// The ring that [`slot_index_of`](Self::slot_index_of) was told, in the key's bucket.
+    pub(crate) fn ring_at(&self, fingerprint: u64, index: usize) -> Ring<'_> {
+        let ring = match index & !ANOTHERS {
+            0 => Ring::NONE,
+            index => self.ring(self.view(fingerprint).bucket, index - 1),
+        };
+        if index & ANOTHERS != 0 { ring.of_another() } else { ring }
     }
 
-    /// The counters that this name's bucket shares.
+    /// The counters that this fingerprint's bucket shares.
     #[inline]
-    pub(crate) fn events(&self, name: u64) -> &Events {
-        &self.shards[(name >> 1) as usize % SHARDS]
+    pub(crate) fn events(&self, fingerprint: u64) -> &Events {
+        &self.shards[(fingerprint >> 1) as usize % SHARDS]
     }
 
-    /// The names of the keys that owe something, of those whose buckets' numbers are `class` modulo `classes`.
-    pub(crate) fn debtors<R: Rule>(
+    /// The fingerprints of the keys that owe something, of those whose buckets' numbers are `class` modulo `classes`.
+    pub(crate) fn in_debt<R: Rule>(
         &self,
         (class, classes): (usize, usize),
         rule: &R,
         at: Moment,
     ) -> impl Iterator<Item = u64> {
-        self.views().skip(class).step_by(classes).flat_map(move |view| view.debtors(rule, at))
+        // Steps over numbers, not over `views`, which would visit every bucket in between.
+        let numbers = (class..).step_by(classes).take_while(|&number| number < self.end());
+        numbers.flat_map(move |number| self.at(number).in_debt(rule, at))
     }
 
     /// Bytes in use.

@@ -1,16 +1,16 @@
 //! What a key owes, read without writing anything: for a peek, and for a refusal while the bucket is split.
 //!
 //! A bucket that is being split is read as it is. A key that the split takes away owes what its word says: its old one
-//! until the sibling's slot has its name, and from then on the new one. Once the sibling is open, the sibling is read.
+//! until the sibling's slot has its fingerprint, and from then on the new one. Once the sibling is open, the sibling is read.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::{Found, View, probes};
-use crate::table::full::{Best, Place, Rest};
+use crate::table::fingerprint::{IN_DEBT, VACANT, is_same_key};
+use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
 use crate::table::insert::shared_debt;
-use crate::table::name::{OWED, VACANT, is_same_key};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -29,7 +29,7 @@ impl<'a> View<'a> {
     /// What `check` would answer. Writes nothing.
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment(now);
-        match self.standing(ask, at) {
+        match self.probe(ask, at) {
             Ok((owed, ring)) => foresee(ask, owed, ring, at),
             Err(full) => full,
         }
@@ -39,8 +39,10 @@ impl<'a> View<'a> {
     /// to split the bucket first. `None`: decide it by a check.
     #[cold]
     pub(super) fn refused<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Ruling<'a>> {
-        let Reading { view, header, sibling } = self.reading(ask.name);
-        let Seen::Key(payload, index) = view.read_key(ask.name, header, sibling, |_| ()) else { return None };
+        let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
+        let Seen::Key(payload, index) = view.read_key(ask.fingerprint, header, sibling, |_| ()) else {
+            return None;
+        };
         let (at, ring) = (ask.rule.moment(now), view.ring::<R>(index));
         let is_refused = matches!(ask.rule.decide(payload, ring, at, ask.cost), Verdict::Deny);
         // Once the sibling is open, the key may have been given back something there.
@@ -49,15 +51,11 @@ impl<'a> View<'a> {
     }
 
     /// What the key owes before the request; or the request's answer, when there is no room for the key. Writes nothing.
-    pub(crate) fn standing<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        at: Moment,
-    ) -> Result<(u64, Ring<'a>), Ruling<'a>> {
+    pub(crate) fn probe<R: Rule>(self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'a>), Ruling<'a>> {
         loop {
-            let Reading { view, header, sibling } = self.reading(ask.name);
+            let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
             let mut best = Best::default();
-            let seen = view.read_key(ask.name, header, sibling, |slot| best.weigh(ask.rule, slot));
+            let seen = view.read_key(ask.fingerprint, header, sibling, |slot| best.weigh(ask.rule, slot));
             let is_open = sibling.is_some_and(View::is_open);
             match seen {
                 Seen::Key(payload, index) if !is_open => return Ok((payload, view.ring::<R>(index))),
@@ -65,14 +63,16 @@ impl<'a> View<'a> {
                 _ => continue,
             }
             let overflow = view.bucket.shared();
-            let denied = |payload, ring| Err(Ruling { allowed: false, payload, ring });
-            let (index, word, left) = match best.place(self.table.when_full, ask, at) {
-                Place::Vacant(index, word) => (index, word, VACANT),
-                _ if view.would_make_room(ask.name, header) => (1, Word::ZERO, VACANT),
-                Place::Evict(index, word) => (index, word, OWED),
-                Place::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
-                Place::Refuse(payload, index) => return denied(payload, view.ring::<R>(index)),
-                Place::AdmitUncounted(payload) => {
+            let (index, word, left) = match best.placement(self.table.when_full, ask, at) {
+                Placement::Vacant(index, word) => (index, word, VACANT),
+                _ if view.would_make_room(ask.fingerprint, header) => (1, Word::ZERO, VACANT),
+                Placement::Evict(index, word) => (index, word, IN_DEBT),
+                Placement::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
+                Placement::Refuse(payload, index) => {
+                    let ring = view.ring::<R>(index).of_another();
+                    return Err(Ruling { allowed: false, payload, ring });
+                }
+                Placement::AdmitUncounted(payload) => {
                     let ring = Ring::NONE.with_unstaged(ask.cost);
                     return Err(Ruling { allowed: true, payload, ring });
                 }
@@ -87,16 +87,22 @@ impl<'a> View<'a> {
 
     /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`. `sibling`: where the
     /// bucket's split is taking the key.
-    fn read_key(self, name: u64, header: Header, sibling: Option<Self>, other: impl FnMut(Rest)) -> Seen {
+    fn read_key(
+        self,
+        fingerprint: u64,
+        header: Header,
+        sibling: Option<Self>,
+        other: impl FnMut(Rest),
+    ) -> Seen {
         if let Some(sibling) = sibling {
-            match self.read_leaving(name, header, sibling) {
+            match self.read_leaving(fingerprint, header, sibling) {
                 Seen::Others => {}
                 seen => return seen,
             }
         }
-        // A word that does not count, in a bucket that has not changed, is its key's all the same: see `straighten`.
+        // A word that does not count, in a bucket that has not changed, is its key's all the same: see `repair_parity`.
         let counts_anyway = |_, _| self.bucket.header() == header;
-        match self.scan_by(name, header, counts_anyway, other) {
+        match self.scan_by(fingerprint, header, counts_anyway, other) {
             Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
                 Seen::Key(word.payload(), index)
             }
@@ -106,22 +112,22 @@ impl<'a> View<'a> {
     }
 
     /// The same for a key that the bucket's split is taking to its sibling, which is not open yet.
-    fn read_leaving(self, name: u64, header: Header, sibling: Self) -> Seen {
-        for index in probes(name) {
+    fn read_leaving(self, fingerprint: u64, header: Header, sibling: Self) -> Seen {
+        for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
             // A word that is claimed and not committed never will be: the header has changed since.
             let is_claimed = word.is_frozen() && !header.commits(index, word);
-            if is_claimed || !is_same_key(owner, name) {
+            if is_claimed || !is_same_key(owner, fingerprint) {
                 continue;
             }
             let arrival = sibling.bucket.slot(index);
             let (arrived, newcomer) = arrival.read();
-            let has_arrived = newcomer == name;
+            let has_arrived = newcomer == fingerprint;
             let (word, is_still) = match has_arrived {
                 true => (arrived, arrival.is_still(arrived)),
-                // Until its parity is turned, charges may still be added to the old word.
-                false => (word, owner != name || slot.is_still(word)),
+                // Until its parity is flipped, charges may still be added to the old word.
+                false => (word, owner != fingerprint || slot.is_still(word)),
             };
             let is_same_split = self.bucket.header() == header;
             return if is_still && is_same_split { Seen::Key(word.payload(), index) } else { Seen::Changed };

@@ -1,6 +1,6 @@
 //! What a limiter remembers of its refunds: when keys were last given back something out of order.
 //!
-//! Keys share marks by their names, so a key may be thought to have lost its order when another one did: it then gets
+//! Keys share marks by their fingerprints, so a key may be thought to have lost its order when another one did: it then gets
 //! back less, never more. Checks do not come here.
 //!
 //! Marks are Relaxed: a mark is made before the word is lowered and read once the word is held, so the word carries it from
@@ -31,20 +31,20 @@ impl Refunds {
         Ok(Self { marks: zeroed_words(marks)?, forgiven, booked })
     }
 
-    fn index(&self, name: u64) -> usize {
-        (name >> 1) as usize % self.marks.len()
+    fn index(&self, fingerprint: u64) -> usize {
+        (fingerprint >> 1) as usize % self.marks.len()
     }
 
     /// Says that the reset of this number forgives the key. Call it while the key's word is held, before it is lowered.
-    pub(crate) fn forgive(&self, name: u64, reset: u32) {
+    pub(crate) fn forgive(&self, fingerprint: u64, reset: u32) {
         let later = |seen: u64| is_later(reset, seen as u32).then_some(reset.into());
-        let _ = self.forgiven[self.index(name)].fetch_update(Relaxed, Relaxed, later);
+        let _ = self.forgiven[self.index(fingerprint)].fetch_update(Relaxed, Relaxed, later);
     }
 
     /// Whether the key was reset after the reset of this number, or another key of its mark was. Ask while the key's word
     /// is held.
-    pub(crate) fn is_forgiven(&self, name: u64, since: u32) -> bool {
-        is_later(self.forgiven[self.index(name)].load(Relaxed) as u32, since)
+    pub(crate) fn is_forgiven(&self, fingerprint: u64, since: u32) -> bool {
+        is_later(self.forgiven[self.index(fingerprint)].load(Relaxed) as u32, since)
     }
 
     /// Says that somebody is about to book ahead.
@@ -64,7 +64,7 @@ fn is_later(reset: u32, than: u32) -> bool {
 /// A refund on its way.
 pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
-    name: u64,
+    fingerprint: u64,
     taken: Taken,
     /// The number of the limiter's latest reset before the request was charged.
     resets: u32,
@@ -73,8 +73,8 @@ pub(crate) struct Refunding<'r, T> {
 }
 
 impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
-    pub(crate) fn new(refunds: &'r Refunds, name: u64, taken: Taken, resets: u32, clock: T) -> Self {
-        Self { refunds, name, taken, resets, clock, marked: false }
+    pub(crate) fn new(refunds: &'r Refunds, fingerprint: u64, taken: Taken, resets: u32, clock: T) -> Self {
+        Self { refunds, fingerprint, taken, resets, clock, marked: false }
     }
 
     /// What comes back to a word that is held with this `payload`.
@@ -82,12 +82,12 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     /// The clock is read here, when the word can no longer be charged unseen: what was refilled by a charge's time
     /// is not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
-        if self.refunds.is_forgiven(self.name, self.resets) {
+        if self.refunds.is_forgiven(self.fingerprint, self.resets) {
             return None;
         }
         let at = rule.moment((self.clock)());
         let marks = &self.refunds.marks;
-        let mark = &marks[self.refunds.index(self.name)];
+        let mark = &marks[self.refunds.index(self.fingerprint)];
         let is_before = |mark: u64| mark <= self.taken.since.tick;
         // After a mark of its own it cannot tell others' any more.
         let mut kept = !self.marked && is_before(mark.load(Relaxed));

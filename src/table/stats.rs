@@ -24,7 +24,7 @@ pub struct Stats {
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
     pub admitted_uncounted: u64,
     /// How often a charge was tried again, because another thread had changed the key's word in between: how much threads
-    /// are in each other's way. A [lease](crate::Limiter::lease) takes them out of it.
+    /// are in each other's way. A [lease](crate::Prepared::lease) takes them out of it.
     pub retried: u64,
     /// How often the clock was seen to step back: as far as a new key's two readings of it show.
     pub clock_stepped_back: u64,

@@ -77,7 +77,7 @@ impl Word {
     }
 
     /// The word of a key that has moved out, at rest: no charge, refund or claim can expect it.
-    pub(crate) fn parted(self) -> Self {
+    pub(crate) fn detached(self) -> Self {
         Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload()))
     }
 

@@ -7,8 +7,8 @@ mod vectors;
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
-    TokenBucket, WhenFull,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    SlidingLog, Stats, Timestamp, TokenBucket, WhenFull,
 };
 
 type Several = MultiLimiter<u64, ManualClock>;
@@ -223,4 +223,46 @@ fn the_stats_are_the_sum_over_the_limits() {
     let inserted = |number| limiter.stats_of(number).map(|stats| stats.inserted);
     assert_eq!([inserted(0), inserted(1), inserted(2)], [Some(1), Some(1), None]);
     assert_eq!(limiter.stats().inserted, 2);
+}
+
+#[test]
+fn a_key_that_was_just_checked_can_reserve_its_turn() {
+    // Near the time of the last check the limiter takes its shortest path.
+    let (limiter, clock) = several([TokenBucket::new(Rate::new(5, Duration::from_secs(10)))]);
+    clock.advance(Duration::from_secs(100));
+    for step in 0..20 {
+        let now = limiter.now();
+        let wait = limiter.at(now).peek(&1).retry_after().unwrap_or_default();
+        let turn = limiter.at(now).prepare(&1).reserve(1, Duration::from_secs(60));
+        assert_eq!(turn.expect("it may wait").departure(), now + wait, "step {step}");
+        clock.advance(Duration::from_millis(700));
+    }
+}
+
+#[test]
+fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
+    let (limiter, _) = several([TokenBucket::new(Rate::new(5, Duration::from_secs(10)))]);
+    let at = |millis: u64| limiter.at(Timestamp::from_nanos(millis * 1_000_000));
+    let first = at(0).check(&1).receipt();
+    let reserved = at(100).prepare(&1).reserve(1, Duration::from_secs(60)).expect("there is room");
+    assert_eq!(at(300).refund(first), 1, "out of order: the key is marked");
+    let second = at(300).check(&1).receipt();
+    assert_eq!(at(1_900).refund(second), 0, "a reservation may depend on it");
+    drop(reserved);
+}
+
+#[test]
+fn one_limit_counts_refusals_of_a_full_table_as_a_limiter_does() {
+    for when_full in [WhenFull::Deny, WhenFull::Share] {
+        let quota = TokenBucket::new(Rate::per_hour(2));
+        let multi = MultiLimiter::<u64>::builder([quota]).max_keys(1).when_full(when_full).build().unwrap();
+        let single = Limiter::<u64>::builder(quota).max_keys(1).when_full(when_full).build().unwrap();
+        for key in 0..400 {
+            let _ = (multi.check(&key), single.check(&key));
+        }
+        let events =
+            |stats: Stats| (stats.refused_full > 300, stats.shared > 200, stats.evicted_with_debt > 0);
+        assert_eq!(events(multi.stats()), events(single.stats()), "{when_full:?}");
+        assert!(single.stats().refused_full + single.stats().shared > 200, "{when_full:?}");
+    }
 }

@@ -300,6 +300,34 @@ fn each_waiter_sleeps_once() {
     }
 }
 
+/// A timer whose sleepers move the clock themselves, and that counts them.
+#[derive(Clone)]
+struct Forward(ManualClock, Arc<AtomicUsize>);
+
+impl Timer for Forward {
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.0.advance(duration);
+        self.1.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(())
+    }
+}
+
+#[test]
+fn a_waiter_sleeps_until_its_departure_and_no_longer() {
+    for quota in lines() {
+        let (limiter, clock) = limiter(quota);
+        let timer = Forward(clock.clone(), Arc::default());
+        for turn in 0..5 {
+            block_on(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(timer.clone()));
+            assert_eq!(
+                (clock.now(), timer.1.load(Ordering::Relaxed)),
+                (tick(turn), turn as usize),
+                "{quota}"
+            );
+        }
+    }
+}
+
 #[test]
 fn futures_wait_for_their_turns_by_the_thread_timer() {
     let clock = TscClock::new();

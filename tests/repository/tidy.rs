@@ -29,7 +29,7 @@ const LADDER: &[&[&str]] = &[
     &["algorithm::quota"],
     &["clock", "key"],
     &["saved"],
-    &["table::word", "table::name"],
+    &["table::word", "table::fingerprint"],
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` and its parts: a bucket needs its table's rings, and the table needs its buckets.

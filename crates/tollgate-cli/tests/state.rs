@@ -103,9 +103,7 @@ fn an_unusable_state_is_reported_with_the_reason() {
         run.err
     };
     assert!(refused("fixed-window:5/10s").contains("rate.count is 5, but was 4"));
-    assert!(
-        refused("fixed-window:4/10s token-bucket:1/s").contains("the kind is MultiLimiter, but was Limiter")
-    );
+    assert!(refused("fixed-window:4/10s token-bucket:1/s").contains("the number of limits is 2, but was 1"));
 
     let mut bytes = std::fs::read(state.path()).expect("it was written");
     let middle = bytes.len() / 2;

@@ -119,9 +119,8 @@ fn a_refund_gives_back_to_all_of_several_limits() {
         r#""t_ns":0,"cost":2"#,
     ];
     assert_eq!(summary(&limits, &lines), [3, 1, 1, 2, 0]);
-    let part = replay(&limits, &[r#""t_ns":0,"cost":2"#, r#""t_ns":0,"op":"refund","cost":1"#], &[]);
-    assert_eq!(part.code, Some(2));
-    assert!(part.err.contains("standard input:2: `refund` of a part is for one --limit"), "{}", part.err);
+    let part = [r#""t_ns":0,"cost":2"#, r#""t_ns":0,"op":"refund","cost":1"#, r#""t_ns":0"#, r#""t_ns":0"#];
+    assert_eq!(summary(&limits, &part), [3, 1, 1, 1, 0]);
 }
 
 #[test]
@@ -161,15 +160,29 @@ fn reservations_depart_in_turn_and_can_be_cancelled_before() {
 fn an_unsupported_reservation_is_an_error_with_an_alternative() {
     let lines = [r#""t_ns":0"#, r#""t_ns":0,"op":"reserve","max_wait_ns":0"#];
     let cases = [
-        (&["sliding-log:2/s"][..], "sliding-log:2/s counts in windows"),
-        (&["token-bucket:2/s", "token-bucket:3/min"], "is for one --limit"),
+        &["sliding-log:2/s"][..],
+        &["token-bucket:2/s", "fixed-window:3/min"],
+        &["token-bucket:2/s", "leaky-bucket:3/min,mode=queue"],
     ];
-    for (limits, why) in cases {
+    for limits in cases {
         let run = replay(limits, &lines, &[]);
-        assert_eq!(run.code, Some(2));
-        assert!(run.err.contains("standard input:2: `reserve`") && run.err.contains(why), "{}", run.err);
-        assert!(run.err.contains("use `check` in the trace"), "{}", run.err);
+        assert_eq!(run.code, Some(2), "{limits:?}");
+        for part in ["standard input:2: `reserve`", limits[0], "use `check` in the trace"] {
+            assert!(run.err.contains(part), "{part}: {}", run.err);
+        }
     }
+}
+
+#[test]
+fn a_reservation_of_several_limits_departs_when_all_admit() {
+    let lines = [
+        r#""t_ns":0,"cost":2"#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":60000000000"#,
+        r#""t_ns":0,"op":"reserve","max_wait_ns":60000000000"#,
+    ];
+    let seen = replay(&["token-bucket:2/s", "token-bucket:3/min"], &lines, &["--decisions", "-"]).lines();
+    let delays: Vec<_> = seen.iter().map(|line| line["delay_ns"].as_u64()).collect();
+    assert_eq!(delays, [Some(0), Some(500_000_000), Some(20_000_000_000)]);
 }
 
 #[test]

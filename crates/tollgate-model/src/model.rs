@@ -58,6 +58,15 @@ impl Model {
         self.keys.refund(&receipt, now_ns)
     }
 
+    /// [`Model::refund`] of up to `units` of the request. The rest stays charged.
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    pub fn refund_part(&mut self, receipt: Receipt, units: u64, now_ns: u64) -> u64 {
+        self.keys.refund(&receipt.part(units), now_ns)
+    }
+
     /// Charges `key` for a request that acts later, if it waits no longer than `max_wait_ns`.
     ///
     /// # Errors

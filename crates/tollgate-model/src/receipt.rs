@@ -28,6 +28,11 @@ impl Receipt {
         Charge { at: self.at, cost: self.cost, after }
     }
 
+    /// The same receipt, for at most the last `units` of the request.
+    pub(crate) fn part(self, units: u64) -> Self {
+        Self { cost: self.cost.min(units), ..self }
+    }
+
     /// The cost of the request.
     pub fn cost(&self) -> u64 {
         self.cost

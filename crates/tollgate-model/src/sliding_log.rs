@@ -135,8 +135,12 @@ impl Rule for SlidingLog {
     fn refunded(&self, log: &Log, charge: &Charge<'_, Log>, now: u64) -> (Log, u64) {
         let mut log = log.clone();
         let is_inside = self.inside(&log, now).next().is_some();
-        if log.total != charge.after.total || !is_inside || log.entries.pop_back().is_none() {
+        if log.total != charge.after.total || !is_inside {
             return (log, 0);
+        }
+        let Some(newest) = log.entries.pop_back() else { return (log, 0) };
+        if newest.units > charge.cost {
+            log.entries.push_back(Entry { units: newest.units - charge.cost, ..newest });
         }
         log.total -= u128::from(charge.cost);
         (log, charge.cost)

@@ -6,7 +6,7 @@
 //!   lease:       s s s s s s (k in all)    s s s ......... (ttl, or drop)
 //! ```
 //!
-//! Every permit is charged before it is spent, so whatever leases do, no more is spent than the limiter has charged.
+//! Every permit is charged before it is spent, so leases never spend more than the limiter has charged.
 //! What a lease adds is that a permit may be spent later than it was charged, by less than the ttl. That is all of the
 //! argument for its bound.
 
@@ -32,22 +32,22 @@ const TTL: u64 = 1_000_000;
 /// meet only when they acquire. Each thread has its own ([`Prepared::lease`](crate::Prepared::lease)); it may move to
 /// another thread, and is not shared.
 ///
-/// **Guarantee.** Each permit is charged to the key when it is taken, so *the total never exceeds the limit*, whatever
-/// other threads check beside the leases. A permit is spent less than [`ttl`](Self::ttl) after it was charged, by the limiter's
-/// clock, or not at all. So what is spent in `[t, t + W]` was charged in `(t - ttl, t + W]`, and whatever the
-/// [algorithm](crate::Algorithm) promises of an interval of length `W + ttl` holds for what is spent in one of length
+/// **Guarantee.** Each permit is charged to the key when it is taken, so *the total never exceeds the limit*, also
+/// beside other threads' checks. A permit is spent less than [`ttl`](Self::ttl) after it was charged, by the limiter's
+/// clock, or not at all. So all permits spent in `[t, t + W]` were charged in `(t - ttl, t + W]`: the promise that the
+/// [algorithm](crate::Algorithm) makes of an interval of length `W + ttl` holds for the permits spent in one of length
 /// `W`: for a bucket
 ///
 /// ```text
 ///   spent in any interval of length W   <=   burst + rate * (W + ttl)
 /// ```
 ///
-/// It is also at most what is charged in `W` and what leases held when it began; and a permit taken in one window of a
-/// window algorithm may be spent in the next. A lease without permits refuses nothing that a check would admit at that
-/// moment: when there is no room for many it asks for fewer, and last for the request alone.
+/// It is also at most the sum of the permits charged in `W` and those that leases held when it began; and a permit taken in one window of a
+/// window algorithm may be spent in the next. A lease without permits refuses nothing that a check would admit
+/// then: when there is no room for many it asks for fewer, and last for the request alone.
 ///
 /// **What comes back.** Unspent permits are given back when the lease is dropped or [released](Self::release), and at
-/// its first check after their ttl: as many as mints nothing, all of them at the same moment
+/// its first check after their ttl: as many as mints nothing, all of them at the same time
 /// ([`refund_part`](crate::Limiter::refund_part)). A thread that keeps a lease and comes back neither to
 /// check nor to drop it keeps up to its last take from the others, until the algorithm has forgotten it. A
 /// [`reset`](crate::Prepared::reset) of any key of the limiter ends all permits: none is spent after it, and none comes
@@ -56,7 +56,7 @@ const TTL: u64 = 1_000_000;
 /// **How many at once.** As long as [`permits`](Self::permits) does not fix it: 1 at first; twice as many as the last time
 /// when those were spent within a quarter of the ttl, up to an eighth of the limit in force and 1,024; half as many, and no more
 /// than were spent, when the ttl ended first; what there was room for when there was less; and 1 after a refusal. So a
-/// key that is used now and then is charged as by plain checks, and near the limit nobody hoards.
+/// key that is used now and then is charged as by plain checks, and near the limit no lease hoards.
 ///
 /// In a [queue](crate::LeakyBucket::queue) each request has a departure of its own: there a lease takes none ahead, and
 /// each of its checks is a plain one. Where refused requests count ([`CountPolicy::All`](crate::CountPolicy::All)), a take that finds
@@ -219,7 +219,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
     }
 
     /// Gives back the permits that are not spent, as dropping the lease does: how many came back, as
-    /// [`refund_n`](crate::Limiter::refund_n) counts them. For a thread that will be elsewhere for a while.
+    /// [`refund_part`](crate::Limiter::refund_part) counts them. For a thread that will be elsewhere for a while.
     ///
     /// # Examples
     ///
@@ -277,7 +277,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         } else if self.size > 0 {
             self.give_back(later);
         }
-        // All that is left is spent on the request, so that what is left afterwards was acquired at once.
+        // All permits that are left are spent on the request, so those left afterwards were acquired at once.
         let need = cost - self.left;
         let most = if self.ttl > 0 { self.pace.size(limit) } else { 1 };
         let mut permits = most.max(need);
@@ -327,7 +327,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
     }
 }
 
-/// Gives back what is not spent.
+/// Gives back the permits that are not spent.
 impl<L: Limits, C: Clock> Drop for Lease<'_, L, C> {
     fn drop(&mut self) {
         self.release();

@@ -1,7 +1,7 @@
 //! How many permits a lease takes at once: a pure rule.
 //!
 //! Permits that are spent within a quarter of their ttl double the next take, so at an even pace the doubled take is
-//! still spent within half a ttl. A take that lapses halves the next one, and brings it down to what was spent of it. A
+//! still spent within half a ttl. A take that lapses halves the next one, and brings it down to the permits that were spent of it. A
 //! take that the limiter has no room for brings it down to what it had room for, and a refusal to 1: near the limit
 //! every permit is taken when it is needed. Nothing goes above an eighth of the limit in force, nor above `MOST`.
 

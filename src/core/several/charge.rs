@@ -171,9 +171,12 @@ impl<C: Clock> Core<Several, C> {
         let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
-            if let Some(glance) = self.places.glance(index, rule, fingerprint, cost, then) {
+            // The quick refusal does not know how long a request would wait.
+            let is_plain = matches!(by, By::Current);
+            let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
+            if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
-                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
                 if !glance.allowed {
                     decision.refused.add(index);
                 }
@@ -182,6 +185,11 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         if !decision.refused.is_empty() {
+            if self.places.len() == 1 && seen.slots[0].is_none() {
+                // No other limit could be charged in vain, and a full bucket's events are counted.
+                decision.refused = Set::default();
+                return self.charge_anew(decision, by, 0, then, time);
+            }
             self.stand(decision, by, &seen, time);
             return false;
         }
@@ -201,7 +209,7 @@ impl<C: Clock> Core<Several, C> {
         true
     }
 
-    /// Looks at a limit that does not decide the request at a glance.
+    /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
     fn look_closer<'l>(
         &'l self,
@@ -215,7 +223,7 @@ impl<C: Clock> Core<Several, C> {
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
         }
-        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.index);
         seen.counts.add_if(look.counts, index);
         decision.refused.add_if(!look.allowed, index);
     }
@@ -229,7 +237,7 @@ impl<C: Clock> Core<Several, C> {
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
-    /// Decides and charges the limits from `first` on by what they owe now. When one refuses, what was charged is undone.
+    /// Decides and charges the limits from `first` on by their current words. When one refuses, the charges are undone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_anew(
@@ -333,5 +341,5 @@ impl<C: Clock> Core<Several, C> {
 }
 
 fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
-    Ask { rule, name: decision.fingerprint, cost: decision.cost }
+    Ask { rule, fingerprint: decision.fingerprint, cost: decision.cost }
 }

@@ -60,7 +60,7 @@ pub struct MultiDecision<'l> {
     pub(super) resets: u32,
     /// For each limit the slot that has the key's ring; 0 for none.
     pub(super) places: [u8; MOST],
-    /// For each limit what the key owes it after the request.
+    /// For each limit the key's payload after the request.
     pub(super) payloads: [u64; MOST],
 }
 
@@ -97,7 +97,7 @@ impl<'l> MultiDecision<'l> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.tables[index].place_of(ruling.ring) as u8;
+        self.places[index] = self.tables[index].slot_index_of(ruling.ring) as u8;
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
         } else if ruling.allowed {
@@ -107,11 +107,12 @@ impl<'l> MultiDecision<'l> {
 
     /// Nanoseconds until the request may act; of a refused one, until its turn would be.
     pub(super) fn wait_for_turn(&self) -> u64 {
-        let wait = |(rule, &payload): (&AnyRule, &u64)| rule.wait(payload, self.now, self.cost);
+        let wait = |part: LimitDecision<'_>| match part.is_full() {
+            true => nanos(part.retry_after().unwrap_or_default()),
+            false => part.rule().wait(part.payload(), self.now, self.cost),
+        };
         match self.outcome {
-            Outcome::Denied => {
-                self.version.all().map(|limit| &limit.rule).zip(&self.payloads).map(wait).max().unwrap_or(0)
-            }
+            Outcome::Denied => self.parts().map(wait).max().unwrap_or(0),
             _ => nanos(self.delay()),
         }
     }
@@ -158,7 +159,7 @@ impl<'l> MultiDecision<'l> {
         self.parts().filter(LimitDecision::refuses).min_by_key(wait).map(|part| part.number())
     }
 
-    /// How long until this request would be admitted, if nobody else comes: the longest wait of the limits that refuse
+    /// How long until this request would be admitted, if no other request comes: the longest wait of the limits that refuse
     /// it. `None` when it was admitted or never will be.
     ///
     /// Exact as [`Decision::retry_after`](crate::Decision::retry_after) is, unless another limit is spent by then.
@@ -167,13 +168,13 @@ impl<'l> MultiDecision<'l> {
         self.parts().filter_map(|part| part.retry_after()).max()
     }
 
-    /// What could still be admitted at this moment, after this request: by the tightest limit.
+    /// What could still be admitted now, after this request: by the tightest limit.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.parts().map(|part| part.remaining()).min().unwrap_or(0)
     }
 
-    /// How long until the key is as good as new to every limit, if nobody comes.
+    /// How long until the key is as good as new to every limit, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.parts().map(|part| part.reset_after()).max().unwrap_or_default()
@@ -292,15 +293,23 @@ impl LimitDecision<'_> {
         self.decision.refused.has(self.index)
     }
 
+    /// Whether the key's bucket has no room for it in this limit's table.
+    fn is_full(&self) -> bool {
+        self.ring().is_anothers()
+    }
+
     /// The most that this limit can admit at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.rule().limit()
     }
 
-    /// What this limit could still admit at this moment: after the request if it was admitted, without it if not.
+    /// What this limit could still admit now: after the request if it was admitted, without it if not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        if self.is_full() {
+            return 0;
+        }
         self.rule().remaining(self.payload(), self.ring(), self.decision.now)
     }
 
@@ -308,11 +317,14 @@ impl LimitDecision<'_> {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let MultiDecision { now, cost, outcome, .. } = *self.decision;
-        let wait = || self.rule().retry_after(self.payload(), self.ring(), now, cost);
+        let wait = || match self.is_full() {
+            true => self.rule().vacant_after(self.payload(), self.ring(), now),
+            false => self.rule().retry_after(self.payload(), self.ring(), now, cost),
+        };
         (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until the key is as good as new to this limit, if nobody comes.
+    /// How long until the key is as good as new to this limit, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         let reset = self.rule().reset_after(self.payload(), self.ring(), self.decision.now);

@@ -8,8 +8,8 @@
 //!        |
 //!        | all admit
 //!        v
-//!   charge them in order --- one refuses ----> undo what was charged: refused
-//!        |                   (somebody came in between)
+//!   charge them in order --- one refuses ----> undo the charges: refused
+//!        |                   (another thread came in between)
 //!        v
 //!     admitted
 //! ```
@@ -17,10 +17,10 @@
 //! What must stay true:
 //!
 //! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
-//!   admits it. So no limit ever admits more than it would alone, whatever is undone: a refund takes no more off a
+//!   admits it. So no limit ever admits more than it would alone, even when charges are undone: a refund takes no more off a
 //!   word than the charge certainly still adds to it.
 //! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
-//!   what is left there one is admitted.
+//!   the last unit there one is admitted.
 //! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
 //!   its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
@@ -41,7 +41,7 @@ use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
 use crate::table::slot::Ask;
-use crate::table::{Glance, Look, Table, kept};
+use crate::table::{HomeProbe, Probe, Table, kept};
 use crate::time::{Timestamp, nanos};
 use charge::Request;
 
@@ -83,24 +83,24 @@ impl Tables {
         fingerprint: u64,
         cost: u64,
         now: Timestamp,
-    ) -> Option<Glance<'_>> {
-        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
-        for_rule!(rule, rule => view.glance(Ask { rule, name, cost }, now))
+    ) -> Option<HomeProbe<'_>> {
+        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.probe_home(Ask { rule, fingerprint, cost }, now))
     }
 
     /// Looks at the key wherever it is.
     #[inline]
-    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Look<'_> {
-        let (view, name) = (self[index].view(fingerprint), kept(fingerprint));
-        for_rule!(rule, rule => view.look(Ask { rule, name, cost }, now))
+    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Probe<'_> {
+        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+        for_rule!(rule, rule => view.probe_slot(Ask { rule, fingerprint, cost }, now))
     }
 
     /// The key's payload, and the slot index of its ring.
     fn probe(&self, index: usize, rule: &AnyRule, fingerprint: u64, now: Timestamp) -> (u64, usize) {
         let table = &self[index];
-        let found = table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now));
+        let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now));
         let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-        (payload, table.place_of(ring))
+        (payload, table.slot_index_of(ring))
     }
 
     /// The table of the limit of this number, as given to the builder.
@@ -268,7 +268,7 @@ impl<C: Clock> Core<Several, C> {
     /// Each limit is charged as at that instant, the departure. Charged as of now, a limit whose own turn comes sooner
     /// could be passed by requests that other limits hold back for different times, more densely than it admits.
     ///
-    /// A departure is computed from what was probed and then charged by plain rules. When another thread was faster, it
+    /// A departure is computed from a probe of each limit and then charged by plain rules. When another thread was faster, it
     /// is computed anew: some thread has then been admitted.
     fn reserve_turn(
         &self,
@@ -278,6 +278,9 @@ impl<C: Clock> Core<Several, C> {
         let (request, manner) =
             (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
+            if self.versions.current().has_room_for(cost) {
+                self.each().iter().for_each(|table| table.refunds().book());
+            }
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();
             return Ok(Turn { decision, wait });
@@ -290,7 +293,7 @@ impl<C: Clock> Core<Several, C> {
                     return Err(ReserveError::NoTurns);
                 }
                 let cost = cost.min(rule.limit());
-                match table.probe(Ask { rule, name: fingerprint, cost: 1 }, rule.moment(now)) {
+                match table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now)) {
                     Ok((payload, _)) => wait = wait.max(rule.wait(payload, now, cost)),
                     Err(full) => is_full |= !full.allowed,
                 }

@@ -1,13 +1,13 @@
-//! The short way of a check, where every limit is decided at a glance.
+//! The short way of a check, where every limit is decided by the key's home slot.
 //!
 //! Most requests are for a key that has its home in every table, and most limits are few, and buckets or windows. Of a
-//! number of limits that the compiler knows, what is seen of each stays in registers, and each bucket is found once.
+//! number of limits that the compiler knows, each limit's word stays in registers, and each bucket is found once.
 //!
 //! What must stay true:
 //!
-//! * Until every limit has been looked at, nothing is written. So whatever a glance does not decide (a key that is new, or not
+//! * Until every limit has been looked at, nothing is written. So a request that the home slots do not decide (a key that is new, or not
 //!   at home; a refusal that counts; a cost that is 0 or above a limit) begins anew the long way, `charge_anywhere`, by the same version
-//!   and at the same moment.
+//!   and at the same time.
 //! * A refusal is an answer only when the version has been looked at after the words (edge V1 of `versions`). If it is another
 //!   by then, the long way goes on to that.
 //! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word is another by now, the
@@ -25,7 +25,7 @@ use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::slot::Ask;
-use crate::table::{Glance, Table, kept};
+use crate::table::{HomeProbe, Table, kept};
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {
@@ -96,13 +96,13 @@ impl<C: Clock> Core<Several, C> {
 /// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each
 /// limit. `None`: by any other.
 #[inline(always)]
-fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<Glance<'t>> {
+fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<HomeProbe<'t>> {
     let Request { fingerprint, cost } = request;
-    let (view, name) = (table.view(fingerprint), kept(fingerprint));
+    let (view, fingerprint) = (table.view(fingerprint), kept(fingerprint));
     view.prefetch_all();
     match rule {
-        AnyRule::Gcra(rule) => view.glance(Ask { rule, name, cost }, now),
-        AnyRule::Fixed(rule) => view.glance(Ask { rule, name, cost }, now),
+        AnyRule::Gcra(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
+        AnyRule::Fixed(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{X, bounded};
 use crate::sync::spawn;
-use crate::table::bucket::{View, home};
+use crate::table::bucket::{View, home_slot};
 use crate::table::word::Word;
 use crate::table::{Size, Table, WhenFull};
 
@@ -20,7 +20,7 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
     bounded(3, move || {
         let size = Size::for_keys(6, 0).expect("six keys are few");
         let table = Table::new(size, WhenFull::Deny).expect("there is memory");
-        table.at(BUCKET).bucket.slot(home(MOVER)).enter(MOVER, 5);
+        table.at(BUCKET).bucket.slot(home_slot(MOVER)).enter(MOVER, 5);
         assert!(table.at(BUCKET).bucket.change_shared(0, 7));
         let part = Arc::new(table);
         let other = part.clone();
@@ -33,8 +33,8 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
 
 /// Whether the key is in its new slot, for one who has acquired nothing but a header.
 fn has_arrived(sibling: View<'_>) -> bool {
-    let slot = sibling.bucket.slot(home(MOVER));
-    slot.has_name(MOVER) && !slot.is_still(Word::ZERO)
+    let slot = sibling.bucket.slot(home_slot(MOVER));
+    slot.has_fingerprint(MOVER) && !slot.is_still(Word::ZERO)
 }
 
 /// B4: whoever finds a sibling open finds the keys that moved there, and the overflow word.

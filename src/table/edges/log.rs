@@ -46,7 +46,7 @@ impl Log {
     }
 
     fn charge(&self, second: u64) -> bool {
-        let ask = Ask { rule: &self.rule, name: X, cost: 1 };
+        let ask = Ask { rule: &self.rule, fingerprint: X, cost: 1 };
         let ruling = self.slot.charge(self.slot.load(), ask, self.ring(), self.at(second), &mut 0);
         ruling.is_some_and(|ruling| ruling.allowed)
     }

@@ -14,7 +14,7 @@ use crate::algorithm::{InFlightRule, Refund, Rule, Term};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
-use crate::table::name::{VACANT, is_moved};
+use crate::table::fingerprint::{VACANT, is_migrating};
 use crate::table::slot::{Ask, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 pub use growth::*;
 pub use log::*;
 
-/// The name of a key, of a second and of a third.
+/// The fingerprint of a key, of a second and of a third.
 const X: u64 = 0x13;
 const Y: u64 = 0x23;
 const Z: u64 = 0x33;
@@ -86,40 +86,40 @@ fn owing(payload: u64) -> (Slot, Word) {
 }
 
 /// Charges the word that was seen, if it is still there and this key's: whether there was room.
-fn charge(slot: &Slot, seen: Word, name: u64) -> Option<bool> {
+fn charge(slot: &Slot, seen: Word, fingerprint: u64) -> Option<bool> {
     let rule = InFlightRule::new(9).expect("nine is a limit");
-    let ask = Ask { rule: &rule, name, cost: 1 };
+    let ask = Ask { rule: &rule, fingerprint, cost: 1 };
     slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }
 
 /// The same in the other of the two ways.
-fn charge_seen(slot: &Slot, seen: Word, name: u64) -> bool {
-    slot.charge_seen(seen, seen.payload() + 1, name)
+fn charge_seen(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
+    slot.charge_seen(seen, seen.payload() + 1, fingerprint)
 }
 
-/// Gives the slot to the key of this name, as it is.
-fn take_over(slot: &Slot, seen: Word, name: u64) -> bool {
+/// Gives the slot to the key of this fingerprint, as it is.
+fn take_over(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
     let claim = slot.claim(seen, seen.payload());
     claim
         .map(|claim| {
-            claim.rename(name);
+            claim.write_fingerprint(fingerprint);
             claim.publish();
         })
         .is_some()
 }
 
-/// S1: whoever reads a published word finds the name of its key.
+/// S1: whoever reads a published word finds the fingerprint of its key.
 pub fn a_published_word_has_its_name() {
     carries(
         || owing(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
-            claim.rename(Y);
+            claim.write_fingerprint(Y);
             claim.publish();
         },
         |(slot, _)| {
-            let (word, name) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || name == Y);
+            let (word, fingerprint) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Y);
         },
     );
 }
@@ -130,12 +130,12 @@ pub fn a_word_that_a_charge_published_has_its_name() {
         || owing(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
-            claim.rename(Y);
+            claim.write_fingerprint(Y);
             assert_eq!(charge(slot, slot.load(), Y), Some(true));
         },
         |(slot, _)| {
-            let (word, name) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || name == Y);
+            let (word, fingerprint) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Y);
         },
     );
 }
@@ -157,7 +157,7 @@ pub fn a_claimed_word_knows_what_its_last_owner_left() {
     );
 }
 
-/// S1: the word of a slot that was given up comes with the name that says what it is worth.
+/// S1: the word of a slot that was given up comes with the fingerprint that says what it is worth.
 pub fn a_word_that_was_given_up_is_nobodys() {
     carries(
         || owing(0),
@@ -166,20 +166,20 @@ pub fn a_word_that_was_given_up_is_nobodys() {
             claim.abandon(VACANT, |payload| payload + 1);
         },
         |(slot, _)| {
-            let (word, name) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || name == VACANT);
+            let (word, fingerprint) = slot.read();
+            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == VACANT);
         },
     );
 }
 
-/// S1: the word of a key that has arrived comes with its name.
+/// S1: the word of a key that has arrived comes with its fingerprint.
 pub fn an_arrived_word_has_its_name() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
         |slot| {
-            let (word, name) = slot.read();
-            assert!(word.is_frozen() || word == Word::ZERO || name == X);
+            let (word, fingerprint) = slot.read();
+            assert!(word.is_frozen() || word == Word::ZERO || fingerprint == X);
         },
     );
 }
@@ -220,12 +220,12 @@ pub fn a_refusal_is_by_the_keys_own_word() {
         || owing(InFlightRule::weight(9)),
         |(slot, word)| {
             let claim = slot.claim(*word, 0).expect("nobody else writes it");
-            claim.rename(Y);
+            claim.write_fingerprint(Y);
             claim.publish();
         },
         |(slot, _)| {
-            let (word, name) = slot.read();
-            let is_refused = name == Y && !word.is_frozen() && charge(slot, word, Y) == Some(false);
+            let (word, fingerprint) = slot.read();
+            let is_refused = fingerprint == Y && !word.is_frozen() && charge(slot, word, Y) == Some(false);
             assert!(!is_refused, "it owes nothing");
         },
     );
@@ -255,12 +255,12 @@ pub fn a_refund_knows_of_the_refund_before() {
     );
 }
 
-/// S2: whoever reads a new name finds the word claimed.
+/// S2: whoever reads a new fingerprint finds the word claimed.
 pub fn a_new_name_says_that_the_word_was_claimed() {
     carries(
         || owing(0),
-        |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").rename(Y),
-        |(slot, word)| assert!(slot.name() != Y || !slot.is_still(*word)),
+        |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").write_fingerprint(Y),
+        |(slot, word)| assert!(slot.fingerprint() != Y || !slot.is_still(*word)),
     );
 }
 
@@ -305,7 +305,7 @@ pub fn what_was_given_back_is_over() {
     );
 }
 
-/// S2, for S5: the same where the slot was vacated since, and no more than its name is looked at.
+/// S2, for S5: the same where the slot was vacated since, and no more than its fingerprint is looked at.
 pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
     carries(
         || (owing(InFlightRule::weight(1)), Deed::new()),
@@ -316,7 +316,7 @@ pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
             let claim = slot.claim(seen, seen.payload()).expect("nobody else writes it");
             claim.abandon(VACANT, |payload| payload + 1);
         },
-        |((slot, _), deed)| assert!(slot.name() != VACANT || deed.is_done()),
+        |((slot, _), deed)| assert!(slot.fingerprint() != VACANT || deed.is_done()),
     );
 }
 
@@ -331,32 +331,32 @@ pub fn a_name_that_moves_knows_its_header() {
         |bucket| {
             let splitting = bucket.header().splitting();
             assert!(bucket.advance(bucket.header(), splitting));
-            bucket.slot(1).part(|_| true, |word| splitting.commits(1, word), || false);
+            bucket.slot(1).detach(|_| true, |word| splitting.commits(1, word), || false);
         },
-        |bucket| assert!(!is_moved(bucket.slot(1).name()) || bucket.header().is_splitting()),
+        |bucket| assert!(!is_migrating(bucket.slot(1).fingerprint()) || bucket.header().is_splitting()),
     );
 }
 
-/// S6: whoever reads a parted word finds that its key moves.
+/// S6: whoever reads a detached word finds that its key moves.
 pub fn a_parted_word_has_a_name_that_moves() {
     carries(
         || owing(5),
         |(slot, _)| {
-            slot.part(|_| true, |word| word.parity() == 0, || false);
+            slot.detach(|_| true, |word| word.parity() == 0, || false);
         },
         |(slot, _)| {
-            let (word, name) = slot.read();
-            assert!(word.parity() == 0 || is_moved(name));
+            let (word, fingerprint) = slot.read();
+            assert!(word.parity() == 0 || is_migrating(fingerprint));
         },
     );
 }
 
-/// S7: whoever reads the name of a key that has arrived finds its word.
+/// S7: whoever reads the fingerprint of a key that has arrived finds its word.
 pub fn an_arrived_name_has_its_word() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
-        |slot| assert!(slot.name() != X || !slot.is_still(Word::ZERO)),
+        |slot| assert!(slot.fingerprint() != X || !slot.is_still(Word::ZERO)),
     );
 }
 
@@ -366,12 +366,12 @@ pub fn a_header_knows_the_slots_that_it_commits() {
         Bucket::new,
         |bucket| {
             let (header, slot) = (bucket.header(), bucket.slot(1));
-            slot.claim(Word::ZERO, 5).expect("nobody else writes it").rename(X);
+            slot.claim(Word::ZERO, 5).expect("nobody else writes it").write_fingerprint(X);
             assert!(bucket.advance(header, header.committing(1, false)));
         },
         |bucket| {
             let is_committed = bucket.header().commits(1, Word::ZERO.claimed(5));
-            assert!(!is_committed || bucket.slot(1).has_name(X));
+            assert!(!is_committed || bucket.slot(1).has_fingerprint(X));
         },
     );
 }

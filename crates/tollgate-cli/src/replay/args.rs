@@ -99,7 +99,7 @@ A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
 
   check     decides and charges; the op when there is none
   peek      decides without charging; appears in --decisions only
-  reserve   takes now to act later, within max_wait_ns: one bucket --limit only.
+  reserve   takes now to act later, within max_wait_ns; under buckets only.
             When refused, retry_after_ns is the wait that it would have needed
   refund    gives back what a check took, or cost units of it
   cancel    gives back a reserve that has not departed yet

@@ -14,7 +14,7 @@ use super::overflow::Overflow;
 use super::state::Saved;
 use crate::failure::Failure;
 
-/// All limits of a replay, in force.
+/// The limiter of a replay, which follows the times of its records.
 pub(crate) struct Gate {
     /// Unix time of the clock's zero: the first record's.
     zero: u64,
@@ -23,22 +23,22 @@ pub(crate) struct Gate {
     limiter: MultiLimiter<[u8], ManualClock>,
 }
 
-/// A reservation.
 pub(crate) type Place<'g> = Reservation<'g, Several, ManualClock>;
 
-/// What gives back a check.
+/// Gives back a check.
 pub(crate) type Charge = Receipt<8>;
 
-/// These limits have no turns: one of them counts in windows, or is a queue beside others.
+/// The limits have no turns: one counts in windows, or one of several is a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoTurns;
 
 impl Gate {
-    /// Puts the limits in force from `zero` on, so that windows align to the Unix epoch.
+    /// Builds the limiter. Its time begins at `zero`, in Unix time, so that windows align to the
+    /// epoch.
     ///
     /// # Errors
     ///
-    /// When there is not enough memory; when `saved` is not to be restored under these limits.
+    /// When there is not enough memory, or `saved` cannot be restored under these limits.
     pub(crate) fn open(limits: &[Limit], zero: u64, saved: Option<&Saved>) -> Result<Self, Failure> {
         let unbuilt = |error: BuildError| Failure::Usage(error.to_string());
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
@@ -56,18 +56,18 @@ impl Gate {
         self.check(key, cost, t_ns).is_allowed()
     }
 
-    /// What [`admit`](Self::admit) does, with the whole answer.
+    /// [`admit`](Self::admit) with the whole answer.
     #[inline]
     pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
         self.limiter.at(self.time(t_ns)).check_n(key, cost)
     }
 
-    /// What [`check`](Self::check) would answer. Changes nothing.
+    /// The answer that [`check`](Self::check) would give. Changes nothing.
     pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
         self.limiter.at(self.time(t_ns)).peek_n(key, cost)
     }
 
-    /// Reserves a turn of the key; the refusal is an answer, whose wait is that of the request's turn.
+    /// Reserves a turn of the key. A refusal has the wait until the turn.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Gate {
             ReserveError::TooLong { wait } => Some(nanos(wait)),
             _ => None,
         };
-        // Nothing was charged: the numbers are those of the key without the request.
+        // Nothing was charged, so a peek of cost 0 has the other numbers.
         let (before, refused) =
             (Answer::from(&self.peek(key, 0, t_ns)), Answer::from(&self.peek(key, cost, t_ns)));
         let refused_by = if refused.refused_by.is_empty() { vec![0] } else { refused.refused_by };
@@ -97,34 +97,34 @@ impl Gate {
         Ok(Err(Answer { allowed: false, retry_after_ns: wait, never, delay_ns: 0, refused_by, ..before }))
     }
 
-    /// Gives back what a check took, `units` of it at the most: how many came back.
+    /// Gives back at most `units` of what a check took; returns how many came back.
     pub(crate) fn refund(&self, mut charge: Charge, units: u64, t_ns: u64) -> u64 {
         self.limiter.at(self.time(t_ns)).refund_part(&mut charge, units)
     }
 
-    /// Gives back what a reservation took, unless it has departed: how many units came back.
+    /// Gives back what a reservation took, unless it has departed; returns how many came back.
     pub(crate) fn cancel(&self, place: Place<'_>, t_ns: u64) -> u64 {
         place.cancel_at(self.time(t_ns))
     }
 
-    /// Forgives the key its debt.
+    /// Clears the debt of the key.
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
         self.limiter.prepare(key).reset();
     }
 
-    /// Writes every key's debt at this time: how many keys are in debt.
+    /// Writes the debt of every key at this time; returns how many keys are in debt.
     ///
     /// # Errors
     ///
     /// Those of `out`.
     pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
         self.clock.set(self.time(t_ns));
-        // A key may be in debt to more than one limit.
+        // A key may be in debt under more than one limit.
         self.limiter.save(out).map(|_| self.limiter.usage().live_keys)
     }
 
-    /// Whatever happened because a limit had no room for one more key, for people; empty when nothing did.
+    /// What happened because tables were full, for each limit where it did.
     pub(crate) fn overflows(&self) -> Vec<Overflow> {
         let keys = self.limiter.usage().max_keys;
         let overflow =
@@ -149,7 +149,7 @@ mod tests {
         Gate::open(&limits, 1_000 * SECOND, None).expect("it is small")
     }
 
-    /// Every limit's verdict and what remains of it.
+    /// Whether each limit admits, and what remains of it.
     fn check(gate: &Gate, cost: u64, t: u64) -> Vec<(bool, u64)> {
         let each = |decision: &MultiDecision<'_>| {
             decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_counts_all_does_not_count_what_only_another_refuses() {
+    fn a_limit_does_not_count_what_only_another_refuses() {
         let gate = gate(&["fixed-window:2/s", "sliding-log:3/h,count=all"]);
         assert_eq!(check(&gate, 1, 0), [(true, 1), (true, 2)]);
         assert_eq!(check(&gate, 2, 1), [(false, 1), (true, 2)]);
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_charged_alike_whether_or_not_somebody_looks() {
+    fn admit_decides_and_charges_as_check_does() {
         for limits in [&["sliding-log:2/s"][..], &["fixed-window:3/s", "sliding-window:5/2s,count=all"]] {
-            let (looked_at, unseen) = (gate(limits), gate(limits));
+            let (checked, admitted) = (gate(limits), gate(limits));
             for step in 0..200 {
                 let (cost, t) = (step % 3 + 1, (1_000 + step / 5) * SECOND + step);
-                let allowed = looked_at.check(b"k", cost, t).is_allowed();
-                assert_eq!(unseen.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
+                let allowed = checked.check(b"k", cost, t).is_allowed();
+                assert_eq!(admitted.admit(b"k", cost, t), allowed, "step {step} under {limits:?}");
             }
         }
     }

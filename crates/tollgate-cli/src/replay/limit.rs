@@ -54,10 +54,10 @@ impl Limit {
     }
 }
 
-/// The builder of the limiter of all of them. Their tables are of one size: of the one that has least room.
+/// The builder of one limiter for all limits. All tables have the size of the smallest.
 pub(crate) fn builder(limits: &[Limit]) -> Builder<[u8], Several, TscClock> {
     let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
-    // The memory was judged limit by limit, or asked for.
+    // `Limit::new` checked the memory, or the user asked for it.
     MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use super::answer::Answer;
+use super::answer::{Answer, nanos};
 use super::decisions::Decisions;
 use super::gate::{Charge, Gate, Place};
 use super::limit::Limit;
@@ -101,8 +101,12 @@ impl<'g> Simulation<'g> {
             Op::Reserve => {
                 let reservation = gate.reserve(key, cost, record.max_wait_ns, t_ns);
                 let reservation = reservation.map_err(|_| self.no_turns(record))?;
-                self.write(record, t_ns, || {
-                    reservation.as_ref().map_or_else(Answer::clone, |reserved| reserved.decision().into())
+                self.write(record, t_ns, || match &reservation {
+                    Err(refusal) => refusal.clone(),
+                    // Of several limits the reservation's decision is one at the departure.
+                    Ok(reserved) => {
+                        Answer { delay_ns: nanos(reserved.delay()), ..Answer::from(&gate.peek(key, 0, t_ns)) }
+                    }
                 })?;
                 self.counts.add(key, t_ns, reservation.is_ok());
                 if let Ok(reservation) = reservation
@@ -144,7 +148,7 @@ impl<'g> Simulation<'g> {
         let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
         let limits = limits.join(" and ");
         Failure::Usage(format!(
-            "{name}:{}: `reserve`: {limits} do not know when a turn comes: windows do not, nor does a \
+            "{name}:{}: `reserve`: there are no turns under {limits}: windows have none, nor has a \
              queue beside other limits. Give a token-bucket or a leaky-bucket, or use `check` in the \
              trace",
             record.line

@@ -128,7 +128,7 @@ impl ClientAddress {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Network`] and [`BuildError::TrustsEveryone`] name the network.
+    /// [`BuildError::InvalidNetwork`] and [`BuildError::TrustsEveryone`] name the network.
     pub fn x_forwarded_for(
         self,
         trusted: impl IntoIterator<Item = impl AsRef<str>>,

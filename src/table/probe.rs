@@ -4,31 +4,31 @@
 //! compare-exchange from that very word; when that fails the request is decided again.
 
 use crate::algorithm::{Rule, Verdict};
-use crate::table::bucket::{View, home};
+use crate::table::bucket::{View, home_slot};
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// What the slot at a key's home tells of a request.
 #[derive(Clone, Copy)]
-pub(crate) struct Glance<'a> {
+pub(crate) struct HomeProbe<'a> {
     /// What the key owes: after the request if it is admitted, as it stands if not.
     pub(crate) payload: u64,
     /// The slot that was the key's and at rest, and the word that was looked at.
     pub(crate) seen: (&'a Slot, Word),
     /// The place of that slot if it has a ring; 0 for none.
-    pub(crate) place: u8,
+    pub(crate) index: u8,
     pub(crate) allowed: bool,
 }
 
 /// What a look at a key said of a request.
-pub(crate) struct Look<'a> {
+pub(crate) struct Probe<'a> {
     /// What the key owes: after the request if it is admitted, as it stands if not.
     pub(crate) payload: u64,
     /// The slot that was the key's and at rest, and the word that was looked at. `None`: it has none.
     pub(crate) seen: Option<(&'a Slot, Word)>,
     /// The place of the slot that has the key's ring; 0 for none.
-    pub(crate) place: u8,
+    pub(crate) index: u8,
     pub(crate) allowed: bool,
     /// Whether the refused request counts (`CountPolicy::All`).
     pub(crate) counts: bool,
@@ -37,11 +37,11 @@ pub(crate) struct Look<'a> {
 impl<'a> View<'a> {
     /// What `look` would say, if the key is at home and that takes few instructions.
     #[inline(always)]
-    pub(crate) fn glance<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Glance<'a>> {
-        let home = home(ask.name);
+    pub(crate) fn probe_home<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<HomeProbe<'a>> {
+        let home = home_slot(ask.fingerprint);
         let slot = self.bucket.slot(home);
-        let (word, name) = slot.read();
-        if name != ask.name || word.is_frozen() {
+        let (word, fingerprint) = slot.read();
+        if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
         let (at, owed) = (ask.rule.quick_moment(now)?, word.payload());
@@ -50,39 +50,39 @@ impl<'a> View<'a> {
             Verdict::Deny if slot.is_still(word) => (false, owed),
             _ => return None,
         };
-        let place = if R::RINGED { home as u8 } else { 0 };
-        Some(Glance { payload, seen: (slot, word), place, allowed })
+        let index = if R::RINGED { home as u8 } else { 0 };
+        Some(HomeProbe { payload, seen: (slot, word), index, allowed })
     }
 
     /// What `check` would answer now.
-    pub(crate) fn look<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
-        let at = |place| self.look_at(place, ask, now);
-        let found = at(home(ask.name)).or_else(|| at(self.bucket.displaced(ask.name)?));
-        found.unwrap_or_else(|| self.look_around(ask, now))
+    pub(crate) fn probe_slot<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
+        let at = |index| self.probe_at(index, ask, now);
+        let found = at(home_slot(ask.fingerprint)).or_else(|| at(self.bucket.displaced(ask.fingerprint)?));
+        found.unwrap_or_else(|| self.probe_bucket(ask, now))
     }
 
     /// What `check` would answer to a key that has no slot at rest.
-    fn look_around<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
+    fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
-        Look { payload, seen: None, place: self.table.place_of(ring) as u8, allowed, counts }
+        Probe { payload, seen: None, index: self.table.slot_index_of(ring) as u8, allowed, counts }
     }
 
     /// The answer of a slot, if it is the key's and at rest. A refusal stands only while the word does.
-    fn look_at<R: Rule>(self, place: usize, ask: Ask<'_, R>, now: Timestamp) -> Option<Look<'a>> {
-        let slot = self.bucket.slot(place);
-        let (word, name) = slot.read();
-        if name != ask.name || word.is_frozen() {
+    fn probe_at<R: Rule>(self, index: usize, ask: Ask<'_, R>, now: Timestamp) -> Option<Probe<'a>> {
+        let slot = self.bucket.slot(index);
+        let (word, fingerprint) = slot.read();
+        if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (ring, owed) = (self.ring::<R>(place), word.payload());
+        let (ring, owed) = (self.ring::<R>(index), word.payload());
         let (allowed, counts, payload) = match ask.rule.decide(owed, ring, ask.rule.moment(now), ask.cost) {
             Verdict::Allow(payload) => (true, false, payload),
             _ if !slot.is_still(word) => return None,
             Verdict::Deny => (false, false, owed),
             Verdict::DenyAndCount(_) => (false, true, owed),
         };
-        let place = self.table.place_of(ring) as u8;
-        Some(Look { payload, seen: Some((slot, word)), place, allowed, counts })
+        let index = self.table.slot_index_of(ring) as u8;
+        Some(Probe { payload, seen: Some((slot, word)), index, allowed, counts })
     }
 }

@@ -1,0 +1,133 @@
+//! What a request is told that is refused because its bucket is full.
+
+use std::time::Duration;
+
+use tollgate::{
+    Key, KeyHasher, Limiter, ManualClock, MultiLimiter, Quota, Rate, ReserveError, Timestamp, TokenBucket,
+    WhenFull,
+};
+
+use crate::quotas;
+
+/// Keys that share one bucket of fifteen slots.
+struct Fellow(u64);
+
+impl Key for Fellow {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
+        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
+    }
+}
+
+const SLOTS: u64 = 15;
+const STRANGER: Fellow = Fellow(1_000);
+
+fn is_a_window(quota: &Quota) -> bool {
+    matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_))
+}
+
+/// Every quota of ten a minute and of 1,013 in 101 seconds (in grains), and each choice under which a full bucket of it
+/// refuses.
+fn refusing() -> Vec<(Quota, WhenFull)> {
+    let rates = [Rate::per_minute(10), Rate::new(1_013, Duration::from_secs(101))];
+    rates
+        .into_iter()
+        .flat_map(quotas::every)
+        .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
+        .filter(|(quota, when_full)| *when_full == WhenFull::Deny || is_a_window(quota))
+        .collect()
+}
+
+fn start() -> ManualClock {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_nanos(1_234_567_890_123));
+    clock
+}
+
+/// Fifteen keys, ten milliseconds apart, each asking for seven.
+fn fill(clock: &ManualClock, check: impl Fn(&Fellow) -> bool) {
+    for key in 0..SLOTS {
+        assert!(check(&Fellow(key)));
+        clock.advance(Duration::from_millis(10));
+    }
+}
+
+/// The wait is the truth: refused a nanosecond before, admitted then.
+fn is_admitted_after(wait: Duration, clock: &ManualClock, what: &str, admitted: impl Fn() -> bool) {
+    clock.advance(wait - Duration::from_nanos(1));
+    assert!(!admitted(), "{what}: a nanosecond before {wait:?}");
+    clock.advance(Duration::from_nanos(1));
+    assert!(admitted(), "{what}: after {wait:?}");
+}
+
+#[test]
+fn a_refusal_by_a_full_bucket_says_when_a_slot_is_vacant() {
+    for (quota, when_full) in refusing() {
+        for peeks in [false, true] {
+            let clock = start();
+            let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+            let limiter = builder.clock(clock.clone()).build().unwrap();
+            fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+            let what = format!("{quota}, {when_full:?}");
+            let refused = if peeks { limiter.peek(&STRANGER) } else { limiter.check(&STRANGER) };
+            assert!(!refused.is_allowed() && !refused.is_never(), "{what}");
+            assert_eq!(refused.remaining(), 0, "{what}");
+            let wait = refused.retry_after().unwrap();
+            assert!(wait > Duration::from_millis(100), "{what}: {wait:?}");
+            is_admitted_after(wait, &clock, &what, || limiter.check(&STRANGER).is_allowed());
+        }
+    }
+}
+
+#[test]
+fn a_full_bucket_has_nothing_left_for_a_key_that_is_not_in_it() {
+    for (quota, when_full) in refusing() {
+        let clock = start();
+        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+        for cost in [0, 2_000] {
+            assert_eq!(limiter.check_n(&STRANGER, cost).remaining(), 0, "{quota}, {when_full:?}, {cost}");
+        }
+        assert!(limiter.check_n(&Fellow(14), 0).remaining() > 0, "{quota}: of a key that is in it");
+    }
+}
+
+#[test]
+fn several_limits_say_when_a_slot_is_vacant_in_each_table() {
+    for (quota, when_full) in refusing() {
+        let clock = start();
+        let other = Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(1_000_000));
+        let builder = MultiLimiter::<Fellow>::builder([quota, other]).max_keys(1).when_full(when_full);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+        let what = format!("{quota}, {when_full:?}");
+        for refused in [limiter.peek(&STRANGER), limiter.check(&STRANGER)] {
+            assert!(!refused.is_allowed() && refused.refused_by() == Some(0), "{what}");
+            assert_eq!(refused.remaining(), 0, "{what}");
+        }
+        let wait = limiter.check(&STRANGER).retry_after().unwrap();
+        assert!(wait > Duration::from_millis(100), "{what}: {wait:?}");
+        is_admitted_after(wait, &clock, &what, || limiter.check(&STRANGER).is_allowed());
+    }
+}
+
+#[test]
+fn a_reservation_in_a_full_bucket_is_told_when_a_slot_is_vacant() {
+    for (quota, when_full) in refusing() {
+        if is_a_window(&quota) || matches!(quota, Quota::FixedWindow(_)) {
+            continue;
+        }
+        let clock = start();
+        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+        let what = format!("{quota}, {when_full:?}");
+        for patience in [Duration::ZERO, Duration::from_secs(3_600)] {
+            let expected = limiter.peek(&STRANGER).retry_after().unwrap();
+            match limiter.prepare(&STRANGER).reserve(1, patience) {
+                Err(ReserveError::TooLong { wait }) => assert_eq!(wait, expected, "{what}"),
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Programs of all verbs on threads that share a few keys, while time stands still.
+//!
+//! Nothing refills, so what a key was admitted and did not give back is never more than its burst. A reset begins
+//! anew: then the bound holds for what is asked for after the reset has returned and answered before the next begins. A
+//! change here leaves the burst as it is, so it must leave every bound as it is.
+//!
+//! Every verb is stamped before and after, so that it is known which came first.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use tollgate::{Inherit, WhenFull};
+
+use super::clock::yield_at;
+use super::engine::{self, Engine, KEYS, Kept, Room, Sort, Way};
+use super::limits::{Kind, Limit};
+use super::table::Word;
+
+/// Verbs of each thread in each round.
+const VERBS: usize = 120;
+
+/// Keys that the threads share: the fewer, the more they meet.
+const SHARED: u64 = 2;
+
+/// A small generator of numbers that look random: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// When a verb began and when it had returned.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    begun: u64,
+    ended: u64,
+}
+
+/// Units that were admitted, and may act now.
+#[derive(Clone, Copy, Debug)]
+struct Act {
+    /// Names it for those who give back.
+    id: u64,
+    key: usize,
+    units: u64,
+    span: Span,
+}
+
+/// Units that came back.
+#[derive(Clone, Copy, Debug)]
+struct Back {
+    id: u64,
+    units: u64,
+    span: Span,
+}
+
+/// What a thread has done.
+#[derive(Default)]
+struct Log {
+    acts: Vec<Act>,
+    backs: Vec<Back>,
+    /// Units of turns that come later.
+    booked: [bool; KEYS],
+    leased: [bool; KEYS],
+    resets: Vec<(usize, Span)>,
+    words: Vec<Word>,
+}
+
+/// A receipt on its way to whichever thread gives it back.
+struct Given {
+    id: u64,
+    key: usize,
+    kept: Kept,
+}
+
+/// What the threads of a round share.
+struct Round<'r> {
+    engine: &'r Engine,
+    limits: &'r [Limit],
+    plan: Plan,
+    receipts: &'r Mutex<Vec<Given>>,
+    stamps: &'r AtomicU64,
+    most: u64,
+}
+
+/// What a round is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) sort: Sort,
+    pub(crate) room: Room,
+    pub(crate) kind: Kind,
+    pub(crate) threads: u64,
+    pub(crate) resets: bool,
+    pub(crate) changes: bool,
+    pub(crate) leases: bool,
+    pub(crate) seed: u64,
+}
+
+impl Plan {
+    pub(crate) fn number(number: u64) -> Self {
+        let mut random = Random(number);
+        let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.below(3) as usize];
+        let rooms = [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
+        let room = if sort == Sort::Global { Room::Enough } else { rooms[random.below(4) as usize] };
+        let kind = [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log][random.below(4) as usize];
+        let mut one_of = |of: u64| random.below(of) == 0;
+        let (resets, changes, leases) = (one_of(2), one_of(3), one_of(2));
+        Self { sort, room, kind, threads: 2 + number % 3, resets, changes, leases, seed: number }
+    }
+}
+
+/// Plays a round: the verbs that it ran, or what is wrong.
+pub(crate) fn round(plan: Plan) -> Result<Vec<Word>, String> {
+    let mut random = Random(plan.seed ^ 0xABCD);
+    let most = 3 + random.below(12);
+    let limit = Limit { kind: plan.kind, most, nanos: 1_000_000_000 };
+    let limits = match plan.sort {
+        // Tiers of one quota, so that all of them have one bound.
+        Sort::Keyed if plan.kind.is_bucket() => vec![limit; 2],
+        Sort::Multi => vec![limit, Limit { kind: Kind::Bucket, most: most + 2, nanos: 1_000 }],
+        _ => vec![limit],
+    };
+    let clock = engine::clock();
+    let engine = Engine::new(plan.sort, plan.room, &limits, &clock);
+    let (receipts, stamps) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let round = Round { engine: &engine, limits: &limits, plan, receipts: &receipts, stamps: &stamps, most };
+    let logs: Vec<Log> = thread::scope(|scope| {
+        let spawned: Vec<_> = (0..plan.threads)
+            .map(|number| {
+                scope.spawn({
+                    let round = &round;
+                    move || round.work(number)
+                })
+            })
+            .collect();
+        spawned.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    for key in 0..SHARED as usize {
+        round.judge(key, &logs).map_err(|why| format!("{plan:?}, {limits:?}: key {key}: {why}"))?;
+    }
+    Ok(logs.into_iter().flat_map(|log| log.words).collect())
+}
+
+impl Round<'_> {
+    fn span<T>(&self, verb: impl FnOnce() -> T) -> (T, Span) {
+        let begun = self.stamps.fetch_add(1, SeqCst);
+        let done = verb();
+        (done, Span { begun, ended: self.stamps.fetch_add(1, SeqCst) })
+    }
+
+    fn work(&self, number: u64) -> Log {
+        let mut random = Random(self.plan.seed.wrapping_mul(31) + number);
+        yield_at(random.below(u64::MAX) & random.below(u64::MAX));
+        let (mut log, mut turns, mut leases) = (Log::default(), Vec::new(), Vec::new());
+        let (engine, tiers) =
+            (self.engine, if self.plan.sort == Sort::Keyed { self.limits.len() as u64 } else { 1 });
+        for _ in 0..VERBS {
+            let (key, tier) = (random.below(SHARED) as usize, random.below(tiers) as usize);
+            let cost = 1 + random.below(self.most.min(4));
+            match random.below(20) {
+                0..=5 => {
+                    let way = [Way::Plain, Way::At, Way::Prepared][random.below(3) as usize];
+                    let ((told, kept), span) = self.span(|| engine.check(key, tier, cost, way));
+                    log.words.push(if cost == 1 { Word::Check } else { Word::Cost });
+                    if way == Way::Prepared {
+                        log.words.push(Word::Prepare);
+                    }
+                    if tier > 0 {
+                        log.words.push(Word::Tier);
+                    }
+                    self.took(&mut log, key, cost, told.allowed, kept, span);
+                }
+                6 => {
+                    let keys = [key, random.below(SHARED) as usize, key];
+                    let (answers, span) = self.span(|| engine.batch(&keys));
+                    for (key, (told, kept)) in keys.into_iter().zip(answers.into_iter().flatten()) {
+                        log.words.push(Word::Batch);
+                        self.took(&mut log, key, 1, told.allowed, kept, span);
+                    }
+                }
+                7 => {
+                    let told = engine.peek(key, tier, cost, 0);
+                    assert!(told.remaining.iter().all(|left| *left <= self.most + 2), "{told:?}");
+                    log.words.push(Word::Peek);
+                }
+                8..=11 => {
+                    let given = self.receipts.lock().expect("no thread panics").pop();
+                    let Some(Given { id, key, mut kept }) = given else { continue };
+                    let is_part = random.below(2) == 0;
+                    let asked = if is_part { cost } else { u64::MAX };
+                    log.words.push(if is_part { Word::Part } else { Word::Refund });
+                    let (back, span) = self.span(|| engine.refund_part(key, &mut kept, asked));
+                    // Of several limits the one that gave the least is told: what was asked back did not act.
+                    let units = if self.plan.sort == Sort::Multi { asked } else { back };
+                    log.backs.push(Back { id, units, span });
+                    if is_part {
+                        self.receipts.lock().expect("no thread panics").insert(0, Given { id, key, kept });
+                    }
+                }
+                12 if self.plan.kind.is_bucket() => {
+                    let max_wait = random.below(3) * 1_000_000_000;
+                    let (turn, span) = self.span(|| engine.reserve(key, tier, cost, max_wait));
+                    let Ok(turn) = turn else { continue };
+                    log.words.push(Word::Reserve);
+                    if turn.departs() == 0 {
+                        log.acts.push(Act { id: span.begun, key, units: cost, span });
+                    } else {
+                        log.booked[key] = true;
+                        turns.push(turn);
+                    }
+                }
+                13 => {
+                    // Those turns come later, and do not act now.
+                    if let Some(turn) = turns.pop() {
+                        log.words.push(Word::Cancel);
+                        let _ = turn.cancel();
+                    }
+                }
+                14..=16 if self.plan.leases => {
+                    if leases.is_empty() || random.below(6) == 0 {
+                        let permits = 1 + random.below(self.most);
+                        leases.push((key, engine.lease(key, tier, permits, 1_000)));
+                        log.leased[key] = true;
+                    }
+                    let number = random.below(leases.len() as u64) as usize;
+                    let (key, lease) = &mut leases[number];
+                    let (decision, span) = self.span(|| lease.check(1));
+                    log.words.push(Word::Lease);
+                    let allowed = decision.as_ref().is_none_or(|(told, _)| told.allowed);
+                    if allowed {
+                        log.acts.push(Act { id: span.begun, key: *key, units: 1, span });
+                    }
+                    if random.below(4) == 0 {
+                        drop(leases.swap_remove(number));
+                    }
+                }
+                17 if self.plan.resets && random.below(4) == 0 => {
+                    let (_, span) = self.span(|| engine.reset(key));
+                    log.words.push(Word::Reset);
+                    log.resets.push((key, span));
+                }
+                18 if self.plan.changes && self.plan.kind != Kind::Log && random.below(3) == 0 => {
+                    let inherit =
+                        [Inherit::AsIs, Inherit::Additive, Inherit::Proportional][random.below(3) as usize];
+                    let (mut limits, nanos) = (self.limits.to_vec(), 1 + random.below(1_000_000));
+                    for limit in limits.iter_mut().filter(|limit| limit.kind.is_bucket()) {
+                        limit.nanos = nanos;
+                    }
+                    log.words.push(Word::Change);
+                    engine.reconfigure(&limits, None, inherit).expect("it can be changed so");
+                }
+                19 if !matches!(self.plan.room, Room::Enough) => {
+                    let first = random.below(1 << 40);
+                    engine.strangers(first, 10, self.most);
+                    log.words.push(if self.plan.room == Room::Growing { Word::Growth } else { Word::Full });
+                }
+                _ => {}
+            }
+        }
+        if self.plan.sort == Sort::Multi {
+            log.words.push(Word::Multi);
+        }
+        yield_at(0);
+        log
+    }
+
+    /// A check was answered.
+    fn took(&self, log: &mut Log, key: usize, units: u64, allowed: bool, kept: Kept, span: Span) {
+        if allowed {
+            // Those of a batch share a span: the list's length tells them apart.
+            let id = span.begun * 8 + log.acts.len() as u64 % 8 + (1 << 48);
+            log.acts.push(Act { id, key, units, span });
+            self.receipts.lock().expect("no thread panics").push(Given { id, key, kept });
+        }
+    }
+
+    fn judge(&self, key: usize, logs: &[Log]) -> Result<(), String> {
+        let acts: Vec<Act> =
+            logs.iter().flat_map(|log| &log.acts).copied().filter(|act| act.key == key).collect();
+        let back_of = |act: &Act, before: u64| -> u64 {
+            let backs = logs.iter().flat_map(|log| &log.backs);
+            let of_act = backs.filter(|back| back.id == act.id && back.span.begun < before);
+            of_act.fold(0, |sum, back| sum.saturating_add(back.units))
+        };
+        for act in &acts {
+            let back = back_of(act, u64::MAX);
+            if back > act.units && self.plan.sort != Sort::Multi {
+                return Err(format!("{back} units came back of {act:?}"));
+            }
+        }
+        let mut resets: Vec<Span> = logs
+            .iter()
+            .flat_map(|log| &log.resets)
+            .filter(|(of, _)| *of == key)
+            .map(|(_, span)| *span)
+            .collect();
+        resets.sort_by_key(|reset| reset.begun);
+        let begins = std::iter::once(0).chain(resets.iter().map(|reset| reset.ended));
+        for begin in begins {
+            let next = resets.iter().filter(|reset| reset.ended > begin).map(|reset| reset.begun).min();
+            let end = next.unwrap_or(u64::MAX);
+            let within = acts.iter().filter(|act| act.span.begun >= begin && act.span.ended <= end);
+            let spent: u64 = within.map(|act| act.units.saturating_sub(back_of(act, end))).sum();
+            if spent > self.most {
+                return Err(format!("{spent} units were spent between {begin} and {end}, of {}", self.most));
+            }
+        }
+        self.judge_rest(
+            key,
+            logs,
+            acts.iter().map(|act| act.units.saturating_sub(back_of(act, u64::MAX))).sum(),
+        )
+    }
+
+    /// What is left in the end is never more than what was not spent, and as much where nothing else took.
+    fn judge_rest(&self, key: usize, logs: &[Log], spent: u64) -> Result<(), String> {
+        if !matches!(self.plan.room, Room::Enough | Room::Growing)
+            || logs.iter().any(|log| !log.resets.is_empty())
+        {
+            return Ok(());
+        }
+        let left = self.engine.peek(key, 0, 0, 0).remaining[0];
+        let is_exact = self.plan.sort != Sort::Multi
+            && !logs.iter().any(|log| log.booked[key] || log.leased[key])
+            && !self.plan.changes;
+        let may_be_more = self.plan.sort == Sort::Multi;
+        if left > self.most - spent && !may_be_more
+            || is_exact && left != self.most - spent && self.plan.kind != Kind::Log
+        {
+            return Err(format!("{left} are left of {} when {spent} were spent", self.most));
+        }
+        Ok(())
+    }
+}

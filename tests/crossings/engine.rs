@@ -1,0 +1,432 @@
+//! The engine, as the programs call it: every call into `tollgate` is in this file and in `clock`.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tollgate::{
+    BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits,
+    ManualClock, MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer,
+    Timestamp, WhenFull,
+};
+
+use super::clock::Interrupted;
+use super::limits::{Limit, ORIGIN};
+
+/// The keys of a program.
+pub(crate) const KEYS: usize = 3;
+
+/// Which limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// A limiter with keys. Its limits are its tiers.
+    Keyed,
+    /// A limiter for each key, without keys.
+    Global,
+    /// A limiter with keys and several limits.
+    Multi,
+}
+
+/// What room its tables have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// For all keys.
+    Enough,
+    /// They grow.
+    Growing,
+    /// One bucket, for which too many keys come.
+    Full(WhenFull),
+}
+
+/// How a key is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain,
+    At,
+    Prepared,
+}
+
+/// A limiter, or one for each key.
+pub(crate) enum Engine {
+    Keyed(Limiter<Placed, Quota, Interrupted>),
+    Global([GlobalLimiter<Quota, Interrupted>; KEYS]),
+    Multi(MultiLimiter<Placed, Interrupted>),
+}
+
+/// A key whose fingerprint is the same in every run.
+pub(crate) struct Placed(u64);
+
+impl Key for Placed {
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
+        self.0
+    }
+}
+
+fn placed(key: usize) -> Placed {
+    stranger(u64::MAX - key as u64)
+}
+
+/// A key that no verb names.
+fn stranger(number: u64) -> Placed {
+    let mixed = (number ^ 0x5851_F42D_4C95_7F2D).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Placed((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1)
+}
+
+/// What an answer says. Times are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) allowed: bool,
+    pub(crate) never: bool,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) reset_after: u64,
+    pub(crate) delay: u64,
+    /// Of each limit.
+    pub(crate) remaining: Vec<u64>,
+}
+
+/// What can give back.
+pub(crate) enum Kept {
+    One(Receipt),
+    Many(Receipt<8>),
+}
+
+/// An answer, as both decisions give it.
+pub(crate) trait Tells: Into<Self::Receipt> {
+    type Receipt: Into<Kept>;
+    fn told(&self) -> Told;
+}
+
+impl From<Receipt> for Kept {
+    fn from(receipt: Receipt) -> Self {
+        Self::One(receipt)
+    }
+}
+
+impl From<Receipt<8>> for Kept {
+    fn from(receipt: Receipt<8>) -> Self {
+        Self::Many(receipt)
+    }
+}
+
+impl Tells for Decision<'_> {
+    type Receipt = Receipt;
+
+    fn told(&self) -> Told {
+        Told {
+            allowed: self.is_allowed(),
+            never: self.outcome() == Outcome::Never,
+            retry_after: self.retry_after().map(nanos),
+            reset_after: nanos(self.reset_after()),
+            delay: nanos(self.delay()),
+            remaining: vec![self.remaining()],
+        }
+    }
+}
+
+impl Tells for MultiDecision<'_> {
+    type Receipt = Receipt<8>;
+
+    fn told(&self) -> Told {
+        Told {
+            allowed: self.is_allowed(),
+            never: self.outcome() == Outcome::Never,
+            retry_after: self.retry_after().map(nanos),
+            reset_after: nanos(self.reset_after()),
+            delay: nanos(self.delay()),
+            remaining: self.parts().map(|part| part.remaining()).collect(),
+        }
+    }
+}
+
+fn both<D: Tells>(decision: D) -> (Told, Kept) {
+    let told = decision.told();
+    (told, decision.into().into())
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("it fits")
+}
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+/// Does something with a prepared key of whichever limiter.
+macro_rules! prepared {
+    ($engine:expr, $key:expr, $tier:expr, |$it:ident| $does:expr) => {
+        match $engine {
+            Engine::Keyed(limiter) => {
+                let $it = match $tier {
+                    0 => limiter.prepare(&placed($key)),
+                    tier => limiter.tier(tier).expect("it has that tier").prepare(&placed($key)),
+                };
+                $does
+            }
+            Engine::Global(limiters) => {
+                let $it = limiters[$key].prepare();
+                $does
+            }
+            Engine::Multi(limiter) => {
+                let $it = limiter.prepare(&placed($key));
+                $does
+            }
+        }
+    };
+}
+
+impl Engine {
+    /// The limits are the tiers of a keyed limiter, the limits of a multi limiter, and one for the others.
+    pub(crate) fn new(sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
+        Self::from_file(sort, room, limits, clock, None)
+    }
+
+    fn from_file(
+        sort: Sort,
+        room: Room,
+        limits: &[Limit],
+        clock: &Interrupted,
+        files: Option<&[Vec<u8>]>,
+    ) -> Self {
+        let max_keys = match room {
+            Room::Enough => 64,
+            Room::Growing => 5_000,
+            Room::Full(_) => 1,
+        };
+        let when_full = if let Room::Full(when_full) = room { when_full } else { WhenFull::Deny };
+        let quotas: Vec<Quota> = limits.iter().map(|limit| limit.quota()).collect();
+        match sort {
+            Sort::Keyed => {
+                let builder = Limiter::builder(quotas[0]).max_keys(max_keys).when_full(when_full);
+                let builder = quotas[1..].iter().fold(builder, |builder, quota| builder.tier(*quota));
+                let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
+                Self::Keyed(match files {
+                    None => builder.build().expect("the limits are valid"),
+                    Some(files) => builder.restore(&files[0][..]).expect("it was saved just now"),
+                })
+            }
+            Sort::Global => Self::Global(std::array::from_fn(|key| {
+                let builder =
+                    GlobalLimiter::builder(quotas[0]).clock(clock.clone()).memory_budget(usize::MAX);
+                match files {
+                    None => builder.build().expect("the limits are valid"),
+                    Some(files) => builder.restore(&files[key][..]).expect("it was saved just now"),
+                }
+            })),
+            Sort::Multi => {
+                let builder = MultiLimiter::builder(quotas).max_keys(max_keys).when_full(when_full);
+                let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
+                Self::Multi(match files {
+                    None => builder.build().expect("the limits are valid"),
+                    Some(files) => builder.restore(&files[0][..]).expect("it was saved just now"),
+                })
+            }
+        }
+    }
+
+    /// Another limiter with the same debts.
+    pub(crate) fn restored(&self, sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
+        let mut files = vec![Vec::new(); KEYS];
+        match self {
+            Self::Keyed(limiter) => drop(limiter.save(&mut files[0]).expect("it is written to memory")),
+            Self::Global(limiters) => {
+                for (limiter, file) in limiters.iter().zip(&mut files) {
+                    limiter.save(file).expect("it is written to memory");
+                }
+            }
+            Self::Multi(limiter) => drop(limiter.save(&mut files[0]).expect("it is written to memory")),
+        }
+        Self::from_file(sort, room, limits, clock, Some(&files))
+    }
+
+    pub(crate) fn check(&self, key: usize, tier: usize, cost: u64, way: Way) -> (Told, Kept) {
+        match (way, self) {
+            (Way::Plain, Self::Keyed(limiter)) if tier == 0 => both(limiter.check_n(&placed(key), cost)),
+            (Way::Plain, Self::Keyed(limiter)) => {
+                both(limiter.tier(tier).expect("it has that tier").check_n(&placed(key), cost))
+            }
+            (Way::Plain, Self::Global(limiters)) => both(limiters[key].check_n(cost)),
+            (Way::Plain, Self::Multi(limiter)) => both(limiter.check_n(&placed(key), cost)),
+            (Way::At, Self::Keyed(limiter)) if tier == 0 => {
+                both(limiter.at(limiter.now()).check_n(&placed(key), cost))
+            }
+            (Way::At, Self::Multi(limiter)) => both(limiter.at(limiter.now()).check_n(&placed(key), cost)),
+            (Way::At, _) => {
+                let now = self.now();
+                prepared!(self, key, tier, |it| both(it.at(now).check_n(cost)))
+            }
+            (Way::Prepared, _) => prepared!(self, key, tier, |it| both(it.check_n(cost))),
+        }
+    }
+
+    pub(crate) fn peek(&self, key: usize, tier: usize, cost: u64, now: u64) -> Told {
+        prepared!(self, key, tier, |it| it.at(at(now)).peek_n(cost).told())
+    }
+
+    /// Checks these keys at cost 1 in one call; `None` when the limiter has no such call.
+    pub(crate) fn batch(&self, keys: &[usize]) -> Option<Vec<(Told, Kept)>> {
+        let keys: Vec<Placed> = keys.iter().map(|key| placed(*key)).collect();
+        match self {
+            Self::Keyed(limiter) => Some(limiter.check_many(&keys).map(both).collect()),
+            Self::Global(_) => None,
+            Self::Multi(limiter) => Some(limiter.check_many(&keys).map(both).collect()),
+        }
+    }
+
+    /// Gives back all of what is left.
+    pub(crate) fn refund(&self, key: usize, kept: Kept) -> u64 {
+        match (self, kept) {
+            (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund(receipt),
+            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].refund(receipt),
+            (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund(receipt),
+            _ => unreachable!("a receipt is of its own sort of limiter"),
+        }
+    }
+
+    pub(crate) fn refund_part(&self, key: usize, kept: &mut Kept, units: u64) -> u64 {
+        match (self, kept) {
+            (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund_part(receipt, units),
+            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].refund_part(receipt, units),
+            (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund_part(receipt, units),
+            _ => unreachable!("a receipt is of its own sort of limiter"),
+        }
+    }
+
+    pub(crate) fn reserve(
+        &self,
+        key: usize,
+        tier: usize,
+        cost: u64,
+        max_wait: u64,
+    ) -> Result<Box<dyn Turn<'_> + '_>, ReserveError> {
+        let max_wait = Duration::from_nanos(max_wait);
+        prepared!(self, key, tier, |it| Ok(Box::new(it.reserve(cost, max_wait)?)))
+    }
+
+    pub(crate) fn lease(&self, key: usize, tier: usize, permits: u64, ttl: u64) -> Box<dyn Lent + '_> {
+        let ttl = Duration::from_nanos(ttl);
+        prepared!(self, key, tier, |it| Box::new(it.lease().permits(permits).ttl(ttl)))
+    }
+
+    pub(crate) fn reset(&self, key: usize) -> bool {
+        prepared!(self, key, 0, |it| it.reset())
+    }
+
+    /// Makes these limits current; `only` the one of this number, the others are as they were.
+    pub(crate) fn reconfigure(
+        &self,
+        limits: &[Limit],
+        only: Option<usize>,
+        inherit: Inherit,
+    ) -> Result<(), BuildError> {
+        let quotas: Vec<Quota> = limits.iter().map(|limit| limit.quota()).collect();
+        match (self, only) {
+            (Self::Keyed(limiter), Some(0)) => limiter.reconfigure(quotas[0], inherit),
+            (Self::Keyed(limiter), _) => limiter.reconfigure_tiers(&quotas, inherit),
+            (Self::Global(limiters), _) => {
+                limiters.iter().try_for_each(|limiter| limiter.reconfigure(quotas[0], inherit))
+            }
+            (Self::Multi(limiter), None) => limiter.reconfigure(quotas, inherit),
+            (Self::Multi(limiter), Some(number)) => {
+                limiter.reconfigure_limit(number, quotas[number], inherit)
+            }
+        }
+    }
+
+    /// So many new keys, counted from `first`, take all that they can get.
+    pub(crate) fn strangers(&self, first: u64, count: u64, most: u64) {
+        for number in first..first + count {
+            match self {
+                Self::Keyed(limiter) => drop(limiter.check_n(&stranger(number), most)),
+                Self::Global(_) => {}
+                Self::Multi(limiter) => drop(limiter.check_n(&stranger(number), most)),
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        match self {
+            Self::Keyed(limiter) => limiter.now(),
+            Self::Global(limiters) => limiters[0].now(),
+            Self::Multi(limiter) => limiter.now(),
+        }
+    }
+}
+
+/// A reservation.
+pub(crate) trait Turn<'l> {
+    /// In nanoseconds.
+    fn departs(&self) -> u64;
+    fn cancel(self: Box<Self>) -> u64;
+    /// Completes at the departure, on this clock.
+    fn ready(self: Box<Self>, clock: Interrupted) -> Pin<Box<dyn Future<Output = ()> + 'l>>;
+}
+
+impl<'l, L: Limits> Turn<'l> for Reservation<'l, L, Interrupted>
+where
+    L::Decision<'l>: Into<L::Receipt>,
+{
+    fn departs(&self) -> u64 {
+        self.departure().as_nanos()
+    }
+
+    fn cancel(self: Box<Self>) -> u64 {
+        Reservation::cancel(*self)
+    }
+
+    fn ready(self: Box<Self>, clock: Interrupted) -> Pin<Box<dyn Future<Output = ()> + 'l>> {
+        Box::pin(Reservation::ready(*self, Polled(clock)))
+    }
+}
+
+/// A timer whose sleeps are polled by hand.
+struct Polled(Interrupted);
+
+impl Timer for Polled {
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        let (clock, until) = (self.0.clone(), tollgate::Clock::now(&self.0) + duration);
+        std::future::poll_fn(move |_| {
+            if tollgate::Clock::now(&clock) >= until {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        })
+    }
+}
+
+/// A lease.
+pub(crate) trait Lent {
+    fn held(&self) -> u64;
+    /// What the limiter decided; `None` when the lease had a permit.
+    fn check(&mut self, cost: u64) -> Option<(Told, Kept)>;
+    fn release(&mut self) -> u64;
+}
+
+impl<'l, L: Limits> Lent for Lease<'l, L, Interrupted>
+where
+    L::Decision<'l>: Tells,
+{
+    fn held(&self) -> u64 {
+        Lease::held(self)
+    }
+
+    fn check(&mut self, cost: u64) -> Option<(Told, Kept)> {
+        match self.check_n(cost) {
+            Leased::Permit => None,
+            Leased::Decided(decision) => Some(both(decision)),
+        }
+    }
+
+    fn release(&mut self) -> u64 {
+        Lease::release(self)
+    }
+}
+
+/// A clock at zero.
+pub(crate) fn clock() -> Interrupted {
+    Interrupted(ManualClock::starting_at(Duration::from_nanos(ORIGIN)))
+}
+
+/// Sets it.
+pub(crate) fn set(clock: &Interrupted, now: u64) {
+    clock.0.set(at(now));
+}

@@ -1,0 +1,119 @@
+//! The limits of the programs: their numbers are small and whole, so that nothing is rounded.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_model::{Algorithm, CountPolicy as ModelCount};
+
+/// The Unix time of every clock's zero: no window begins there.
+pub(crate) const ORIGIN: u64 = 1_700_000_000_123_456_789;
+
+/// The shortest window that leaves room for the counts beside its number, also in parts.
+pub(crate) const SHORTEST: u64 = 1_000_000_000;
+
+/// An algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bucket,
+    Meter,
+    Queue,
+    Fixed,
+    Sliding,
+    SubWindows,
+    Log,
+}
+
+pub(crate) const KINDS: [Kind; 7] =
+    [Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed, Kind::Sliding, Kind::SubWindows, Kind::Log];
+
+/// A quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) kind: Kind,
+    /// The most that is admitted at once.
+    pub(crate) most: u64,
+    /// Nanoseconds: of a bucket those that one unit takes to refill, of the others the window.
+    pub(crate) nanos: u64,
+}
+
+impl Kind {
+    /// The three whose debt runs out evenly.
+    pub(crate) fn is_bucket(self) -> bool {
+        matches!(self, Self::Bucket | Self::Meter | Self::Queue)
+    }
+
+    /// Whether it can be reconfigured to another period, by every `Inherit`.
+    pub(crate) fn converts(self) -> bool {
+        self.is_bucket() || self == Self::Fixed
+    }
+}
+
+impl Limit {
+    pub(crate) fn quota(self) -> Quota {
+        let Self { kind, most, nanos } = self;
+        let (unit, window) =
+            (Rate::new(1, Duration::from_nanos(nanos)), Rate::new(most, Duration::from_nanos(nanos)));
+        let allowed = CountPolicy::Allowed;
+        match kind {
+            Kind::Bucket => TokenBucket::new(unit).burst(most).into(),
+            Kind::Meter => LeakyBucket::meter(unit).capacity(most).into(),
+            Kind::Queue => LeakyBucket::queue(unit).capacity(most).into(),
+            Kind::Fixed => FixedWindow::new(window).count(allowed).into(),
+            Kind::Sliding => SlidingWindow::new(window).count(allowed).into(),
+            Kind::SubWindows => SlidingWindow::new(window).subwindows(4).count(allowed).into(),
+            Kind::Log => SlidingLog::new(window).count(allowed).into(),
+        }
+    }
+
+    /// The same for the model.
+    pub(crate) fn algorithm(self) -> Algorithm {
+        let Self { kind, most, nanos } = self;
+        let (count, ceiling, granule) = (ModelCount::Allowed, u64::MAX, 1);
+        let (limit, window_ns, origin_ns) = (most, nanos, ORIGIN);
+        match kind {
+            Kind::Bucket => Algorithm::TokenBucket {
+                count: 1,
+                period_ns: nanos,
+                burst: most,
+                initial: most,
+                grains: None,
+            },
+            Kind::Meter => Algorithm::LeakyMeter { count: 1, period_ns: nanos, capacity: most, grains: None },
+            Kind::Queue => Algorithm::LeakyQueue { count: 1, period_ns: nanos, capacity: most, grains: None },
+            Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Kind::Sliding => {
+                Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
+            }
+            Kind::SubWindows => {
+                Algorithm::SubWindows { limit, window_ns, subwindows: 4, origin_ns, count, ceiling, granule }
+            }
+            Kind::Log => Algorithm::SlidingLog { limit, window_ns, count },
+        }
+    }
+
+    /// Nanoseconds after which no debt of this limit can be left.
+    pub(crate) fn expires(self) -> u64 {
+        if self.kind.is_bucket() { self.most * self.nanos } else { 2 * self.nanos }
+    }
+
+    /// The end of the window in which this time lies.
+    pub(crate) fn end_of_window(self, at: u64) -> u64 {
+        at + self.nanos - (ORIGIN + at) % self.nanos
+    }
+}
+
+/// Numbers for a limit: the most, and nanoseconds.
+fn numbers() -> impl Strategy<Value = (u64, u64)> {
+    let nanos =
+        prop_oneof![1 => 1_u64..4, 2 => Just(1_000_u64), 2 => Just(1_000_000_000_u64), 1 => 1_u64..5_000];
+    (prop_oneof![3 => 1_u64..6, 2 => 1_u64..25], nanos)
+}
+
+/// A limit of this algorithm.
+pub(crate) fn limit(kind: Kind) -> impl Strategy<Value = Limit> {
+    numbers().prop_map(move |(most, nanos)| {
+        let nanos = if kind.is_bucket() { nanos } else { SHORTEST.max(nanos * 4) };
+        Limit { kind, most, nanos }
+    })
+}

@@ -1,0 +1,84 @@
+//! All verbs together: random programs in which they cross on the same keys.
+//!
+//! `programs` are of one thread. In the middle of a verb, when it reads the clock, they run others. Every answer is held
+//! to bounds that follow from the limit alone (`world`), and to the model where it knows the verb (`specification`).
+//! `crowd` has threads run the verbs while time stands still, and counts. A failure prints the shortest program that
+//! was found:
+//!
+//! ```text
+//! Multi, Enough, [Limit { kind: Bucket, most: 1, nanos: 1000 }]
+//!    1. Stay: key 0, tier 0: Reserve(All(0), 0)
+//!    2. Stay: key 0, tier 0: Wait(All(0), 8)
+//! ```
+//!
+//! `PROPTEST_CASES=100000 cargo test --release --test crossings` looks longer. Every call into the engine is in `engine`
+//! and `clock`.
+
+mod clock;
+mod crowd;
+mod engine;
+mod limits;
+mod play;
+mod program;
+mod specification;
+mod table;
+mod world;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use table::{THREADED, Table, Word};
+
+/// `cases` of them, unless `PROPTEST_CASES` asks for others.
+fn config(cases: u32) -> ProptestConfig {
+    let asked = |what| std::env::var(what).ok().and_then(|number| number.parse().ok());
+    ProptestConfig {
+        cases: asked("PROPTEST_CASES").unwrap_or(cases),
+        failure_persistence: None,
+        max_shrink_iters: asked("PROPTEST_MAX_SHRINK_ITERS").unwrap_or(20_000),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Many programs are of few verbs: so many of them are played by the ordinary command.
+const PROGRAMS: u32 = 600;
+
+#[test]
+fn programs_of_all_verbs_keep_every_limit() {
+    let played = TestRunner::new(config(PROGRAMS))
+        .run(&program::program(), |program| play::play(&program).map(|_| ()).map_err(TestCaseError::fail));
+    if let Err(contradiction) = played {
+        panic!("{contradiction}");
+    }
+}
+
+/// Rounds of threads.
+const ROUNDS: u32 = 200;
+
+#[test]
+fn threads_of_all_verbs_spend_no_more_than_each_burst() {
+    let mut words = Vec::new();
+    for number in 0..config(ROUNDS).cases.max(ROUNDS) {
+        match crowd::round(crowd::Plan::number(number.into())) {
+            Ok(done) => words.extend(done),
+            Err(why) => panic!("round {number}: {why}"),
+        }
+    }
+    let missing: Vec<Word> = THREADED.into_iter().filter(|word| !words.contains(word)).collect();
+    assert!(missing.is_empty(), "no thread did {missing:?}");
+}
+
+/// The same programs in every run.
+#[test]
+fn the_page_shows_which_verbs_cross() {
+    let (mut runner, programs) = (TestRunner::deterministic(), program::program());
+    let mut table = Table::default();
+    for _ in 0..PROGRAMS {
+        let program = programs.new_tree(&mut runner).expect("no program is rejected").current();
+        table.add(&play::play(&program).unwrap_or_else(|why| panic!("{why}\n{program:?}")));
+    }
+    let (page, right) = (include_str!("../../docs/correctness.md"), table.page());
+    let missing: Vec<&str> = right.lines().filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/correctness.md shows another table than this:\n{right}");
+}

@@ -1,0 +1,231 @@
+//! What the programs are: lines of verbs, drawn at random and relative to the limits.
+
+use std::fmt;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use tollgate::{Inherit, WhenFull};
+
+use super::engine::{KEYS, Room, Sort, Way};
+use super::limits::{KINDS, Kind, Limit, limit};
+
+/// A limiter and what is done to it.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) sort: Sort,
+    pub(crate) room: Room,
+    pub(crate) limits: Vec<Limit>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// The clock moves, then something is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) go: Go,
+    pub(crate) key: usize,
+    /// Of a keyed limiter, modulo how many there are.
+    pub(crate) tier: usize,
+    pub(crate) verb: Verb,
+    /// At which reading of the clock in it others are run.
+    pub(crate) within: Option<(usize, Vec<Inner>)>,
+}
+
+/// What the clock does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Go {
+    Stay,
+    /// Eighths of the nanoseconds of the first limit, and a few more or less.
+    Ahead(u64, i64),
+    Back(u64, i64),
+    /// To when the last refusal said.
+    Retry,
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cost {
+    Units(u64),
+    /// All of the tightest limit, and so many more.
+    All(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Verb {
+    Check(Cost, Way),
+    Peek(Cost),
+    /// Of what was admitted, counted from the newest; as the other picks.
+    Refund(usize),
+    Part(usize, u64),
+    /// Offers a receipt to a limiter that was restored from a file of this one.
+    Foreign(usize),
+    /// Within eighths of what the first limit takes to recover.
+    Reserve(Cost, u64),
+    Cancel(usize),
+    /// A reservation as a future.
+    Wait(Cost, u64),
+    /// Polls all futures.
+    Poll,
+    Leave(usize),
+    /// Permits, and the time to live in eighths of the first limit's nanoseconds.
+    Lease(u64, u64),
+    Spend(usize, Cost),
+    Release(usize),
+    EndLease(usize),
+    Batch(Vec<usize>),
+    Reset,
+    Change(Change),
+    Restore,
+    /// Many other keys, where there is no room for all of them.
+    Strangers,
+    /// Until no key is in debt.
+    Expire,
+}
+
+/// Other numbers for the limits, of which there may be fewer.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) numbers: Vec<(u64, u64)>,
+    pub(crate) only: Option<usize>,
+    pub(crate) inherit: Inherit,
+}
+
+/// What is run in the middle of a verb.
+#[derive(Clone, Debug)]
+pub(crate) enum Inner {
+    Check(usize, Cost),
+    Refund(usize),
+    Reset(usize),
+    Change(Change),
+}
+
+/// The most limits of a program.
+const MOST_LIMITS: usize = 3;
+
+impl Program {
+    /// Whether a refusal needs a debt.
+    pub(crate) fn is_roomy(&self) -> bool {
+        !matches!(self.room, Room::Full(_))
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {:?}, {:?}", self.sort, self.room, self.limits)?;
+        for (number, Line { go, key, tier, verb, within }) in self.lines.iter().enumerate() {
+            write!(f, "\n  {:>2}. {go:?}: key {key}, tier {tier}: {verb:?}", number + 1)?;
+            if let Some((reading, inner)) = within {
+                write!(f, ", at reading {reading} of the clock: {inner:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn go(is_monotone: bool) -> BoxedStrategy<Go> {
+    let eighths = || prop_oneof![3 => 0_u64..17, 1 => 0_u64..100];
+    let nudge = || prop_oneof![3 => Just(0_i64), 1 => -1_i64..=1];
+    let ahead = (eighths(), nudge()).prop_map(|(eighths, nudge)| Go::Ahead(eighths, nudge));
+    let ahead = prop_oneof![7 => Just(Go::Stay), 4 => ahead, 1 => Just(Go::Retry)];
+    if is_monotone {
+        return ahead.boxed();
+    }
+    prop_oneof![6 => ahead, 1 => (eighths(), nudge()).prop_map(|(eighths, nudge)| Go::Back(eighths, nudge))]
+        .boxed()
+}
+
+fn cost() -> BoxedStrategy<Cost> {
+    prop_oneof![6 => (1_u64..5).prop_map(Cost::Units), 3 => Just(Cost::All(0)), 1 => (0_u64..2).prop_map(Cost::All),
+        1 => Just(Cost::Units(0))]
+    .boxed()
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let numbers = (1_u64..25, prop_oneof![1_u64..5, Just(1_000), Just(1_000_000_000), 1_u64..5_000]);
+    let inherit = select(vec![Inherit::AsIs, Inherit::Proportional, Inherit::Additive, Inherit::Reset]);
+    (prop::collection::vec(numbers, MOST_LIMITS), any::<Option<bool>>(), inherit)
+        .prop_map(|(numbers, only, inherit)| Change { numbers, only: only.map(usize::from), inherit })
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    select(vec![Way::Plain, Way::At, Way::Prepared])
+}
+
+fn verb(room: Room) -> BoxedStrategy<Verb> {
+    let strangers = if room == Room::Enough { 1 } else { 3 };
+    prop_oneof![
+        10 => (cost(), way()).prop_map(|(cost, way)| Verb::Check(cost, way)),
+        1 => cost().prop_map(Verb::Peek),
+        3 => (0_usize..4).prop_map(Verb::Refund),
+        4 => (0_usize..4, 1_u64..4).prop_map(|(pick, units)| Verb::Part(pick, units)),
+        1 => (0_usize..4).prop_map(Verb::Foreign),
+        3 => (cost(), 0_u64..40).prop_map(|(cost, wait)| Verb::Reserve(cost, wait)),
+        2 => (0_usize..4).prop_map(Verb::Cancel),
+        2 => (cost(), 0_u64..40).prop_map(|(cost, wait)| Verb::Wait(cost, wait)),
+        1 => Just(Verb::Poll),
+        1 => (0_usize..4).prop_map(Verb::Leave),
+        2 => (1_u64..6, 0_u64..20).prop_map(|(permits, ttl)| Verb::Lease(permits, ttl)),
+        5 => (0_usize..3, cost()).prop_map(|(pick, cost)| Verb::Spend(pick, cost)),
+        1 => (0_usize..3).prop_map(Verb::Release),
+        2 => (0_usize..3).prop_map(Verb::EndLease),
+        2 => prop::collection::vec(0..KEYS, 1..5).prop_map(Verb::Batch),
+        3 => Just(Verb::Reset),
+        3 => change().prop_map(Verb::Change),
+        1 => Just(Verb::Restore),
+        1 => Just(Verb::Expire),
+        strangers => Just(Verb::Strangers),
+    ]
+    .boxed()
+}
+
+fn inner() -> impl Strategy<Value = Inner> {
+    prop_oneof![
+        4 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::Check(key, cost)),
+        2 => (0_usize..4).prop_map(Inner::Refund),
+        3 => (0..KEYS).prop_map(Inner::Reset),
+        1 => change().prop_map(Inner::Change),
+    ]
+}
+
+fn lines(room: Room) -> impl Strategy<Value = Vec<Line>> {
+    (any::<bool>(), 0_u32..4, 1..=KEYS).prop_flat_map(move |(is_monotone, interrupted, keys)| {
+        let within = (1_usize..4, prop::collection::vec(inner(), 1..4));
+        let within = if interrupted == 0 {
+            Just(None).boxed()
+        } else {
+            prop_oneof![8 => Just(None), interrupted => within.prop_map(Some)].boxed()
+        };
+        let line = (go(is_monotone), 0..keys, 0..2_usize, verb(room), within)
+            .prop_map(|(go, key, tier, verb, within)| Line { go, key, tier, verb, within });
+        prop::collection::vec(line, 1..40)
+    })
+}
+
+fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
+    let kind = || prop_oneof![3 => Just(Kind::Bucket), 4 => select(KINDS.to_vec())];
+    match sort {
+        Sort::Global => kind().prop_flat_map(|kind| prop::collection::vec(limit(kind), 1)).boxed(),
+        // Tiers are of one algorithm; those that do not share a clock by their periods are refused.
+        Sort::Keyed => kind()
+            .prop_flat_map(|kind| {
+                let tiers = if kind.is_bucket() { 1..3_usize } else { 1..2 };
+                prop::collection::vec(limit(kind), tiers)
+            })
+            .boxed(),
+        Sort::Multi => prop::collection::vec(kind().prop_flat_map(limit), 1..=MOST_LIMITS).boxed(),
+    }
+}
+
+/// A program.
+pub(crate) fn program() -> impl Strategy<Value = Program> {
+    let room = prop_oneof![
+        4 => Just(Room::Enough),
+        1 => Just(Room::Growing),
+        1 => Just(Room::Full(WhenFull::Share)),
+        1 => Just(Room::Full(WhenFull::Deny)),
+    ];
+    let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi]);
+    (sort, room).prop_flat_map(|(sort, room)| {
+        let room = if sort == Sort::Global { Room::Enough } else { room };
+        (limits(sort), lines(room)).prop_map(move |(limits, lines)| Program { sort, room, limits, lines })
+    })
+}

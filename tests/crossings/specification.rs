@@ -1,0 +1,192 @@
+//! The reference model beside a program, as long as it knows the verbs: of one limit without tiers.
+
+use std::collections::BTreeMap;
+
+use tollgate::Inherit;
+use tollgate_model::{Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
+
+use super::engine::{KEYS, Sort, Told};
+use super::limits::{Kind, Limit};
+use super::program::Program;
+
+const NAMES: [&str; KEYS] = ["0", "1", "2"];
+
+pub(crate) struct Specification {
+    /// `None`: the model does not know such a limiter.
+    model: Option<Model>,
+    /// Whether each key's debt is the model's.
+    knows: [bool; KEYS],
+    receipts: BTreeMap<usize, Receipt>,
+    reservations: BTreeMap<usize, Reservation>,
+    is_changed_window: bool,
+}
+
+impl Specification {
+    pub(crate) fn new(program: &Program) -> Self {
+        let is_known = program.sort != Sort::Multi && program.limits.len() == 1 && program.is_roomy();
+        Self {
+            model: is_known.then(|| Model::new(program.limits[0].algorithm())),
+            knows: [true; KEYS],
+            receipts: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            is_changed_window: false,
+        }
+    }
+
+    fn of(&mut self, key: usize) -> Option<&mut Model> {
+        self.model.as_mut().filter(|_| self.knows[key])
+    }
+
+    pub(crate) fn check(
+        &mut self,
+        id: usize,
+        key: usize,
+        _tier: usize,
+        cost: u64,
+        now: u64,
+        told: &Told,
+    ) -> Result<(), String> {
+        let Some(model) = self.of(key) else { return Ok(()) };
+        let (answer, receipt) = model.admit(NAMES[key], now, cost);
+        self.receipts.extend(receipt.map(|receipt| (id, receipt)));
+        same(&answer, told)
+    }
+
+    pub(crate) fn peek(
+        &mut self,
+        key: usize,
+        _tier: usize,
+        cost: u64,
+        now: u64,
+        told: &Told,
+    ) -> Result<(), String> {
+        self.of(key).map_or(Ok(()), |model| same(&model.peek(NAMES[key], now, cost), told))
+    }
+
+    /// Of the receipt's first refund, of so many units; of others the model knows nothing.
+    pub(crate) fn refund(
+        &mut self,
+        id: usize,
+        key: usize,
+        units: Option<u64>,
+        now: u64,
+        back: u64,
+    ) -> Result<(), String> {
+        let (receipt, units) = (self.receipts.remove(&id), units);
+        let (Some(model), Some(receipt), Some(units)) = (self.of(key), receipt, units) else {
+            self.lose(key);
+            return Ok(());
+        };
+        let right = model.refund_part(receipt, units, now);
+        self.gave_back(key, right, back)
+    }
+
+    /// Less than the model gives back may come back, where the engine remembers less: from there on the two are about
+    /// different debts.
+    fn gave_back(&mut self, key: usize, right: u64, back: u64) -> Result<(), String> {
+        if back < right {
+            self.lose(key);
+        }
+        if back > right { Err(format!("{back} units came back, and by the model {right}")) } else { Ok(()) }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are a turn's")]
+    pub(crate) fn reserve(
+        &mut self,
+        id: usize,
+        key: usize,
+        _tier: usize,
+        cost: u64,
+        now: u64,
+        max_wait: u64,
+        departs: Option<u64>,
+    ) -> Result<(), String> {
+        let Some(model) = self.of(key) else { return Ok(()) };
+        let right = match model.reserve(NAMES[key], now, cost, max_wait) {
+            Err(NotReservable) | Ok(Booking::Refused { .. } | Booking::Never) => None,
+            Ok(Booking::Booked(reservation)) => {
+                let departs = reservation.departs_at_ns();
+                self.reservations.insert(id, reservation);
+                Some(departs)
+            }
+        };
+        if right == departs { Ok(()) } else { Err(format!("departs at {departs:?}, by the model {right:?}")) }
+    }
+
+    pub(crate) fn cancel(&mut self, id: usize, key: usize, now: u64, back: u64) -> Result<(), String> {
+        let reservation = self.reservations.remove(&id);
+        let (Some(model), Some(reservation)) = (self.of(key), reservation) else {
+            self.lose(key);
+            return Ok(());
+        };
+        let right = model.cancel(reservation, now);
+        self.gave_back(key, right, back)
+    }
+
+    pub(crate) fn reset(&mut self, key: usize) {
+        if let Some(model) = &mut self.model {
+            model.reset(NAMES[key]);
+        }
+        // Of any key's, nothing comes back any more.
+        self.forgave();
+    }
+
+    pub(crate) fn change(&mut self, limits: &[Limit], _only: Option<usize>, inherit: Inherit, now: u64) {
+        // Of those that are not buckets or fixed windows the model knows no change.
+        if !limits[0].kind.converts() {
+            self.model = None;
+        }
+        self.is_changed_window = limits[0].kind == Kind::Fixed;
+        if let Some(model) = &mut self.model {
+            let inherit = match inherit {
+                Inherit::AsIs => ModelInherit::AsIs,
+                Inherit::Proportional => ModelInherit::Proportional,
+                Inherit::Additive => ModelInherit::Additive,
+                Inherit::Reset => ModelInherit::Reset,
+            };
+            model.reconfigure(limits[0].algorithm(), inherit, now);
+        }
+        self.forgave();
+    }
+
+    pub(crate) fn restored(&mut self) {
+        // A saved fixed window does not tell of keys that were in no debt at a change.
+        if self.is_changed_window {
+            self.model = None;
+        }
+        self.forgave();
+    }
+
+    /// What is given back from here on, the model does not know.
+    fn forgave(&mut self) {
+        self.receipts.clear();
+        self.reservations.clear();
+    }
+
+    /// The key's debt may be another one from here on.
+    pub(crate) fn lose(&mut self, key: usize) {
+        self.knows[key] = false;
+    }
+
+    /// Of every key.
+    pub(crate) fn lost(&mut self) {
+        self.knows = [false; KEYS];
+    }
+
+    /// Keys that were in no debt may have been forgotten.
+    pub(crate) fn clock_stepped_back(&mut self) {
+        self.lost();
+    }
+}
+
+fn same(answer: &tollgate_model::Answer, told: &Told) -> Result<(), String> {
+    let right = Told {
+        allowed: answer.allowed,
+        never: answer.never,
+        retry_after: answer.retry_after_ns,
+        reset_after: answer.reset_after_ns,
+        delay: answer.delay_ns,
+        remaining: vec![answer.remaining],
+    };
+    if right == *told { Ok(()) } else { Err(format!("the model says {right:?}, the engine {told:?}")) }
+}

@@ -1,0 +1,134 @@
+//! Which verbs have met on one key.
+
+use super::engine::KEYS;
+
+/// The verbs, and what can be done by the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    Check,
+    Cost,
+    Peek,
+    Refund,
+    Part,
+    Reserve,
+    Cancel,
+    Wait,
+    Lease,
+    Batch,
+    Prepare,
+    Tier,
+    Multi,
+    Change,
+    Save,
+    Reset,
+    Growth,
+    Full,
+    Back,
+}
+
+pub(crate) const WORDS: [(Word, &str); 19] = [
+    (Word::Check, "check"),
+    (Word::Cost, "cost above 1"),
+    (Word::Peek, "peek"),
+    (Word::Refund, "refund"),
+    (Word::Part, "refund of a part"),
+    (Word::Reserve, "reserve"),
+    (Word::Cancel, "cancel"),
+    (Word::Wait, "wait"),
+    (Word::Lease, "lease"),
+    (Word::Batch, "batch"),
+    (Word::Prepare, "prepare"),
+    (Word::Tier, "tier"),
+    (Word::Multi, "several limits"),
+    (Word::Change, "reconfigure"),
+    (Word::Save, "save and restore"),
+    (Word::Reset, "reset"),
+    (Word::Growth, "growth"),
+    (Word::Full, "full table"),
+    (Word::Back, "clock steps back"),
+];
+
+/// Those that threads do in `crowd`.
+pub(crate) const THREADED: [Word; 16] = [
+    Word::Check,
+    Word::Cost,
+    Word::Peek,
+    Word::Refund,
+    Word::Part,
+    Word::Reserve,
+    Word::Cancel,
+    Word::Lease,
+    Word::Batch,
+    Word::Prepare,
+    Word::Tier,
+    Word::Multi,
+    Word::Change,
+    Word::Reset,
+    Word::Growth,
+    Word::Full,
+];
+
+/// How often each word followed each other on one key of one program.
+#[derive(Clone, Default)]
+pub(crate) struct Table {
+    cells: [[u32; WORDS.len()]; WORDS.len()],
+}
+
+impl Table {
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (row, others) in self.cells.iter_mut().zip(&other.cells) {
+            for (cell, other) in row.iter_mut().zip(others) {
+                *cell += other;
+            }
+        }
+    }
+
+    /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to one key, the row's verb
+    /// first; `t`, threads do both.
+    pub(crate) fn page(&self) -> String {
+        let names = WORDS.map(|(_, name)| name);
+        let mut page =
+            format!("| first, then | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(WORDS.len()));
+        for (row, (first, name)) in self.cells.iter().zip(WORDS) {
+            let cell = |(count, (then, _)): (&u32, (Word, &str))| {
+                let of = |is: bool, letter| if is { letter } else { "" };
+                let threaded = THREADED.contains(&first) && THREADED.contains(&then);
+                // Some words exclude one another: no limiter has both.
+                let apart = [(Word::Growth, Word::Full), (Word::Tier, Word::Multi)];
+                let never = apart.contains(&(first, then)) || apart.contains(&(then, first));
+                of(*count > 0, "p").to_owned() + of(threaded && !never, "t")
+            };
+            let cells: Vec<String> = row.iter().zip(WORDS).map(cell).collect();
+            page += &format!("| {name} | {} |\n", cells.join(" | "));
+        }
+        page
+    }
+}
+
+/// The words that each key of one program has met.
+pub(crate) struct Met {
+    words: [[bool; WORDS.len()]; KEYS],
+    pub(crate) table: Table,
+}
+
+impl Met {
+    pub(crate) fn new() -> Self {
+        Self { words: [[false; WORDS.len()]; KEYS], table: Table::default() }
+    }
+
+    /// This was done to the key, all at once.
+    pub(crate) fn meets(&mut self, key: usize, words: &[Word]) {
+        for word in words {
+            for (first, _) in self.words[key].iter().enumerate().filter(|(_, met)| **met) {
+                self.table.cells[first][*word as usize] += 1;
+            }
+        }
+        for word in words {
+            self.words[key][*word as usize] = true;
+        }
+    }
+
+    pub(crate) fn all_meet(&mut self, words: &[Word]) {
+        (0..KEYS).for_each(|key| self.meets(key, words));
+    }
+}
