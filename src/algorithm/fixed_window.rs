@@ -111,7 +111,7 @@ impl Algorithm for FixedWindow {
         let depth = olds.iter().filter_map(|old| old.past.as_ref()).map(|past| past.depth()).max();
         for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth.unwrap_or(0))?) {
             rule.past = Some(past);
-            rule.carrying = rule.first;
+            rule.change_window = rule.first;
             rule.start = rule.field.get(rule.converted(0, Past::carried));
         }
         let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
@@ -141,8 +141,8 @@ pub struct FixedRule {
     /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
     /// quotas matter in this window only. Smaller numbers are from earlier quotas.
     first: u64,
-    /// `first` if an earlier quota exists. Otherwise `u64::MAX`, which no window has as its number.
-    carrying: u64,
+    /// The window of the last change, `first`; without a change `u64::MAX`, which numbers no window.
+    change_window: u64,
     /// The count in window `first` of a key that was never seen.
     start: u64,
     /// The smallest `start` of all tiers.
@@ -170,7 +170,7 @@ impl FixedRule {
         let rule = |tier: &FixedWindow| {
             let limit = tier.rate.count();
             within("rate.count", limit, 1_u64, field.max())?;
-            let (term, carrying, start, past) = (term.clone(), u64::MAX, 0, None);
+            let (term, change_window, start, past) = (term.clone(), u64::MAX, 0, None);
             Ok(Self {
                 windows,
                 index,
@@ -180,7 +180,7 @@ impl FixedRule {
                 count,
                 term,
                 first,
-                carrying,
+                change_window,
                 start,
                 idle: 0,
                 past,
@@ -275,7 +275,7 @@ impl Rule for FixedRule {
             return Some(self.judge(index, self.field.get(payload), cost));
         }
         // The slow path reads counts of older versions, and words of later ones.
-        let is_new = index < at.tick && at.tick != self.carrying;
+        let is_new = index < at.tick && at.tick != self.change_window;
         is_new.then(|| self.judge(at.tick, 0, cost))
     }
 
@@ -315,7 +315,7 @@ impl Rule for FixedRule {
         let index = self.index.get(payload);
         // In the first window of this version the count of an older one may still matter.
         let carried = || self.field.get(self.current(payload)) > self.idle;
-        payload == 0 || index < at.tick && (at.tick != self.carrying || !carried())
+        payload == 0 || index < at.tick && (at.tick != self.change_window || !carried())
     }
 
     fn is_in_debt(&self, payload: u64, at: Moment) -> bool {

@@ -122,7 +122,7 @@ impl Step {
             }
             // Debt beyond a full bucket was booked ahead: it stays on top of an empty bucket.
             Inherit::Additive => {
-                let booked = same().saturating_sub(wide(old.price_of_all(new.price)));
+                let booked = same().saturating_sub(wide(old.empty_debt(new.price)));
                 let within = same() - booked;
                 let most = wide(new.price) * wide(new.burst);
                 within.min(most) + booked
@@ -135,7 +135,7 @@ impl Step {
 
 impl Unit {
     /// The debt of an empty bucket at another price.
-    fn price_of_all(self, price: u64) -> u64 {
+    fn empty_debt(self, price: u64) -> u64 {
         self.burst.saturating_mul(price)
     }
 }
@@ -153,7 +153,7 @@ pub(crate) struct Past<R> {
     /// The change in each tier.
     steps: Arc<[Step]>,
     /// The index of this tier in `steps`.
-    mine: usize,
+    tier: usize,
     /// How many versions, counted back from here, may still have debts.
     depth: u32,
 }
@@ -173,7 +173,7 @@ impl<R: Rule> Past<R> {
         let step = |((old, new), &inherit)| Step { inherit, old, new };
         let steps: Arc<[Step]> = units.into_iter().zip(change.inherits).map(step).collect();
         let past =
-            |(mine, rule)| Arc::new(Self { rule, ended, steps: steps.clone(), mine, depth: depth + 1 });
+            |(tier, rule)| Arc::new(Self { rule, ended, steps: steps.clone(), tier, depth: depth + 1 });
         Ok(olds.into_iter().enumerate().map(past).collect())
     }
 
@@ -183,14 +183,14 @@ impl<R: Rule> Past<R> {
             rule,
             ended: self.ended,
             steps: self.steps.clone(),
-            mine: self.mine,
+            tier: self.tier,
             depth: depth + 1,
         })
     }
 
     /// The debt of this tier after the change, of a key that had `debt`.
     pub(crate) fn carried(&self, debt: u64) -> u64 {
-        self.steps[self.mine].of(debt)
+        self.steps[self.tier].of(debt)
     }
 
     /// The largest debt in any tier after the change, of a key that had `debt`.

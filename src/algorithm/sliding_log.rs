@@ -356,7 +356,7 @@ impl Numbers for LogRule {
 
 impl LogRule {
     /// How much later an instant of `saved` reads in this log.
-    fn ahead(&self, saved: &Self, shift: Shift) -> i128 {
+    fn later_than(&self, saved: &Self, shift: Shift) -> i128 {
         shift.nanos() + i128::from(self.lead) - i128::from(saved.lead)
     }
 }
@@ -379,7 +379,7 @@ impl Carry for LogRule {
 
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
         let newest = self.newest.get(payload);
-        let moved = i128::from(newest << self.step) + self.ahead(saved, shift);
+        let moved = i128::from(newest << self.step) + self.later_than(saved, shift);
         if newest == 0 || moved <= 0 {
             return 0;
         }
@@ -403,7 +403,7 @@ impl Carry for LogRule {
     }
 
     fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
-        let moved = i128::from(when) + self.ahead(saved, shift);
+        let moved = i128::from(when) + self.later_than(saved, shift);
         (moved >= 0).then(|| moved.min(Ring::END.into()) as u64)
     }
 

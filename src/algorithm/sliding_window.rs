@@ -307,7 +307,7 @@ impl PlainRule {
     /// The usual case, without a multiplication: the key was seen in this window, and there is room
     /// even if the sliding window still covers all of the previous one.
     #[inline]
-    fn quickly(&self, payload: u64, at: Moment, cost: u64) -> Option<u64> {
+    fn quick_charge(&self, payload: u64, at: Moment, cost: u64) -> Option<u64> {
         let taken = self.packing.current(payload) + cost;
         let room = self.limit.checked_sub(taken)?;
         let fits = self.packing.index.get(payload) == at.tick && self.packing.oldest(payload) <= room;
@@ -316,7 +316,7 @@ impl PlainRule {
 
     #[inline]
     fn decide(&self, payload: u64, at: Moment, cost: u64) -> Verdict {
-        if let Some(charged) = self.quickly(payload, at, cost) {
+        if let Some(charged) = self.quick_charge(payload, at, cost) {
             return Verdict::Allow(charged);
         }
         let payload = self.packing.rotated(payload, at.tick);

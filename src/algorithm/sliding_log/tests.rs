@@ -134,6 +134,6 @@ fn a_refused_lease_of_a_log_is_not_counted() {
     let ring = Ring::new(&entries);
     let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));
-    let ahead = Rule::ahead(&rule).expect("no queue");
+    let ahead = rule.ahead().expect("no queue");
     assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny);
 }
