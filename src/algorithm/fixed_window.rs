@@ -141,7 +141,7 @@ pub struct FixedRule {
     /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
     /// quotas matter in this window only. Smaller numbers are from earlier quotas.
     first: u64,
-    /// The window of the last change, `first`; without a change `u64::MAX`, which numbers no window.
+    /// The window of the last change: `first`. Without a change `u64::MAX`, no window's number.
     change_window: u64,
     /// The count in window `first` of a key that was never seen.
     start: u64,
