@@ -1,6 +1,7 @@
 //! The one door to atomics: the standard library's, or loom's under `--cfg loom`.
 //!
-//! Everything concurrent in the crate imports from here, so the code that loom explores is the code that runs.
+//! All concurrent code of the crate imports from here, so the code that loom explores is the code
+//! that runs.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::Mutex;

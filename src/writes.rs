@@ -1,4 +1,5 @@
-//! What the verbs write, counted: a refusal and a peek nothing, an admission of a known key one word.
+//! The writes of each verb, counted: a refusal and a peek write nothing, an admission of a known
+//! key writes one word.
 
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ fn drain(limiter: &Subject, key: u64) {
     (0..2 * LIMIT).for_each(|_| drop(limiter.check(&Fellow(key))));
 }
 
-/// The first reading of the clock by each rule of a version notes how far it may be trusted: so the first time does not
-/// count.
+/// The first reading of the clock by each rule of a version notes how far it may be trusted: so the
+/// first time does not count.
 #[track_caller]
 fn refused(what: &str, work: impl Fn() -> bool) {
     work();
@@ -192,7 +193,8 @@ fn a_peek_writes_nothing_whatever_the_key_is() {
     }
 }
 
-/// A word older than the quota is read as it is, and the answer is by the new quota: nothing is brought up to date.
+/// A word older than the quota is read as it is, and answered by the new quota: nothing is brought
+/// up to date.
 #[test]
 fn a_refusal_and_a_peek_of_a_word_older_than_the_quota_write_nothing() {
     for (old, new) in [

@@ -11,26 +11,26 @@ macro_rules! run {
 }
 
 run! {
-    fn a_published_word_has_its_name();
-    fn a_word_that_a_charge_published_has_its_name();
-    fn a_claimed_word_knows_what_its_last_owner_left();
-    fn a_word_that_was_given_up_is_nobodys();
-    fn an_arrived_word_has_its_name();
-    fn a_charge_knows_whose_word_it_was();
-    fn a_charge_of_several_limits_knows_whose_word_it_was();
-    fn a_refund_knows_whose_word_it_lowers();
+    fn a_published_word_has_its_fingerprint();
+    fn a_charge_publishes_a_word_with_its_fingerprint();
+    fn a_claimed_word_carries_the_debt_left_in_the_overflow_word();
+    fn an_abandoned_word_comes_with_its_fingerprint();
+    fn an_arrived_word_has_its_fingerprint();
+    fn a_charge_knows_the_owner_of_its_word();
+    fn a_charge_of_several_limits_knows_the_owner_of_its_word();
+    fn a_refund_knows_the_owner_of_its_word();
     fn a_refusal_is_by_the_keys_own_word();
     fn a_refund_knows_of_the_refund_before();
-    fn a_new_name_says_that_the_word_was_claimed();
-    fn a_word_that_was_booked_knows_it();
-    fn a_refund_knows_who_has_booked();
-    fn what_was_given_back_is_over();
-    fn what_was_given_back_is_over_where_the_slot_was_vacated();
-    fn a_name_that_moves_knows_its_header();
-    fn a_parted_word_has_a_name_that_moves();
-    fn an_arrived_name_has_its_word();
+    fn a_new_fingerprint_comes_after_the_claim();
+    fn a_booked_word_knows_that_a_caller_booked();
+    fn a_refund_knows_that_a_caller_booked();
+    fn a_release_is_seen_by_the_next_charge();
+    fn a_release_is_seen_in_a_vacated_slot();
+    fn a_migrating_fingerprint_comes_after_the_header();
+    fn a_detached_word_has_a_migrating_fingerprint();
+    fn an_arrived_fingerprint_has_its_word();
     fn a_header_knows_the_slots_that_it_commits();
-    fn an_open_sibling_has_what_moved_there();
+    fn an_open_sibling_has_its_migrated_keys();
     fn a_split_bucket_knows_that_its_keys_have_arrived();
     fn a_sealed_version_knows_the_next();
     fn a_head_has_its_times();

@@ -1,4 +1,4 @@
-//! A key's account: what it owes, what it is given back, and who owes anything.
+//! A key's account: resets, refunds, and which keys are in debt.
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
 use crate::table::bucket::{ENTRIES, Found, View};
@@ -7,8 +7,8 @@ use crate::table::refunds::Refunding;
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
-    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the bucket does
-    /// not hold it.
+    /// Forgives the key's debt; the reset is number `count`. `false` when the bucket does not hold
+    /// the key.
     pub(crate) fn reset<R: Rule>(
         self,
         rule: &R,
@@ -22,7 +22,7 @@ impl<'a> View<'a> {
             match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
-                    // Held while it is forgiven, so that no other key is: see `Slot::refund`.
+                    // Held meanwhile, so that no other key is forgiven: see `Slot::refund`.
                     let forgiven = |payload| {
                         self.table.refunds.forgive(fingerprint, count());
                         Some(Refund { payload: rule.forgive(payload, at), units: 0 })
@@ -39,8 +39,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `fingerprint`, unless a later reset than that of number `resets` forgave it: how many
-    /// units, 0 when the bucket does not hold the key.
+    /// Gives back what was `taken` under `fingerprint`, unless a reset later than number `resets`
+    /// forgave it. Returns the units; 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
@@ -65,12 +65,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many slots belong to a key that owes something.
+    /// How many slots belong to a key in debt.
     pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
         self.in_debt(rule, at).count()
     }
 
-    /// The fingerprints of the keys that owe something.
+    /// The fingerprints of the keys in debt.
     pub(crate) fn in_debt<'r, R: Rule>(
         self,
         rule: &'r R,
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
     ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
         let fingerprints = (1..ENTRIES).filter_map(move |index| {
             let slot = self.bucket.slot(index);
-            rule.owes(slot.load().payload(), at).then(|| slot.fingerprint())
+            rule.is_in_debt(slot.load().payload(), at).then(|| slot.fingerprint())
         });
         fingerprints.filter(|&fingerprint| is_key(fingerprint))
     }

@@ -1,32 +1,39 @@
-//! A bucket: fifteen slots on four cache lines, and the one header through which its membership changes.
+//! A bucket: fifteen slots on four cache lines, and the header through which its membership
+//! changes.
 //!
 //! ```text
-//!  line 0 | header   | overflow | fingerprint word | fingerprint word | fingerprint word |
-//!  line 1 | fingerprint word | fingerprint word | fingerprint word | fingerprint word |
-//!  line 2 | ...
-//!  line 3 | ...
+//!  byte   0               8               16              24              32        48       63
+//!  line 0 | header        | overflow word | fingerprint 1 | word 1        | slot 2  | slot 3   |
+//!  line 1 | fingerprint 4 | word 4        | fingerprint 5 | word 5        | slot 6  | slot 7   |
+//!  line 2 | slots 8 to 11                                                                      |
+//!  line 3 | slots 12 to 15                                                                     |
 //! ```
 //!
-//! A key's probe sequence is its bucket's slots: its home slot, the rest of that line, the other lines. Most hits touch
-//! one line. An insertion is four steps and three read-modify-writes: *claim* a slot at rest, *fingerprint* it, *commit* by a
-//! compare-exchange of the header from the one that the scan began with, *publish*. Two insertions of one key cannot
-//! both commit, since the second's header has changed; a failed commit means that another succeeded or that somebody
-//! makes do in a full bucket, which is tried a few times only: so inserters cannot abort each other forever. The clock of
-//! an insertion is read after its scan, so that it cannot miss a charge that was made, and ran out, while it scanned.
+//! Sixteen entries of two words. Entry 0 is the header and the overflow word: the payload of what
+//! the keys without a slot owe together. The others are slots. A key's probe sequence is its home
+//! slot, the rest of that line, the other lines; most hits touch one line.
+//!
+//! An insertion has four steps and three read-modify-writes: *claim* a slot at rest, *write the
+//! fingerprint*, *commit* by a compare-exchange of the header from the value that the scan began
+//! with, *publish*. Two insertions of one key cannot both commit, since the first changes the
+//! header. A failed commit means that another insertion succeeded, or that a thread shares or
+//! evicts in a full bucket, which each thread tries a few times only. An insertion reads the clock
+//! after its scan, so that it cannot miss a charge that was made, and expired, during the scan.
 //!
 //! # Orderings
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | B1 | the header's commit | every header load | the committed slot's fingerprint and word |
-//! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word: who is refused on its account asks the later one |
+//! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word |
 //!
-//! What an insertion owes for the overflow word needs no edge of its own. Two compare-exchanges of the header do not both
-//! succeed from one value: either the insertion has seen the header that a charge of the overflow word left, and so the
-//! charge (B1), or the one that commits second fails.
+//! An insertion needs no edge of its own to see the overflow word. Of two compare-exchanges of the
+//! header from one value only one succeeds: either the insertion has read the header that a charge
+//! of the overflow word left, and so the charge (B1), or the later of the two fails.
 //!
-//! A key that is handed out of the bucket with a debt leaves that debt in the overflow word, too, before it goes: so
-//! the overflow word owes at least as much as any key that is not in the bucket, whatever is refunded in it later.
+//! A key that is evicted with a debt leaves that debt in the overflow word first. So the overflow
+//! word is at least the debt of any key that is not in the bucket, also after a refund in its old
+//! slot later.
 
 use crate::algorithm::Rule;
 use crate::ring::Ring;
@@ -40,20 +47,20 @@ use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Places a line of the cache.
+/// Entries in a cache line.
 const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
 
-/// Places a bucket: its slots and, in place 0, its header. Under loom, which explores all interleavings, two slots.
+/// Entries in a bucket. Under loom, which explores all interleavings, there are two slots.
 pub(crate) const ENTRIES: usize = if cfg!(loom) { 3 } else { 16 };
 
-/// Slots a bucket.
+/// Slots in a bucket.
 pub(crate) const SLOTS: usize = ENTRIES - 1;
 
 /// Fifteen slots and their header. All zero is an empty bucket.
 #[repr(C, align(256))]
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// Place 0 is nobody's slot: its fingerprint is the bucket's header, its word the overflow word.
+    /// Entry 0 is the header and the overflow word.
     entries: [Slot; ENTRIES],
 }
 
@@ -64,23 +71,23 @@ pub(crate) struct View<'a> {
     pub(crate) table: &'a Table,
 }
 
-/// What a scan of the bucket found.
+/// The outcome of a scan.
 pub(super) enum Found {
-    /// The key's slot, and the word by which it is the key's.
+    /// The key's slot, and its word.
     Mine(usize, Word),
-    /// Not the key.
+    /// The key has no slot here.
     Others,
-    /// The bucket changed under the scan.
+    /// The bucket changed during the scan.
     Changed,
 }
 
-/// A key's home: the place where it is looked for first. Its line is its home line.
+/// A key's home slot, where it is looked for first.
 #[inline]
 pub(super) fn home_slot(fingerprint: u64) -> usize {
     1 + (((fingerprint >> 32) * SLOTS as u64) >> 32) as usize
 }
 
-/// The probe sequence of a key: its home, the rest of that line, the other lines.
+/// The probe sequence of a key: its home slot, the rest of that line, the other lines.
 pub(super) fn probes(fingerprint: u64) -> impl Iterator<Item = usize> {
     let home = home_slot(fingerprint);
     (0..ENTRIES.next_power_of_two())
@@ -94,20 +101,20 @@ impl Bucket {
         Self { entries: std::array::from_fn(|_| Slot::untouched()) }
     }
 
-    /// The slot at a place.
+    /// The slot of this index.
     #[inline]
     pub(super) fn slot(&self, index: usize) -> &Slot {
         &self.entries[index % ENTRIES]
     }
 
-    /// The place of a key that is not at home, at a probe_home. Which one it is cannot be predicted, so nothing branches
-    /// on it.
+    /// The slot index of a displaced key. A hint. Which slot it is cannot be predicted, so no
+    /// branch depends on it.
     pub(super) fn displaced(&self, fingerprint: u64) -> Option<usize> {
         let home = home_slot(fingerprint);
         (0..ENTRIES.next_power_of_two() / WIDTH).find_map(|step| {
             let line = ((home / WIDTH) ^ step) * WIDTH;
             let hit = |nth: usize| u32::from(self.slot(line + nth).has_fingerprint(fingerprint)) << nth;
-            // Place 0 is the header.
+            // Entry 0 is the header.
             let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
             (hits != 0).then(|| line + hits.trailing_zeros() as usize)
         })
@@ -118,7 +125,7 @@ impl Bucket {
         self.entries[0].overflow()
     }
 
-    /// What the overflow word says.
+    /// Reads the overflow word.
     pub(super) fn shared(&self) -> u64 {
         self.overflow().load(Acquire) // B2
     }
@@ -138,25 +145,27 @@ impl Bucket {
 }
 
 impl<'a> View<'a> {
-    /// Asks for the line that `check` looks at first. It is found by the fingerprint's home alone, so nothing is read here.
+    /// Prefetches the line of the key's home slot. It is computed from the fingerprint: no memory
+    /// is read.
     #[inline]
     pub(crate) fn prefetch(self, fingerprint: u64) {
         prefetch(self.bucket.slot(home_slot(fingerprint)));
     }
 
-    /// Asks for all lines of the bucket.
+    /// Prefetches all lines of the bucket.
     #[inline(always)]
     pub(crate) fn prefetch_all(self) {
         (0..ENTRIES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
     }
 
-    /// Decides a request and charges it, and says at what time by `clock`, which an insertion reads once more.
+    /// Decides a request and charges it; returns the time that it read from `clock`. An insertion
+    /// reads the clock once more.
     ///
-    /// Three keys in four are at home, and the processor learns to go ahead as if all were: it then knows the slot's
-    /// address before its line has come, and can begin with the checks that follow. (An address that depends on what
-    /// the line holds costs a third more on keys that are not in the cache.) What bounds the checks in flight is the
-    /// processor's registers, not their latency: a value less on this path is half a nanosecond. A prefetch takes none, so
-    /// all lines are named at once: the others are on their way before it is known that the key is not at home.
+    /// Three keys in four are in their home slot, and the processor predicts that: it knows the
+    /// address before the line has arrived, and begins with the following checks. (A data-dependent
+    /// address costs a third more on keys that are not cached.) The checks in flight are bounded by
+    /// registers, not by latency: one value less on this path saves half a nanosecond. A prefetch
+    /// needs none, so all lines are prefetched before it is known that the key is displaced.
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
@@ -177,7 +186,7 @@ impl<'a> View<'a> {
         self.check_displaced(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
-    /// The same without a look at the key's home first, and never inlined: for requests that are in no hurry.
+    /// The same without the home slot first, and never inlined: for verbs off the hot path.
     pub(crate) fn check_anywhere<R: Rule>(
         self,
         ask: Ask<'_, R>,
@@ -187,8 +196,8 @@ impl<'a> View<'a> {
         self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
-    /// Looks for the key in the other places.
-    // The arguments one by one: a struct of them would be written to the stack on every hit.
+    /// Looks for the key in the other slots.
+    // Separate arguments: a struct would be written to the stack on every hit.
     #[inline(never)]
     fn check_displaced<R: Rule>(
         self,
@@ -205,7 +214,7 @@ impl<'a> View<'a> {
             && !word.is_frozen()
             && let Some(at) = rule.quick_moment(now)
         {
-            // At home it was found before, and lost to somebody else.
+            // The home slot was tried before, and lost to a concurrent update.
             let mut retries = u64::from(index == home_slot(fingerprint));
             let (slot, ring) = (self.bucket.slot(index), self.ring::<R>(index));
             if let Some(ruling) = slot.charge_displaced(word, ask, ring, at, &mut retries) {
@@ -216,7 +225,7 @@ impl<'a> View<'a> {
         self.enter(rule, fingerprint, cost, now, clock)
     }
 
-    /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`.
+    /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.
     #[inline]
     pub(super) fn scan(self, fingerprint: u64, header: Header, other: impl FnMut(Rest)) -> Found {
         let repaired = |index, word| {
@@ -226,7 +235,8 @@ impl<'a> View<'a> {
         self.scan_by(fingerprint, header, repaired, other)
     }
 
-    /// The same where `counts_anyway` says whether a word at rest that does not count is its key's all the same.
+    /// The same. `counts_anyway`: whether a word at rest whose parity the header does not commit is
+    /// its key's all the same.
     #[inline]
     pub(super) fn scan_by(
         self,
@@ -248,22 +258,24 @@ impl<'a> View<'a> {
             } else if is_at_rest {
                 return Found::Mine(index, word);
             } else if self.bucket.header().commits(index, word) {
-                // Committed and not yet published: charged in place, unless the fingerprint read was the slot's last one.
+                // Committed and not yet published: charged in place, unless the fingerprint read
+                // was an older owner's.
                 return if slot.fingerprint() == fingerprint {
                     Found::Mine(index, word)
                 } else {
                     Found::Changed
                 };
             }
-            // Otherwise somebody is inserting the same key and has not committed: compete.
+            // Otherwise another insertion of the key has not committed yet: compete with it.
         }
         Found::Others
     }
 
-    /// Makes a word at rest count that does not, by the header that was read before it. Either the bucket has changed since,
-    /// and there is nothing to be done; or somebody was about to [part](Slot::part) the word of the slot's last owner, stalled
-    /// until the slot was another's, and detached that one's, which was the same. Its key does not mind. But a claim of
-    /// it would look committed at once, and a word that is held would look claimed.
+    /// Repairs the parity of a word at rest that the header does not commit. Either the bucket has
+    /// changed since the header was read, and nothing is repaired. Or a thread that stalled while
+    /// [detaching](Slot::detach) the previous owner's word flipped the parity of this owner's,
+    /// which had the same value. The key itself is not affected; but a claim of the word would look
+    /// committed at once, and a held word would look claimed.
     #[cold]
     fn repair_parity(self, index: usize, word: Word, header: Header) {
         if self.bucket.header() == header {

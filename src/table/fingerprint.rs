@@ -1,58 +1,57 @@
-//! What a slot stores of a fingerprint. The two lowest bits of a key's fingerprint are known from its bucket, and say instead whose
-//! the slot is.
+//! What a slot stores of a key's fingerprint. The bucket's number tells the two lowest bits, so
+//! that those say whose the slot is.
 //!
 //! | bits | the slot |
 //! |------|----------|
 //! | `11` | belongs to the key |
-//! | `10` | belongs to nobody and still owes ([`IN_DEBT`]) |
-//! | `01` | belonged to the key, which has moved to another bucket or is about to |
-//! | `00` | belongs to nobody ([`VACANT`], [`UNTOUCHED`]) |
+//! | `10` | is vacant and has remaining debt ([`IN_DEBT`]) |
+//! | `01` | belonged to the key, which migrates to another bucket or has done so |
+//! | `00` | is vacant ([`VACANT`], [`UNTOUCHED`]) |
 
-/// The fingerprint of a slot that nobody has had.
+/// A slot that no key has had.
 pub(crate) const UNTOUCHED: u64 = 0;
 
-/// The fingerprint of a slot that belongs to nobody. Its word is worth nothing, whatever it says. Once a bucket is open no fingerprint
-/// in it is 0 again: so what was to arrive there at its opening cannot arrive later.
+/// A vacant slot, whatever its word says. No slot of an open bucket is 0 again: so a helper that
+/// stalled while the bucket was opened cannot bring a key any more.
 pub(crate) const VACANT: u64 = 0b100;
 
-/// The fingerprint of a slot that belongs to nobody and still owes: whoever takes it takes over its debt.
+/// A vacant slot with remaining debt: the next owner inherits it.
 pub(crate) const IN_DEBT: u64 = 0b10;
 
-/// The bits that are known from the bucket.
+/// The bits that the bucket's number tells.
 pub(crate) const KNOWN: u64 = 0b11;
 
 const KEY: u64 = 0b11;
 const MIGRATING: u64 = 0b01;
 
-/// What a slot of the key with this fingerprint stores.
+/// What the slot of this key stores.
 #[inline]
 pub(crate) fn kept(fingerprint: u64) -> u64 {
     fingerprint | KEY
 }
 
-/// What it stores when the key moves out.
-pub(super) fn moved(fingerprint: u64) -> u64 {
+/// What it stores while the key migrates.
+pub(super) fn migrating(fingerprint: u64) -> u64 {
     fingerprint & !KNOWN | MIGRATING
 }
 
-/// Whether a slot's fingerprint is that of the key with this `fingerprint`, in its slot or moving out. In one comparison: it is part of
-/// every charge.
+/// Whether the slot is the key's, at rest or migrating. One comparison: it is part of every charge.
 #[inline]
 pub(super) fn is_same_key(slot: u64, fingerprint: u64) -> bool {
     (slot ^ fingerprint) & !(KEY ^ MIGRATING) == 0
 }
 
-/// Whether this is a key's fingerprint in its own slot.
+/// Whether the slot belongs to a key.
 pub(super) fn is_key(fingerprint: u64) -> bool {
     fingerprint & KNOWN == KEY
 }
 
-/// Whether this is the fingerprint of a key that moves out, or has.
+/// Whether the slot's key migrates, or has done so.
 pub(super) fn is_migrating(fingerprint: u64) -> bool {
     fingerprint & KNOWN == MIGRATING
 }
 
-/// Whether the slot owes nothing to anybody. Of a key that moves out: once it has.
+/// Whether the slot has no debt; that of a migrating key once it has migrated.
 pub(super) fn is_vacant(fingerprint: u64) -> bool {
     fingerprint & IN_DEBT == 0
 }
@@ -70,14 +69,14 @@ mod tests {
                     && !is_vacant(kept(fingerprint))
             );
             assert!(
-                is_migrating(moved(fingerprint))
-                    && !is_key(moved(fingerprint))
-                    && is_vacant(moved(fingerprint))
+                is_migrating(migrating(fingerprint))
+                    && !is_key(migrating(fingerprint))
+                    && is_vacant(migrating(fingerprint))
             );
-            assert_eq!(kept(moved(fingerprint)), kept(fingerprint));
+            assert_eq!(kept(migrating(fingerprint)), kept(fingerprint));
             assert!(
                 is_same_key(kept(fingerprint), kept(fingerprint))
-                    && is_same_key(moved(fingerprint), kept(fingerprint))
+                    && is_same_key(migrating(fingerprint), kept(fingerprint))
             );
             assert!(
                 [UNTOUCHED, VACANT, IN_DEBT].iter().all(|&nobody| !is_same_key(nobody, kept(fingerprint)))

@@ -1,4 +1,4 @@
-//! Where a new key goes, and what happens to it when every slot of its bucket belongs to a key that owes something.
+//! Where a new key goes, and what happens to it when its bucket is full of keys in debt.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
@@ -6,40 +6,43 @@ use crate::table::fingerprint::{is_key, is_vacant};
 use crate::table::slot::Ask;
 use crate::table::word::Word;
 
-/// What happens to a new key when its bucket is full of keys that owe something.
+/// What happens to a new key when its bucket is full of keys in debt.
 ///
-/// A table sized by `max_keys` keeps buckets at most 64 % full, so this concerns up to eight keys in a thousand at
-/// capacity, and floods of new keys. Below its capacity a full bucket is split. Each such event is counted in [`Stats`](crate::Stats).
+/// A table sized by `max_keys` keeps its buckets at most 64 % full, so this concerns up to eight
+/// keys in a thousand at capacity, and floods of new keys. Below its capacity a full bucket is
+/// split. Each such event is counted in [`Stats`](crate::Stats).
 ///
-/// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does not step back: a key
-/// that lost its slot and comes back at an earlier time may get as much as the step refills.
+/// No choice but `Allow` admits more than a key's limit, or forgives a debt, while the clock does
+/// not step back: a key that lost its slot and comes back at an earlier time may get as much as the
+/// step refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum WhenFull {
-    /// The slot of the least debt is handed over *together with its debt*, if that is at most half of the smallest
-    /// limit: a flood of new keys displaces its own. Otherwise the new keys of the bucket share one allowance, which
-    /// starts at half of the limit.
+    /// The key with the least debt loses its slot, and the new key inherits it *with that debt*, if
+    /// it is at most half of the smallest limit: a flood of new keys displaces its own. Otherwise
+    /// the new keys of the bucket share one allowance, which starts at half of the limit.
     ///
-    /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding window and the
-    /// sliding log refuse, as [`Deny`](Self::Deny) does.
+    /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding
+    /// window and the sliding log refuse, as [`Deny`](Self::Deny) does.
     #[default]
     Share,
-    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining) for it, and
-    /// [`retry_after`](crate::Decision::retry_after) says when that will be.
+    /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)
+    /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
-    /// A new key is admitted without being counted. This fails open: a flood of keys is not limited at all.
+    /// A new key is admitted without being counted. This fails open: a flood of keys is not
+    /// limited.
     Allow,
 }
 
 /// Where a new key goes.
 pub(crate) enum Placement {
-    /// Into a slot that is worth nothing.
+    /// Into a slot without debt.
     Vacant(usize, Word),
-    /// Into a slot that owes little, taking over its debt.
+    /// Into the slot of an evicted key, inheriting its debt.
     Evict(usize, Word),
     /// To the bucket's overflow word.
     Shared,
-    /// Nowhere: refused until the slot runs out that has this payload.
+    /// Nowhere: refused, until the slot with this payload is vacant.
     Refuse(u64, usize),
     /// Nowhere: admitted, leaving this payload.
     AdmitUncounted(u64),
@@ -53,17 +56,17 @@ pub(super) struct Rest {
     pub(super) fingerprint: u64,
 }
 
-/// The best slot for a new key among those that were weighed, in the order of its probes.
+/// The best slot for a new key among those weighed, in the order of its probes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Best {
-    /// The first that owes nothing to anybody.
+    /// The first vacant one.
     vacant: Option<Rest>,
-    /// While there is none: the one that owes the least, and what.
+    /// While there is none: the one with the least debt, and that debt.
     least: Option<(Rest, u64)>,
 }
 
 impl Best {
-    /// Weighs another slot. Words of older quotas are compared by what they come to now.
+    /// Weighs another slot. Older versions' words are compared by their current value.
     #[inline]
     pub(super) fn weigh<R: Rule>(&mut self, rule: &R, slot: Rest) {
         if self.vacant.is_some() {
@@ -73,35 +76,35 @@ impl Best {
             self.vacant = Some(slot);
             return;
         }
-        let owed = rule.current(slot.word.payload());
-        if self.least.is_none_or(|(_, least)| owed < least) {
-            self.least = Some((slot, owed));
+        let debt = rule.current(slot.word.payload());
+        if self.least.is_none_or(|(_, least)| debt < least) {
+            self.least = Some((slot, debt));
         }
     }
 
-    /// Where the key goes that made the request.
+    /// Where the requested key goes.
     pub(super) fn placement<R: Rule>(self, when_full: WhenFull, ask: Ask<'_, R>, at: Moment) -> Placement {
         if let Some(slot) = self.vacant {
             return Placement::Vacant(slot.index, slot.word);
         }
         match self.least {
-            // The smallest payload is the key that was idle longest.
-            Some((slot, owed)) if ask.rule.expired(owed, at) => Placement::Vacant(slot.index, slot.word),
-            Some((slot, owed)) => when_full.placement(ask, (slot.index, slot.word, owed), at),
+            // The smallest payload is the longest idle key's.
+            Some((slot, debt)) if ask.rule.expired(debt, at) => Placement::Vacant(slot.index, slot.word),
+            Some((slot, debt)) => when_full.placement(ask, (slot.index, slot.word, debt), at),
             // Every slot is being inserted into: the next try may find room.
             None if when_full == WhenFull::Allow => Placement::AdmitUncounted(0),
             None => Placement::Refuse(0, 1),
         }
     }
 
-    /// Whether the place, where it is vacant, was a key's that owes nothing any more.
+    /// Whether the vacant slot was that of a key whose debt has expired.
     pub(super) fn recycles(self) -> bool {
         self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.fingerprint))
     }
 }
 
 impl WhenFull {
-    /// Where a new key goes when slot `index`, with its `word`, owes the least: `payload`.
+    /// Where a new key goes when slot `index`, with this `word`, has the least debt: `payload`.
     fn placement<R: Rule>(
         self,
         ask: Ask<'_, R>,

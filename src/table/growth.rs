@@ -1,28 +1,30 @@
-//! Growth in place: buckets that are split in two, one by one, while everybody goes on.
+//! Growth in place: buckets are split in two, one by one, while checks go on. And: which bucket
+//! holds a key.
 //!
-//! The memory of all the buckets that the table may ever have is reserved, and used from the front. At *level* `n` a
-//! bucket has the keys whose fingerprints end in its number's `n` bits. The table's mask says how far it has got; it is a hint,
-//! and each bucket follows when somebody needs it. A bucket of level `n` is *split*: the keys whose fingerprints have bit `n`
-//! set move to its *sibling*, `2^n` buckets further on, each to the slot of the same place. Nobody has touched that
-//! memory before, so there is no search for room, and each of its words is written once.
+//! Memory for all buckets that the table may ever have is reserved, and used from the front. A
+//! bucket of *level* `n` has the keys whose fingerprints end in the `n` bits of its number. To
+//! *split* it, the keys whose fingerprints have bit `n` set migrate to its *sibling*, `2^n` buckets
+//! further on, each to the slot of the same index. That memory is untouched, so every key has room
+//! there, and each of its words is written once.
 //!
 //! ```text
 //!  the bucket's header          its slots                        the sibling
 //!  at level n
 //!  splitting                    overflow word                    the same
-//!                               fingerprint: moved                      .
+//!                               fingerprint: migrating           .
 //!                               word: parity flipped             the word, then the fingerprint
 //!                               (for every key that leaves)      header: level n + 1
-//!  at level n + 1               slots of moved keys: vacant
+//!  at level n + 1               slots of migrated keys: vacant
 //! ```
 //!
-//! Whoever needs the bucket meanwhile helps, and needs no clock for it: what has expired moves, too. Every step is a
-//! compare-exchange from a value that does not come back, and all find the same keys to move, since a slot that has begun
-//! to part takes no charge, refund or claim any more. A thread that stalled in the middle finds the header changed, or
-//! its step taken.
+//! Every thread that needs the bucket to write helps; helping needs no clock: expired keys migrate,
+//! too. Each step is a compare-exchange from a value that does not come back, and every helper
+//! finds the same keys, since a slot that begins to be detached takes no charge, refund or claim. A
+//! helper that stalled finds the header changed, or its step taken. Peeks and refusals read a
+//! bucket that is being split as it is: see `peek`.
 //!
-//! Checks of keys that have a slot at rest take no notice: they find it by its fingerprint, wherever the hint sends them. All
-//! others come through [`View::home_bucket`], which finds the bucket by the headers alone, however old the hint was.
+//! A key's bucket is found by the headers alone ([`View::home_bucket`]): the table's mask is only a
+//! hint where to begin. A check that finds its key's fingerprint in a slot at rest needs no header.
 //!
 //! # Orderings
 //!
@@ -31,8 +33,8 @@
 //! | B4 | the sibling's header | every header load | its slots, and its overflow word |
 //! | B5 | the header's `split` | every header load | that its keys have arrived |
 //!
-//! `splitting` needs no edge: an insertion that began before fails by its compare-exchange, and what was committed before is
-//! seen by B1, of which it is one more step.
+//! `splitting` needs no edge: an insertion that began before it fails by its compare-exchange, and
+//! what was committed before is part of the header's release sequence (B1).
 
 use crate::algorithm::{Moment, Rule};
 use crate::sync::TallyOrdering;
@@ -41,16 +43,16 @@ use crate::table::bucket::{Bucket, ENTRIES, SLOTS, View};
 use crate::table::fingerprint::KNOWN;
 use crate::table::header::Header;
 
-/// How full of keys that owe something a full bucket's neighbours must be, in percent, for all to follow it to the next
-/// level. One bucket may be full by chance: then it is split alone, and every check of the keys that moved goes the long
-/// way until the others come.
+/// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
+/// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
+/// of its migrated keys take the slow path until the table follows.
 const CROWDED: usize = 45;
 
-/// How many neighbours are asked.
+/// How many neighbours are counted.
 const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 32 };
 
 impl Table {
-    /// How many buckets are in use, but for the siblings of some that were full by chance.
+    /// How many buckets are in use, without the siblings of buckets that were full by chance.
     pub(crate) fn in_use(&self) -> usize {
         self.mask.load(TallyOrdering::Relaxed) as usize + 1
     }
@@ -60,13 +62,13 @@ impl Table {
         self.in_use().trailing_zeros()
     }
 
-    /// The bucket of the key with this fingerprint, as far as the hint goes.
+    /// The bucket of the key with this fingerprint, as far as the mask knows.
     #[inline]
     pub(crate) fn view(&self, fingerprint: u64) -> View<'_> {
         self.at((fingerprint & self.mask.load(TallyOrdering::Relaxed)) as usize)
     }
 
-    /// All buckets in use. Those to which a key moves meanwhile come later than the one it moves from.
+    /// All buckets in use. A key that migrates meanwhile goes to a later one.
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
         (0..).take_while(|&number| number < self.end()).map(|number| self.at(number))
     }
@@ -85,7 +87,7 @@ impl Table {
         View { bucket: &self.buckets[number], table: self }
     }
 
-    /// Before which number all buckets in use are.
+    /// All buckets in use have smaller numbers.
     pub(super) fn end(&self) -> usize {
         self.roots.max(self.furthest.load(TallyOrdering::Relaxed) as usize)
     }
@@ -96,17 +98,17 @@ impl Table {
 pub(super) struct Reading<'a> {
     pub(super) view: View<'a>,
     pub(super) header: Header,
-    /// The bucket to which the split of that one is taking the key.
+    /// Where the bucket's split is taking the key.
     pub(super) sibling: Option<View<'a>>,
 }
 
 /// What the headers say of the way to a key's bucket.
 enum Route<'a> {
-    /// It is this one, and nothing is on the move.
+    /// It is this bucket, which is not being split.
     Home(View<'a>, Header),
-    /// This one, on the way or at its end, is being split.
+    /// This bucket, on the way or at its end, is being split.
     Splitting(View<'a>, u32, Header),
-    /// This one has to be opened first.
+    /// This bucket has to be opened first.
     Closed(View<'a>),
 }
 
@@ -133,24 +135,26 @@ impl<'a> View<'a> {
         self.table.level_of(self.number(), self.bucket.header()).is_some()
     }
 
-    /// Whether the bucket has changed since this header was read: a key that was not found may have been on its way.
+    /// Whether the bucket has changed since this header was read: a key that was not found may have
+    /// been migrating.
     pub(super) fn has_changed_since(self, header: Header) -> bool {
         self.bucket.header() != header
     }
 
-    /// Whether the key of this fingerprint had its slot here and has moved to a bucket that was split off.
+    /// Whether the key has migrated from here to a bucket that was split off.
     pub(super) fn has_migrated(self, fingerprint: u64, header: Header) -> bool {
         self.table
             .level_of(self.number(), header)
             .is_some_and(|level| number_at(level, self.whole(fingerprint)) != self.number())
     }
 
-    /// A fingerprint with the bits that are known from the bucket.
+    /// The whole fingerprint: a slot does not store the bits that the bucket's number tells.
     pub(super) fn whole(self, fingerprint: u64) -> u64 {
         fingerprint & !KNOWN | self.number() as u64 & KNOWN
     }
 
-    /// The bucket to which the key belongs, and its header with nothing on the move: for whoever is about to write.
+    /// The key's bucket, and its header, which is not splitting. For writers: helps to split or
+    /// open it.
     pub(super) fn home_bucket(self, fingerprint: u64) -> (Self, Header) {
         loop {
             match self.route(fingerprint) {
@@ -161,7 +165,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same without helping: `None` when a bucket on the way is being split or has to be opened first.
+    /// The same without helping: `None` when a bucket on the way is being split or not open.
     #[inline]
     pub(super) fn home_bucket_now(self, fingerprint: u64) -> Option<(Self, Header)> {
         match self.route(fingerprint) {
@@ -186,13 +190,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Where the key is to be looked for by a thread that writes nothing.
+    /// Where a reader looks for the key. Writes nothing.
     pub(super) fn bucket_to_read(self, fingerprint: u64) -> Reading<'a> {
         let (mut view, fingerprint) = (self, self.whole(fingerprint));
         loop {
             let header = view.bucket.header();
             let Some(level) = self.table.level_of(view.number(), header) else {
-                // Its keys are still where it splits off.
+                // Its keys are still in the bucket from which it splits off.
                 view = view.parent();
                 continue;
             };
@@ -209,14 +213,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Takes a step towards opening this bucket: splits the nearest that is open of those it stems from.
+    /// Takes a step towards opening this bucket: splits its nearest ancestor that is open.
     fn open(self) {
         let mut child = self;
         loop {
             let view = child.parent();
             let header = view.bucket.header();
             if let Some(level) = self.table.level_of(view.number(), header) {
-                // Beyond that level the child has opened meanwhile.
+                // At a higher level the child is open already.
                 if level <= child.number().ilog2() {
                     view.split(level, header);
                 }
@@ -226,8 +230,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes room for a new key in a full bucket, and says whether it did: look again. The table follows to the next level if
-    /// it `is_crowded`.
+    /// Splits a full bucket for a new key: `true` when it has changed, so scan again. The table
+    /// follows to the next level if it `is_crowded`.
     pub(super) fn make_room(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let mask = &self.table.mask;
@@ -240,7 +244,7 @@ impl<'a> View<'a> {
         true
     }
 
-    /// Whether a key that finds no room in the bucket, at its `header`, would find some once it is split.
+    /// Whether a split of this full bucket would make room for the key.
     pub(super) fn would_make_room(self, fingerprint: u64, header: Header) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let parts = |level: u32, other: u64| {
@@ -251,32 +255,33 @@ impl<'a> View<'a> {
         (level + 1..=self.table.buckets().ilog2()).any(would_part)
     }
 
-    /// At which level the bucket may be split; `None` when there is no memory for a sibling.
+    /// The level at which the bucket can be split; `None` when there is no memory for a sibling.
     fn splits(self, header: Header) -> Option<u32> {
         self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.buckets())
     }
 
-    /// Whether the table is about as full as it should be: by what the bucket's neighbours hold, as if all had reached
-    /// the table's level.
+    /// Whether the table is about as full as it should be, judged by the keys in debt in the
+    /// bucket's neighbours, as if all had reached the table's level.
     pub(super) fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
-        let (mut slots, mut owing) = (0, 0);
+        let (mut slots, mut in_debt) = (0, 0);
         for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
             let neighbour = self.table.at(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
                 slots += SLOTS << self.table.level().saturating_sub(level);
-                owing += neighbour.live(rule, at);
+                in_debt += neighbour.live(rule, at);
             }
         }
-        owing * 100 >= slots * CROWDED
+        in_debt * 100 >= slots * CROWDED
     }
 
-    /// Splits the bucket from this `header`, at `level`, or helps; returns when it is split or has changed.
+    /// Splits the bucket from this `header`, at `level`, or helps. Afterwards it is split, or has
+    /// changed.
     fn split(self, level: u32, header: Header) {
         let splitting = header.splitting();
         if !header.is_splitting() && !self.bucket.advance(header, splitting) {
             return;
         }
-        // First, so that whoever misses a key here goes as far as it went.
+        // First, so that a walk over all buckets that misses a key here reaches the sibling.
         self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
         #[cfg(not(loom))]
         self.table.buckets.commit(self.number() | 1 << level);
@@ -285,7 +290,8 @@ impl<'a> View<'a> {
             |fingerprint| number_at(level + 1, self.whole(fingerprint)) == self.number() | 1 << level;
         let is_over = || self.bucket.header() != splitting;
 
-        // Nobody charges the overflow word of a bucket that can still be split: what it owes came with a saved limiter.
+        // The overflow word of a bucket that can be split is not charged: it came with a saved
+        // limiter.
         sibling.change_shared(0, self.bucket.shared());
         let mut gone = 0;
         for index in 1..ENTRIES {
@@ -315,10 +321,10 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
-    /// A key of bucket 7, which moves when that is split.
+    /// A key of bucket 7 that migrates when that is split.
     const KEY: u64 = 0x1234_5678_0000_0047;
 
-    /// A table in which the key has been charged three of its ten units, and the place of its slot.
+    /// A table in which the key has been charged three of its ten units, and the index of its slot.
     fn charged() -> (Table, impl Rule, usize) {
         let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
         let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
@@ -334,14 +340,14 @@ mod tests {
         table.view(fingerprint).check(ask, || NOW).0.allowed
     }
 
-    /// Does to the word what a helper did that meant the last owner's.
+    /// Flips the parity of the word, as a stalled helper of the previous owner's split does.
     fn skew(view: View<'_>, index: usize) {
         let slot = view.bucket.slot(index);
         slot.flip_parity(slot.load());
         assert!(!view.bucket.header().commits(index, slot.load()));
     }
 
-    /// How many slots of all buckets are the key's; each word there counts.
+    /// How many slots the key has; the header commits each of their words.
     fn slots_of(table: &Table, fingerprint: u64) -> usize {
         let mut slots = 0;
         for view in table.views() {
@@ -357,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_parted_for_another_is_its_keys_and_nobody_takes_it_so() {
+    fn a_word_detached_for_another_key_is_repaired_before_a_claim() {
         let (table, rule, index) = charged();
         let view = table.view(KEY);
         skew(view, index);
         assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
-        // Whoever scans the bucket, here a new key, straightens it.
+        // A scan of the bucket, here for a new key, repairs it.
         assert!(is_admitted(&table, &rule, 0x9999_9999_0000_0047));
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
@@ -373,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_parted_for_another_moves_with_what_it_owes() {
+    fn a_word_detached_for_another_key_migrates_with_its_debt() {
         let (table, rule, index) = charged();
         let view = table.view(KEY);
         skew(view, index);
@@ -386,11 +392,11 @@ mod tests {
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
     }
 
-    /// A key that stays when the bucket of `KEY` is split, and one that was never seen there.
+    /// A key that stays when the bucket of `KEY` is split, and keys that were never seen.
     const STAYS: u64 = 0x1234_5678_0000_0007;
     const STRANGERS: [u64; 2] = [0x7777_7777_0000_0047, 0x7777_7777_0000_0007];
 
-    /// Whether the key is admitted that much, by a peek; by a check as well where it is refused.
+    /// Whether a peek admits this cost; where it refuses, a check does, too.
     fn would_admit(table: &Table, rule: &impl Rule, fingerprint: u64, cost: u64) -> bool {
         let ask = Ask { rule, fingerprint: kept(fingerprint), cost };
         let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
@@ -424,7 +430,8 @@ mod tests {
         let slot = view.bucket.slot(index);
         let counts = |word: crate::table::word::Word| splitting.commits(index, word);
         let looks = std::cell::Cell::new(0);
-        // Over at the second look at the header: the fingerprint has been marked, and the word is as it was.
+        // Over when it reads the header for the second time: the fingerprint is marked, the word is
+        // as it was.
         assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
         assert!(counts(slot.load()) && !slot.has_fingerprint(kept(KEY)));
         stage("its fingerprint is marked");
@@ -433,7 +440,7 @@ mod tests {
         stage("its word is detached");
         sibling.bucket.slot(index).receive(moved);
         stage("it has arrived");
-        // A check that finds its fingerprint there charges it at once.
+        // A check that finds the fingerprint there charges the key at once.
         let ask = Ask { rule: &rule, fingerprint: kept(KEY), cost: 1 };
         assert!(sibling.check(ask, || NOW).0.allowed);
         assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));

@@ -1,4 +1,4 @@
-//! A bucket's header as a value that somebody read.
+//! A bucket's header, as a value.
 //!
 //! ```text
 //!   63    49   48       47         46   41   40                      0
@@ -7,11 +7,13 @@
 //!  +--------+--------+-----------+-------+---------------------------+
 //! ```
 //!
-//! *Parity*: a bit a slot, the parity of the words that count. *Shared*: the bucket's overflow word has been charged.
-//! *Splitting*: some of its keys are moving to its sibling. *Level*: how many of a fingerprint's bits tell that its key belongs
-//! here; 0 in a bucket that was never opened nor split. *Changes*: how many insertions and charges of the overflow word there
-//! were. Every compare-exchange on a header moves one of the last three, and a level never falls: so a header only comes
-//! back after 2^41 changes within one thread's stall.
+//! *Parity*: for each slot, the parity of the words that the header commits. *Shared*: the overflow
+//! word has been charged. *Splitting*: some keys are migrating to the bucket's sibling. *Level*:
+//! how many low bits of a fingerprint say that its key belongs here; 0 in a bucket that was never
+//! opened nor split. *Changes*: counts insertions and charges of the overflow word.
+//!
+//! Every compare-exchange on a header changes one of the last three, and a level never falls: so a
+//! header only comes back after 2^41 changes within one thread's stall.
 
 use crate::bits::Field;
 use crate::table::bucket::ENTRIES;
@@ -25,12 +27,12 @@ const PARITY: Field = SHARED.above(15);
 const _: () = assert!(PARITY.end() == u64::BITS, "the fields must fill the word");
 const _: () = assert!(ENTRIES <= 16, "every slot must have its parity bit");
 
-/// What a header said when it was read.
+/// A header that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header(u64);
 
 impl Header {
-    /// The header of a bucket that nobody has used.
+    /// The header of a bucket that was never used.
     pub(crate) const UNTOUCHED: Self = Self(0);
 
     pub(crate) fn from_bits(bits: u64) -> Self {
@@ -46,7 +48,7 @@ impl Header {
         SHARED.get(self.0) != 0
     }
 
-    /// Whether keys are moving from here to the bucket's sibling.
+    /// Whether keys are migrating to the bucket's sibling.
     pub(crate) fn is_splitting(self) -> bool {
         SPLITTING.get(self.0) != 0
     }
@@ -56,34 +58,36 @@ impl Header {
         LEVEL.get(self.0) as u32
     }
 
-    /// Whether the `word` at place `index` counts.
+    /// Whether the header commits the `word` of slot `index`.
     pub(crate) fn commits(self, index: usize, word: Word) -> bool {
         (PARITY.get(self.0) >> (index - 1)) & 1 == word.parity()
     }
 
-    /// The header that commits a claim of place `index`. `shared`: whether the overflow word still holds a debt.
+    /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still
+    /// holds a debt.
     pub(crate) fn committing(self, index: usize, shared: bool) -> Self {
         let flipped = PARITY.get(self.0) ^ (1 << (index - 1));
         Self(PARITY.set(SHARED.set(changed(self.0), u64::from(shared)), flipped))
     }
 
-    /// The header of a bucket whose overflow word is about to be charged.
+    /// The header once the overflow word is charged.
     pub(crate) fn sharing(self) -> Self {
         Self(SHARED.set(changed(self.0), 1))
     }
 
-    /// The header of a bucket whose keys begin to move.
+    /// The header of a bucket whose keys begin to migrate.
     pub(crate) fn splitting(self) -> Self {
         Self(SPLITTING.set(self.0, 1))
     }
 
-    /// The header of a bucket, at `level` from now on, whose keys at the places in `moved` have gone.
+    /// The header of a bucket at `level` after its split; bit `i` of `moved`: the key of slot `i`
+    /// has migrated.
     pub(crate) fn split(self, level: u32, moved: u64) -> Self {
         let parity = PARITY.get(self.0) ^ (moved >> 1);
         Self(PARITY.set(LEVEL.set(SPLITTING.set(self.0, 0), level.into()), parity))
     }
 
-    /// The header with which the sibling of a bucket opens, at `level`.
+    /// The header with which a bucket's sibling opens, at `level`.
     pub(crate) fn sibling(self, level: u32) -> Self {
         Self(LEVEL.of(level.into()) | SHARED.of(SHARED.get(self.0)))
     }
@@ -97,7 +101,7 @@ fn changed(word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A thread that stalls over so many changes must not commit by the header that it read.
+    /// A thread that stalls over so many changes must not commit by its old header.
     const STALL: u64 = 1 << 18;
 
     #[test]
@@ -120,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The counter comes round within its field: its neighbours stay as they are.
+    /// The counter wraps within its field.
     #[test]
     fn a_counter_that_comes_round_changes_nothing_else() {
         let full = Header(Header::UNTOUCHED.sibling(5).sharing().bits() | CHANGES.of(CHANGES.max()));

@@ -1,6 +1,7 @@
-//! Charges that keep the key's slot: of a rule that does not expire while anything is owed.
+//! Charges that keep the key's slot: of a rule that does not expire before everything is given
+//! back.
 //!
-//! Such a slot has no other owner before all of it is given back. So whoever holds a charge holds the slot, and gives
+//! Such a slot has no other owner until then. So the holder of a charge holds the slot, and gives
 //! back without looking for the key.
 
 use crate::algorithm::Rule;
@@ -9,7 +10,7 @@ use crate::table::slot::{Ask, Slot};
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
-    /// Charges the key, and says in which slot. `None`: refused.
+    /// Charges the key, and returns its slot. `None`: refused.
     #[inline]
     pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let at = ask.rule.moment(Timestamp::ZERO);
@@ -35,10 +36,11 @@ impl<'a> View<'a> {
         ruling.allowed.then(|| self.held(ask.fingerprint))
     }
 
-    /// The slot of a key that the caller holds: it is found, unless it moves under the scan.
+    /// The slot of a key that the caller holds: a scan finds it, unless it migrates meanwhile.
     fn held(self, fingerprint: u64) -> &'a Slot {
         loop {
-            // Another insertion of the key may have named a slot that it will have to abandon: its word has moved.
+            // Another insertion of the key may have written its fingerprint to a slot that it will
+            // abandon: that word changes.
             if let Found::Mine(index, word) = self.scan(fingerprint, self.bucket.header(), |_| ())
                 && self.bucket.slot(index).is_still(word)
             {

@@ -1,4 +1,4 @@
-//! The insertion of a new key, and what happens to it when its bucket is full.
+//! The insertion of a new key, and the answer when its bucket is full.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
@@ -11,12 +11,12 @@ use crate::table::stats::Events;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
-/// How often a slot is tried to be had with its debt, and then the overflow word to be charged, before the request is
-/// refused. Both move the header ahead of what they are after, so those who try abort each other.
+/// How often a request tries to evict a key, and then to charge the overflow word, before it is
+/// refused. Both change the header first, so that such requests abort each other.
 const TRIES: usize = 3;
 
 impl<'a> View<'a> {
-    /// Finds the key again with the header in hand, or inserts it.
+    /// Finds the key with the header in hand, or inserts it.
     #[cold]
     #[inline(never)]
     pub(super) fn enter<R: Rule>(
@@ -32,11 +32,12 @@ impl<'a> View<'a> {
         let (mut evictions, mut shares) = (0, 0);
         let mut view = self;
         loop {
-            // A charge of it is only good if neither it nor the header has moved since.
+            // A charge of the overflow word needs both it and the header unchanged.
             let overflow = view.bucket.shared();
             let (home, header) = match view.home_bucket_now(fingerprint) {
                 Some(home) => home,
-                // The key's bucket is being split: a refusal reads it as it is, all else helps.
+                // The key's bucket is being split: a refusal reads it as it is, everything else
+                // helps.
                 None => match view.refused(ask, now) {
                     Some(refusal) => return (refusal, now),
                     None => view.home_bucket(fingerprint),
@@ -65,7 +66,8 @@ impl<'a> View<'a> {
             if now < before {
                 events.clock_stepped_back();
             }
-            // The other keys' debts are judged by this version of the quota, so at no time after its end.
+            // The other keys' debts are judged by this version of the quota, so at no time after
+            // its end.
             let judged = rule.before_its_end(now);
             let at = rule.moment(judged);
             let placement = best.placement(self.table.when_full, ask, at);
@@ -79,7 +81,8 @@ impl<'a> View<'a> {
                     let inserted = || events.inserted(best.recycles());
                     view.insert(ask, header, (index, word, VACANT), at, inserted)
                 }
-                // By an older quota than the shared word is of, no debt can be left in it.
+                // An older version of the quota cannot add a debt to a later version's overflow
+                // word.
                 Placement::Evict(..) if rule.is_later(overflow) => {
                     Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
                 }
@@ -104,7 +107,8 @@ impl<'a> View<'a> {
                 }
             };
             if let Some(ruling) = ruling {
-                // A refusal by a version that has ended is no answer: at this time the caller finds that it has.
+                // A refusal by a version that has ended is no answer: from this time the caller
+                // sees that.
                 return (
                     ruling,
                     if ruling.allowed || judged == now { now } else { Timestamp::from_nanos(u64::MAX) },
@@ -113,8 +117,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Inserts the key into slot `index`, on top of what its `word` owes unless it is `VACANT`. `None` when the bucket
-    /// changed.
+    /// Inserts the key into slot `index`: with the debt of its `word`, unless that is `VACANT`.
+    /// `None` when the bucket changed.
     fn insert<R: Rule>(
         self,
         ask: Ask<'_, R>,
@@ -125,28 +129,29 @@ impl<'a> View<'a> {
     ) -> Option<Ruling<'a>> {
         let ring = self.ring::<R>(index);
         let (slot, rule) = (self.bucket.slot(index), ask.rule);
-        let base = self.owed(rule, word, left, at);
-        let mut owed = base;
+        let base = self.inherited_debt(rule, word, left, at);
+        let mut debt = base;
         let mut shared = false;
         if header.is_shared() {
-            // The key may have been charged to the overflow word. Whoever charges it from here on moves the header, so that
-            // this insertion cannot commit.
+            // The key may have been charged to the overflow word. A later charge of that word
+            // changes the header, so that this insertion cannot commit.
             let overflow = rule.current(self.bucket.shared());
             shared = !rule.expired(overflow, at);
             if shared {
-                owed = owed.max(overflow);
+                debt = debt.max(overflow);
             }
         }
-        let (allowed, payload) = match rule.decide(owed, ring, at, ask.cost) {
+        let (allowed, payload) = match rule.decide(debt, ring, at, ask.cost) {
             Verdict::Allow(payload) => (true, payload),
             Verdict::DenyAndCount(payload) => (false, payload),
-            // A refusal stands only while the slot does: its next owner may have written the ring that was just read.
+            // A refusal is only valid while the slot is unchanged: its next owner may have written
+            // the ring.
             Verdict::Deny if !slot.is_still(word) => return None,
             Verdict::Deny => {
                 if left == IN_DEBT {
                     self.table.events(ask.fingerprint).refused_full();
                 }
-                return Some(Ruling { allowed: false, payload: owed, ring });
+                return Some(Ruling { allowed: false, payload: debt, ring });
             }
         };
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
@@ -165,19 +170,19 @@ impl<'a> View<'a> {
         Some(Ruling { allowed, payload, ring })
     }
 
-    /// Sees to it that a key which leaves the bucket owing `payload` finds that much owed when it comes back, wherever
-    /// it then enters. `None` when the bucket changed.
+    /// Leaves the debt of a key that is about to lose its slot in the overflow word. `None` when
+    /// the bucket changed.
     fn leave_debt<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
-        let (owed, shared_header) = (self.bucket.shared(), header.sharing());
-        // A later quota's word would not show what is added under this one.
-        let parts = !rule.is_later(owed)
-            && self.bucket.change_shared(owed, rule.current(owed).max(payload))
+        let (debt, shared_header) = (self.bucket.shared(), header.sharing());
+        // A later version's word would not show what is added under this one.
+        let parts = !rule.is_later(debt)
+            && self.bucket.change_shared(debt, rule.current(debt).max(payload))
             && self.bucket.advance(header, shared_header);
         parts.then_some(shared_header)
     }
 
-    /// What a new key starts from in a slot with this `word`.
-    pub(super) fn owed<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
+    /// The payload from which a new key starts in a slot with this `word`.
+    pub(super) fn inherited_debt<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
         if left == VACANT { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
     }
 
@@ -196,8 +201,8 @@ impl<'a> View<'a> {
                 ring: Ring::NONE,
             });
         };
-        // The header last: an insertion that has not seen this charge cannot commit any more, and if one has, the header
-        // is not the one that was read.
+        // The header last: an insertion that has not seen this charge can no longer commit, and if
+        // one committed before, the header is not the one that was read.
         let shares =
             self.bucket.change_shared(overflow, payload) && self.bucket.advance(header, header.sharing());
         shares.then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
@@ -209,13 +214,13 @@ fn refused_full<'a>(payload: u64, events: &Events) -> Ruling<'a> {
     Ruling { allowed: false, payload, ring: Ring::NONE }
 }
 
-/// What new keys of the bucket owe together: at least the half that a key may have owed when its slot was handed over.
-/// So the overflow word owes as much as any key that is not in the bucket.
+/// The debt of the bucket's new keys together: at least the half that a key may have debt when it
+/// was evicted. So the overflow word is at least the debt of any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
     rule.current(overflow).max(rule.half(at).unwrap_or(0))
 }
 
-/// What the overflow word becomes when it admits the request.
+/// The overflow word after the request, if it is admitted.
 fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Option<u64> {
     match ask.rule.decide(shared_debt(ask.rule, overflow, at), Ring::NONE, at, ask.cost) {
         Verdict::Allow(payload) => Some(payload),
@@ -241,7 +246,7 @@ mod tests {
         let rule =
             TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(10)], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
-        // All in one bucket.
+        // All are in one bucket.
         let fingerprints = Cell::new(0_u64);
         let newcomer = || {
             fingerprints.set(fingerprints.get() + 1);
@@ -252,7 +257,7 @@ mod tests {
             table.view(fingerprint).check(ask(fingerprint), clock).0.allowed
         };
         assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
-        // At each of its attempts another one gets a slot with its debt.
+        // At each of its attempts another key evicts one.
         let attempts = Cell::new(0);
         check(newcomer(), &|| {
             attempts.set(attempts.get() + 1);
@@ -260,12 +265,12 @@ mod tests {
             NOW
         });
         assert!(table.stats().evicted_with_debt >= 5, "{:?}", table.stats());
-        // The clock is read once more ahead of all.
+        // The clock is read once more at the beginning.
         assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
     }
 
-    /// D6: an insertion that stalls right before its commit, while others charge the overflow word `shares` times, must
-    /// not commit: it has not seen what they owe.
+    /// D6: an insertion that stalls right before its commit, while 65,536 requests charge the
+    /// overflow word, must not commit: it has not seen their charges.
     #[test]
     fn an_insertion_that_stalls_over_65536_shares_does_not_commit() {
         let quota = TokenBucket::new(Rate::per_day(1)).burst(140_000);
@@ -281,7 +286,7 @@ mod tests {
         let (stale, slot) = (view.bucket.header(), view.bucket.slot(1));
         for nth in 1..=65_536 {
             assert!(share());
-            // The two last steps of an insertion.
+            // The last two steps of an insertion.
             let claim = slot.claim(slot.load(), 5).unwrap();
             claim.write_fingerprint(ask.fingerprint);
             let commits = view.bucket.advance(stale, stale.committing(1, true));

@@ -1,9 +1,10 @@
-//! Zeroed memory: reserved from the operating system at once, committed by it page by page as it is touched, and returned
-//! when dropped; and the hint that a line of it is about to be touched.
+//! Zeroed memory: reserved from the operating system at once, committed page by page as it is
+//! touched, and returned when dropped. And prefetching.
 //!
-//! The one module with `unsafe`: an all-zero table is a valid empty one, and no safe constructor makes one of untouched
-//! pages; nor is there a safe form of the hint. An allocator's zeroed memory would not do: it may be recycled memory
-//! that the allocator clears, and so commits, at once.
+//! The only module with `unsafe`: an all-zero table is a valid empty one, and no safe constructor
+//! makes one of untouched pages; nor is there a safe form of the prefetch. An allocator's zeroed
+//! memory would not do: it may be recycled memory that the allocator clears, and so commits, at
+//! once.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -27,7 +28,7 @@ unsafe impl Zeroable for crate::sync::AtomicU64 {}
 // SAFETY: a bucket is made of atomic integers only.
 unsafe impl Zeroable for crate::table::bucket::Bucket {}
 
-/// The largest page of memory that any system uses unasked: memory is committed ahead by whole ones.
+/// The largest page size that a system uses by default: memory is committed ahead in such pages.
 const LARGEST_PAGE: usize = 1 << 16;
 
 /// A slice of zeroes in pages of its own.
@@ -37,7 +38,7 @@ pub(crate) struct Zeroed<T: Zeroable> {
     pages: Option<MmapMut>,
     start: NonNull<T>,
     len: usize,
-    /// Which of the largest pages were committed [ahead](Self::commit), a bit each.
+    /// Which of those pages were committed [ahead](Self::commit), a bit each.
     ahead: Box<[AtomicU64]>,
 }
 
@@ -56,7 +57,7 @@ impl<T: Zeroable> Zeroed<T> {
             return Ok(Self { pages: None, start: NonNull::dangling(), len, ahead: Box::default() });
         }
         let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
-        // Not all of it is going to be touched, so nothing is to be kept ready for it.
+        // Most of it may stay untouched, so no swap is reserved for it.
         let pages = bytes.map(|bytes| MmapOptions::new().len(bytes).no_reserve_swap().map_anon());
         let Some(Ok(mut pages)) = pages else { return Err(refused) };
         let start = NonNull::new(pages.as_mut_ptr().cast()).filter(|start: &NonNull<T>| start.is_aligned());
@@ -67,14 +68,16 @@ impl<T: Zeroable> Zeroed<T> {
 }
 
 impl<T: Zeroable> Zeroed<T> {
-    /// Has the memory of this value committed, and of those beside it, if nobody had before: one call of the operating system in
-    /// line of a fault for each of up to sixteen pages. Where the system does not do it, pages are committed as they are touched.
+    /// Commits the memory of this value, and of those beside it, unless a thread has done so: one
+    /// system call instead of up to sixteen page faults. Where the system cannot do it, pages are
+    /// committed as they are touched.
     #[inline]
     pub(crate) fn commit(&self, value: usize) {
         let offset = value * size_of::<T>();
         let bit = 1 << (offset / LARGEST_PAGE % u64::BITS as usize);
         let Some(word) = self.ahead.get(offset / LARGEST_PAGE / u64::BITS as usize) else { return };
-        // Nothing hangs on the order: who comes second may find pages that are not committed yet, and commits them.
+        // Relaxed: a second thread that finds pages not yet committed commits them by touching
+        // them.
         if word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0 {
             self.commit_page(offset - offset % LARGEST_PAGE);
         }
@@ -97,14 +100,14 @@ impl<T: Zeroable> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` mapped `len` values from `start`, aligned, zeroed, and so valid; the pages live as long as
-        // `self`, and nobody else has them.
+        // SAFETY: `new` mapped `len` values from `start`, aligned, zeroed, and so valid; the pages
+        // live as long as `self`, which alone owns them.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
-/// Asks the processor for the cache line where `line` begins, to read it soon. A hint: it waits for nothing and changes
-/// nothing, and where it is not known how to give it, it is not given.
+/// Prefetches the cache line at `line`. A hint: it does not wait and changes nothing; on other
+/// processors it does nothing.
 #[inline]
 pub(crate) fn prefetch<T>(line: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -141,7 +144,7 @@ mod tests {
         assert!(words[3 << 13..4 << 13].iter().all(|word| word.swap(7, Relaxed) == 0));
         words.commit(3 << 13);
         assert_eq!(words[3 << 13].load(Relaxed), 7);
-        // There is no such value, and nothing happens.
+        // No such value: nothing happens.
         words.commit(1 << 30);
     }
 

@@ -1,8 +1,10 @@
-//! The lock-free table: where the word of each key lives.
+//! The lock-free table: where each key's word is.
 //!
-//! Memory is reserved once, and used from the front as keys come: see `growth`. A key's fingerprint (its 64-bit hash) picks a
-//! bucket and a line in it; there is no chain to follow, nothing is allocated or freed later, and nothing waits.
-//! `fingerprint`, `word` and `header` are values; `slot`, `bucket` and `growth` the only places that change memory.
+//! A key's fingerprint (a 64-bit hash) picks a bucket and a line in it. There is no chain to
+//! follow, nothing is allocated or freed after building, and no thread waits for another. Memory is
+//! reserved once, and used from the front as keys come: see `growth`.
+//!
+//! `fingerprint`, `word` and `header` are values. Only `slot`, `bucket` and `growth` change memory.
 
 mod account;
 pub(crate) mod bucket;
@@ -43,7 +45,7 @@ pub(crate) use word::Word;
 pub use full::WhenFull;
 pub use stats::Stats;
 
-/// Loom's atomics are not words of memory: under it the table is built one by one.
+/// Loom's atomics are no plain words: under it the table is built one by one.
 #[cfg(loom)]
 pub(crate) type Zeroed<T> = Vec<T>;
 
@@ -51,31 +53,32 @@ pub(crate) type Zeroed<T> = Vec<T>;
 #[cfg(loom)]
 pub(crate) fn prefetch<T>(_place: &T) {}
 
-/// The most keys a table can be asked for.
+/// The most keys of a table.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
-/// Beside a slot's place: the ring there is another key's.
+/// Beside a slot index: the ring is another key's.
 const ANOTHERS: usize = 1 << 7;
 
-/// How many marks of refunds the keys share.
+/// How many marks the refunds of all keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// How many buckets share their counters of rare events: one in so many.
+/// How many stripes the event counters have.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Buckets in use from the first: enough for their numbers to tell the two lowest bits of a fingerprint.
+/// Buckets in use from the start: enough for their numbers to tell two bits of a fingerprint.
 const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
 pub struct Table {
     buckets: Zeroed<Bucket>,
-    /// Of a bucket's number in a fingerprint: one less than how many buckets are in use. A hint: with any value that it has had,
-    /// a key is found. So it is not loom's, which would explore every order of reading it.
+    /// Which bits of a fingerprint are the bucket's number: one less than the number of buckets in
+    /// use. A hint: with any value that it has had, a key is found. So it is not loom's, which
+    /// would explore every order of reading it.
     mask: Tally,
-    /// How many buckets have been in use from the first.
+    /// How many buckets are in use from the start.
     roots: usize,
-    /// Before which number all buckets are that were split off.
+    /// All buckets that were split off have smaller numbers.
     furthest: Tally,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
@@ -88,15 +91,17 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     buckets: usize,
-    /// Of those, how many are in use from the first.
+    /// How many of them are in use from the start.
     roots: usize,
     ring_len: usize,
 }
 
 impl Size {
-    /// Buckets at most 64 % full when they hold `max_keys`: so all but eight keys in a thousand find room in their own.
+    /// Buckets at most 64 % full when they hold `max_keys`: all but eight keys in a thousand find
+    /// room in their own.
     ///
-    /// They come into use as they are needed, but for those with rings: a ring stays where it is.
+    /// They come into use as they are needed, but all at once where slots have rings: a ring stays
+    /// where it is.
     pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, BuildError> {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
         let buckets = (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(KNOWN as usize + 1);
@@ -105,7 +110,7 @@ impl Size {
         Ok(if ring_len == 0 { Self { roots: buckets.min(ROOTS), ..size } } else { size })
     }
 
-    /// The same, all in use from the first: no key ever moves.
+    /// The same, all in use from the start: no key ever migrates.
     pub(crate) fn fixed(self) -> Self {
         Self { roots: self.buckets, ..self }
     }
@@ -141,7 +146,7 @@ impl Table {
         })
     }
 
-    /// The ring of a bucket's slot.
+    /// The ring of a slot.
     #[inline]
     fn ring(&self, bucket: &Bucket, slot: usize) -> Ring<'_> {
         if self.ring_len == 0 {
@@ -152,15 +157,16 @@ impl Table {
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
-    /// Which slot has this ring, and whether the ring is [another key's](Ring::of_another), in a byte: for
-    /// [`ring_at`](Self::ring_at).
+    /// The index of the slot that has this ring, and whether the ring is [another
+    /// key's](Ring::of_another), in a byte: for [`ring_at`](Self::ring_at). 0 for no ring.
     #[inline]
     pub(crate) fn slot_index_of(&self, ring: Ring<'_>) -> usize {
         let index = if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 };
         if ring.is_anothers() { index | ANOTHERS } else { index }
     }
 
-    /// The ring that [`slot_index_of`](Self::slot_index_of) was told, in the key's bucket.
+    /// The ring in the key's bucket for which [`slot_index_of`](Self::slot_index_of) returned
+    /// `index`.
     pub(crate) fn ring_at(&self, fingerprint: u64, index: usize) -> Ring<'_> {
         let ring = match index & !ANOTHERS {
             0 => Ring::NONE,
@@ -169,13 +175,14 @@ impl Table {
         if index & ANOTHERS != 0 { ring.of_another() } else { ring }
     }
 
-    /// The counters that this fingerprint's bucket shares.
+    /// The event counters of this fingerprint's stripe.
     #[inline]
     pub(crate) fn events(&self, fingerprint: u64) -> &Events {
         &self.shards[(fingerprint >> 1) as usize % SHARDS]
     }
 
-    /// The fingerprints of the keys that owe something, of those whose buckets' numbers are `class` modulo `classes`.
+    /// The fingerprints of the keys in debt, in the buckets whose numbers are `class` modulo
+    /// `classes`.
     pub(crate) fn in_debt<R: Rule>(
         &self,
         (class, classes): (usize, usize),
@@ -192,7 +199,7 @@ impl Table {
         Size { buckets: self.in_use(), roots: self.roots, ring_len: self.ring_len }.bytes()
     }
 
-    /// How many buckets were in use from the first.
+    /// How many buckets are in use from the start.
     pub(crate) fn roots(&self) -> usize {
         self.roots
     }

@@ -1,7 +1,9 @@
-//! What a key owes, read without writing anything: for a peek, and for a refusal while the bucket is split.
+//! A key's debt, read without writing anything: for a peek, and for a refusal while the bucket is
+//! being split.
 //!
-//! A bucket that is being split is read as it is. A key that the split takes away owes what its word says: its old one
-//! until the sibling's slot has its fingerprint, and from then on the new one. Once the sibling is open, the sibling is read.
+//! A bucket that is being split is read as it is. The debt of a key that migrates is in its old
+//! word until the sibling's slot has its fingerprint, and in its new word from then on. Once the
+//! sibling is open, the sibling is read.
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
@@ -15,11 +17,11 @@ use crate::table::slot::{Ask, Ruling};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
-/// What a reader found.
+/// The outcome of reading a bucket.
 enum Seen {
-    /// The key's payload, and in which slot.
+    /// The key's payload, and its slot index.
     Key(u64, usize),
-    /// Not the key.
+    /// The key has no slot here.
     Others,
     /// The bucket changed meanwhile: read again.
     Changed,
@@ -30,13 +32,13 @@ impl<'a> View<'a> {
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment(now);
         match self.probe(ask, at) {
-            Ok((owed, ring)) => foresee(ask, owed, ring, at),
+            Ok((debt, ring)) => foresee(ask, debt, ring, at),
             Err(full) => full,
         }
     }
 
-    /// The refusal of a key that the bucket holds, if that is the answer and leaves its word as it is: so it need not help
-    /// to split the bucket first. `None`: decide it by a check.
+    /// The refusal of a key that the bucket holds, if that is the answer and writes nothing: so it
+    /// need not help to split the bucket. `None`: decide by a check.
     #[cold]
     pub(super) fn refused<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Ruling<'a>> {
         let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
@@ -45,12 +47,13 @@ impl<'a> View<'a> {
         };
         let (at, ring) = (ask.rule.moment(now), view.ring::<R>(index));
         let is_refused = matches!(ask.rule.decide(payload, ring, at, ask.cost), Verdict::Deny);
-        // Once the sibling is open, the key may have been given back something there.
+        // Once the sibling is open, the key may have a refund there.
         let is_there = !sibling.is_some_and(View::is_open);
         (is_refused && is_there).then_some(Ruling { allowed: false, payload, ring })
     }
 
-    /// What the key owes before the request; or the request's answer, when there is no room for the key. Writes nothing.
+    /// The key's debt before the request, and its ring; or the request's answer, when there is no
+    /// room for the key. Writes nothing.
     pub(crate) fn probe<R: Rule>(self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'a>), Ruling<'a>> {
         loop {
             let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
@@ -79,14 +82,14 @@ impl<'a> View<'a> {
             };
             let overflow = ask.rule.current(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-            let owed = view.owed(ask.rule, word, left, at);
-            let owed = if shared { owed.max(overflow) } else { owed };
-            return Ok((owed, view.ring::<R>(index)));
+            let debt = view.inherited_debt(ask.rule, word, left, at);
+            let debt = if shared { debt.max(overflow) } else { debt };
+            return Ok((debt, view.ring::<R>(index)));
         }
     }
 
-    /// Looks for the key in all slots, and shows those at rest that are not the key's to `other`. `sibling`: where the
-    /// bucket's split is taking the key.
+    /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.
+    /// `sibling`: where the bucket's split is taking the key.
     fn read_key(
         self,
         fingerprint: u64,
@@ -100,7 +103,8 @@ impl<'a> View<'a> {
                 seen => return seen,
             }
         }
-        // A word that does not count, in a bucket that has not changed, is its key's all the same: see `repair_parity`.
+        // In a bucket that has not changed, a word of the wrong parity is its key's: see
+        // `repair_parity`.
         let counts_anyway = |_, _| self.bucket.header() == header;
         match self.scan_by(fingerprint, header, counts_anyway, other) {
             Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
@@ -111,12 +115,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same for a key that the bucket's split is taking to its sibling, which is not open yet.
+    /// The same for a key that migrates to the sibling, which is not open yet.
     fn read_leaving(self, fingerprint: u64, header: Header, sibling: Self) -> Seen {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
-            // A word that is claimed and not committed never will be: the header has changed since.
+            // A claimed word that the header has not committed never will be: the header has
+            // changed since.
             let is_claimed = word.is_frozen() && !header.commits(index, word);
             if is_claimed || !is_same_key(owner, fingerprint) {
                 continue;
@@ -126,7 +131,7 @@ impl<'a> View<'a> {
             let has_arrived = newcomer == fingerprint;
             let (word, is_still) = match has_arrived {
                 true => (arrived, arrival.is_still(arrived)),
-                // Until its parity is flipped, charges may still be added to the old word.
+                // Until its parity is flipped, the old word can still be charged.
                 false => (word, owner != fingerprint || slot.is_still(word)),
             };
             let is_same_split = self.bucket.header() == header;
@@ -136,12 +141,12 @@ impl<'a> View<'a> {
     }
 }
 
-/// The answer to a request on top of `owed`, without charging it.
-pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, owed: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
-    let (allowed, payload) = match ask.rule.decide(owed, ring, at, ask.cost) {
+/// The answer to a request on top of this payload, without charging it.
+pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+    let (allowed, payload) = match ask.rule.decide(debt, ring, at, ask.cost) {
         Verdict::Allow(payload) => (true, payload),
         Verdict::DenyAndCount(payload) => (false, payload),
-        Verdict::Deny => return Ruling { allowed: false, payload: owed, ring },
+        Verdict::Deny => return Ruling { allowed: false, payload: debt, ring },
     };
     Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
 }

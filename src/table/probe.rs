@@ -1,7 +1,8 @@
-//! Looking first and charging afterwards: for a request that several limits decide together.
+//! A decision on a word that was read, which may be charged afterwards: for a request that several
+//! limits decide together.
 //!
-//! A look is a decision on a word that was read, and writes nothing. It can be charged as it was decided, by one
-//! compare-exchange from that very word; when that fails the request is decided again.
+//! A probe writes nothing. It is charged as it was decided, by one compare-exchange from the word
+//! that was read; when that fails the request is decided again.
 
 use crate::algorithm::{Rule, Verdict};
 use crate::table::bucket::{View, home_slot};
@@ -9,25 +10,25 @@ use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
-/// What the slot at a key's home tells of a request.
+/// A probe of the key's home slot.
 #[derive(Clone, Copy)]
 pub(crate) struct HomeProbe<'a> {
-    /// What the key owes: after the request if it is admitted, as it stands if not.
+    /// The key's payload: after the request if it is admitted, before it if not.
     pub(crate) payload: u64,
-    /// The slot that was the key's and at rest, and the word that was looked at.
+    /// The key's slot, at rest, and its word.
     pub(crate) seen: (&'a Slot, Word),
-    /// The place of that slot if it has a ring; 0 for none.
+    /// The index of the slot if it has a ring; 0 for none.
     pub(crate) index: u8,
     pub(crate) allowed: bool,
 }
 
-/// What a look at a key said of a request.
+/// A probe of the key's slot, wherever it is.
 pub(crate) struct Probe<'a> {
-    /// What the key owes: after the request if it is admitted, as it stands if not.
+    /// The key's payload: after the request if it is admitted, before it if not.
     pub(crate) payload: u64,
-    /// The slot that was the key's and at rest, and the word that was looked at. `None`: it has none.
+    /// The key's slot, at rest, and its word. `None`: it has none.
     pub(crate) seen: Option<(&'a Slot, Word)>,
-    /// The place of the slot that has the key's ring; 0 for none.
+    /// The index of the slot that has the key's ring; 0 for none.
     pub(crate) index: u8,
     pub(crate) allowed: bool,
     /// Whether the refused request counts (`CountPolicy::All`).
@@ -35,7 +36,7 @@ pub(crate) struct Probe<'a> {
 }
 
 impl<'a> View<'a> {
-    /// What `look` would say, if the key is at home and that takes few instructions.
+    /// The same as `probe_slot`, if the key is in its home slot and the rule decides quickly.
     #[inline(always)]
     pub(crate) fn probe_home<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<HomeProbe<'a>> {
         let home = home_slot(ask.fingerprint);
@@ -44,10 +45,10 @@ impl<'a> View<'a> {
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (at, owed) = (ask.rule.quick_moment(now)?, word.payload());
-        let (allowed, payload) = match ask.rule.quick_decide(owed, self.ring::<R>(home), at, ask.cost)? {
+        let (at, debt) = (ask.rule.quick_moment(now)?, word.payload());
+        let (allowed, payload) = match ask.rule.quick_decide(debt, self.ring::<R>(home), at, ask.cost)? {
             Verdict::Allow(payload) => (true, payload),
-            Verdict::Deny if slot.is_still(word) => (false, owed),
+            Verdict::Deny if slot.is_still(word) => (false, debt),
             _ => return None,
         };
         let index = if R::RINGED { home as u8 } else { 0 };
@@ -61,26 +62,27 @@ impl<'a> View<'a> {
         found.unwrap_or_else(|| self.probe_bucket(ask, now))
     }
 
-    /// What `check` would answer to a key that has no slot at rest.
+    /// The same for a key that has no slot at rest.
     fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
         Probe { payload, seen: None, index: self.table.slot_index_of(ring) as u8, allowed, counts }
     }
 
-    /// The answer of a slot, if it is the key's and at rest. A refusal stands only while the word does.
+    /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
+    /// word is unchanged.
     fn probe_at<R: Rule>(self, index: usize, ask: Ask<'_, R>, now: Timestamp) -> Option<Probe<'a>> {
         let slot = self.bucket.slot(index);
         let (word, fingerprint) = slot.read();
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (ring, owed) = (self.ring::<R>(index), word.payload());
-        let (allowed, counts, payload) = match ask.rule.decide(owed, ring, ask.rule.moment(now), ask.cost) {
+        let (ring, debt) = (self.ring::<R>(index), word.payload());
+        let (allowed, counts, payload) = match ask.rule.decide(debt, ring, ask.rule.moment(now), ask.cost) {
             Verdict::Allow(payload) => (true, false, payload),
             _ if !slot.is_still(word) => return None,
-            Verdict::Deny => (false, false, owed),
-            Verdict::DenyAndCount(_) => (false, true, owed),
+            Verdict::Deny => (false, false, debt),
+            Verdict::DenyAndCount(_) => (false, true, debt),
         };
         let index = self.table.slot_index_of(ring) as u8;
         Some(Probe { payload, seen: Some((slot, word)), index, allowed, counts })

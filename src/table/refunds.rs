@@ -1,10 +1,11 @@
-//! What a limiter remembers of its refunds: when keys were last given back something out of order.
+//! What a limiter remembers of refunds and resets: when keys were last given back something out of
+//! order, or forgiven.
 //!
-//! Keys share marks by their fingerprints, so a key may be thought to have lost its order when another one did: it then gets
-//! back less, never more. Checks do not come here.
+//! Keys share marks by their fingerprints, so that one key's refund may count as another's: that
+//! key then gets back less, never more. Checks do not read marks.
 //!
-//! Marks are Relaxed: a mark is made before the word is lowered and read once the word is held, so the word carries it from
-//! one refund to the next (edge S1 of `slot`).
+//! Marks are Relaxed: a mark is made before the word is lowered and read while the word is held, so
+//! the word carries it from one refund to the next (edge S1 of `slot`).
 
 use crate::algorithm::{Order, Refund, Rule, Taken};
 use crate::error::BuildError;
@@ -18,9 +19,10 @@ use Ordering::Relaxed;
 pub struct Refunds {
     /// One more than the latest tick at which one of the mark's keys lost its order; 0: never.
     marks: Zeroed<AtomicU64>,
-    /// For each mark the number of the latest reset of one of its keys, among all resets of the limiter; 0: none.
+    /// For each mark the number of the latest reset of one of its keys, among all resets of the
+    /// limiter; 0: none.
     forgiven: Zeroed<AtomicU64>,
-    /// 1 once anybody has reserved.
+    /// 1 once a caller has reserved.
     booked: AtomicU64,
 }
 
@@ -35,33 +37,35 @@ impl Refunds {
         (fingerprint >> 1) as usize % self.marks.len()
     }
 
-    /// Says that the reset of this number forgives the key. Call it while the key's word is held, before it is lowered.
+    /// Notes that the reset of this number forgives the key. Call it while the key's word is held,
+    /// before it is lowered.
     pub(crate) fn forgive(&self, fingerprint: u64, reset: u32) {
         let later = |seen: u64| is_later(reset, seen as u32).then_some(reset.into());
         let _ = self.forgiven[self.index(fingerprint)].fetch_update(Relaxed, Relaxed, later);
     }
 
-    /// Whether the key was reset after the reset of this number, or another key of its mark was. Ask while the key's word
-    /// is held.
+    /// Whether the key, or another key of its mark, was reset after the reset of this number. Ask
+    /// while the key's word is held.
     pub(crate) fn is_forgiven(&self, fingerprint: u64, since: u32) -> bool {
         is_later(self.forgiven[self.index(fingerprint)].load(Relaxed) as u32, since)
     }
 
-    /// Says that somebody is about to book ahead.
+    /// Notes that a caller is about to book ahead.
     pub(crate) fn book(&self) {
         if self.booked.load(Relaxed) == 0 {
-            // Published by the charge that follows, to whoever reads the word that it leaves (S4).
+            // The charge that follows publishes it to all readers of its word (S4).
             self.booked.store(1, Relaxed);
         }
     }
 }
 
-/// Whether one number of a reset is later than another. They are counted modulo 2^32, so half of them are.
+/// Whether one number of a reset is later than another. They count modulo 2^32, so half of them
+/// are.
 fn is_later(reset: u32, than: u32) -> bool {
     reset.wrapping_sub(than) as i32 > 0
 }
 
-/// A refund on its way.
+/// A refund in progress.
 pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
     fingerprint: u64,
@@ -77,10 +81,10 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         Self { refunds, fingerprint, taken, resets, clock, marked: false }
     }
 
-    /// What comes back to a word that is held with this `payload`.
+    /// What the refund makes of a held word with this `payload`.
     ///
-    /// The clock is read here, when the word can no longer be charged unseen: what was refilled by a charge's time
-    /// is not given back. And the mark is made here, before the word is lowered.
+    /// The clock is read here, while no charge goes unseen: what was refilled by a charge's time is
+    /// not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
         if self.refunds.is_forgiven(self.fingerprint, self.resets) {
             return None;
@@ -89,10 +93,10 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let marks = &self.refunds.marks;
         let mark = &marks[self.refunds.index(self.fingerprint)];
         let is_before = |mark: u64| mark <= self.taken.since.tick;
-        // After a mark of its own it cannot tell others' any more.
+        // After its own mark it cannot see other refunds' any more.
         let mut kept = !self.marked && is_before(mark.load(Relaxed));
         if !kept || rule.reorders(payload, self.taken) {
-            // Of two refunds the second finds the mark of the first.
+            // The second of two refunds finds the mark of the first.
             kept &= is_before(mark.fetch_max(at.tick.max(self.taken.since.tick) + 1, Relaxed));
             self.marked = true;
         }

@@ -1,4 +1,5 @@
-//! What a table is worth to the next process: read while others check, entered before anybody does.
+//! The debts of a table for the next process: read while checks go on, restored before the table is
+//! shared.
 
 use crate::algorithm::{Moment, Numbers};
 use crate::ring::Ring;
@@ -9,21 +10,23 @@ use crate::table::fingerprint::{is_key, is_migrating, is_vacant, kept};
 use crate::table::slot::Slot;
 use crate::table::word::Word;
 
-/// Something that is owed.
+/// A debt.
 #[derive(Clone, Copy, Debug)]
 pub enum Debt<'t> {
-    /// By a key, with its times, newest first.
+    /// A key's, with its times, newest first.
     Key { fingerprint: u64, payload: u64, times: &'t [u64] },
-    /// By the keys that have no slot in their bucket. `ending`: what their fingerprints end in, behind a 1.
+    /// The shared debt of the keys without a slot in their bucket. `ending`: the end of their
+    /// fingerprints, behind a 1.
     Shared { ending: u64, payload: u64 },
 }
 
 impl Table {
-    /// Hands all that is owed at `at` to `each`.
+    /// Passes all debts at `at` to `each`.
     ///
-    /// Every key's debt of the moment at which this began is in it, though keys come, go and move meanwhile: a bucket's
-    /// slots are read before its overflow word, where a key leaves what it owes *before* it gives up its slot, so it is
-    /// found in one of the two. A key that moves may be found twice: that errs by refusing.
+    /// Every debt from before the call is among them, though keys come, go and migrate meanwhile. A
+    /// bucket's slots are read before its overflow word, and an evicted key's debt is written there
+    /// *before* its slot is claimed: so it is found in one of the two. A key that migrates may be
+    /// found twice: that errs by refusing.
     pub(crate) fn debts<R: Numbers, E>(
         &self,
         rule: &R,
@@ -37,10 +40,11 @@ impl Table {
                     view.bucket.slot(index).debt(rule, view.ring::<R>(index), at, &mut times);
                 let payload = word.payload();
                 if word.is_frozen() && !view.bucket.header().commits(index, word) {
-                    // Nobody's yet, and perhaps never: the key may have been charged elsewhere since.
+                    // Not committed, and perhaps never: the key may have been charged elsewhere
+                    // since.
                     continue;
                 }
-                // Of nobody's slots, one that still owes owes it to the overflow word as well.
+                // A vacant slot's remaining debt is also counted in the overflow word.
                 let header = view.bucket.header();
                 let is_on_its_way = is_migrating(fingerprint) && !view.has_migrated(fingerprint, header);
                 let is_here = is_key(fingerprint) || is_on_its_way;
@@ -56,7 +60,7 @@ impl Table {
         Ok(())
     }
 
-    /// Enters what somebody owes, before the table is shared. `false` when there is no room for the debt.
+    /// Restores a debt, before the table is shared. `false` when there is no room for it.
     pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
         match debt {
             Debt::Key { fingerprint, payload, times } => loop {
@@ -71,7 +75,7 @@ impl Table {
                 }
             },
             Debt::Shared { ending, payload } => {
-                // Buckets that are not open yet will have it from those they split off.
+                // Buckets that are not open yet get it from those they split off.
                 let end = self.end();
                 let common = (1 << ending.ilog2()).min(end);
                 let first = ending as usize % common;
@@ -87,11 +91,10 @@ impl Table {
 impl Slot {
     /// The slot's word, its fingerprint, and its times, newest first.
     ///
-    /// The word and the fingerprint belong together: the word was the same before and after the fingerprint was read, and words do not
-    /// come back. (A key that is just entering would otherwise be found with what another owed, and one that enters in
-    /// vain with nothing.) Each time that it was not, somebody has got on. If the ring went on, an entry gave way to a
-    /// later one after it had left the window, or for a refusal that counts and is read in its place; oldest first, so
-    /// that none is missed behind it.
+    /// The word was the same before and after the fingerprint was read, and words do not come back:
+    /// so the two belong together. Each repetition means that another thread got on. If the ring
+    /// moved meanwhile, an entry was replaced by a later one after it had left the window, or by a
+    /// counted refusal; oldest first, so that no entry is missed.
     pub(crate) fn debt<R: Numbers>(
         &self,
         rule: &R,
@@ -115,17 +118,17 @@ impl Slot {
 }
 
 impl View<'_> {
-    /// What the fingerprints of the bucket's keys end in, behind a 1.
+    /// The end of the bucket's fingerprints, behind a 1.
     fn ending(self) -> u64 {
         let level = self.table.level_of(self.number(), self.bucket.header()).unwrap_or(0);
         1 << level | self.number() as u64
     }
 
-    /// Gives the key a slot, or raises what it owes in the one it has. `false` when there is none.
+    /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
     fn admit<R: Numbers>(self, rule: &R, fingerprint: u64, payload: u64, times: &[u64]) -> bool {
         let slot = |index: usize| self.bucket.slot(index);
         if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
-            // Read twice, since it moved meanwhile: a key that moves on owes what it did and more, or nothing.
+            // The key was saved twice, since it migrated meanwhile: the larger debt counts.
             if slot(known).load().payload() < payload {
                 slot(known).enter(fingerprint, rule.log(payload, self.ring::<R>(known), times));
             }
@@ -137,11 +140,11 @@ impl View<'_> {
             .is_some()
     }
 
-    /// Raises what the keys without a slot owe.
+    /// Raises the shared debt of the keys without a slot.
     fn owe(self, payload: u64) {
         let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
-        let owed = overflow.load(Relaxed).max(payload);
-        overflow.store(owed, Relaxed);
+        let debt = overflow.load(Relaxed).max(payload);
+        overflow.store(debt, Relaxed);
         let marked = self.bucket.advance(header, header.sharing());
         debug_assert!(marked, "nobody else has the table yet");
     }

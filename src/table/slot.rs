@@ -1,46 +1,47 @@
 //! A slot: a key's fingerprint and its word, and the life of both.
 //!
 //! ```text
-//!             claim               fingerprint          header commits        publish
-//!   at rest ----------> claimed -------> named ---------------> committed -----> at rest, new owner
-//!      ^                                   |                        |               ^    |
-//!      |              abandon              |                        |    charge     |    | charge
-//!      +-----------------------------------+                        +---------------+    +-- (again)
+//!            claim       write fingerprint     header commits        publish
+//!  at rest --------> claimed ---------> named ---------------> committed -----> at rest
+//!     ^                                   |                        |            ^    |
+//!     |              abandon              |                        |   charge   |    | charge
+//!     +-----------------------------------+                        +------------+    +-- (again)
 //! ```
 //!
-//! A refund takes the slot from rest to committed and back: whoever comes meanwhile may charge it, nobody may take it.
-//!
-//! A slot at rest belongs to the key in its fingerprint, or to nobody. `claim` is a compare-exchange from the very
-//! word that a scan saw and carries the new key's first charge; it kills every charge of the old owner that is still
-//! in flight. Between `claim` and the header's commit only the claimer writes the slot. After the commit the first to
-//! come publishes: the claimer, or a charge of the new key on top of its word.
+//! A slot *at rest* belongs to the key of its fingerprint, or to none. `claim` is a
+//! compare-exchange from the word that a scan read, and carries the new key's first charge: every
+//! charge of the old owner that is still in flight fails from then on. Until the header commits,
+//! only the claiming thread writes the slot. A *committed* slot is *published* by the claiming
+//! thread, or by a charge of the new key on top of its word. A refund takes a slot from rest to
+//! committed and back: meanwhile it can be charged, but not claimed.
 //!
 //! # Orderings
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge of a frozen word, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
-//! | S2 | `write_fingerprint`, `abandon`'s fingerprint | `fingerprint` | that the word had been claimed: an old owner's charge must fail |
-//! | S3 | a charge, when the rule keeps a ring; `set_payload` and `refund`, which forgive one | `load` | the times in the ring behind the head |
-//! | S4 | a charge that books ahead | `load`, `refund` | that somebody has booked: see `refunds` |
-//! | S5 | `give_back` | a charge, `load` | what the holder did before it gave back; when the slot went to others since, S2 carries it on |
-//! | S6 | `part`'s fingerprint; its word, by `turn` | `fingerprint`; `load` | that the header says so; that the key moves: see `growth` |
+//! | S1 | `claim`, a charge, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
+//! | S2 | `write_fingerprint`, `abandon` | `fingerprint` | that the word had been claimed |
+//! | S3 | a charge, `refund` | `load` | the times in the ring behind the head |
+//! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |
+//! | S5 | `give_back` | a charge, `load` | what the holder did before; S2 carries it on |
+//! | S6 | `detach`; `flip_parity` | `fingerprint`; `load` | the splitting header; that the key migrates |
 //! | S7 | `receive`'s fingerprint | `fingerprint` | the word that arrived |
 //!
-//! All of these are compare-exchanges but a few, and go on with what others released through the same word before. So one
-//! that has nothing of its own to say releases nothing (`refund`'s hold; the word that `receive` holds until it has its fingerprint),
-//! and one that reads nothing afterwards acquires nothing. A charge does both: after refunds and resets a word can come
-//! back under another owner, so it looks at the fingerprint once more, and then the charge was that one's. A compare-exchange that
-//! fails is Relaxed: what it found is not used. A denial's second look is Relaxed, too: it asks for the same word.
+//! Most of these are compare-exchanges, and continue the release sequence of the word. So one that
+//! publishes nothing itself releases nothing (`refund`'s hold; the word that `receive` holds until
+//! it has its fingerprint), and one that reads nothing afterwards acquires nothing. A charge does
+//! both: after refunds and resets a word can come back under another owner, so a charge reads the
+//! fingerprint once more. A failed compare-exchange is Relaxed: its value is not used. The second
+//! look of a refusal is Relaxed: it only compares the word.
 
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::fingerprint::{UNTOUCHED, VACANT, is_key, is_migrating, is_same_key, kept, moved};
+use crate::table::fingerprint::{UNTOUCHED, VACANT, is_key, is_migrating, is_same_key, kept, migrating};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// A key's fingerprint and word. All zero is a slot at rest that belongs to nobody.
+/// A key's fingerprint and word. All zero is a slot at rest that belongs to no key.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -72,16 +73,16 @@ pub struct Ruling<'a> {
     pub(crate) ring: Ring<'a>,
 }
 
-/// What became of an attempt to charge a word.
+/// The outcome of an attempt to charge a word.
 enum Attempt<'a> {
     Ruled(Ruling<'a>),
-    /// The word is another by now.
+    /// The word has changed.
     Changed,
-    /// Not to be decided here.
+    /// Not decided: the slot belongs to another key, or the rule needs the slow path.
     Lost,
 }
 
-/// A slot taken for a new key, not yet visible as its own.
+/// A slot claimed for a new key, not yet visible as its own.
 #[must_use]
 pub(crate) struct Claim<'a> {
     slot: &'a Slot,
@@ -90,7 +91,7 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Slot {
-    /// A slot that nobody has had.
+    /// A slot that no key has had.
     #[cfg(loom)]
     pub(crate) fn untouched() -> Self {
         Self::new(UNTOUCHED)
@@ -101,19 +102,20 @@ impl Slot {
         Self { fingerprint: AtomicU64::new(fingerprint), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
-    /// In a bucket's place 0, the fingerprint is its header.
+    /// Of a bucket's entry 0: its header.
     #[inline]
     pub(crate) fn header(&self) -> &AtomicU64 {
         &self.fingerprint
     }
 
-    /// In a bucket's place 0, the word is its overflow word.
+    /// Of a bucket's entry 0: its overflow word.
     #[inline]
     pub(crate) fn overflow(&self) -> &AtomicU64 {
         &self.word
     }
 
-    /// Reads the word. Read it before the fingerprint: a fingerprint that is newer than the word is the one that counts.
+    /// Reads the word. Read it before the fingerprint: of the two, the fingerprint must be the
+    /// newer.
     #[inline]
     pub(crate) fn load(&self) -> Word {
         Word::from_bits(self.word.load(Acquire)) // S1, S3, S4, S5, S6
@@ -132,7 +134,8 @@ impl Slot {
         (word, self.fingerprint())
     }
 
-    /// Whether the fingerprint is this one at a probe_home: read the word and the fingerprint again before believing it.
+    /// Whether the fingerprint is this one. A hint: read the word and the fingerprint again to be
+    /// sure.
     #[inline]
     pub(crate) fn has_fingerprint(&self, fingerprint: u64) -> bool {
         self.fingerprint.load(Relaxed) == fingerprint
@@ -144,9 +147,9 @@ impl Slot {
         self.word.load(Relaxed) == seen.bits()
     }
 
-    /// at rest -> at rest, or committed -> at rest: decides the request on the word `seen`, which belonged to the
-    /// key, and charges it. `None` when the slot is somebody else's by now. `retries` counts how often the word was no
-    /// longer `seen`.
+    /// at rest -> at rest, or committed -> at rest: decides the request on the word `seen`, which
+    /// was the key's, and charges it. `None` when the slot belongs to another key by now. `retries`
+    /// counts failed attempts.
     #[inline]
     pub(crate) fn charge<'a, R: Rule>(
         &self,
@@ -160,7 +163,7 @@ impl Slot {
         self.keep_trying(seen, ask, ring, at, decide, retries)
     }
 
-    /// The same if it can be decided quickly.
+    /// The same if the rule can decide quickly.
     #[inline]
     pub(crate) fn charge_displaced<'a, R: Rule>(
         &self,
@@ -187,7 +190,7 @@ impl Slot {
         loop {
             match self.attempt(seen, ask, ring, at, &decide) {
                 Attempt::Ruled(ruling) => {
-                    // A refusal charges nothing, and so has tried nothing again: it is not to write a counter either.
+                    // A refusal writes nothing, and so no counter of retried charges either.
                     if !ruling.allowed && ruling.payload == seen.payload() {
                         *retries = 0;
                     }
@@ -218,7 +221,7 @@ impl Slot {
         }
     }
 
-    // What is called from several places is inlined into none, unless it is told to.
+    // Inlined by hand: the compiler does not inline what has several callers.
     #[inline(always)]
     fn attempt<'a, R: Rule>(
         &self,
@@ -244,46 +247,47 @@ impl Slot {
         match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed) {
             // S1, S3, S4, S5
             Ok(_) if self.was_of(ask.fingerprint) => Attempt::Ruled(Ruling { allowed, payload, ring }),
-            // The slot has had another owner since, whose word came to be the same. That one paid.
+            // Another owner's word came to the same value: that key has been charged.
             Ok(_) => Attempt::Lost,
             Err(_) => Attempt::Changed,
         }
     }
 
-    /// at rest -> at rest: charges a request as it was decided on the word `seen`, to `payload`, and staged if it has to be.
-    /// `false` when the slot has moved since: decide again.
+    /// at rest -> at rest: charges a request as it was decided on the word `seen`, and staged if
+    /// the rule has a ring. `false` when the slot has changed since: decide again.
     #[inline]
     pub(crate) fn charge_seen(&self, seen: Word, payload: u64, fingerprint: u64) -> bool {
         let charged = seen.charged(payload);
-        // Under another fingerprint it was a later owner's word, which had come to be the same: that one paid.
+        // Under another fingerprint a later owner's word had the same value: that key has been
+        // charged.
         self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3, S4
             && self.was_of(fingerprint)
     }
 
-    /// Whether the word `seen`, which was just changed, was the key's: also when the key has begun to move, since what was
-    /// changed before its word [detached](Self::part) moves with it, and no change is possible after.
+    /// Whether the word that was just changed was the key's. A migrating key counts: changes before
+    /// its word is [detached](Self::detach) migrate with it, and later ones fail.
     #[inline]
     fn was_of(&self, fingerprint: u64) -> bool {
         is_same_key(self.fingerprint(), fingerprint)
     }
 
-    /// The word as it is now, if it is at rest and the slot still has this fingerprint.
+    /// The current word, if it is at rest and the key's.
     fn reload(&self, fingerprint: u64) -> Option<Word> {
         let word = self.load();
         (self.fingerprint() == fingerprint && !word.is_frozen()).then_some(word)
     }
 
-    /// Makes the slot `fingerprint`'s, owing `payload`, before the table is shared.
+    /// Gives the slot to `fingerprint`, with this payload. Before the table is shared.
     pub(crate) fn enter(&self, fingerprint: u64, payload: u64) {
         self.fingerprint.store(fingerprint, Relaxed);
         self.word.store(self.load().charged(payload).bits(), Relaxed);
     }
 
-    /// at rest or committed -> committed -> at rest: makes of the word `seen` what `less` says. `None` when the slot has
-    /// changed: look again.
+    /// at rest or committed -> committed -> at rest: changes the word `seen` as `less` says. `None`
+    /// when the slot has changed: scan again.
     ///
-    /// The slot is held while it is decided, so that the fingerprint read in between is that of the word which is lowered, and
-    /// so that what `less` knows of other refunds is no older than the word.
+    /// The slot is held meanwhile, so that the fingerprint belongs to the word that is lowered, and
+    /// what `less` knows of other refunds is no older than the word.
     pub(crate) fn refund(
         &self,
         seen: Word,
@@ -302,21 +306,22 @@ impl Slot {
         mine.then_some(refund.units)
     }
 
-    /// at rest -> at rest: lowers the payload by `less`, what the caller has charged and not given back: so the slot is
-    /// still the key's, and the payload does not fall below zero. Cannot fail.
+    /// at rest -> at rest: lowers the payload by `less`, which the caller has charged and not given
+    /// back: so the slot is still the key's, and the payload stays at zero or above. Cannot fail.
     #[inline]
     pub(crate) fn give_back(&self, less: u64) {
         let before = Word::from_bits(self.word.fetch_sub(Word::payload_of(less), Release)); // S5
         debug_assert!(before.payload() >= less, "what is given back must have been in flight: {before:?}");
     }
 
-    /// at rest, held or committed -> moved: takes the key out of the slot, if it is one that `leaves`: its fingerprint and its
-    /// word, of which every charge in flight fails from here on. `None` when there is no such key, or `is_over`.
+    /// at rest, held or committed -> detached: takes a key that `leaves` out of the slot, and
+    /// returns its fingerprint and word. From here on every charge in flight fails. `None` when
+    /// there is no such key, or the split `is_over`.
     ///
-    /// First the fingerprint, so that nobody new comes; then the word, by its parity, which the rule does not read: what charges
-    /// in flight still added goes along, and later ones fail. Nobody writes a slot that has both, so whoever moves the key
-    /// finds the same. `counts`: whether the header has committed the word. `is_over` looks at the header after the
-    /// slot was read, so that nothing is taken from a later owner.
+    /// First the fingerprint, so that no new charge begins; then the word's parity, which rules do
+    /// not read: charges that came before are part of the word. No thread writes a slot that has
+    /// both, so every helper returns the same. `counts`: whether the header has committed the word.
+    /// `is_over` reads the header after the slot, so that no later owner is detached.
     pub(crate) fn detach(
         &self,
         leaves: impl Fn(u64) -> bool,
@@ -334,7 +339,8 @@ impl Slot {
                 return None;
             }
             if is_key(fingerprint) {
-                let _ = self.fingerprint.compare_exchange(fingerprint, moved(fingerprint), Release, Relaxed); // S6
+                let _ =
+                    self.fingerprint.compare_exchange(fingerprint, migrating(fingerprint), Release, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(fingerprint), word));
             } else {
@@ -343,14 +349,15 @@ impl Slot {
         }
     }
 
-    /// Turns the word's parity, if it is still the one `seen`: one that counts does not any more, and the other way round.
+    /// Flips the word's parity, if the word is still `seen`.
     pub(crate) fn flip_parity(&self, seen: Word) {
         let flipped = seen.detached();
         let _ = self.word.compare_exchange(seen.bits(), flipped.bits(), Release, Relaxed); // S6
     }
 
-    /// untouched -> held -> at rest: the key that `moved` here, with what it owes, or nobody. The word before the fingerprint, by
-    /// which it can be charged, and held until then: no word at rest is without a fingerprint.
+    /// untouched -> held -> at rest: receives the key that `moved` here, or none. First the word,
+    /// held, then the fingerprint, by which it can be charged: no word at rest is without a
+    /// fingerprint.
     pub(crate) fn receive(&self, moved: Option<(u64, Word)>) {
         let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
         if let Some(arrived) = arrived {
@@ -369,7 +376,8 @@ impl Slot {
         let _ = self.word.compare_exchange(held.bits(), released.bits(), Release, Relaxed); // S1
     }
 
-    /// at rest -> claimed: takes the slot for a new key that owes `payload`. `None` when it is no longer `seen`.
+    /// at rest -> claimed: takes the slot for a new key with this payload. `None` when the word is
+    /// no longer `seen`.
     pub(crate) fn claim(&self, seen: Word, payload: u64) -> Option<Claim<'_>> {
         let new = seen.claimed(payload);
         self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed).ok()?; // S1
@@ -383,16 +391,18 @@ impl Claim<'_> {
         self.slot.fingerprint.store(fingerprint, Release); // S2
     }
 
-    /// committed -> at rest. When it fails, a charge of the same key has published on top.
+    /// committed -> at rest. It fails when a charge of the same key has published on top.
     pub(crate) fn publish(self) {
         let published = self.new.published();
         let _ = self.slot.word.compare_exchange(self.new.bits(), published.bits(), Release, Relaxed); // S1
     }
 
-    /// named -> at rest, nobody's: the header did not commit. The word is one that no charge in flight can expect.
-    /// `fingerprint` says what it means: [`VACANT`], or [`IN_DEBT`] when the old owner still owed something.
+    /// named -> at rest, vacant: the header did not commit. No charge in flight expects the word
+    /// that is left. `fingerprint` is [`VACANT`], or [`IN_DEBT`] when the old owner has remaining
+    /// debt.
     pub(crate) fn abandon(self, fingerprint: u64, bump: impl Fn(u64) -> u64) {
-        // Swapped, so that it comes after whatever marked the fingerprint as moving. What the slot says is published below.
+        // A swap: it comes after a concurrent `detach` of this fingerprint. The word is published
+        // below.
         self.slot.fingerprint.swap(fingerprint, Release); // S2, for S5
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
     }
@@ -406,7 +416,8 @@ mod tests {
 
     const FINGERPRINT: u64 = 0x13;
 
-    /// How often a request of this cost was tried again, when another charge came in between, and whether it was admitted.
+    /// How often a request of this cost was retried when another charge came in between, and
+    /// whether it was admitted.
     fn overtaken(cost: u64) -> (u64, bool) {
         let rule = InFlightRule::new(9).unwrap();
         let (slot, at) = (Slot::new(FINGERPRINT), rule.moment(Timestamp::ZERO));
@@ -421,7 +432,7 @@ mod tests {
     #[test]
     fn a_refusal_that_was_tried_again_counts_nothing() {
         assert_eq!(overtaken(2), (1, true));
-        // Admitted on the word that was seen, refused on the one that is there.
+        // Admitted on the first word, refused on the second.
         assert_eq!(overtaken(4), (0, false));
     }
 }

@@ -1,4 +1,4 @@
-//! Counters of what happens to the table's membership. Hits touch none of them.
+//! Counters of changes of the table's membership. A check of a known key touches none of them.
 
 use crossbeam_utils::CachePadded;
 
@@ -6,16 +6,16 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// How often the table's membership changed, since the limiter was built.
 ///
-/// Counted when a key is inserted, a bucket is full or threads meet; a check of a key that is present, and that nobody else
-/// charges at the same moment, counts nothing.
+/// Counted when a key is inserted, a bucket is full or threads meet. A check of a known key counts
+/// nothing, unless another thread charges the key at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Keys inserted into a slot that was nobody's.
+    /// Keys inserted into a vacant slot.
     pub inserted: u64,
-    /// Keys inserted into the slot of a key that owed nothing any more.
+    /// Keys inserted into the slot of a key whose debt had expired.
     pub recycled: u64,
-    /// Keys that took over a slot with its debt, because their bucket was full.
+    /// Keys that inherited a slot with its debt, because their bucket was full.
     pub evicted_with_debt: u64,
     /// Requests that went to a bucket's shared allowance.
     pub shared: u64,
@@ -23,14 +23,14 @@ pub struct Stats {
     pub refused_full: u64,
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
     pub admitted_uncounted: u64,
-    /// How often a charge was tried again, because another thread had changed the key's word in between: how much threads
-    /// are in each other's way. A [lease](crate::Prepared::lease) takes them out of it.
+    /// How often a charge was retried, because another thread had changed the key's word: how much
+    /// threads contend. A [lease](crate::Prepared::lease) avoids that.
     pub retried: u64,
-    /// How often the clock was seen to step back: as far as a new key's two readings of it show.
+    /// How often the clock stepped back, as far as the two readings of an insertion show it.
     pub clock_stepped_back: u64,
 }
 
-/// The counters of one shard, on lines of their own.
+/// The counters of one stripe, on cache lines of their own.
 #[derive(Debug)]
 pub(crate) struct Events(CachePadded<[Tally; 8]>);
 

@@ -1,4 +1,4 @@
-//! A slot's word as a value that somebody read.
+//! A slot's word, as a value.
 //!
 //! ```text
 //!    63       62      61                                                0
@@ -7,8 +7,9 @@
 //!  +--------+--------+---------------------------------------------------+
 //! ```
 //!
-//! *Frozen*: an insertion has taken the slot and not published it yet, or a refund holds it. *Parity*: flips with every insertion; the
-//! bucket's header holds the parity that counts, so a frozen word is *committed* once the two agree.
+//! *Frozen*: an insertion has claimed the slot and not published it yet, or a refund holds it.
+//! *Parity*: flips with every insertion; the bucket's header holds the parity of committed words,
+//! so a frozen word is *committed* once the two agree.
 
 use std::fmt;
 
@@ -20,12 +21,12 @@ const PARITY: Field = PAYLOAD.above(1);
 const FROZEN: Field = PARITY.above(1);
 const _: () = assert!(FROZEN.end() == u64::BITS, "the fields must fill the word");
 
-/// What a slot's word said when it was read.
+/// A word that was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
 impl Word {
-    /// The word of a slot that nobody has had.
+    /// The word of a slot that no key has had.
     pub(crate) const ZERO: Self = Self(0);
 
     #[inline]
@@ -43,7 +44,7 @@ impl Word {
         PAYLOAD.get(self.0)
     }
 
-    /// What a word differs by when its payload does by this.
+    /// The difference of two words whose payloads differ by this.
     #[inline]
     pub(crate) fn payload_of(payload: u64) -> u64 {
         PAYLOAD.of(payload)
@@ -59,14 +60,14 @@ impl Word {
         FROZEN.get(self.0) != 0
     }
 
-    /// The word once its key has been charged: published, whoever inserted it.
+    /// The word once its key has been charged: published, whichever thread inserted it.
     #[inline]
     pub(crate) fn charged(self, payload: u64) -> Self {
         Self(PARITY.of(self.parity()) | PAYLOAD.of(payload))
     }
 
-    /// The same word, held: committed and not published, so that no key can take the slot, and any charge of its own
-    /// key still can go through.
+    /// The same word, held: committed and not published. The key's own charges succeed, a claim
+    /// does not.
     pub(crate) fn held(self) -> Self {
         Self(self.0 | FROZEN.of(1))
     }
@@ -76,7 +77,7 @@ impl Word {
         Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload))
     }
 
-    /// The word of a key that has moved out, at rest: no charge, refund or claim can expect it.
+    /// The word of a key that migrates, at rest: no charge, refund or claim expects it.
     pub(crate) fn detached(self) -> Self {
         Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload()))
     }

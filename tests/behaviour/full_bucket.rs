@@ -25,8 +25,8 @@ fn is_a_window(quota: &Quota) -> bool {
     matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_))
 }
 
-/// Every quota of ten a minute and of 1,013 in 101 seconds (in grains), and each choice under which a full bucket of it
-/// refuses.
+/// Every quota of ten a minute and of 1,013 in 101 seconds (in grains), and each choice under which
+/// a full bucket of it refuses.
 fn refusing() -> Vec<(Quota, WhenFull)> {
     let rates = [Rate::per_minute(10), Rate::new(1_013, Duration::from_secs(101))];
     rates

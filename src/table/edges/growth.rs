@@ -8,14 +8,15 @@ use crate::table::bucket::{View, home_slot};
 use crate::table::word::Word;
 use crate::table::{Size, Table, WhenFull};
 
-/// A key of X's bucket that moves when that is split.
+/// A key of X's bucket that migrates when that is split.
 const MOVER: u64 = X | 1 << 2;
 
 /// The numbers of that bucket and of its sibling.
 const BUCKET: usize = 3;
 const SIBLING: usize = 7;
 
-/// Splits the bucket of a key that moves, with an overflow word that came with a saved limiter, while `judge` looks.
+/// Splits the bucket of that key, with an overflow word that came with a saved limiter, while
+/// `judge` runs.
 fn while_a_bucket_is_split(judge: fn(&Table)) {
     bounded(3, move || {
         let size = Size::for_keys(6, 0).expect("six keys are few");
@@ -31,21 +32,22 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
     });
 }
 
-/// Whether the key is in its new slot, for one who has acquired nothing but a header.
+/// Whether the key is in its new slot, for a thread that has acquired nothing but a header.
 fn has_arrived(sibling: View<'_>) -> bool {
     let slot = sibling.bucket.slot(home_slot(MOVER));
     slot.has_fingerprint(MOVER) && !slot.is_still(Word::ZERO)
 }
 
-/// B4: whoever finds a sibling open finds the keys that moved there, and the overflow word.
-pub fn an_open_sibling_has_what_moved_there() {
+/// B4: a thread that finds a sibling open finds the keys that migrated there, and the overflow
+/// word.
+pub fn an_open_sibling_has_its_migrated_keys() {
     while_a_bucket_is_split(|table| {
         let sibling = table.at(SIBLING);
         assert!(!sibling.is_open() || has_arrived(sibling) && sibling.bucket.shared() == 7);
     });
 }
 
-/// B5: whoever finds a bucket split finds its keys in the sibling.
+/// B5: a thread that finds a bucket split finds its keys in the sibling.
 pub fn a_split_bucket_knows_that_its_keys_have_arrived() {
     while_a_bucket_is_split(|table| {
         let is_split = table.at(BUCKET).bucket.header().level() > 0;

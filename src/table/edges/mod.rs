@@ -1,9 +1,11 @@
-//! Every happens-before edge of the ledgers as the smallest model that fails when a side of it is weakened: under loom
-//! only, where `loom-tests/tests/edges.rs` runs them and `cargo xtask mutate-orderings` weakens them.
+//! Every happens-before edge of the ledgers, as the smallest model that fails when a side of it is
+//! weakened. Under loom only: `loom-tests/tests/edges.rs` runs them and `cargo xtask
+//! mutate-orderings` weakens them.
 //!
-//! Each has two threads and one part of the engine. The first thread does what the ledger's *release* column says, the
-//! second what its *acquire* column says, and what it finds then must be no older than what the edge carries. The first
-//! begins: loom looks for older values of a load only where there are some.
+//! Each has two threads and one part of the engine. The first thread does what the ledger's
+//! *release* column says, the second what its *acquire* column says, and must read nothing older
+//! than the edge carries. The first begins: loom looks for older values of a load only where there
+//! are some.
 
 mod growth;
 mod log;
@@ -22,12 +24,12 @@ use crate::time::Timestamp;
 pub use growth::*;
 pub use log::*;
 
-/// The fingerprint of a key, of a second and of a third.
+/// The fingerprints of three keys.
 const X: u64 = 0x13;
 const Y: u64 = 0x23;
 const Z: u64 = 0x33;
 
-/// Runs the model in every interleaving with at most so many involuntary switches.
+/// Runs the model in every interleaving with at most so many preemptions.
 fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -35,7 +37,7 @@ fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Runs both threads on a part in every interleaving, and hands what they return to `judge`.
+/// Runs both threads on a part in every interleaving, and passes their results to `judge`.
 fn explore<P: Send + Sync + 'static, A: 'static, B: Send + 'static>(
     part: impl Fn() -> P + Send + Sync + 'static,
     first: fn(&P) -> A,
@@ -60,7 +62,7 @@ fn carries<P: Send + Sync + 'static>(
     explore(part, first, second, |_, (), ()| ());
 }
 
-/// Something that was done before: by a user of the crate, or to another part of the engine.
+/// Something that happened before, in the caller's code or another part of the engine.
 struct Deed(AtomicU64);
 
 impl Deed {
@@ -77,27 +79,27 @@ impl Deed {
     }
 }
 
-/// A slot at rest of the key `X` that owes this, and its word.
-fn owing(payload: u64) -> (Slot, Word) {
+/// A slot at rest of the key `X` with this payload, and its word.
+fn with_debt(payload: u64) -> (Slot, Word) {
     let slot = Slot::new(X);
     slot.enter(X, payload);
     let word = slot.load();
     (slot, word)
 }
 
-/// Charges the word that was seen, if it is still there and this key's: whether there was room.
+/// Charges the word `seen`, if it is still there and this key's: whether it was admitted.
 fn charge(slot: &Slot, seen: Word, fingerprint: u64) -> Option<bool> {
     let rule = InFlightRule::new(9).expect("nine is a limit");
     let ask = Ask { rule: &rule, fingerprint, cost: 1 };
     slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }
 
-/// The same in the other of the two ways.
+/// The same by the other way of charging.
 fn charge_seen(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
     slot.charge_seen(seen, seen.payload() + 1, fingerprint)
 }
 
-/// Gives the slot to the key of this fingerprint, as it is.
+/// Gives the slot to the key of this fingerprint, with its debt.
 fn take_over(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
     let claim = slot.claim(seen, seen.payload());
     claim
@@ -108,10 +110,10 @@ fn take_over(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
         .is_some()
 }
 
-/// S1: whoever reads a published word finds the fingerprint of its key.
-pub fn a_published_word_has_its_name() {
+/// S1: a reader of a published word reads its key's fingerprint.
+pub fn a_published_word_has_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -125,9 +127,9 @@ pub fn a_published_word_has_its_name() {
 }
 
 /// S1: the same where a charge of the key published the word.
-pub fn a_word_that_a_charge_published_has_its_name() {
+pub fn a_charge_publishes_a_word_with_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -140,8 +142,9 @@ pub fn a_word_that_a_charge_published_has_its_name() {
     );
 }
 
-/// S1: whoever finds a word claimed finds what its last owner left in the overflow word before, as a save does.
-pub fn a_claimed_word_knows_what_its_last_owner_left() {
+/// S1: a reader of a claimed word reads what its last owner left in the overflow word before, as a
+/// save does.
+pub fn a_claimed_word_carries_the_debt_left_in_the_overflow_word() {
     carries(
         Bucket::new,
         |bucket| {
@@ -157,10 +160,11 @@ pub fn a_claimed_word_knows_what_its_last_owner_left() {
     );
 }
 
-/// S1: the word of a slot that was given up comes with the fingerprint that says what it is worth.
-pub fn a_word_that_was_given_up_is_nobodys() {
+/// S1: the word of an abandoned slot comes with the fingerprint that says whether it has remaining
+/// debt.
+pub fn an_abandoned_word_comes_with_its_fingerprint() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
             claim.abandon(VACANT, |payload| payload + 1);
@@ -173,7 +177,7 @@ pub fn a_word_that_was_given_up_is_nobodys() {
 }
 
 /// S1: the word of a key that has arrived comes with its fingerprint.
-pub fn an_arrived_word_has_its_name() {
+pub fn an_arrived_word_has_its_fingerprint() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
@@ -184,10 +188,11 @@ pub fn an_arrived_word_has_its_name() {
     );
 }
 
-/// Two owners on, the slot's word is what it was while the slot was X's: a charge of X that was decided then must not count.
+/// After two owners the slot's word is the one that X had: a charge of X that was decided on it
+/// must not count.
 fn a_charge_of_a_word_that_came_back(charge: fn(&Slot, Word) -> bool) {
     model(move || {
-        let part = Arc::new(owing(5));
+        let part = Arc::new(with_debt(5));
         let other = part.clone();
         let thread = spawn(move || charge(&other.0, other.1));
         let (slot, word) = &*part;
@@ -197,27 +202,27 @@ fn a_charge_of_a_word_that_came_back(charge: fn(&Slot, Word) -> bool) {
     });
 }
 
-/// S1: whoever charged a word knows whose it was.
-pub fn a_charge_knows_whose_word_it_was() {
+/// S1: a thread that charged a word knows whose it was.
+pub fn a_charge_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| charge(slot, seen, X).is_some());
 }
 
 /// S1: the same for a request that several limits decide.
-pub fn a_charge_of_several_limits_knows_whose_word_it_was() {
+pub fn a_charge_of_several_limits_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| charge_seen(slot, seen, X));
 }
 
-/// S1: whoever holds a word for a refund knows whose it is.
-pub fn a_refund_knows_whose_word_it_lowers() {
+/// S1: a thread that holds a word for a refund knows whose it is.
+pub fn a_refund_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| {
         slot.refund(seen, X, |payload| Some(Refund { payload: payload - 1, units: 1 })).is_some()
     });
 }
 
-/// S2: a key is refused by no word that was its slot's last owner's.
+/// S2: a key is not refused by a word of its slot's last owner.
 pub fn a_refusal_is_by_the_keys_own_word() {
     carries(
-        || owing(InFlightRule::weight(9)),
+        || with_debt(InFlightRule::weight(9)),
         |(slot, word)| {
             let claim = slot.claim(*word, 0).expect("nobody else writes it");
             claim.write_fingerprint(Y);
@@ -231,10 +236,10 @@ pub fn a_refusal_is_by_the_keys_own_word() {
     );
 }
 
-/// S1: a refund that holds a word knows the marks of the refunds that lowered it.
+/// S1: a refund that holds a word sees the marks of earlier refunds of it.
 pub fn a_refund_knows_of_the_refund_before() {
     explore(
-        || (owing(5), Deed::new()),
+        || (with_debt(5), Deed::new()),
         |((slot, word), mark)| {
             let lowered = |payload: u64| {
                 mark.happens();
@@ -248,26 +253,26 @@ pub fn a_refund_knows_of_the_refund_before() {
                 knows = mark.is_done();
                 Some(Refund { payload: payload - 1, units: 1 })
             };
-            // From the word of the beginning, to which the other thread comes back.
+            // From the first word, to which the other thread returns.
             slot.refund(*word, X, lowered).map(|_| knows)
         },
         |_, was_first, knows| assert!(!was_first || knows != Some(false)),
     );
 }
 
-/// S2: whoever reads a new fingerprint finds the word claimed.
-pub fn a_new_name_says_that_the_word_was_claimed() {
+/// S2: a reader of a new fingerprint finds the word claimed.
+pub fn a_new_fingerprint_comes_after_the_claim() {
     carries(
-        || owing(0),
+        || with_debt(0),
         |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").write_fingerprint(Y),
         |(slot, word)| assert!(slot.fingerprint() != Y || !slot.is_still(*word)),
     );
 }
 
-/// S4: whoever reads the word that was charged for a booking finds that somebody has booked.
-pub fn a_word_that_was_booked_knows_it() {
+/// S4: a reader of a booking's word sees that a caller has booked.
+pub fn a_booked_word_knows_that_a_caller_booked() {
     carries(
-        || (owing(0), Deed::new()),
+        || (with_debt(0), Deed::new()),
         |((slot, word), booked)| {
             booked.happens();
             assert_eq!(charge(slot, *word, X), Some(true));
@@ -277,9 +282,9 @@ pub fn a_word_that_was_booked_knows_it() {
 }
 
 /// S4: the same where a refund is the first to read the word, by holding it.
-pub fn a_refund_knows_who_has_booked() {
+pub fn a_refund_knows_that_a_caller_booked() {
     carries(
-        || (owing(5), Deed::new()),
+        || (with_debt(5), Deed::new()),
         |((slot, word), booked)| {
             booked.happens();
             assert!(charge_seen(slot, *word, X));
@@ -293,10 +298,10 @@ pub fn a_refund_knows_who_has_booked() {
     );
 }
 
-/// S5: who acquires after somebody gave back sees what that one did.
-pub fn what_was_given_back_is_over() {
+/// S5: a thread that acquires after another gave back sees what that one did before.
+pub fn a_release_is_seen_by_the_next_charge() {
     carries(
-        || (owing(InFlightRule::weight(1)), Deed::new()),
+        || (with_debt(InFlightRule::weight(1)), Deed::new()),
         |((slot, _), deed)| {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
@@ -305,10 +310,10 @@ pub fn what_was_given_back_is_over() {
     );
 }
 
-/// S2, for S5: the same where the slot was vacated since, and no more than its fingerprint is looked at.
-pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
+/// S2, for S5: the same where the slot was vacated since, and only its fingerprint is read.
+pub fn a_release_is_seen_in_a_vacated_slot() {
     carries(
-        || (owing(InFlightRule::weight(1)), Deed::new()),
+        || (with_debt(InFlightRule::weight(1)), Deed::new()),
         |((slot, _), deed)| {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
@@ -320,8 +325,8 @@ pub fn what_was_given_back_is_over_where_the_slot_was_vacated() {
     );
 }
 
-/// S6: whoever reads that a key moves finds the header that says so: looking for it here is in vain.
-pub fn a_name_that_moves_knows_its_header() {
+/// S6: a reader of a migrating fingerprint sees the splitting header.
+pub fn a_migrating_fingerprint_comes_after_the_header() {
     carries(
         || {
             let bucket = Bucket::new();
@@ -337,10 +342,10 @@ pub fn a_name_that_moves_knows_its_header() {
     );
 }
 
-/// S6: whoever reads a detached word finds that its key moves.
-pub fn a_parted_word_has_a_name_that_moves() {
+/// S6: a reader of a detached word finds its key migrating.
+pub fn a_detached_word_has_a_migrating_fingerprint() {
     carries(
-        || owing(5),
+        || with_debt(5),
         |(slot, _)| {
             slot.detach(|_| true, |word| word.parity() == 0, || false);
         },
@@ -351,8 +356,8 @@ pub fn a_parted_word_has_a_name_that_moves() {
     );
 }
 
-/// S7: whoever reads the fingerprint of a key that has arrived finds its word.
-pub fn an_arrived_name_has_its_word() {
+/// S7: a reader of an arrived key's fingerprint finds its word.
+pub fn an_arrived_fingerprint_has_its_word() {
     carries(
         Slot::untouched,
         |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
@@ -360,7 +365,7 @@ pub fn an_arrived_name_has_its_word() {
     );
 }
 
-/// B1: whoever reads a header finds the slots that it commits.
+/// B1: a reader of a header finds the slots that it commits.
 pub fn a_header_knows_the_slots_that_it_commits() {
     carries(
         Bucket::new,
@@ -380,10 +385,10 @@ pub fn a_header_knows_the_slots_that_it_commits() {
 pub fn a_sealed_version_knows_the_next() {
     carries(
         || Term::new(0, 1),
-        |term| assert!(term.reach().seal(0, 7, 9)),
+        |term| assert!(term.horizon().seal(0, 7, 9)),
         |term| {
-            assert!(term.reach().next().is_none_or(|next| next == 7));
-            assert!(term.reach().end().is_none_or(|end| end == 9));
+            assert!(term.horizon().next().is_none_or(|next| next == 7));
+            assert!(term.horizon().end().is_none_or(|end| end == 9));
         },
     );
 }

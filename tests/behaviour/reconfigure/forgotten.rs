@@ -1,7 +1,7 @@
 //! A full bucket over many changes of the quota, at one time: no key gets more than its burst.
 //!
-//! A bucket holds debts of several versions: in its slots, and in the overflow word of the keys that
-//! lost their slot. Each debt must be read by the version that wrote it.
+//! Debts of several versions meet in a bucket: in its slots, and in the overflow word of the keys
+//! that lost theirs. Each must be read by the version that wrote it.
 
 use tollgate::Inherit::Additive;
 use tollgate::{Decision, Key, KeyHasher, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
