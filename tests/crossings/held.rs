@@ -16,10 +16,10 @@ fn refund_and_stop(engine: &Engine, kept: Kept, is_held: Sender<()>, goes_on: Re
     interrupted(1, stop, || engine.refund(0, kept)).0
 }
 
-/// The first refund stops while it holds the word. Then its charge is forgiven, a second request brings the word to where
-/// it was, and a second refund holds it. A known defect: the first takes the second's hold for its own and lowers a charge
-/// that is not its own. Once that is mended this test fails: then it panics no more, and `crowd` may give back again where
-/// it resets.
+/// The first refund stops while it holds the word. Then its charge is forgiven, a second request
+/// brings the word to where it was, and a second refund holds it. A known defect: the first takes
+/// the second's hold for its own and lowers a charge that is not its own. Once that is mended this
+/// test fails: then it panics no more, and `crowd` may give back again where it resets.
 #[test]
 #[should_panic(expected = "what was forgiven came back")]
 fn a_refund_that_a_reset_forgave_lowers_no_other_charge() {

@@ -1,14 +1,14 @@
 //! The judge of the programs: it follows every way in which it may have been.
 //!
-//! A verb that was interrupted by others may have come before or after them. So a [`Judge`] follows several worlds and gives
-//! up those that are contradicted. With the last of them goes the program.
+//! A verb that was interrupted by others may have come before or after them. So a [`Judge`] follows
+//! several worlds and gives up those that are contradicted. With the last of them goes the program.
 
 use tollgate::Inherit;
 
 use super::limits::Limit;
 use super::world::World;
 
-/// Something that happened, with what was said to it.
+/// Something that happened, and the answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A request was decided. `id` names what it took.

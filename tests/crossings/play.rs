@@ -1,4 +1,5 @@
-//! A program played by one thread: the engine answers, the judge and the model look for a contradiction.
+//! A program played by one thread: the engine answers, the judge and the model look for a
+//! contradiction.
 
 mod verbs;
 
@@ -32,7 +33,7 @@ struct Receipt {
     is_part: bool,
 }
 
-/// A turn that somebody may take.
+/// A reservation that is kept.
 struct Booked<'l> {
     id: usize,
     key: usize,
@@ -57,6 +58,10 @@ struct Leased<'l> {
     lease: Box<dyn Lent + 'l>,
 }
 
+/// One of the verbs that run in the middle of another.
+type Step = Box<dyn FnOnce() -> (Event, Option<Receipt>)>;
+
+/// The limiters of a program: each is restored from the one before.
 type Arena = Vec<OnceCell<Arc<Engine>>>;
 
 struct Player<'l> {
@@ -190,7 +195,7 @@ impl<'l> Player<'l> {
         self.go(line.go);
         let resets = |inner: &Inner| matches!(inner, Inner::Reset(_) | Inner::Change(_));
         let is_reset = matches!(line.verb, Verb::Reset | Verb::Change(_) | Verb::Restore);
-        // A word only ever grows: what is forgiven is forgiven at the latest time that there was.
+        // A word only ever grows: a reset forgives at the latest time that there was.
         if is_reset || line.within.as_ref().is_some_and(|(_, inner)| inner.iter().any(resets)) {
             self.set(self.reached);
         }
@@ -219,7 +224,8 @@ impl<'l> Player<'l> {
         Ok(())
     }
 
-    /// Does `work`, with others in the middle of it where the line says so. What they did is `events`.
+    /// Does `work`, with others in the middle of it where the line says so. What they did is
+    /// `events`.
     fn with_others<T>(&mut self, line: &Line, may_change: bool, work: impl FnOnce() -> T) -> (T, Vec<Event>) {
         let Some((reading, inner)) = &line.within else { return (work(), Vec::new()) };
         // Limiters without keys are changed one after the other: that is not one verb.
@@ -227,7 +233,7 @@ impl<'l> Player<'l> {
         if self.interruptions == INTERRUPTIONS || is_apart {
             return (work(), Vec::new());
         }
-        let mut steps: Vec<Box<dyn FnOnce() -> (Event, Option<Receipt>)>> = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         for step in inner {
             let (engine, now) = (self.engine().clone(), self.now);
             match step {
@@ -308,7 +314,7 @@ impl<'l> Player<'l> {
         (done, events)
     }
 
-    /// The judge hears of a verb, and of what was done in the middle of it.
+    /// The judge hears of a verb, and of the verbs in the middle of it.
     fn heard(&mut self, outer: &[Event], inner: Vec<Event>) -> Result<(), String> {
         if inner.is_empty() {
             return outer.iter().try_for_each(|event| self.judge.hear(event));

@@ -1,10 +1,11 @@
 //! What may be true of every key after all that the engine has said.
 //!
-//! A [`World`] knows of each key and limit between which bounds its debt is. `lo` is the least that the answers allow:
-//! nothing may be admitted that would not be at that debt, so no answer is ever more than the limit promises. `hi` is
-//! the most: nothing may be refused that would be admitted at that debt. What a verb says narrows the bounds; what it
-//! does not say (how much a lease has given back) widens them. When no debt is left between them, the engine has
-//! contradicted itself or its promises.
+//! A [`World`] knows of each key and limit between which bounds its debt is. `lo` is the least that
+//! the answers allow: nothing may be admitted that would not be at that debt, so no answer is ever
+//! more than the limit promises. `hi` is the most: nothing may be refused that would be admitted at
+//! that debt. What a verb says narrows the bounds; what it does not say (how much a lease has given
+//! back) widens them. When no debt is left between them, the engine has contradicted itself or its
+//! promises.
 
 mod back;
 mod debt;
@@ -269,7 +270,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes notice of what is left.
+    /// Narrows the bounds by the remaining units that a peek told.
     fn narrow(&mut self, key: usize, slot: usize, rule: usize, at: u64, remaining: u64) {
         let (limit, current, roomy) = (self.limit(rule), self.versions.len() - 1, self.rules.is_roomy);
         let unseen = match self.converted(unseen(limit.kind), rule) {
@@ -323,7 +324,8 @@ impl World {
         Ok(())
     }
 
-    /// Nothing comes back any more of what the key has taken, and no permit of its limiter is spent.
+    /// Nothing comes back any more of what the key has taken, and no permit of its limiter is
+    /// spent.
     fn forgave(&mut self, key: usize) {
         self.resets[key] += 1;
         if self.rules.is_apart {
@@ -336,7 +338,8 @@ impl World {
     fn restored(&mut self) {
         self.restores += 1;
         self.restored = self.versions.len() - 1;
-        // Of what was not charged since a change the file has the largest debt of all tiers, also of keys never seen.
+        // A key that was not charged since a change has the largest debt of all tiers in the file,
+        // also a key that was never seen.
         if !self.rules.is_multi && self.current().limits.len() > 1 && self.versions.len() > 1 {
             self.rules.is_roomy = false;
         }

@@ -4,7 +4,7 @@ use super::{State, Taken, World};
 use crate::judge::Lease;
 
 impl World {
-    /// Whether what was taken can still come back.
+    /// Whether these units can still come back.
     pub(super) fn is_good(&self, taken: &Taken) -> bool {
         let charged_since = |(slot, _): (usize, usize)| match self.states[taken.key][slot] {
             State::Bucket { version, .. } | State::Fixed { version, .. } => version > taken.version,

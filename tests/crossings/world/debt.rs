@@ -18,7 +18,7 @@ impl Round {
     }
 }
 
-/// `debt` is in `unit`-ths of a unit of the old limit; so is what is returned.
+/// The debt after a change, in `unit`-ths of a unit, as `debt` is.
 fn inherited(debt: u128, unit: u128, inherit: Inherit, old: u64, new: u64, round: Round) -> u128 {
     let (old, new) = (u128::from(old), u128::from(new));
     match inherit {
@@ -58,22 +58,18 @@ pub(super) struct Found {
 impl World {
     /// The state as the current version of the rule reads it.
     pub(super) fn read(&self, key: usize, slot: usize, rule: usize) -> State {
-        // A saved fixed window does not tell of keys that were in no debt at a change, from which they have less than
-        // the new limit.
+        // A saved fixed window does not tell of keys that were in no debt at a change, from which
+        // they have less than the new limit.
         let is_unseen =
             matches!(self.states[key][slot], State::Fixed { version, .. } if version < self.restored);
         let mut state = self.converted(self.states[key][slot].clone(), rule);
-        match &mut state {
-            // A key is never better than one that was never seen, under no tier.
-            State::Bucket { hi, .. } => {
-                if let State::Bucket { hi: unseen, .. } = self.converted(unseen(self.limit(rule).kind), rule)
-                {
-                    *hi = (*hi).max(unseen);
-                }
-            }
-            _ => {}
+        // A key is never better than one that was never seen, under no tier.
+        let unseen = self.converted(unseen(self.limit(rule).kind), rule);
+        if let (State::Bucket { hi, .. }, State::Bucket { hi: unseen, .. }) = (&mut state, unseen) {
+            *hi = (*hi).max(unseen);
         }
-        // A key whose debt was paid once may have been forgotten, also by a clock that has stepped back since.
+        // A key whose debt was paid once may have been forgotten, also by a clock that has stepped
+        // back since.
         match &mut state {
             State::Bucket { lo, .. } if *lo <= self.reached => *lo = 0,
             State::Fixed { end, lo, .. } if *end <= self.reached || is_unseen => *lo = 0,
