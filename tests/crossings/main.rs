@@ -17,6 +17,8 @@
 mod clock;
 mod crowd;
 mod engine;
+mod held;
+mod judge;
 mod limits;
 mod play;
 mod program;
