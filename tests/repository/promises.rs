@@ -32,7 +32,9 @@ fn sections() -> Vec<(&'static str, &'static str)> {
 #[test]
 fn every_test_that_the_page_names_exists() {
     let mut code = String::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut code);
+    for folder in ["tests", "src"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
+    }
     for (heading, text) in sections() {
         let named = tests_in(text);
         assert!(named.len() >= 3, "{heading}: a promise without tests");
