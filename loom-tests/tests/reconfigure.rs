@@ -79,7 +79,7 @@ fn a_change_and_back_under_a_charge_mints_nothing() {
     });
 }
 
-/// A booking goes beyond the reach that the version was built with, while a change seals it.
+/// A booking goes beyond the horizon of the first version, while a change seals it.
 #[test]
 fn a_booking_under_a_change_stays_booked() {
     explore(Some(3), || {

@@ -1,49 +1,53 @@
-//! How what a key owes outlives the clock that it was counted by.
+//! Carries a key's debt from one clock to another.
 //!
-//! A payload counts from its clock's zero, and a process that starts again has another zero. Carrying a payload over
-//! moves it by the [`Shift`] between the two clocks, so that the debt ends at the same moment of Unix time. It is exact
-//! where the new clock can say the same, and else rounded towards the later: it errs by refusing.
+//! A payload counts from the zero of its clock, and a restarted process has another zero. Carrying
+//! a payload over moves it by the [`Shift`] between the two clocks, so that the debt ends at the
+//! same Unix time. The result is exact where the new clock can express it. Otherwise it is rounded
+//! up to the later time: a request may be refused too long, and none is admitted too early.
 
 use crate::algorithm::Moment;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the old clock.
+/// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
+/// old clock.
 pub trait Carry: Clone {
-    /// What a limiter that was built with this quota would count from besides the clock's zero, to go on as this one:
-    /// `fresh` is its rule. 0: nothing else.
+    /// Besides the zero of the clock, the value from which a limiter built with this quota must
+    /// count to continue this one. `fresh` is the rule of that limiter. 0: none.
     fn origin(&self, _fresh: &Self, _now: Timestamp) -> u64 {
         0
     }
 
-    /// The same rule counting from there.
+    /// The same rule, counting from `origin`.
     #[must_use]
     fn with_origin(self, _origin: u64) -> Self {
         self
     }
 
-    /// The same rule carrying on what `saved` began.
+    /// The same rule, continuing what `saved` began.
     #[must_use]
     fn resuming(self, _saved: &Self, _shift: Shift) -> Self {
         self
     }
 
-    /// The payload here of a key that had `payload` there. 0: it owes nothing from the clock's zero on.
+    /// The payload on this clock of a key that had `payload` on the saved one. 0: the key has no
+    /// debt at or after the zero of this clock.
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64;
 
-    /// `payload` as a limiter that was built with this quota would have written it: `fresh` is its rule on this clock.
+    /// `payload` as a limiter built with this quota would have written it. `fresh` is its rule on
+    /// this clock.
     fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64;
 
     /// The times behind the head that have not left the window at `at`, newest first.
     fn times(&self, _payload: u64, _ring: Ring<'_>, _at: Moment, _into: &mut Vec<u64>) {}
 
-    /// One of those times here. `None`: it left the window before the clock's zero.
+    /// One of those times on this clock. `None`: it left the window before the zero of this clock.
     fn carry_time(&self, _when: u64, _saved: &Self, _shift: Shift) -> Option<u64> {
         None
     }
 
-    /// Makes `times`, newest first, those of the ring, and of the `payload` one that goes with them. Nobody else has
-    /// the ring yet.
+    /// Writes `times`, newest first, into the ring, and returns `payload` with the matching head.
+    /// No other thread can use the ring yet.
     fn log(&self, payload: u64, _ring: Ring<'_>, _times: &[u64]) -> u64 {
         payload
     }

@@ -1,14 +1,16 @@
-//! Several limits on one key, as the tiers of one limit are: each with a table of its own, all with one reach.
+//! Several limits on one key, compiled as the tiers of one limit are. Each has its own table, and
+//! all share one horizon.
 //!
-//! A request that several limits decide is decided by one version of all their quotas, so there is one moment at which all
-//! of them change: their rules share a reach, and one compare-exchange seals it.
+//! One version of all the quotas must decide a request, so all of them change at the same instant:
+//! their rules share a horizon, and one compare-exchange seals it.
 
 use std::slice;
 
 use crate::algorithm::{Algorithm, AnyRule, Change, Quota, Rule, Settings, Term, sealed};
 use crate::error::BuildError;
 
-/// The quota of one of several limits. In the place of tiers stand limits: of any algorithms, each judged by itself.
+/// The quota of one of several limits. Limits take the place of tiers. Each may use any algorithm
+/// and is checked alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Each(pub(crate) Quota);
 

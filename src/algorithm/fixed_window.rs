@@ -17,18 +17,20 @@ use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// A fixed window: `count` units in each aligned window of one period; a new window starts from nothing.
+/// A fixed window: `count` units in each aligned window of one period. A new window starts from
+/// zero.
 ///
-/// **Guarantee.** At most `limit` in each window. Across a boundary **twice the limit can pass in a moment**: the
-/// whole of one window at its end, the whole of the next at its start. Use [`SlidingWindow`](crate::SlidingWindow) or
-/// [`SlidingLog`](crate::SlidingLog) where that matters. A late caller whose time lies in an older window than the
-/// key has seen is charged to the key's newer one.
+/// **Guarantee.** At most `limit` in each window. Across a boundary **twice the limit can pass at
+/// once**: one full window at its end, and the next at its start. Use
+/// [`SlidingWindow`](crate::SlidingWindow) or [`SlidingLog`](crate::SlidingLog) where that matters.
+/// A request whose time lies in an older window than the key has seen is charged to the newer
+/// window.
 ///
 /// **Formula.** `window = floor(unix_time / period)`; admitted iff `count + cost <= limit`.
 ///
-/// **Memory.** One word a key: the window's number for twenty years, and the count in what is left (a million a
-/// second fits with twelve bits to spare). **Source.** folklore; windows aligned to the Unix epoch as in Redis'
-/// `INCR` pattern.
+/// **Memory.** One word per key: the number of the window for twenty years, and the count in the
+/// remaining bits (a limit of a million a second leaves twelve bits spare). **Source.** folklore;
+/// windows aligned to the Unix epoch as in Redis' `INCR` pattern.
 ///
 /// # Examples
 ///
@@ -37,7 +39,8 @@ use crate::time::{Shift, Timestamp};
 /// use tollgate::{FixedWindow, GlobalLimiter, ManualClock, Rate};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = GlobalLimiter::builder(FixedWindow::new(Rate::per_minute(1))).clock(clock.clone()).build()?;
+/// let quota = FixedWindow::new(Rate::per_minute(1));
+/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
 /// clock.advance(Duration::from_secs(59));
 /// assert!(limiter.check().is_allowed());
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(1)));
@@ -60,7 +63,7 @@ impl FixedWindow {
         Self { rate, count: CountPolicy::Allowed }
     }
 
-    /// Which requests the window counts; only the admitted ones by default.
+    /// Sets which requests the window counts. Default: only admitted ones.
     #[must_use]
     pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
@@ -96,19 +99,19 @@ impl Algorithm for FixedWindow {
     ) -> Result<Vec<FixedRule>, BuildError> {
         let top = olds.first().map_or(0, |old| old.top(change.until));
         let mut rules = FixedRule::tiers(tiers, change.since, |period, index| {
-            // The first number whose payloads are above the older ones.
+            // The first window number whose payloads are above those of the older rules.
             Windows::renumbered(period, origin, change.since, (top >> index.start()) + 1)
         })?;
         let Some(old) = olds.first() else { return Ok(rules) };
         let ended = old.moment(Timestamp::from_nanos(change.since));
         let units = olds.iter().zip(&rules).map(|(old, new)| (old.unit(), new.unit())).collect();
-        // Once the window of the last change is over, nothing from before it counts.
+        // After the window of the last change, no count from before that change matters.
         let kept = |old: &FixedRule| if ended.tick > old.first { None } else { old.past.clone() };
         let olds: Vec<_> = olds.iter().map(|old| FixedRule { past: kept(old), ..old.clone() }).collect();
         let depth = olds.iter().filter_map(|old| old.past.as_ref()).map(|past| past.depth()).max();
         for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth.unwrap_or(0))?) {
             rule.past = Some(past);
-            rule.carrying = rule.first;
+            rule.change_window = rule.first;
             rule.start = rule.field.get(rule.converted(0, Past::carried));
         }
         let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
@@ -135,21 +138,22 @@ pub struct FixedRule {
     half: u64,
     count: CountPolicy,
     term: Term,
-    /// The window in which this quota begins: 0, or the one in which it replaced another. What the quotas before counted
-    /// counts in this window only, and lower numbers are theirs.
+    /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
+    /// quotas matter in this window only. Smaller numbers are from earlier quotas.
     first: u64,
-    /// The same, if there were quotas before.
-    carrying: u64,
-    /// What that window has counted for a key that was never seen.
+    /// The window of the last change: `first`. Without a change `u64::MAX`, no window's number.
+    change_window: u64,
+    /// The count in window `first` of a key that was never seen.
     start: u64,
     /// The smallest `start` of all tiers.
     idle: u64,
-    /// The quota before this one, if there was any.
+    /// The quota before this one, if any.
     past: Option<Arc<Past<Self>>>,
 }
 
 impl FixedRule {
-    /// The rules of all tiers, from `since` on, with `windows` of the period and the place of their number.
+    /// The rules of all tiers from `since` on. `windows` numbers the windows of a period in a
+    /// field.
     fn tiers(
         tiers: &[FixedWindow],
         since: u64,
@@ -166,7 +170,7 @@ impl FixedRule {
         let rule = |tier: &FixedWindow| {
             let limit = tier.rate.count();
             within("rate.count", limit, 1_u64, field.max())?;
-            let (term, carrying, start, past) = (term.clone(), u64::MAX, 0, None);
+            let (term, change_window, start, past) = (term.clone(), u64::MAX, 0, None);
             Ok(Self {
                 windows,
                 index,
@@ -176,7 +180,7 @@ impl FixedRule {
                 count,
                 term,
                 first,
-                carrying,
+                change_window,
                 start,
                 idle: 0,
                 past,
@@ -185,11 +189,11 @@ impl FixedRule {
         tiers.iter().map(rule).collect()
     }
 
-    /// The window that counts for the key, and what it has counted.
+    /// The window that counts for the key at `at`, and its count.
     fn seen(&self, payload: u64, at: Moment) -> (u64, u64) {
         let index = self.index.get(payload);
         match index.cmp(&at.tick) {
-            // A later version's word: nothing more fits.
+            // A later version wrote the word: this one admits nothing more.
             Greater if self.is_later(payload) => (index, self.field.max()),
             Less if at.tick == self.first => {
                 (at.tick, self.field.get(self.converted(payload, Past::carried)).max(self.start))
@@ -199,7 +203,7 @@ impl FixedRule {
         }
     }
 
-    /// A payload of any version as one of this; `carried` says how its debt changes.
+    /// Converts a payload of any version to this one. `carried` says how its debt changes.
     fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
         let Some(past) = self.past.as_ref().filter(|_| self.index.get(payload) < self.first) else {
             return payload;
@@ -214,18 +218,18 @@ impl FixedRule {
         Unit { price: 1, burst: self.limit }
     }
 
-    /// What a key that was never seen has in the window at that moment.
+    /// The count of a key that was never seen in the window of `at`.
     fn start_at(&self, at: Moment) -> u64 {
         if at.tick == self.first { self.start } else { 0 }
     }
 
-    /// The largest payload that is written by a version which reaches for `until` nanoseconds.
+    /// The largest payload that a version with horizon `until` writes.
     fn top(&self, until: u64) -> u64 {
         let last = Timestamp::from_nanos(self.term.since().saturating_add(until));
         self.index.of(self.windows.locate(last).tick) | self.field.max()
     }
 
-    /// What becomes of a request in window `index`, which has `seen` so many.
+    /// The verdict for a request in window `index`, which has counted `seen`.
     #[inline]
     fn judge(&self, index: u64, seen: u64, cost: u64) -> Verdict {
         let count = seen + cost;
@@ -253,13 +257,14 @@ impl Rule for FixedRule {
 
     #[inline]
     fn moment(&self, now: Timestamp) -> Moment {
-        let time = self.term.near(now.as_nanos()).unwrap_or_else(|| self.term.far(now.as_nanos()));
+        let time =
+            self.term.quick_elapsed(now.as_nanos()).unwrap_or_else(|| self.term.elapsed(now.as_nanos()));
         self.windows.locate(Timestamp::from_nanos(self.term.since() + time))
     }
 
     #[inline]
     fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        self.term.near(now.as_nanos())?;
+        self.term.quick_elapsed(now.as_nanos())?;
         Some(self.windows.locate(now))
     }
 
@@ -269,8 +274,8 @@ impl Rule for FixedRule {
         if index == at.tick {
             return Some(self.judge(index, self.field.get(payload), cost));
         }
-        // What an older version counted, or a later one, is found out elsewhere.
-        let is_new = index < at.tick && at.tick != self.carrying;
+        // The slow path reads counts of older versions, and words of later ones.
+        let is_new = index < at.tick && at.tick != self.change_window;
         is_new.then(|| self.judge(at.tick, 0, cost))
     }
 
@@ -284,20 +289,20 @@ impl Rule for FixedRule {
 
     #[inline]
     fn is_timely(&self, now: Timestamp) -> bool {
-        self.term.near(now.as_nanos()).is_some()
+        self.term.quick_elapsed(now.as_nanos()).is_some()
     }
 
     fn is_later(&self, payload: u64) -> bool {
-        payload > self.top(self.term.reach().until())
+        payload > self.top(self.term.horizon().until())
     }
 
     fn current(&self, payload: u64) -> u64 {
         self.converted(payload, Past::carried_by_any)
     }
 
-    fn stretch(&self, payload: u64) {
+    fn extend(&self, payload: u64) {
         let end = self.windows.start_of(self.index.get(payload).saturating_add(1));
-        self.term.stretch(end.saturating_sub(self.term.since()));
+        self.term.extend(end.saturating_sub(self.term.since()));
     }
 
     #[inline]
@@ -308,12 +313,12 @@ impl Rule for FixedRule {
 
     fn expired(&self, payload: u64, at: Moment) -> bool {
         let index = self.index.get(payload);
-        // In its first window the count of an older version may be carried on.
+        // In the first window of this version the count of an older one may still matter.
         let carried = || self.field.get(self.current(payload)) > self.idle;
-        payload == 0 || index < at.tick && (at.tick != self.carrying || !carried())
+        payload == 0 || index < at.tick && (at.tick != self.change_window || !carried())
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
         self.seen(payload, at).1 > self.start_at(at)
     }
 

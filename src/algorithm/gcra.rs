@@ -1,7 +1,8 @@
 //! The rule behind both buckets: the generic cell rate algorithm.
 //!
-//! The payload is the *theoretical arrival time* (TAT): the moment at which the bucket will be full again (the leaky
-//! bucket's will be empty), in grains of its [`Refill`] clock. With `now` in the same grains:
+//! The payload is the *theoretical arrival time* (TAT): the instant at which the bucket is full
+//! again (the leaky bucket is empty again), in grains of its [`Refill`] clock. With `now` in the
+//! same grains:
 //!
 //! ```text
 //!   base = max(TAT, now)
@@ -10,69 +11,78 @@
 //!
 //! # Refunds
 //!
-//! A request that left the TAT `charged` and is given back later lowers the TAT by what is certainly still owed because
-//! of it, which is not always its cost: without it the bucket might have been full in between, and its refill lost.
+//! A request left the TAT `charged` and is given back later. The refund lowers the TAT by the debt
+//! that the request certainly still causes. That is not always its cost: without the request the
+//! bucket might have been full in between, and would have lost refill.
 //!
 //! ```text
-//!   nobody but the newest was    back = min(cost * price, charged - now), less TAT - charged while
-//!     given back since:            somebody is booked ahead (TAT - now > burst * price)
-//!   otherwise:                   back = cost * price - (now - since), or nothing if anybody ever booked ahead
+//!   since the charge, only       back = min(cost * price, charged - now), less TAT - charged
+//!   newest requests came back:     while a request is booked ahead (TAT - now > burst * price)
+//!   otherwise:                   back = cost * price - (now - since),
+//!                                  or nothing if a request was ever booked ahead
 //! ```
 //!
-//! Until `charged` the bucket was never full, so `charged - now` of the request is still to be refilled. Who is booked
-//! ahead counts on what was charged before. Once another request than the newest was given back, `charged` is too
-//! late a moment and the TAT no longer shows who is booked; what remains true is that the bucket cannot have
-//! stood idle for longer than `now - since`. The rule was put to every short sequence of checks, reservations,
-//! refunds and cancellations: `crates/tollgate-model/tests/refund_search.rs`. In a queue only the newest leaves.
+//! Until `charged` the bucket was never full, so `charged - now` of the request is not refilled
+//! yet. A request that is booked ahead relies on the earlier charges. Once another request than the
+//! newest was given back, `charged` is too late an instant, and the TAT no longer shows which
+//! requests are booked. What still holds: the bucket cannot have been full for longer than
+//! `now - since`. `crates/tollgate-model/tests/refund_search.rs` tries the rule on every short
+//! sequence of checks, reservations, refunds and cancellations. In a queue only the newest request
+//! can be given back.
 //!
-//! A *reservation* that may wait for `w` is a request of a bucket that is larger by what drips in `w`; it departs when
-//! the bucket of the true size would admit it, at `TAT - burst * price`.
+//! A *reservation* that may wait for `w` is decided as a request of a larger bucket: larger by the
+//! refill of `w`. It departs when the bucket of the true size would admit it, at
+//! `TAT - burst * price`.
 //!
-//! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its annex.
+//! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its
+//! annex.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::algorithm::horizon::Term;
 use crate::algorithm::inherit::{Past, Unit};
-use crate::algorithm::reach::Term;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::{AnyRule, Carry, Change, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// After how many changes the past is looked at for what may be forgotten: seldom, since the rules that keep it are copied.
+/// Every so many changes, `remember` drops old versions that no debt remains from. Seldom, because
+/// this copies the rules.
 const TRIM: u32 = 16;
 
 /// A bucket in grains.
 #[derive(Clone, Debug)]
 pub struct Gcra {
     pub(crate) refill: Refill,
-    /// Grains a token.
+    /// Grains per token.
     pub(crate) price: u64,
     /// Grains in a full bucket.
     pub(crate) full: u64,
-    /// Grains by which a request may go beyond it, because it waits for its turn.
+    /// Grains by which a request may exceed the full bucket, because it waits for its turn.
     pub(crate) patience: u64,
     /// Grains in half of the smallest bucket of the table.
     pub(crate) half: u64,
-    /// The TAT that every bucket has when the refill clock starts: above its floor when buckets do not start full. What
-    /// lies below is that, or an older version's.
+    /// The TAT of every bucket at the start of the refill clock. It is above the floor of the clock
+    /// when buckets do not start full. A payload below it stands for it, or comes from an older
+    /// version.
     pub(crate) start: u64,
-    /// The smallest `start` of all tiers: no key owes less.
+    /// The smallest `start` of all tiers: no key has less debt.
     pub(crate) idle: u64,
-    /// What older versions wrote comes to no more than this.
+    /// An upper bound for the TATs of this version that payloads of older versions convert to.
     pub(crate) settled: u64,
     /// Tokens in a full bucket.
     pub(crate) burst: u64,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
-    /// The quota before this one, if there was any.
+    /// The quota before this one, if any.
     pub(crate) past: Option<Arc<Past<Self>>>,
 }
 
 impl Gcra {
-    /// The rules of all tiers of a table; after a change, of a table that the older rules have written.
+    /// The rules of all tiers of a table. After a change, for a table that the older rules have
+    /// written.
     pub(crate) fn tiers(
         buckets: &[Bucket],
         change: Option<(&[Self], Change<'_>)>,
@@ -107,7 +117,7 @@ impl Gcra {
         Ok(rules)
     }
 
-    /// Ties the rules to the `olds`, whose payloads they convert.
+    /// Links the rules to the `olds`, whose payloads they convert.
     fn remember(rules: &mut [Self], olds: &[Self], change: Change<'_>) -> Result<(), BuildError> {
         let Some(old) = olds.first() else { return Ok(()) };
         let ended = Moment { tick: old.refill.at(change.since), elapsed: 0 };
@@ -120,7 +130,7 @@ impl Gcra {
         let depth = depth(&olds);
         let units = olds.iter().zip(&*rules).map(|(old, new)| (old.unit(), new.unit())).collect();
         for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth)?) {
-            // What older versions wrote may come to more than the last one ever did.
+            // Payloads of older versions may convert to more than the last version ever wrote.
             let most = past.rule.settled.max(rule.refill.floor() - 1);
             rule.settled = rule.carry_over(&past, most, Past::carried_by_any);
             rule.past = Some(past);
@@ -130,7 +140,7 @@ impl Gcra {
         Ok(())
     }
 
-    /// Says that the buckets of each tier hold so many tokens when the clock starts.
+    /// Sets the tokens in the buckets of each tier at the zero of the clock.
     pub(crate) fn start_with(rules: &mut [Self], tokens: impl Iterator<Item = u64>) {
         for (rule, tokens) in rules.iter_mut().zip(tokens) {
             rule.start = (rule.burst - tokens) * rule.price;
@@ -147,9 +157,9 @@ impl Gcra {
         self.past.as_ref().map_or(0, |past| past.depth())
     }
 
-    /// The rule without the part of its past that nothing is owed from any more, where a payload stands for what a key
-    /// that was never seen owes, whether or not it is converted. `is_settled` says of a TAT of this version whether the
-    /// newest one takes it for that.
+    /// The rule without the versions from which no debt remains. A payload from before them stands
+    /// for the debt of a key that was never seen, converted or not. `is_settled` says whether the
+    /// newest version already reads a TAT of this version as that debt.
     fn trimmed(&self, is_settled: &dyn Fn(u64) -> bool) -> Self {
         let past = self.past.as_ref().filter(|_| !is_settled(self.settled));
         let past = past.map(|past| {
@@ -164,19 +174,20 @@ impl Gcra {
         Unit { price: self.price, burst: self.burst }
     }
 
-    /// The TAT that a payload stands for.
+    /// The TAT of a payload.
     fn tat(&self, payload: u64) -> u64 {
         if payload >= self.start { payload } else { self.below(payload) }
     }
 
-    /// The TAT of a payload below `start`: of a bucket that was never charged, or that an older version charged.
+    /// The TAT of a payload below `start`: no request ever charged the bucket, or an older version
+    /// did.
     #[cold]
     #[inline(never)]
     fn below(&self, payload: u64) -> u64 {
         self.converted(payload, Past::carried).max(self.start)
     }
 
-    /// A payload of any version as one of this; `carried` says how its debt changes.
+    /// Converts a payload of any version to this one. `carried` says how its debt changes.
     fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
         if payload >= self.refill.floor() {
             return payload;
@@ -186,18 +197,18 @@ impl Gcra {
         self.carry_over(past, tat, carried)
     }
 
-    /// A TAT of the version before as one of this.
+    /// Converts a TAT of the previous version to this one.
     fn carry_over(&self, past: &Past<Self>, tat: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
         let debt = carried(past, tat.saturating_sub(past.ended.tick));
-        // At the top of a word the clock never arrives.
+        // The clock never reaches the top of a word.
         self.refill.floor().saturating_add(debt).min(Refill::TOP)
     }
 
-    /// Whether the turn of a request that is too much for the bucket at this moment comes soon enough.
+    /// Whether a request that exceeds the bucket now has its turn soon enough.
     #[cold]
     #[inline(never)]
     fn waits(&self, tat: u64, now: u64) -> bool {
-        tat - now - self.full <= self.patience && self.refill.stretch(tat)
+        tat - now - self.full <= self.patience && self.refill.extend(tat)
     }
 }
 
@@ -254,15 +265,15 @@ impl Rule for Gcra {
     }
 
     fn is_later(&self, payload: u64) -> bool {
-        payload > self.refill.top(self.refill.term().reach().until())
+        payload > self.refill.top(self.refill.term().horizon().until())
     }
 
     fn current(&self, payload: u64) -> u64 {
         self.converted(payload, Past::carried_by_any)
     }
 
-    fn stretch(&self, payload: u64) {
-        self.refill.stretch(payload);
+    fn extend(&self, payload: u64) {
+        self.refill.extend(payload);
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
@@ -275,7 +286,7 @@ impl Rule for Gcra {
         let back = match order {
             Order::Kept if payload == charged => owed,
             _ if self.queue => 0,
-            // Forgiven meanwhile.
+            // A reset has forgiven the debt meanwhile.
             Order::Kept if payload < charged => 0,
             Order::Kept if payload > now + self.full => owed.saturating_sub(payload - charged),
             Order::Kept => owed,
@@ -294,7 +305,7 @@ impl Rule for Gcra {
         !self.queue && payload != taken.charged
     }
 
-    /// A queue's requests each have a departure.
+    /// Each request of a queue has its own departure.
     fn ahead(&self) -> Option<Cow<'_, Self>> {
         (!self.queue).then_some(Cow::Borrowed(self))
     }
@@ -343,7 +354,7 @@ impl Numbers for Gcra {
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
         let tick = self.moment(now).tick;
         let tat = self.tat(payload).max(tick) + cost * self.price;
-        // Who finds no room in a queue has no turn to wait for.
+        // A request that finds no room in a queue has no turn to wait for.
         let full = self.queue && tat - tick > self.full;
         if full { self.retry_after(payload, Ring::NONE, now, cost) } else { self.delay(tat, now, cost) }
     }
@@ -354,7 +365,7 @@ impl Numbers for Gcra {
 }
 
 impl Carry for Gcra {
-    /// The buckets' start: it is that of the first clock, not of each.
+    /// The TAT at the start of the first clock. Later clocks do not start with a debt again.
     fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
         self.anew(self.start, fresh, now)
     }
@@ -368,7 +379,7 @@ impl Carry for Gcra {
         self.with_origin(start)
     }
 
-    /// What is still owed, in the fresh rule's grains.
+    /// The remaining debt, in grains of the fresh rule.
     fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {
         let tick = self.refill.at(now.as_nanos());
         let debt = self.current(payload).saturating_sub(tick);

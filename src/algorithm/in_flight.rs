@@ -1,4 +1,4 @@
-//! How much of a key is in flight: the one rule without time.
+//! Counts the units of a key that are in flight: the one rule without time.
 //!
 //! ```text
 //!   61          42   41                           0
@@ -7,14 +7,14 @@
 //!  +--------------+--------------------------------+
 //! ```
 //!
-//! A charge adds to the count and moves the sequence; giving back lowers the count and nothing else, so it is one
-//! subtraction that cannot fail. Whoever takes over an empty slot goes on from its sequence. So a word does not come
-//! back while a thread is between reading it and its compare-exchange: without a charge the count only falls, and with
-//! one the sequence has moved. (It comes around after 2^42 charges of one slot: half a day at a hundred million a
-//! second, within that one stall.)
+//! A charge adds to the count and advances the sequence. Giving units back only lowers the count:
+//! one subtraction, which cannot fail. A thread that claims an empty slot continues its sequence.
+//! So a word does not recur between a thread's read of it and its compare-exchange: without a
+//! charge the count only falls, and a charge advances the sequence. (The sequence wraps after 2^42
+//! charges of one slot: half a day at a hundred million a second, within one stall.)
 //!
-//! The count is the upper field: of the slots of a bucket, the table hands over the one of the smallest payload, and
-//! that is an empty one if there is any.
+//! The count is the upper field: the table evicts the slot with the smallest payload in a bucket,
+//! and that is an empty one if there is any.
 
 use std::borrow::Cow;
 
@@ -35,16 +35,16 @@ pub(crate) struct InFlightRule {
 }
 
 impl InFlightRule {
-    /// The largest limit: the most that the count can say.
+    /// The largest limit that the count field can hold.
     pub(crate) const LARGEST: u64 = COUNT.max();
 
-    /// Judges the limit: at least 1, and it must fit the count.
+    /// Checks the limit: it must be at least 1 and fit the count.
     pub(crate) fn new(limit: u64) -> Result<Self, BuildError> {
         within("limit", limit, 1_u64, Self::LARGEST)?;
         Ok(Self { limit })
     }
 
-    /// The rule of a limit that `new` has judged.
+    /// The rule of a limit that `new` has checked.
     #[inline]
     pub(crate) fn judged(limit: u64) -> Self {
         Self { limit }
@@ -55,7 +55,7 @@ impl InFlightRule {
         COUNT.get(payload)
     }
 
-    /// By how much a payload falls when `units` of it are given back.
+    /// The amount to subtract from a payload to give back `units`.
     pub(crate) fn weight(units: u64) -> u64 {
         COUNT.of(units)
     }
@@ -67,7 +67,7 @@ impl Rule for InFlightRule {
         self.limit
     }
 
-    /// All moments are one.
+    /// The rule reads no time: every instant is the same.
     #[inline]
     fn moment(&self, _: Timestamp) -> Moment {
         Moment { tick: 0, elapsed: 0 }
@@ -84,17 +84,18 @@ impl Rule for InFlightRule {
         Self::count(payload) == 0
     }
 
-    /// Units come back by their guard, not by a decision.
+    /// A guard gives units back, not a decision.
     fn refund(&self, _: u64, _: Taken, _: Moment, _: Order) -> Option<Refund> {
         None
     }
 
-    /// Each unit has its guard.
+    /// Each unit has its own guard.
     fn ahead(&self) -> Option<Cow<'_, Self>> {
         None
     }
 
-    /// What is in flight cannot be handed over: its guard will give it back under the key that took it.
+    /// A slot with units in flight cannot be evicted: their guard gives them back under the key
+    /// that acquired them.
     fn half(&self, _: Moment) -> Option<u64> {
         None
     }
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The word from which a stalled thread wants to charge must not be there again when it goes on.
+    /// The word that a stalled thread read before its charge must not recur when it resumes.
     #[test]
     fn a_payload_does_not_come_back_when_its_units_do() {
         let before = charged(charged(0, 1), 5);
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(InFlightRule::new(1).unwrap().bump(last), COUNT.of(7));
     }
 
-    /// The table hands over the slot of the smallest payload.
+    /// The table evicts the slot with the smallest payload.
     #[test]
     fn an_empty_payload_is_smaller_than_any_that_counts() {
         let rule = InFlightRule::new(1).unwrap();

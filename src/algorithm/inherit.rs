@@ -1,9 +1,8 @@
-//! What a key inherits over a change of its quota, without anybody touching the key.
+//! What a key inherits when its quota changes. The change touches no key.
 //!
-//! The payloads of a version of the quota lie in a range of their own, above those of the versions before: the word
-//! itself tells under which one it was written. A rule reads an older payload by *converting* it: what was owed at the
-//! moment of the change, in the older rule's terms, becomes what is owed then in its own, and runs out by its own clock
-//! from there.
+//! The payloads of a version lie in a range of their own, above those of earlier versions: a word
+//! tells which version wrote it. A rule *converts* an older payload as it reads it: the debt at the
+//! instant of the change becomes a debt of the new version, which its clock pays off from there.
 //!
 //! ```text
 //!   0                          floor                       floor                    2^62
@@ -18,14 +17,16 @@ use std::sync::Arc;
 use crate::algorithm::{Moment, Rule};
 use crate::error::BuildError;
 
-/// What becomes of a key's state when its quota changes at run time: see [`Limiter::reconfigure`](crate::Limiter::reconfigure).
+/// The policy for the state of a key when its quota [changes](crate::Limiter::reconfigure) at run
+/// time.
 ///
-/// *Available* is what the key could be admitted at the moment of the change: tokens in the bucket, room in the window.
-/// A key that the limiter has not seen, or that owes nothing, had all of the old burst (or limit). All round what is
-/// available down to the new quota's [grain](crate::Resolution::grains).
+/// *Available* is the cost that the limiter would admit for the key at the change: tokens in the
+/// bucket, room in the window. A key that the limiter has not seen, or that is not in debt, had all
+/// of the old burst (or limit) available. Every policy rounds the available amount down to a
+/// [grain](crate::Resolution::grains) of the new quota.
 ///
-/// A bucket that is booked ahead by a [reservation](crate::Prepared::reserve) has less than nothing available, and keeps
-/// that debt in all but `Reset`.
+/// A bucket that a [reservation](crate::Prepared::reserve) has booked ahead has less than nothing
+/// available. It keeps that debt under every policy except `Reset`.
 ///
 /// # Examples
 ///
@@ -33,7 +34,8 @@ use crate::error::BuildError;
 /// use tollgate::{Inherit, GlobalLimiter, ManualClock, Rate, TokenBucket};
 ///
 /// let carried = |inherit| {
-///     let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(10))).clock(ManualClock::new()).build()?;
+///     let quota = TokenBucket::new(Rate::per_second(10));
+///     let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build()?;
 ///     assert!(limiter.check_n(4).is_allowed()); // 6 of 10 are left
 ///     limiter.reconfigure(TokenBucket::new(Rate::per_second(100)), inherit)?;
 ///     Ok::<u64, tollgate::BuildError>(limiter.at(limiter.now()).peek_n(0).remaining())
@@ -46,19 +48,22 @@ use crate::error::BuildError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inherit {
-    /// What is available stays, up to the new burst: a change admits nothing that was not admitted before it.
+    /// The available amount stays, up to the new burst: the change itself makes nothing more
+    /// available.
     AsIs,
-    /// What is available is scaled by the new burst over the old one: a bucket half full stays half full.
+    /// The available amount is scaled by the new burst over the old one: a half full bucket stays
+    /// half full.
     Proportional,
-    /// What is *owed* stays, as far as the new burst goes: available grows or shrinks by the difference of the bursts, not
-    /// below nothing. (The sliding windows and logs keep all that is owed.)
+    /// The *debt* stays, up to the new burst: the available amount changes by the difference of the
+    /// bursts, but not below zero. (Sliding windows and logs keep all debt.)
     Additive,
-    /// Everything is available: all debts are forgiven.
+    /// All debt is forgiven: everything is available.
     Reset,
 }
 
 impl Change<'_> {
-    /// `Ok` when words that count the same things under both quotas may stay as they are: when what is owed stays.
+    /// `Ok` when the debt stays. Then words that count the same things under both quotas may stay
+    /// unchanged.
     pub(crate) fn keeps(&self, limits: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError> {
         let keeps = |(&inherit, (old, new))| {
             inherit == Inherit::Additive || (old == new && inherit != Inherit::Reset)
@@ -74,24 +79,24 @@ impl Change<'_> {
 /// The unit in which one tier of a version counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// Steps of the payload to a unit of cost.
+    /// Steps of the payload per unit of cost.
     pub(crate) price: u64,
     /// Units of cost in a full bucket, or in a window.
     pub(crate) burst: u64,
 }
 
-/// A change of the quota, as the new version's rules are to take it.
+/// A change of the quota, as the rules of the new version receive it.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
     /// What each tier inherits.
     pub(crate) inherits: &'c [Inherit],
-    /// When, on the limiter's clock.
+    /// The instant of the change on the clock of the limiter.
     pub(crate) since: u64,
-    /// How many nanoseconds the version before reaches: see `reach`.
+    /// The horizon of the previous version, in nanoseconds: see `horizon`.
     pub(crate) until: u64,
 }
 
-/// How one tier's debts change.
+/// The change of debts in one tier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     inherit: Inherit,
@@ -100,12 +105,12 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// What is owed after the change when `debt` was owed before it, rounded up; at most `u64::MAX`. A larger debt never
-    /// becomes a smaller one than a smaller debt does, so the order of debts is kept.
+    /// The debt after the change of a key that had `debt` before it, rounded up, at most
+    /// `u64::MAX`. It keeps the order of debts: a larger one never becomes the smaller one.
     fn of(self, debt: u64) -> u64 {
         let Self { inherit, old, new } = self;
         let wide = u128::from;
-        // The debt in the new price, the token being worth the same.
+        // The debt at the new price, when a token keeps its worth.
         let same = || (wide(debt) * wide(new.price)).div_ceil(wide(old.price));
         let (grows, shrinks) = (new.burst.saturating_sub(old.burst), old.burst.saturating_sub(new.burst));
         let owed = match inherit {
@@ -115,9 +120,9 @@ impl Step {
             Inherit::Proportional => {
                 (wide(debt) * wide(new.price * new.burst)).div_ceil(wide(old.price * old.burst))
             }
-            // Above a full bucket's debt is what was booked ahead: that stays on top of nothing available.
+            // Debt beyond a full bucket was booked ahead: it stays on top of an empty bucket.
             Inherit::Additive => {
-                let booked = same().saturating_sub(wide(old.price_of_all(new.price)));
+                let booked = same().saturating_sub(wide(old.empty_debt(new.price)));
                 let within = same() - booked;
                 let most = wide(new.price) * wide(new.burst);
                 within.min(most) + booked
@@ -129,32 +134,32 @@ impl Step {
 }
 
 impl Unit {
-    /// A full bucket's debt at another price.
-    fn price_of_all(self, price: u64) -> u64 {
+    /// The debt of an empty bucket at another price.
+    fn empty_debt(self, price: u64) -> u64 {
         self.burst.saturating_mul(price)
     }
 }
 
-/// How many changes a debt from before the first may outlive: it bounds what reading an old payload takes.
+/// How many changes a debt may outlive. It bounds the cost of reading an old payload.
 const DEEPEST: u32 = 1_024;
 
-/// The version before, as the rules of the next one remember it.
+/// The previous version, as the rules of the next one remember it.
 #[derive(Debug)]
 pub(crate) struct Past<R> {
-    /// The same tier's rule in it.
+    /// The rule of the same tier in that version.
     pub(crate) rule: R,
-    /// The change, as the older rule counts time.
+    /// The instant of the change, as the older rule reads it.
     pub(crate) ended: Moment,
-    /// The change for each tier.
+    /// The change in each tier.
     steps: Arc<[Step]>,
-    /// Which of them is this one.
-    mine: usize,
-    /// How many versions from here on back may still be owed to.
+    /// The index of this tier in `steps`.
+    tier: usize,
+    /// How many versions, counted back from here, may still have debts.
     depth: u32,
 }
 
 impl<R: Rule> Past<R> {
-    /// What each of the `olds` is to those that follow it; `units` are what they and the new ones count in.
+    /// The past of each new rule. `units` are the units of each old rule and of the new one.
     pub(crate) fn of(
         olds: Vec<R>,
         ended: Moment,
@@ -168,27 +173,27 @@ impl<R: Rule> Past<R> {
         let step = |((old, new), &inherit)| Step { inherit, old, new };
         let steps: Arc<[Step]> = units.into_iter().zip(change.inherits).map(step).collect();
         let past =
-            |(mine, rule)| Arc::new(Self { rule, ended, steps: steps.clone(), mine, depth: depth + 1 });
+            |(tier, rule)| Arc::new(Self { rule, ended, steps: steps.clone(), tier, depth: depth + 1 });
         Ok(olds.into_iter().enumerate().map(past).collect())
     }
 
-    /// The same after a shorter past.
+    /// The same, with a shorter past before it.
     pub(crate) fn after(&self, rule: R, depth: u32) -> Arc<Self> {
         Arc::new(Self {
             rule,
             ended: self.ended,
             steps: self.steps.clone(),
-            mine: self.mine,
+            tier: self.tier,
             depth: depth + 1,
         })
     }
 
-    /// What this tier owes after the change, having owed `debt`.
+    /// The debt of this tier after the change, of a key that had `debt`.
     pub(crate) fn carried(&self, debt: u64) -> u64 {
-        self.steps[self.mine].of(debt)
+        self.steps[self.tier].of(debt)
     }
 
-    /// What any tier owes at the most after the change, having owed `debt`.
+    /// The largest debt in any tier after the change, of a key that had `debt`.
     pub(crate) fn carried_by_any(&self, debt: u64) -> u64 {
         self.steps.iter().map(|step| step.of(debt)).max().unwrap_or(debt)
     }

@@ -10,20 +10,22 @@ use crate::rate::Rate;
 
 /// A leaky bucket: `capacity` units of room, drained continuously at `rate`.
 ///
-/// As a **meter** it refuses what would overflow; what it admits may act at once. As a **queue** it admits the same
-/// requests but hands out departure times: the first leaves at once, the next one interval later, and so on in the
-/// order of admission; [`Decision::delay`](crate::Decision::delay) says how long to wait. It refuses when `capacity`
-/// units are waiting or leaving.
+/// As a **meter** it refuses a request that would overflow it. An admitted request may act at once.
+/// As a **queue** it admits the same requests and gives each a departure time: the first departs at
+/// once, the next one interval later, and so on in the order of admission.
+/// [`Decision::delay`](crate::Decision::delay) says how long to wait. A queue refuses when
+/// `capacity` units are waiting or departing.
 ///
-/// **Guarantee.** Meter: admitted in any interval of length `D` is at most `capacity + rate * D`. Queue: departures
-/// of one key are at least one interval per unit of cost apart and never change order. Exact as for
-/// [`TokenBucket`](crate::TokenBucket), whose mirror image it is.
+/// **Guarantee.** Meter: at most `capacity + rate * D` is admitted in any interval of length `D`.
+/// Queue: departures of one key are at least one interval per unit of cost apart and never change
+/// order. As exact as the [`TokenBucket`](crate::TokenBucket), which a leaky bucket mirrors.
 ///
-/// **Formula.** With `level` the units in the bucket: admitted iff `level + cost <= capacity`. Kept as the moment
-/// `TAT` at which the bucket runs empty: `level = (TAT - now) / I`; departure is `max(TAT, now)`.
+/// **Formula.** With `level` the units in the bucket: admitted iff `level + cost <= capacity`. The
+/// word holds `TAT`, the instant at which the bucket runs empty: `level = (TAT - now) / I`. A
+/// request departs at `max(TAT, now)`.
 ///
-/// **Memory.** One word a key. **Source.** J. Turner, "New directions in communications", IEEE Comm. Mag. 24 (1986);
-/// ITU-T I.371 for the word.
+/// **Memory.** One word per key. **Source.** J. Turner, "New directions in communications", IEEE
+/// Comm. Mag. 24 (1986); ITU-T I.371 for the word.
 ///
 /// # Examples
 ///
@@ -51,27 +53,30 @@ pub struct LeakyBucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Mode {
-    /// It may act at once.
+    /// The request may act at once.
     Meter,
-    /// It waits for its departure time.
+    /// The request waits for its departure time.
     Queue,
 }
 
 impl LeakyBucket {
-    /// A bucket drained at `rate` with room for one period's worth, whose admitted requests may act at once.
+    /// A bucket that drains at `rate`, with room for the units of one period. Admitted requests may
+    /// act at once.
     #[must_use]
     pub const fn meter(rate: Rate) -> Self {
         Self { rate, capacity: rate.count(), mode: Mode::Meter }
     }
 
-    /// A bucket drained at `rate` with room for one period's worth, whose admitted requests wait for their turn.
+    /// A bucket that drains at `rate`, with room for the units of one period. Admitted requests
+    /// wait for their turn.
     #[must_use]
     pub const fn queue(rate: Rate) -> Self {
         Self { rate, capacity: rate.count(), mode: Mode::Queue }
     }
 
-    /// The room in the bucket, and so the largest cost: from 1 to what `rate` drains in 73 years (less from 850 million a
-    /// second on), and at least to 4e12 for rates below 1,000 a second.
+    /// The room in the bucket, and so the largest cost. From 1 to the units that `rate` drains in
+    /// 73 years (fewer from 850 million a second on). Rates below 1,000 a second allow at least
+    /// 4e12.
     #[must_use]
     pub const fn capacity(mut self, units: u64) -> Self {
         self.capacity = units;

@@ -1,31 +1,33 @@
-//! The five algorithms, and the limit on what is in flight: each a pure function on one packed word.
+//! The five algorithms and the in-flight limit: each is a pure function on one packed word.
 //!
-//! What a user writes down (`TokenBucket`, ...) is an [`Algorithm`]; `compile` judges it and turns it into a [`Rule`],
-//! the same thing in the integers of one table. A rule reads no clock; it touches no memory but, for the log, the
-//! slot's ring.
+//! A user describes an [`Algorithm`] (`TokenBucket`, ...). `compile` checks it and turns it into a
+//! [`Rule`], the same settings in the integers of one table. A rule reads no clock. It touches no
+//! memory except, for the log, the ring of the slot.
 //!
-//! A rule's *payload* is the part of a slot's word that belongs to it. Three things hold for each, and the table
-//! rests on them:
+//! The *payload* is the part of a slot's word that belongs to the rule. The table relies on three
+//! properties of every rule:
 //!
-//! * payload 0 is a key that was never seen, and a payload that `expired` is worth exactly as much;
-//! * a charge moves the payload forward, so that a compare-exchange on an old word fails. Only a refund, a reset and a
-//!   guard move it back, while the key has the slot. No key starts from a payload that an earlier owner of the slot has
-//!   had: windows and logs expire with time alone, whatever is given back; for buckets the slot's name tells; what is
-//!   in flight counts its charges;
-//! * where `half` is given, a smaller payload owes no more than a larger one, now and at every later time: of payloads
-//!   that one version of the quota wrote, so compare what `current` makes of them (see `inherit`).
+//! * Payload 0 is a key that was never seen. A payload that has `expired` grants exactly as much.
+//! * A charge increases the payload, so a compare-exchange on an old word fails. Only a refund, a
+//!   reset and a guard decrease it, and only while the key owns the slot. No key starts from a
+//!   payload that an earlier owner of the slot had: windows and logs expire with time alone,
+//!   refunds or not; a bucket's new owner changes the fingerprint of the slot; the in-flight rule
+//!   counts its charges.
+//! * Where a rule gives `half`, a smaller payload has no more debt than a larger one, now and at
+//!   every later time. This holds for payloads of one version of the quota, so compare the payloads
+//!   that `current` returns (see `inherit`).
 
 mod carry;
 mod each;
 mod fixed_window;
 mod gcra;
+mod horizon;
 mod in_flight;
 mod inherit;
 mod leaky_bucket;
 mod packing;
 mod parse;
 mod quota;
-mod reach;
 mod refill;
 mod settings;
 mod sliding_log;
@@ -47,6 +49,7 @@ use crate::time::Timestamp;
 pub(crate) use carry::Carry;
 pub(crate) use each::Each;
 pub use fixed_window::FixedWindow;
+pub(crate) use horizon::Term;
 pub(crate) use in_flight::InFlightRule;
 pub(crate) use inherit::Change;
 pub use inherit::Inherit;
@@ -54,7 +57,6 @@ pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
 pub use quota::Quota;
 pub(crate) use quota::{AnyRule, for_rule};
-pub(crate) use reach::Term;
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -63,7 +65,7 @@ pub use token_bucket::TokenBucket;
 /// Width of a rule's payload; the table keeps the two bits above it.
 pub(crate) const PAYLOAD_BITS: u32 = 62;
 
-/// The longest time a limiter must run without its clock reaching the end of a payload: ten years.
+/// A limiter must run for this long before its clock reaches the end of a payload: ten years.
 pub(crate) const UPTIME: u64 = 10 * 31_557_600_000_000_000;
 
 /// The longest period, and the longest time in which a full bucket may refill: 73 years.
@@ -73,44 +75,48 @@ pub(crate) const LONGEST: u64 = (1 << 61) - 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum CountPolicy {
-    /// Only the admitted ones: a client that keeps knocking is admitted again as soon as there is room.
+    /// Only admitted requests. A client that keeps sending is admitted again as soon as there is
+    /// room.
     #[default]
     Allowed,
-    /// Refused ones too: a client that keeps knocking stays out until it pauses. The one case in which a refusal
-    /// writes. A cost above the limit is never counted.
+    /// Refused requests too. A client that keeps sending stays refused until it pauses. This is the
+    /// one case in which a refusal writes. A request whose cost exceeds the limit is never counted.
     All,
 }
 
-/// How finely a limiter counts: what a specification needs to know to agree with it decision by decision.
+/// How finely a limiter counts. A specification needs these numbers to predict every decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resolution {
-    /// Buckets: `Some(s)` when tokens drip in grains of `1/s` token, because the rate's exact grain does not fit a
-    /// word for ten years: a token may come up to one grain early. A grain is worth less than a nanosecond, or, when a
-    /// full bucket of some tier takes more than 73 years to refill, less than a millionth of a token. `None`: every decision is exact.
+    /// Buckets: `Some(s)` when tokens are refilled in grains of `1/s` token, because the exact
+    /// grain of the rate does not fit a word for ten years. A token may then come up to one grain
+    /// early. A grain is less than a nanosecond of refill. Where a full bucket of some tier takes
+    /// more than 73 years to refill, it is less than a millionth of a token. `None`: every decision
+    /// is exact.
     pub grains: Option<u64>,
-    /// Windows: counts stop here. Only [`CountPolicy::All`] gets that far.
+    /// Windows: counts stop here. Only [`CountPolicy::All`] can reach it.
     pub ceiling: u64,
-    /// Sliding counters: closed windows are remembered to the next multiple of this. 1: exactly.
+    /// Sliding counters: counts of closed windows are rounded up to a multiple of this. 1: exact.
     pub granule: u64,
 }
 
 /// A rate-limiting algorithm with its settings: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`],
 /// [`SlidingWindow`], [`SlidingLog`], or [`Quota`] for any of them chosen at run time.
 ///
-/// Sealed: the table relies on what its rules promise.
+/// Sealed: the table relies on the properties of its rules.
 pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
     type Rule: Numbers;
 
-    /// Judges the settings of all the tiers that share one table. The first is the default.
+    /// Checks the settings of all tiers that share one table. The first tier is the default.
     ///
-    /// `origin` is the Unix time of the clock's zero in nanoseconds, to which windows align.
+    /// `origin` is the Unix time, in nanoseconds, of the clock's zero. Windows align to it.
     #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, BuildError>;
 
-    /// The same for a table whose words the rules `olds`, as many as there are `tiers`, have written until a change.
+    /// Compiles `tiers` for a table whose words were written by `olds`, one rule for each tier,
+    /// until the change.
     #[doc(hidden)]
     fn recompile(
         tiers: &[Self],
@@ -119,7 +125,7 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
         change: Change<'_>,
     ) -> Result<Vec<Self::Rule>, BuildError>;
 
-    /// The settings one by one.
+    /// The settings as a list of names and values.
     #[doc(hidden)]
     fn settings(&self) -> Settings;
 }
@@ -128,7 +134,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// What a rule says of one request.
+/// The decision of a rule about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Admitted: the payload becomes this.
@@ -139,16 +145,16 @@ pub enum Verdict {
     DenyAndCount(u64),
 }
 
-/// What a refund comes to.
+/// The result of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refund {
     /// The payload afterwards.
     pub(crate) payload: u64,
-    /// Units given back, a begun one as a whole.
+    /// Units given back. A unit of which only a part comes back counts as one.
     pub(crate) units: u64,
 }
 
-/// An admitted request that is to be given back.
+/// An admitted request whose charge is to be given back.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// The payload right after it was charged.
@@ -158,81 +164,85 @@ pub struct Taken {
     pub(crate) cost: u64,
 }
 
-/// What is known of the key's other refunds since the request was charged.
+/// What the caller knows about other refunds of the key since the request was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// None, or only of the newest request.
+    /// There was none, or each gave back the newest request.
     Kept,
-    /// There may have been one of another.
+    /// A request that was not the newest may have been given back.
     Lost,
-    /// There may have been one of another, and somebody may be booked ahead.
+    /// As `Lost`, and some request may be booked ahead.
     LostAndBooked,
 }
 
-/// A moment as a rule reads it.
+/// An instant as a rule reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Buckets: grains since the clock's zero. Windows: the window's number. Log: nanoseconds.
+    /// Buckets: grains since the clock's zero. Windows: the number of the window. Log: nanoseconds.
     pub(crate) tick: u64,
-    /// Windows: nanoseconds since the window's start. Otherwise 0.
+    /// Windows: nanoseconds since the start of the window. Otherwise 0.
     pub(crate) elapsed: u64,
 }
 
-/// An algorithm in the integers of one table: what the table asks of it. Costs are between 1 and the limit.
+/// An algorithm in the integers of one table, as the table calls it. Costs are between 1 and the
+/// limit.
 pub trait Rule: Clone + Send + Sync + 'static {
-    /// Whether the rule keeps a ring, so that a change of the word must publish the ring too.
+    /// Whether the rule keeps a ring. Then a store of the word must also publish the ring.
     const RINGED: bool = false;
 
-    /// For how long this version of the quota is in force. `None`: its words mean the same under every quota that it can
-    /// be changed to, so nobody who goes on by it does harm.
+    /// The time for which this version of the quota is current. `None`: payloads mean the same
+    /// under every quota that this one can change to, so a thread that still uses this version does
+    /// no harm.
     fn term(&self) -> Option<&Term> {
         None
     }
 
-    /// The same, to be [joined](Term::join) with that of other limits.
+    /// The term, so that the rules of several limits can [share](Term::join) one.
     fn term_mut(&mut self) -> Option<&mut Term> {
         None
     }
 
-    /// `now`, or the time at which the version ended, if that was before: what another key owes may be judged by this
-    /// version until then, and no later, since from then on it owes by the next.
+    /// The earlier of `now` and the end of this version. A thread judges the debt of another key by
+    /// this version only up to that end: from then on the debt follows the next version.
     fn before_its_end(&self, now: Timestamp) -> Timestamp {
         self.term().map_or(now, |term| Timestamp::from_nanos(term.before_its_end(now.as_nanos())))
     }
 
-    /// Whether `moment` tells `now`, and no earlier time because the version has ended.
+    /// Whether this version still reads `now` exactly. After its end it reads an earlier time.
     #[inline]
     fn is_timely(&self, _now: Timestamp) -> bool {
         true
     }
 
-    /// Whether a later version wrote `payload`, or may have. It reads as a key that may do nothing.
+    /// Whether a later version wrote `payload`, or may have. Such a key can be charged nothing by
+    /// this version.
     fn is_later(&self, _payload: u64) -> bool {
         false
     }
 
-    /// A payload of this version or one before as this one would have written it. No tier makes more of it.
+    /// Converts a payload of this or an earlier version to this version. The result has at least
+    /// the debt that any tier would make of it.
     fn current(&self, payload: u64) -> u64 {
         payload
     }
 
-    /// Sees to it that `payload`, which the rule did not write itself, is one of this version.
-    fn stretch(&self, _payload: u64) {}
+    /// Extends the horizon so that this version covers `payload`, which a restore carried over.
+    fn extend(&self, _payload: u64) {}
 
-    /// The largest cost that can be admitted at once.
+    /// The largest cost that the rule can admit at once.
     fn limit(&self) -> u64;
 
     /// `now` as this rule counts time.
     fn moment(&self, now: Timestamp) -> Moment;
 
-    /// `moment`, if that takes no more than a few instructions. The hot path calls nothing that comes back: whatever it
-    /// keeps over a call it keeps in memory.
+    /// The instant of `now`, where a few instructions suffice. The hot path must not call a
+    /// function that returns: every value that lives across a call is kept in memory.
     #[inline]
     fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
         Some(self.moment(now))
     }
 
-    /// `decide`, if that takes no more than a few instructions. Not for a rule that is `patient`.
+    /// `decide`, where a few instructions suffice. Not for a rule that is `patient`.
     #[inline]
     fn quick_decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
         Some(self.decide(payload, ring, at, cost))
@@ -241,64 +251,70 @@ pub trait Rule: Clone + Send + Sync + 'static {
     /// Decides one request.
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
 
-    /// Whether the key is worth exactly as much as one that was never seen, and its payload is one that no charge
-    /// still in flight can expect once another key has started from there.
+    /// Whether the key has as much available as one that was never seen, and no charge in flight
+    /// can still expect this payload after another key has started from it.
     fn expired(&self, payload: u64, at: Moment) -> bool;
 
-    /// Whether the key owes anything.
-    fn owes(&self, payload: u64, at: Moment) -> bool {
+    /// Whether the key is in debt.
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
         !self.expired(payload, at)
     }
 
-    /// What giving back `taken` makes of the key's `payload`, without minting: no more than is certainly still owed
-    /// because of it. `None`: nothing.
+    /// Gives back `taken` from `payload`. It never gives back more than the part of the debt that
+    /// the request certainly still causes, so it creates no tokens. `None`: nothing comes back.
     ///
-    /// So the last `cost` units of a larger request can be given back, too: a request of `n` leaves the same payload as
-    /// one of `n - cost` and then one of `cost` at the same moment, and the second is given back.
+    /// The last `cost` units of a larger request can be given back, too: a request of `n` leaves
+    /// the same payload as a request of `n - cost` and then one of `cost` at the same instant, and
+    /// the second is given back.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
 
-    /// The payload that a charge would have left, had its request been `units` smaller: what a later refund of the rest
-    /// is judged by. For rules that look at the window of a charge only, `charged` itself.
+    /// The payload that a charge would have left if its request had been `units` smaller. A later
+    /// refund of the rest is judged by it. Rules that need only the window of a charge return
+    /// `charged` itself.
     fn less(&self, charged: u64, _units: u64) -> u64 {
         charged
     }
 
-    /// Whether giving back `taken` from `payload` needs to know the order, and loses it for the requests before.
+    /// Whether giving back `taken` from `payload` depends on the order of refunds, and destroys
+    /// that order for earlier requests.
     fn reorders(&self, _payload: u64, _taken: Taken) -> bool {
         false
     }
 
-    /// The rule by which a lease takes permits ahead of the requests that spend them. A take that is
-    /// refused is no request's refusal, so it is not counted. `None` where each request has a departure
-    /// of its own.
+    /// The rule by which a lease acquires permits before requests spend them. When a lease is
+    /// refused, no request was refused, so the refusal is not counted. `None` where each request
+    /// has its own departure.
     ///
-    /// Borrowed wherever it is this rule itself: a copy counts references that all keys share.
+    /// Borrowed where it is this rule itself: a copy would change reference counts that all keys
+    /// share.
     fn ahead(&self) -> Option<Cow<'_, Self>>;
 
-    /// The most that a key may owe for its slot to be handed over: half of the smallest limit. `None` when payloads
-    /// cannot be compared: a larger one must owe more at every later time.
+    /// The largest payload of a key that may be evicted: its debt is half of the smallest limit.
+    /// `None` when payloads cannot be compared, that is, unless a larger payload has more debt at
+    /// every later time.
     fn half(&self, at: Moment) -> Option<u64>;
 
-    /// `payload` with its debt forgiven; a ring is forgiven by [`erase`](Self::erase).
+    /// `payload` without its debt. [`erase`](Self::erase) clears the ring.
     fn forgive(&self, payload: u64, at: Moment) -> u64;
 
-    /// Another, larger payload that is worth the same to within one step of the rule's clock or count.
+    /// A larger payload that grants the same to within one step of the clock or count of the rule.
     fn bump(&self, payload: u64) -> u64 {
         payload + 1
     }
 
-    /// Ring entries a key.
+    /// Ring entries per key.
     fn ring_len(&self) -> u64 {
         0
     }
 
-    /// Empties the ring of the key whose word `unmoved` looks at, and has this payload. `false`: it moved.
+    /// Clears the ring of a key that has this payload. `unmoved` says whether the word is still the
+    /// one that the caller read. `false`: the word changed.
     fn erase(&self, _payload: u64, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
         true
     }
 
-    /// Writes the request's time into the ring ahead of the head. `false`: the ring moved, decide again.
-    /// `unmoved` says whether the slot's word is still the one decided on.
+    /// Writes the time of the request into the ring ahead of the head. `unmoved` says whether the
+    /// slot's word is still the one decided on. `false`: the ring moved, decide again.
     #[inline]
     fn stage(
         &self,
@@ -312,34 +328,37 @@ pub trait Rule: Clone + Send + Sync + 'static {
     }
 }
 
-/// What a decision says beside yes and no. Only rules that know the time have an answer.
+/// The numbers of a decision besides yes and no. Only rules that read time have them.
 pub trait Numbers: Rule + Carry {
-    /// What can be admitted at `now` on top of `payload`.
+    /// The cost that can be admitted at `now` on top of `payload`.
     fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 
     /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
     fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;
 
-    /// Nanoseconds until the key is worth as much as one that was never seen.
+    /// Nanoseconds until the key has as much available as one that was never seen.
     fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
 
-    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired): another key may have it then.
+    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired), so that another key
+    /// may own it.
     fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
         self.reset_after(payload, ring, now)
     }
 
-    /// Nanoseconds that a request of `cost`, admitted at `now` leaving `payload`, is to wait before it acts.
+    /// Nanoseconds that a request of `cost` must wait before it acts. It was admitted at `now` and
+    /// left `payload`.
     fn delay(&self, _payload: u64, _now: Timestamp, _cost: u64) -> u64 {
         0
     }
 
-    /// The rule for a request of `cost` that may wait for its turn, up to `max_wait` nanoseconds after `now`. `None` for
-    /// algorithms that cannot tell when a turn will be.
+    /// The rule for a request of `cost` that may wait for its turn, up to `max_wait` nanoseconds
+    /// after `now`. `None` for algorithms that cannot predict a turn.
     fn patient(&self, _now: Timestamp, _max_wait: u64, _cost: u64) -> Option<Self> {
         None
     }
 
-    /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or for room.
+    /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or
+    /// for room.
     fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
         self.retry_after(payload, Ring::NONE, now, cost)
     }

@@ -1,4 +1,4 @@
-//! How the counts of several windows share a word with the window's number.
+//! How the counts of several windows share a word with the number of the window.
 //!
 //! ```text
 //!   61        .           .          .        .          0
@@ -7,8 +7,9 @@
 //!  +-----------+-----------+----------+--------+----------+
 //! ```
 //!
-//! The current count is always exact. Closed windows are too, while the limit lets them fit; a very large limit on a
-//! very short window keeps them in *granules*, rounded up: a little is refused early, nothing is admitted too much.
+//! The current count is always exact. Closed counts are exact while the limit lets them fit. For a
+//! very large limit on a very short window they are kept in *granules*, rounded up: a little is
+//! refused too early, nothing is admitted too much.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +18,7 @@ use crate::algorithm::{CountPolicy, Refund};
 use crate::bits::{Field, bits};
 use crate::error::BuildError;
 
-/// A closed count may be overstated by at most this share of the limit, over all closed windows.
+/// All closed windows together may be overstated by at most this share of the limit.
 const COARSEST: u64 = 8;
 
 /// The widths of the counts.
@@ -25,18 +26,18 @@ const COARSEST: u64 = 8;
 pub(crate) struct Packing {
     pub(crate) index: Field,
     current: Field,
-    /// The count of the oldest closed window. The others are above it, each as wide.
+    /// The count of the oldest closed window. The others lie above it, each as wide.
     oldest: Field,
     closed: u32,
-    /// Closed counts are multiples of this, rounded up: 1 when exact.
+    /// Closed counts are multiples of this, rounded up. 1: exact.
     pub(crate) granule: u64,
     /// Where counts stop.
     pub(crate) ceiling: u64,
 }
 
 impl Packing {
-    /// Room for the current count and `closed` others of at most `limit` below `index`; an error names the largest
-    /// limit that would fit.
+    /// Room below `index` for the current count and `closed` others, each at most `limit`. An error
+    /// names the largest limit that would fit.
     pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Result<Self, BuildError> {
         Self::try_fit(index, closed, limit, count).ok_or_else(|| {
             let largest = (0..64).rev().fold(0_u64, |found, bit| {
@@ -59,7 +60,8 @@ impl Packing {
 
     fn try_fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Option<Self> {
         let room = index.start();
-        // `CountPolicy::All` counts beyond the limit: at least to twice it, further when there is room.
+        // `CountPolicy::All` counts beyond the limit: at least to twice it, further where there is
+        // room.
         let needed = match count {
             CountPolicy::Allowed => limit,
             CountPolicy::All => limit.checked_mul(2)?,
@@ -88,14 +90,16 @@ impl Packing {
         Some(Self { index, current, oldest, closed, granule, ceiling })
     }
 
-    /// The limits that can be counted so: large enough for the granule, small enough for the counts.
+    /// The limits that this packing can count: large enough for the granule, small enough for the
+    /// counts.
     pub(crate) fn limits(&self, count: CountPolicy) -> RangeInclusive<u64> {
         let least = (self.granule - 1).saturating_mul(self.closed.into()).saturating_mul(COARSEST);
         let most = if count == CountPolicy::All { self.ceiling / 2 } else { self.ceiling };
         least.max(1)..=most
     }
 
-    /// `payload` as this packing, of as many windows, has it; what no longer fits counts as much as fits.
+    /// Converts a payload of packing `other`, with as many windows, to this one. A count that does
+    /// not fit becomes the largest that does.
     pub(crate) fn repacked(&self, payload: u64, other: &Self) -> u64 {
         let index = self.index.of(other.index.get(payload));
         let current = self.with_current(index, other.current(payload).min(self.ceiling));
@@ -134,7 +138,7 @@ impl Packing {
         self.current.set(payload, count)
     }
 
-    /// `payload` as it looks once window `index` has begun; unchanged when that is not later than its own.
+    /// `payload` after window `index` has begun. Unchanged when `index` is not later than its own.
     #[inline]
     pub(crate) fn rotated(&self, payload: u64, index: u64) -> u64 {
         let steps = index.saturating_sub(self.index.get(payload));
@@ -145,7 +149,7 @@ impl Packing {
     }
 
     fn rotated_by(&self, payload: u64, index: u64, steps: u64) -> u64 {
-        // Beyond the last window nothing rotates any more: the clock stands still there.
+        // The clock stands still in the last window, so nothing rotates beyond it.
         let mut rotated = self.index.of(index.min(self.index.max()));
         for age in 1..=self.closed {
             let count = match u64::from(age).checked_sub(steps) {
@@ -158,9 +162,10 @@ impl Packing {
         rotated
     }
 
-    /// `payload` with its window renumbered to `index`; rotated to the first window when that lies before it.
+    /// `payload` with its window renumbered to `index`. When `index` is negative, `payload` rotates
+    /// to window 0.
     pub(crate) fn renumbered(&self, payload: u64, index: i128) -> u64 {
-        // No rule counts beyond the ceiling, but a file may say anything.
+        // No rule counts beyond the ceiling, but a file may hold any number.
         let payload = self.with_current(payload, self.current(payload).min(self.ceiling));
         if index >= 0 {
             return self.index.set(payload, index.min(self.index.max().into()) as u64);
@@ -169,21 +174,23 @@ impl Packing {
         self.index.set(self.rotated(payload, self.index.get(payload).saturating_add(steps)), 0)
     }
 
-    /// All counts of `payload` are zero.
+    /// Whether all counts of `payload` are zero.
     #[inline]
     pub(crate) fn is_empty(&self, payload: u64) -> bool {
         Field::lowest(self.current.end()).get(payload) == 0
     }
 
-    /// The age of the newest count that is not zero, 0 being the current one: it is the last to leave.
+    /// The age of the newest count that is not zero: it leaves the window last. 0 is the current
+    /// count.
     pub(crate) fn newest_counted(&self, payload: u64) -> Option<u32> {
         (0..=self.closed).find(|&age| {
             if age == 0 { self.current(payload) != 0 } else { self.closed_field(age).get(payload) != 0 }
         })
     }
 
-    /// Gives back `cost` units that window `index` counted, as far as it still has them. A closed count was rounded up
-    /// to a granule, so whole granules leave it: what it says never falls below what it holds.
+    /// Gives back `cost` units that window `index` counted, as far as it still has them. A closed
+    /// count was rounded up to a granule, so only whole granules leave it: the count never falls
+    /// below the units that it stands for.
     pub(crate) fn refund(&self, payload: u64, index: u64, cost: u64) -> Option<Refund> {
         let age = u32::try_from(self.index.get(payload).checked_sub(index)?).ok()?;
         let (field, granule) = match age {
@@ -196,7 +203,7 @@ impl Packing {
             .then(|| Refund { payload: field.set(payload, field.get(payload) - back), units: back * granule })
     }
 
-    /// What becomes of a refused request.
+    /// The verdict for a refused request.
     #[inline]
     pub(crate) fn refuse(&self, count: CountPolicy, payload: u64, cost: u64) -> Verdict {
         let seen = self.current(payload);
@@ -214,7 +221,7 @@ mod tests {
     use super::*;
     use crate::algorithm::PAYLOAD_BITS;
 
-    /// Below a number of so many bits.
+    /// A packing below a window number of `number` bits.
     fn fit(number: u32, closed: u32, limit: u64, count: CountPolicy) -> Result<Packing, BuildError> {
         Packing::fit(Field::lowest(PAYLOAD_BITS - number).above(number), closed, limit, count)
     }
@@ -222,7 +229,7 @@ mod tests {
     const COUNTS: [CountPolicy; 2] = [CountPolicy::Allowed, CountPolicy::All];
 
     #[test]
-    fn the_largest_limit_that_is_named_fits_and_the_next_does_not() {
+    fn the_error_names_the_largest_limit_that_fits() {
         for (number, closed) in [(10, 1), (30, 1), (30, 4), (38, 6)] {
             for count in COUNTS {
                 let Err(BuildError::OutOfRange { field: "rate.count", max, min: 1, .. }) =
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_limit_fits_the_most_sub_windows_that_do_are_named() {
+    fn the_error_names_the_most_sub_windows_that_fit() {
         for number in [50, 56, 59] {
             let Err(BuildError::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
                 fit(number, 24, 1, CountPolicy::Allowed)
@@ -261,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A limit that the same packing may have later is one that it would have been made for, and counts to.
+    /// Every limit that a packing accepts after a change is within its error and its counts.
     #[test]
     fn other_limits_stay_within_an_eighth_and_can_be_counted() {
         for (number, closed, limit) in
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_ended_before_the_first_still_counts_as_a_closed_one() {
+    fn a_window_before_number_zero_counts_as_closed() {
         let packing = fit(38, 4, 15, CountPolicy::Allowed).expect("fifteen in four sub-windows");
         let payload = packing.with_current(packing.index.of(5), 7);
         let renumbered = packing.renumbered(payload, -3);

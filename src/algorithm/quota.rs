@@ -16,12 +16,12 @@ use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// Any of the five algorithms, for limits that are read from a command line or a file: as text by
+/// Any of the five algorithms, for limits from a command line or a file: as text through
 /// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
 ///
-/// A limiter of a `Quota` decides as one of the algorithm itself does, in more instructions: 153 for
-/// a check of a known key, where a limiter of a [`TokenBucket`] takes 86 (x86-64; `cargo bench -p
-/// tollgate-bench --bench instructions`).
+/// A limiter of a `Quota` decides exactly as a limiter of the algorithm, in more instructions: 153
+/// for a check of a known key, where a limiter of a [`TokenBucket`] takes 86 (x86-64;
+/// `cargo bench -p tollgate-bench --bench instructions`).
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ macro_rules! for_quota {
 }
 
 impl Quota {
-    /// So many units in so much time: what is admitted in the long run.
+    /// The units that are admitted per period in the long run.
     ///
     /// # Examples
     ///
@@ -80,14 +80,16 @@ impl Quota {
     /// use tollgate::{LeakyBucket, Quota, Rate};
     ///
     /// let quota = Quota::from(LeakyBucket::queue(Rate::per_second(10)).capacity(30));
-    /// assert_eq!((quota.rate(), quota.limit(), quota.is_queue()), (Rate::per_second(10), 30, true));
+    /// assert_eq!((quota.rate(), quota.limit()), (Rate::per_second(10), 30));
+    /// assert!(quota.is_queue());
     /// ```
     #[must_use]
     pub const fn rate(&self) -> Rate {
         for_quota!(self, algorithm => algorithm.rate)
     }
 
-    /// The most that is admitted at once, and so the largest cost: burst, capacity, or the window's limit.
+    /// The most units that are admitted at once, and so the largest cost: the burst, the capacity,
+    /// or the limit of the window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         match self {
@@ -97,7 +99,7 @@ impl Quota {
         }
     }
 
-    /// What a bucket holds when the limiter's clock is at zero, where the quota says so:
+    /// The tokens of a bucket when the limiter's clock is at zero, if the quota sets them:
     /// [`TokenBucket::initial`].
     #[must_use]
     pub const fn initial(&self) -> Option<u64> {
@@ -107,7 +109,7 @@ impl Quota {
         }
     }
 
-    /// Into how many parts the window is divided, where it is: [`SlidingWindow::subwindows`].
+    /// The number of parts of the window, if it is divided: [`SlidingWindow::subwindows`].
     #[must_use]
     pub const fn subwindows(&self) -> Option<u32> {
         match self {
@@ -116,7 +118,7 @@ impl Quota {
         }
     }
 
-    /// Which requests count. The buckets count the admitted ones only.
+    /// Which requests count. Buckets count only admitted ones.
     #[must_use]
     pub const fn count_policy(&self) -> CountPolicy {
         match self {
@@ -127,7 +129,7 @@ impl Quota {
         }
     }
 
-    /// Whether what is admitted waits for a departure time: a [`LeakyBucket::queue`].
+    /// Whether admitted requests wait for a departure time: a [`LeakyBucket::queue`].
     #[must_use]
     pub const fn is_queue(&self) -> bool {
         matches!(self, Self::LeakyBucket(bucket) if matches!(bucket.mode, Mode::Queue))
@@ -236,13 +238,13 @@ macro_rules! for_rule {
 pub(crate) use for_rule;
 
 impl AnyRule {
-    /// Whether it decides in so few instructions that a check of several limits writes them out for each. No change of the
-    /// quota changes that, since none changes the algorithm.
+    /// Whether the rule decides in so few instructions that a check of several limits inlines them
+    /// for each. A change of the quota keeps this, because it keeps the algorithm.
     pub(crate) fn is_brief(&self) -> bool {
         matches!(self, Self::Gcra(_) | Self::Fixed(_))
     }
 
-    /// Whether what is admitted waits for a departure of its own.
+    /// Whether each admitted request waits for its own departure.
     pub(crate) fn is_queue(&self) -> bool {
         matches!(self, Self::Gcra(rule) if rule.queue)
     }
@@ -283,8 +285,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.current(payload))
     }
 
-    fn stretch(&self, payload: u64) {
-        for_rule!(self, rule => rule.stretch(payload));
+    fn extend(&self, payload: u64) {
+        for_rule!(self, rule => rule.extend(payload));
     }
 
     #[inline]
@@ -297,8 +299,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.moment(now))
     }
 
-    // Left to be called, it hands its `Option<Moment>` back through memory, and every check waits for that; `stage` is
-    // called by every check, though only the log has anything to do there.
+    // Inlined, because a call returns its `Option` through memory, and every check waits for that.
+    // Every check also calls `stage`, though only the log does anything there.
     #[inline(always)]
     fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
         for_rule!(self, rule => rule.quick_moment(now))
@@ -318,8 +320,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.expired(payload, at))
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
-        for_rule!(self, rule => rule.owes(payload, at))
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
+        for_rule!(self, rule => rule.is_in_debt(payload, at))
     }
 
     fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {

@@ -1,15 +1,19 @@
-//! The clock of the buckets: how many *grains* have dripped since the clock's zero.
+//! The clock of the buckets: the number of *grains* that have dripped since the zero of the clock.
 //!
-//! A token is `price` grains, and `a/b` grains drip each nanosecond: `grains(t) = floor(t * a / b)`, exactly. Nothing
-//! is rounded call by call, so the long-run rate is the configured one, not one near it.
+//! A token is `price` grains, and `a/b` grains drip each nanosecond:
+//! `grains(t) = floor(t * a / b)`, exactly. No call adds its own rounding, so the long-run rate is
+//! exactly the configured one.
 //!
-//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) a grain is `1/q` of a token and `b` is 1, so that a grain
-//! boundary falls on every nanosecond and every decision is exact: with `p` up to 7 when the bucket refills within ten years,
-//! up to 14 when within months. Larger `p` would need more bits than a word has for ten years, so grains are then as fine
-//! as fit (0.07 ns each and more; for buckets that take more than 73 years to refill, a millionth of a token at most) and a
-//! token may come up to one grain early, never more and never accumulating.
+//! For a rate of `p` tokens in `q` nanoseconds (in lowest terms) a grain is `1/q` of a token and
+//! `b` is 1. Then a grain boundary falls on every nanosecond, and every decision is exact. This
+//! works for `p` up to 7 when the bucket refills within ten years, and up to 14 when it refills
+//! within months.
+//!
+//! A larger `p` would need more bits than a word has for ten years. Then grains are as fine as fit:
+//! 0.07 ns or more each, or at most a millionth of a token for buckets that take more than 73 years
+//! to refill. A token may come up to one grain early; the error never accumulates.
 
-use crate::algorithm::reach::{Near, Term};
+use crate::algorithm::horizon::{CachedHorizon, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -17,43 +21,43 @@ use crate::time::{Shift, div_ceil};
 
 const TOP: u64 = Refill::TOP;
 
-/// Tokens a nanosecond that a word can hold over `UPTIME`: 1e10 a second.
+/// The most tokens per nanosecond that a word can hold over `UPTIME`: 1e10 a second.
 const FASTEST: u64 = 10;
 
-/// Grains a token that are enough, when there is not room for a grain a nanosecond.
+/// Grains per token that suffice where there is no room for one grain per nanosecond.
 const FINE: u64 = 1 << 20;
 
-/// A price is off by one in so many at the most.
+/// A price is wrong by at most one part in this many.
 const NEAR: u128 = 1_000_000_000;
 
 /// Bits after the point of `Refill::scale`.
 const POINT: u32 = 60;
 
-/// Grains since the clock's zero, as a function of time. After a change of the quota the clock goes on from the new
-/// version's floor.
+/// Grains since the zero of the clock, as a function of time. After a change of the quota the clock
+/// continues from the floor of the new version.
 #[derive(Clone, Debug)]
 pub(crate) struct Refill {
     a: u64,
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
-    /// Before this a nanosecond since the limiter's zero is `a` whole grains: the term's reach and one more, as far as it is
-    /// known; 0 when `b` is not 1 or the version began later.
-    whole: Near,
-    /// For how long the clock moves; it stands still from there on, so buckets fail closed.
+    /// Before this instant, each nanosecond since the limiter's zero is `a` whole grains: one more
+    /// than the cached horizon. 0 when `b` is not 1 or the version began later.
+    whole: CachedHorizon,
+    /// The time for which the clock moves. It stands still after that: buckets fail closed.
     term: Term,
-    /// What it shows when the version begins.
+    /// The reading of the clock at the start of the version.
     floor: u64,
     /// Grains in the largest bucket.
     tolerance: u64,
 }
 
-/// What is left of a word for a refill clock.
+/// The part of a word that is left for a refill clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     since: u64,
     floor: u64,
-    /// For how long the clock must run at the least.
+    /// The clock must run at least this long.
     uptime: u64,
 }
 
@@ -62,7 +66,7 @@ pub(crate) struct Room {
 pub(crate) struct Bucket {
     pub(crate) rate: Rate,
     pub(crate) burst: u64,
-    /// What `burst` is called in the API.
+    /// The name of `burst` in the API.
     pub(crate) burst_name: &'static str,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
@@ -76,10 +80,11 @@ struct Ratio {
 }
 
 impl Room {
-    /// A whole word, and all of the clock's time.
+    /// A whole word, and all time of the clock.
     pub(crate) const ALL: Self = Self { since: 0, floor: 0, uptime: UPTIME };
 
-    /// What is above `floor`, from `since` on: for the rest of the ten years, and for one of them at the least.
+    /// The range above `floor`, from `since` on: for the rest of the ten years, and for at least
+    /// one year.
     pub(crate) fn after(since: u64, floor: u64) -> Self {
         Self { since, floor, uptime: UPTIME.saturating_sub(since).max(UPTIME / 10) }
     }
@@ -93,9 +98,10 @@ impl Refill {
     /// Payloads of buckets stay at or below this.
     pub(crate) const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
 
-    /// One refill clock for all `buckets` in the `room` that there is, and each one's price of a token in grains.
+    /// One refill clock for all `buckets` in the given `room`, and the price of each bucket's token
+    /// in grains.
     pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), BuildError> {
-        // What a whole word has room for, earlier changes took the room of.
+        // A whole word would have room for these buckets: earlier changes used it up.
         let is_changed = || room.floor > 0 && Self::fit_in(buckets, Room::ALL).is_ok();
         Self::fit_in(buckets, room)
             .map_err(|error| if is_changed() { BuildError::ChangedTooOften } else { error })
@@ -127,32 +133,32 @@ impl Refill {
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
         let term = Term::new(since, last);
-        let whole = Near::new(0);
+        let whole = CachedHorizon::new(0);
         Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
     }
 
     /// `floor + floor((now - since) * a / b)`.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.far(now)))
+        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.elapsed(now)))
     }
 
-    /// The same within what is known of the version's reach.
+    /// The same, where the cached horizon covers `now`.
     #[inline]
     pub(crate) fn quick_at(&self, now: u64) -> Option<u64> {
         if now < self.whole.get() {
             return Some(now * self.a);
         }
-        Some(self.floor + self.dripped(self.term.near(now)?))
+        Some(self.floor + self.dripped(self.term.quick_elapsed(now)?))
     }
 
-    /// The time that counts where the reach has to be raised, or cannot be.
+    /// The elapsed time outside the cached horizon, which this raises where it can.
     #[cold]
     #[inline(never)]
-    fn far(&self, now: u64) -> u64 {
-        let time = self.term.far(now);
+    fn elapsed(&self, now: u64) -> u64 {
+        let time = self.term.elapsed(now);
         if self.b == 1 && self.floor == 0 {
-            self.whole.set(self.term.reach().until() + 1);
+            self.whole.set(self.term.horizon().until() + 1);
         }
         time
     }
@@ -163,14 +169,16 @@ impl Refill {
         if self.b == 1 {
             return time * self.a;
         }
-        // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the estimate is at most one
-        // grain short, which the remainder (small, so right even in wrapping arithmetic) shows.
+        // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the
+        // estimate is at most one grain short. The remainder shows this. It is small, so wrapping
+        // arithmetic computes it exactly.
         let estimate = ((u128::from(time) * u128::from(self.scale)) >> POINT) as u64;
         let rest = time.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
         estimate + u64::from(rest >= self.b)
     }
 
-    /// Nanoseconds from `now` until the clock shows `target`: 0 when it does, `u64::MAX` when it never will.
+    /// Nanoseconds from `now` until the clock shows `target`: 0 if it already does, `u64::MAX` if
+    /// it never will.
     pub(crate) fn until(&self, target: u64, now: u64) -> u64 {
         let Some(target) = target.checked_sub(self.floor).filter(|&target| target > 0) else { return 0 };
         let when = self.when(target);
@@ -180,25 +188,27 @@ impl Refill {
         self.term.since().saturating_add(when as u64).saturating_sub(now)
     }
 
-    /// Grains that drip in `time` from `now` on, whether or not the version lasts so long.
+    /// Grains that drip in `time` from `now` on, even beyond the end of the version.
     pub(crate) fn drips(&self, now: u64, time: u64) -> u64 {
         let since = self.term.since();
         let dripped = |at: u64| self.dripped(at.saturating_sub(since).min(self.term.last()));
         dripped(now.saturating_add(time)) - dripped(now)
     }
 
-    /// Whether the clock shows `now` itself, and no earlier moment because the version has ended.
+    /// Whether the clock shows `now` itself. After the end of the version it shows an earlier
+    /// instant.
     #[inline]
     pub(crate) fn is_timely(&self, now: u64) -> bool {
-        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.near_until()
+        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.cached_horizon()
     }
 
-    /// The first nanosecond of the version at which so many grains have dripped.
+    /// The first nanosecond of the version at which `dripped` grains have dripped.
     fn when(&self, dripped: u64) -> u128 {
         (u128::from(dripped) * u128::from(self.b)).div_ceil(u128::from(self.a))
     }
 
-    /// What the clock shows when the version begins. Smaller payloads are older versions'.
+    /// The reading of the clock at the start of the version. Smaller payloads are from older
+    /// versions.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
@@ -211,24 +221,26 @@ impl Refill {
         &mut self.term
     }
 
-    /// The largest payload that is written by a version which reaches for `until` nanoseconds.
+    /// The largest payload that a version with horizon `until` writes.
     pub(crate) fn top(&self, until: u64) -> u64 {
         self.floor + self.dripped(until) + self.tolerance
     }
 
-    /// Sees to it that `payload` may be written. `false`: the version ends before.
-    pub(crate) fn stretch(&self, payload: u64) -> bool {
+    /// Raises the horizon so that this version may write `payload`. `false`: the version ends
+    /// before that.
+    pub(crate) fn extend(&self, payload: u64) -> bool {
         let beyond = payload.saturating_sub(self.floor.saturating_add(self.tolerance));
         let needed = self.when(beyond);
         u64::try_from(needed)
-            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.stretch(needed))
+            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.extend(needed))
     }
 
-    /// The moment that was `target` on a clock that reads `shift` earlier: 0 when it lies before this clock's zero, and
-    /// for 0, which was no moment of anybody's.
+    /// Converts `target`, an instant of a clock that reads `shift` earlier. 0 for an instant before
+    /// the zero of this clock, and for the `target` 0 of a key that was never seen.
     ///
-    /// The shift is rounded up to a grain: `floor(t + s) <= floor(t) + ceil(s)`, so at every later time no less is
-    /// missing to the moment than there was, and at most a grain more. Exact when a nanosecond is whole grains.
+    /// The shift is rounded up to a grain: `floor(t + s) <= floor(t) + ceil(s)`. So at every later
+    /// time the remaining wait is no shorter than before, and at most one grain longer. Exact when
+    /// a nanosecond is a whole number of grains.
     pub(crate) fn carry(&self, target: u64, shift: Shift) -> u64 {
         if target == 0 {
             return 0;
@@ -237,7 +249,8 @@ impl Refill {
         moved.clamp(0, i128::from(TOP)) as u64
     }
 
-    /// Whether grains do not fall on whole nanoseconds, so that a token may come up to one grain early.
+    /// Whether grain boundaries miss whole nanoseconds, so that a token may come up to one grain
+    /// early.
     pub(crate) fn is_grained(&self) -> bool {
         self.b != 1
     }
@@ -251,7 +264,8 @@ impl Bucket {
         let common = gcd(count, period);
         let ratio = Ratio { p: count / common, q: period / common };
         let (p, q) = (u128::from(ratio.p), u128::from(ratio.q));
-        // Either it refills within LONGEST, which leaves a grain a nanosecond, or it leaves FINE grains a token.
+        // A valid burst either refills within LONGEST, which leaves room for a grain per
+        // nanosecond, or leaves room for FINE grains per token.
         let refilled = u128::from(LONGEST) * p / q;
         let dripped = (u128::from(UPTIME) * p).div_ceil(q);
         let beside = |grains: u128| (u128::from(TOP) / grains).saturating_sub(dripped);
@@ -268,8 +282,8 @@ impl Ratio {
         mine.cmp(&theirs)
     }
 
-    /// Whether `a` grains a nanosecond leave room for the uptime and a full bucket. More than a word's ten years would
-    /// hold is never needed, nor would `scale` have room for it.
+    /// Whether `a` grains per nanosecond leave room for the uptime and a full bucket. An `a` that a
+    /// whole word could not count for ten years is never needed, and `scale` has no room for it.
     fn fits(self, a: u64, burst: u64, room: Room) -> bool {
         let price = u128::from(a / self.p) * u128::from(self.q);
         let full = price.checked_mul(u128::from(burst));
@@ -277,7 +291,8 @@ impl Ratio {
         a <= TOP / UPTIME && full.is_some_and(fits)
     }
 
-    /// Grains a token at `a / b` grains a nanosecond, rounded up; `None` when that is off by more than 1e-9.
+    /// Grains per token at `a / b` grains per nanosecond, rounded up. `None` when that is wrong by
+    /// more than 1e-9.
     fn price(self, a: u64, b: u64) -> Option<u64> {
         let dripped = u128::from(a) * u128::from(self.q);
         let drained = u128::from(b) * u128::from(self.p);
@@ -287,18 +302,18 @@ impl Ratio {
     }
 }
 
-/// Grains a nanosecond, as `a / b`: as many a token of the fastest bucket as the uptime and whichever bucket takes longest
-/// to refill leave room for; no finer than those of a whole word, and no coarser than
-/// [`Resolution`](crate::Resolution) promises.
+/// Grains per nanosecond, as `a / b`: as many per token of the fastest bucket as fit beside the
+/// uptime and the bucket that takes longest to refill. No finer than a whole word allows, and no
+/// coarser than [`Resolution`](crate::Resolution) promises.
 fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64, u64), BuildError> {
     let tier = (0..ratios.len()).max_by(|&i, &j| ratios[i].cmp_rate(ratios[j])).unwrap_or(0);
     let fastest = ratios[tier];
     let (p, q) = (u128::from(fastest.p), u128::from(fastest.q));
-    // Full buckets as the fastest refills them: in parts of its token, `q` each.
+    // The refill of each full bucket at the fastest rate, in parts of a token: `q` parts per token.
     let full = |(bucket, ratio): (&Bucket, &Ratio)| {
         let common = gcd(fastest.p, ratio.p);
         let exact = (u128::from(bucket.burst) * u128::from(ratio.q)).div_ceil((ratio.p / common).into());
-        // Other prices may be rounded up.
+        // The other prices may be rounded up.
         let rounded = if *ratio == fastest { 0 } else { exact / NEAR + 1 };
         (exact + rounded).saturating_mul((fastest.p / common).into())
     };

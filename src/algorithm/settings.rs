@@ -1,4 +1,5 @@
-//! A quota's settings one by one, by the names that the API gives them: what a saved state is compared with.
+//! The settings of a quota by their API names. A restore compares them with those of the saved
+//! state.
 
 use crate::algorithm::{CountPolicy, Mode};
 use crate::rate::Rate;
@@ -11,13 +12,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// An algorithm of this rate.
+    /// The name of an algorithm and its rate.
     pub(crate) fn new(algorithm: &'static str, rate: Rate) -> Self {
         let values = vec![("rate.count", rate.count()), ("rate.period", rate.period_nanos())];
         Self { algorithm, values }
     }
 
-    /// One more setting.
+    /// Adds a setting.
     pub(crate) fn and(mut self, name: &'static str, value: u64) -> Self {
         self.values.push((name, value));
         self

@@ -14,24 +14,31 @@ use crate::rate::Rate;
 use crate::ring::{Entry, Ring};
 use crate::time::{Shift, Timestamp, div_ceil};
 
-/// A sliding window log: remembers when each unit was admitted, and so knows any window exactly.
+/// A sliding window log: remembers the time of each admitted unit, and so knows the count of any
+/// window exactly.
 ///
-/// **Guarantee.** At most `limit` in every window `(t - period, t]`, exactly: a unit admitted at `t` is gone at
-/// `t + period` and not a nanosecond sooner.
+/// **Guarantee.** At most `limit` in every window `(t - period, t]`, exactly: a unit admitted at
+/// `t` leaves the window at `t + period`, not a nanosecond sooner.
 ///
-/// **Formula.** admitted iff at most `limit - cost` of the logged times lie in `(now - period, now]`. A caller's time
-/// earlier than the newest logged one counts as that one.
+/// **Formula.** admitted iff at most `limit - cost` of the logged times lie in
+/// `(now - period, now]`. A request whose time is before the newest logged time counts at that
+/// time.
 ///
-/// **Memory.** A ring of `limit` words a key beside the slot, so `8 * limit` bytes for every slot of the table, which
-/// [`memory`](crate::Builder::memory) computes and `memory_budget` bounds. The system commits a page of it when a slot there
-/// is first used. Rings stay where they are: so this table does not grow. After a spike, [save](crate::Limiter::save) the limiter and
-/// [restore](crate::Builder::restore) a new one: that has what is still owed, and memory for it alone. Or take [sub-windows](crate::SlidingWindow::subwindows), which keep to the limit in any window,
-/// too, in one word a key where the limit fits it.
+/// **Memory.** A ring of `limit` words per key beside the slot, so `8 * limit` bytes for every slot
+/// of the table. [`memory`](crate::Builder::memory) computes the total and `memory_budget` bounds
+/// it. The system commits a page of the rings when a slot of that page is first used. Rings never
+/// move, so this table does not grow.
 ///
-/// **Cost.** One compare-exchange for the admission and one for each unit of cost to write its time; reading `remaining`
-/// takes a binary search.
+/// After a spike, [save](crate::Limiter::save) the limiter and [restore](crate::Builder::restore) a
+/// new one: it has the remaining debts, and memory for those keys alone. Or use
+/// [sub-windows](crate::SlidingWindow::subwindows): they keep to the limit in any window, too, in
+/// one word per key where the limit fits it.
 ///
-/// **Source.** folklore (the "sliding window log" of rate-limiter interviews); the ring is this crate's own.
+/// **Cost.** One compare-exchange for the admission, and one for each unit of cost to write its
+/// time. Reading `remaining` takes a binary search.
+///
+/// **Source.** folklore (the "sliding window log" of rate-limiter interviews); the ring is this
+/// crate's own.
 ///
 /// # Examples
 ///
@@ -40,7 +47,8 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// use tollgate::{GlobalLimiter, ManualClock, Rate, SlidingLog};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = GlobalLimiter::builder(SlidingLog::new(Rate::per_second(2))).clock(clock.clone()).build()?;
+/// let quota = SlidingLog::new(Rate::per_second(2));
+/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
 /// assert!(limiter.check_n(2).is_allowed());
 /// clock.advance(Duration::from_nanos(999_999_999));
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(1)));
@@ -54,7 +62,7 @@ pub struct SlidingLog {
     pub(super) count: CountPolicy,
 }
 
-/// The largest limit of a log: its ring takes eight bytes for each.
+/// The largest limit of a log: its ring takes eight bytes per unit.
 const LONGEST_RING: u64 = 1 << 24;
 
 impl SlidingLog {
@@ -64,7 +72,7 @@ impl SlidingLog {
         Self { rate, count: CountPolicy::Allowed }
     }
 
-    /// Which requests the log keeps; only the admitted ones by default.
+    /// Sets which requests the log keeps. Default: only admitted ones.
     #[must_use]
     pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
@@ -97,9 +105,9 @@ impl Algorithm for SlidingLog {
         let ring = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(1);
         let head = Field::lowest(bits(2 * ring - 1));
         let newest = head.above(PAYLOAD_BITS - head.end());
-        // Twenty years in the steps that the field can count.
+        // The step with which the field counts through twenty years.
         let step = bits(2 * UPTIME / newest.max());
-        // The word must not come back to a value within a window: two laps of the ring take at least two periods.
+        // The word must not recur within a window: two laps of the ring take at least two periods.
         within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
         let end = (newest.max() << step).min(Ring::END);
         let rule = |tier: &Self| LogRule {
@@ -116,7 +124,8 @@ impl Algorithm for SlidingLog {
         Ok(tiers.iter().map(rule).collect())
     }
 
-    /// The ring and the word stay as they were built: a log that holds what the limit needs counts under any.
+    /// The ring and the word stay as they were built: they are valid under any limit up to the
+    /// length of the ring.
     fn recompile(
         tiers: &[Self],
         _: u64,
@@ -135,7 +144,7 @@ impl Algorithm for SlidingLog {
     }
 }
 
-/// A log's word: where its ring's head is, and roughly when it last moved.
+/// A log's word: the head of its ring, and roughly the time at which the head last moved.
 ///
 /// ```text
 ///   61                                     h 0
@@ -144,7 +153,7 @@ impl Algorithm for SlidingLog {
 ///  +----------------------------------------+------------------+
 /// ```
 ///
-/// `newest` lets a scan see that a log has run empty without touching its ring.
+/// `newest` lets a scan see that all times of a log have left its window, without reading the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRule {
     limit: u64,
@@ -155,16 +164,17 @@ pub struct LogRule {
     step: u32,
     /// The last nanosecond of the log's time.
     end: u64,
-    /// Nanoseconds from the log's zero to the clock's: room for the times of a saved log, from before this clock.
+    /// Nanoseconds from the log's zero to the clock's zero: room for times of a restored log that
+    /// lie before this clock.
     lead: u64,
     count: CountPolicy,
 }
 
-/// What one look at the ring says.
+/// The state of the ring at one read.
 struct Seen {
-    /// The position that comes next.
+    /// The position of the next entry.
     head: u64,
-    /// Never earlier than the newest entry.
+    /// The time of the request, and not before the newest entry.
     now: u64,
 }
 
@@ -177,8 +187,9 @@ impl LogRule {
         Seen { head, now }
     }
 
-    /// When the unit admitted `back` positions before the head leaves the window; `None` when it has left. An entry
-    /// that already carries a proposal for the lap to come had left, unless the proposal says otherwise.
+    /// The instant at which the unit `back` positions before the head leaves the window; `None`
+    /// when it has left. An entry with a proposal for the next lap had left, unless the proposal
+    /// says otherwise.
     fn leaves(&self, ring: Ring<'_>, seen: &Seen, back: u64) -> Option<u64> {
         if back <= ring.unstaged() {
             return Some(seen.now.saturating_add(self.period));
@@ -186,7 +197,7 @@ impl LogRule {
         self.leaves_by(ring.entry(seen.head + self.ring - back), seen.now)
     }
 
-    /// The same of the entry where it was written.
+    /// The same for an entry of the ring.
     fn leaves_by(&self, entry: Entry, now: u64) -> Option<u64> {
         if entry.is_proposed() && !entry.is_over_live() {
             return None;
@@ -195,7 +206,7 @@ impl LogRule {
         (leaves > now).then_some(leaves)
     }
 
-    /// How many of the last `limit` units are inside the window: they are the newest ones.
+    /// How many of the last `limit` units are inside the window: always the newest ones.
     fn inside(&self, ring: Ring<'_>, seen: &Seen) -> u64 {
         let (mut inside, mut outside) = (0, self.limit + 1);
         while inside + 1 < outside {
@@ -205,7 +216,7 @@ impl LogRule {
         inside
     }
 
-    /// A position as one that is two laps lower, unless it is below two.
+    /// The position two laps lower, unless it is below two laps.
     #[inline]
     fn wrapped(&self, position: u64) -> u64 {
         let laps = 2 * self.ring;
@@ -227,17 +238,19 @@ impl Rule for LogRule {
     }
 
     fn moment(&self, now: Timestamp) -> Moment {
-        // Time ends with the word's and the ring's fields: from there on nothing leaves the window, so logs fail closed.
+        // Time ends where the fields of the word and the ring end. From there on nothing leaves the
+        // window: logs fail closed.
         Moment { tick: now.as_nanos().saturating_add(self.lead).min(self.end), elapsed: 0 }
     }
 
     fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let seen = self.seen(payload, ring, at.tick);
-        // The `cost` new units push out everything further back than `limit - cost`.
+        // The `cost` new units overwrite every entry further back than `limit - cost`.
         let oldest = ring.entry(seen.head + self.ring - (self.limit + 1 - cost));
         if self.leaves_by(oldest, seen.now).is_none() {
-            // What was proposed over it says that it had left by then, so the request is of that time: an earlier one in
-            // the word would let the slot go while the ring still counts.
+            // A proposal over the entry proves that the entry had left by the proposed time, so
+            // this request counts at that time. An earlier time in the word would free the slot
+            // while the ring still counts.
             let proposed = if oldest.is_proposed() { oldest.when().unwrap_or(0) } else { 0 };
             return Verdict::Allow(self.logged(&Seen { now: seen.now.max(proposed), ..seen }, cost));
         }
@@ -252,13 +265,15 @@ impl Rule for LogRule {
         newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
     }
 
-    /// Only the newest admission can leave: the times behind it must stay in order, and each must stay as long as the
-    /// request that it stands for. The head moves back over its entries, which are proposals again.
+    /// Only the newest admission can be given back: the times before it must stay in order, and
+    /// each must stay as long as the request that it stands for. The head moves back over its
+    /// entries, which become proposals again.
     ///
-    /// With `CountPolicy::All`, refusals at one time may bring the head back to where it was, once around. Then it is theirs
-    /// that leave, and no more than the admission took: fewer refusals count, but no window admits more.
+    /// With `CountPolicy::All`, refusals at one time may move the head around the ring to the same
+    /// position. Then their entries are removed, and no more than the admission took: fewer
+    /// refusals count, but no window admits more.
     fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
-        // `expired` alone is late by what the word does not tell of the newest time.
+        // `expired` alone is too late: the word holds the newest time rounded up.
         let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
         if payload != taken.charged || left {
             return None;
@@ -275,7 +290,7 @@ impl Rule for LogRule {
         Some(Cow::Owned(Self { count: CountPolicy::Allowed, ..*self }))
     }
 
-    /// A log's payload says when it last moved, not what it owes.
+    /// A payload of a log holds the time of its last move, not its debt.
     fn half(&self, _: Moment) -> Option<u64> {
         None
     }
@@ -300,7 +315,8 @@ impl Rule for LogRule {
         let seen = self.seen(payload, ring, at.tick);
         (0..cost).all(|next| {
             let entry = ring.entry(seen.head + next);
-            // A refused request that counts is logged over an entry that is still inside.
+            // A refused request that counts is logged over an entry that is still inside the
+            // window.
             let inside = !entry.is_proposed() || entry.is_over_live();
             let live = inside && entry.when().is_some_and(|when| when.saturating_add(self.period) > seen.now);
             unmoved() && ring.propose(seen.head + next, entry, seen.now, live)
@@ -325,7 +341,7 @@ impl Numbers for LogRule {
         self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
-    /// Some nanoseconds after the newest unit has left: the word alone says when, in steps.
+    /// Up to one step after the newest unit leaves: the word holds its time in steps, rounded up.
     fn vacant_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
         match self.newest.get(payload) {
             0 => 0,
@@ -339,8 +355,8 @@ impl Numbers for LogRule {
 }
 
 impl LogRule {
-    /// How much later a moment of `saved` reads in this log.
-    fn ahead(&self, saved: &Self, shift: Shift) -> i128 {
+    /// How much later an instant of `saved` reads in this log.
+    fn later_than(&self, saved: &Self, shift: Shift) -> i128 {
         shift.nanos() + i128::from(self.lead) - i128::from(saved.lead)
     }
 }
@@ -354,7 +370,8 @@ impl Carry for LogRule {
         Self { lead, ..self }
     }
 
-    /// The log's zero stays where it was, or moves to a period before the clock's: what is older has left the window.
+    /// The log's zero stays, or moves to one period before the clock's: older times have left the
+    /// window.
     fn resuming(self, saved: &Self, shift: Shift) -> Self {
         let lead = (i128::from(saved.lead) - shift.nanos()).clamp(0, self.period.into());
         Self { lead: lead as u64, ..self }
@@ -362,14 +379,14 @@ impl Carry for LogRule {
 
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
         let newest = self.newest.get(payload);
-        let moved = i128::from(newest << self.step) + self.ahead(saved, shift);
+        let moved = i128::from(newest << self.step) + self.later_than(saved, shift);
         if newest == 0 || moved <= 0 {
             return 0;
         }
         self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64)
     }
 
-    /// The times are written down beside it.
+    /// The ring is saved separately, as `times`.
     fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
         let newest = u128::from(self.newest.get(payload)) << self.step;
         fresh.newest.of(newest.div_ceil(1 << fresh.step).min(fresh.newest.max().into()) as u64)
@@ -386,7 +403,7 @@ impl Carry for LogRule {
     }
 
     fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
-        let moved = i128::from(when) + self.ahead(saved, shift);
+        let moved = i128::from(when) + self.later_than(saved, shift);
         (moved >= 0).then(|| moved.min(Ring::END.into()) as u64)
     }
 

@@ -15,24 +15,28 @@ use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// A sliding window counter: a window of one period that slides, estimated from the counts of aligned windows.
+/// A sliding window counter: a window of one period that slides. It is estimated from the counts of
+/// aligned windows.
 ///
-/// **Plain form.** `previous * overlap + current + cost <= limit`, where `overlap` is the share of the previous
-/// aligned window that the sliding one still covers; in integers, nothing is rounded. *Guarantee:* exact when the
-/// previous window's requests were spread evenly; otherwise what passes in a window can exceed the limit (at most
-/// twice it) or fall short.
+/// **Plain form.** `previous * overlap + current + cost <= limit`, where `overlap` is the share of
+/// the previous aligned window that the sliding one still covers. The integers round nothing.
+/// *Guarantee:* exact when the requests of the previous window were spread evenly. Otherwise the
+/// units that pass in a window can exceed the limit (at most twice it) or fall short of it.
 ///
-/// **With [`subwindows`](Self::subwindows)`(k)`.** Counts of `k` closed sub-windows and the current one, the oldest
-/// counted whole: their sum plus `cost` is at most `limit`. *Guarantee:* never more than `limit` in any window of one
-/// period, exactly; the price is that it remembers up to `1/k` of a period longer than it has to.
+/// **With [`subwindows`](Self::subwindows)`(k)`.** The counts of `k` closed sub-windows, the oldest
+/// one whole, the current count and `cost` sum to at most `limit`. *Guarantee:* never more than
+/// `limit` in any window of one period, exactly. The price: the limiter remembers a unit up to
+/// `1/k` of a period too long.
 ///
-/// **Memory.** One word a key. The word holds the window's number for twenty years, the current count, and the
-/// closed ones. Where the limit is so large that closed counts do not fit exactly (beyond about 65,000 a second or
-/// 520,000 a minute in the plain form) they are kept to a granule, rounded **up**: at most an eighth of the limit
-/// is lost, for a million a second 0.03 %. A limit beyond that is an error that names the largest.
+/// **Memory.** One word per key. The word holds the number of the window for twenty years, the
+/// current count and the closed counts. Where the limit is so large that closed counts do not fit
+/// exactly (beyond about 65,000 a second or 520,000 a minute in the plain form) they are kept in
+/// granules, rounded **up**: at most an eighth of the limit is lost, for a million a second 0.03 %.
+/// For a limit beyond that, `build` returns an error that names the largest.
 ///
-/// **Source.** the estimate: Cloudflare, "How we built rate limiting capable of scaling to millions of domains"
-/// (2017). Counting the oldest part whole: Datar et al., "Maintaining stream statistics over sliding windows" (2002).
+/// **Source.** the estimate: Cloudflare, "How we built rate limiting capable of scaling to millions
+/// of domains" (2017). Counting the oldest part whole: Datar et al., "Maintaining stream statistics
+/// over sliding windows" (2002).
 ///
 /// # Examples
 ///
@@ -41,9 +45,10 @@ use crate::time::{Shift, Timestamp};
 /// use tollgate::{GlobalLimiter, ManualClock, Rate, SlidingWindow};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = GlobalLimiter::builder(SlidingWindow::new(Rate::per_minute(10))).clock(clock.clone()).build()?;
+/// let quota = SlidingWindow::new(Rate::per_minute(10));
+/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
 /// assert!(limiter.check_n(10).is_allowed());
-/// clock.advance(Duration::from_secs(60)); // the window before still covers all of the sliding one
+/// clock.advance(Duration::from_secs(60)); // the sliding window still covers all of the last one
 /// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(6)));
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
@@ -67,14 +72,15 @@ impl SlidingWindow {
         Self { rate, subwindows: None, count: CountPolicy::Allowed }
     }
 
-    /// Never more than the limit in any window: counts `k` sub-windows, from 1 to 24, and the oldest of them whole.
+    /// Never more than the limit in any window: counts `k` sub-windows, from 1 to 24, the oldest
+    /// one whole.
     #[must_use]
     pub const fn subwindows(mut self, k: u32) -> Self {
         self.subwindows = Some(k);
         self
     }
 
-    /// Which requests the window counts; only the admitted ones by default.
+    /// Sets which requests the window counts. Default: only admitted ones.
     #[must_use]
     pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
@@ -134,7 +140,7 @@ impl Algorithm for SlidingWindow {
         tiers.iter().map(rule).collect()
     }
 
-    /// The counts stay as they were packed: they count under any limit that they have room for.
+    /// The packing stays: the counts are valid under any limit that they have room for.
     fn recompile(
         tiers: &[Self],
         _: u64,
@@ -203,7 +209,7 @@ impl Rule for SlidingRule {
         })
     }
 
-    fn owes(&self, payload: u64, at: Moment) -> bool {
+    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
         either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
     }
 
@@ -220,7 +226,7 @@ impl Rule for SlidingRule {
         Some(Cow::Owned(ahead))
     }
 
-    /// Two counts run out at different speeds.
+    /// Two counts expire at different speeds, so payloads cannot be compared.
     fn half(&self, _: Moment) -> Option<u64> {
         None
     }
@@ -289,7 +295,8 @@ impl PlainRule {
         None
     }
 
-    /// Whether `previous * (W - elapsed) / W + taken` is at most the limit, for `taken` including the request.
+    /// Whether `previous * (W - elapsed) / W + taken` is at most the limit. `taken` includes the
+    /// request.
     #[inline]
     fn fits(&self, previous: u64, elapsed: u64, taken: u64) -> bool {
         let overlap = self.windows.length - elapsed;
@@ -297,10 +304,10 @@ impl PlainRule {
         u128::from(previous) * u128::from(overlap) <= u128::from(room) * u128::from(self.windows.length)
     }
 
-    /// The usual case, in which there is no need to multiply: the key has been seen in this window, and there is room even if
-    /// the sliding one still covers all of the window before.
+    /// The usual case, without a multiplication: the key was seen in this window, and there is room
+    /// even if the sliding window still covers all of the previous one.
     #[inline]
-    fn quickly(&self, payload: u64, at: Moment, cost: u64) -> Option<u64> {
+    fn quick_charge(&self, payload: u64, at: Moment, cost: u64) -> Option<u64> {
         let taken = self.packing.current(payload) + cost;
         let room = self.limit.checked_sub(taken)?;
         let fits = self.packing.index.get(payload) == at.tick && self.packing.oldest(payload) <= room;
@@ -309,7 +316,7 @@ impl PlainRule {
 
     #[inline]
     fn decide(&self, payload: u64, at: Moment, cost: u64) -> Verdict {
-        if let Some(charged) = self.quickly(payload, at, cost) {
+        if let Some(charged) = self.quick_charge(payload, at, cost) {
             return Verdict::Allow(charged);
         }
         let payload = self.packing.rotated(payload, at.tick);
@@ -335,7 +342,8 @@ impl PlainRule {
         let at = self.windows.locate(now);
         let mut payload = self.packing.rotated(payload, at.tick);
         let at = at.no_earlier_than(self.packing.index.get(payload));
-        // This window, the next, or the start of the one after, when nothing is left of either.
+        // In this window, in the next, or at the start of the one after, when both counts have
+        // expired.
         for window in 0..2 {
             let previous = self.packing.oldest(payload);
             if let Some(room) = self.limit.checked_sub(self.packing.current(payload) + cost) {

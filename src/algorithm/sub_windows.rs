@@ -1,14 +1,15 @@
-//! The sliding window counter that never exceeds its limit: sub-windows, the oldest counted whole.
+//! The sliding window counter that never exceeds its limit: it counts sub-windows, the oldest one
+//! whole.
 //!
-//! A window of `k` sub-windows' length touches at most `k + 1` of them, so when the sum over those is at most the
-//! limit, so is what passed in the window.
+//! A window as long as `k` sub-windows touches at most `k + 1` of them. When their counts sum to at
+//! most the limit, at most the limit passed in the window.
 
 use crate::algorithm::packing::Packing;
 use crate::algorithm::windows::Windows;
 use crate::algorithm::{CountPolicy, Moment, Verdict};
 use crate::time::Timestamp;
 
-/// Sub-windows, the oldest counted whole.
+/// Counts sub-windows, the oldest one whole.
 #[derive(Clone, Copy, Debug)]
 pub struct SubWindowRule {
     pub(crate) windows: Windows,

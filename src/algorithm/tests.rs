@@ -1,4 +1,4 @@
-//! What the table may rely on, of every rule.
+//! The properties of every rule that the table relies on.
 
 use std::borrow::Cow;
 use std::slice;
@@ -14,7 +14,7 @@ fn ten() -> Rate {
     Rate::per_second(10)
 }
 
-/// All rules that a payload can be put to without a ring.
+/// All rules that decide without a ring.
 fn rules() -> Vec<AnyRule> {
     let (mut quotas, rate): (Vec<Quota>, _) = (Vec::new(), ten());
     quotas.push(TokenBucket::new(rate).into());
@@ -36,7 +36,7 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-/// The payload once `cost` was admitted at `now`.
+/// The payload after `cost` was admitted at `now`.
 fn charged(rule: &AnyRule, payload: u64, now: u64, cost: u64) -> u64 {
     match rule.decide(payload, Ring::NONE, rule.moment(at(now)), cost) {
         Verdict::Allow(payload) => payload,
@@ -45,7 +45,7 @@ fn charged(rule: &AnyRule, payload: u64, now: u64, cost: u64) -> u64 {
 }
 
 #[test]
-fn a_bumped_payload_is_larger_and_worth_the_same_to_within_one_step() {
+fn a_bumped_payload_is_larger_by_at_most_one_step() {
     for rule in rules() {
         let payload = charged(&rule, 0, SECOND, 3);
         let (now, bumped) = (at(SECOND), rule.bump(payload));
@@ -64,7 +64,7 @@ fn a_bumped_payload_is_larger_and_worth_the_same_to_within_one_step() {
 }
 
 #[test]
-fn what_is_quick_decides_the_same() {
+fn quick_decisions_equal_slow_ones() {
     for rule in rules() {
         for (charge, now) in
             [(0, 0), (SECOND, SECOND), (SECOND, 3 * SECOND / 2), (SECOND, 5 * SECOND), (SECOND, 0)]
@@ -87,17 +87,18 @@ fn what_is_quick_decides_the_same() {
 }
 
 #[test]
-fn a_forgiven_key_has_what_one_has_that_was_never_seen() {
+fn a_forgiven_key_equals_a_key_never_seen() {
     for rule in rules() {
         let now = at(SECOND);
         let never_seen = rule.remaining(0, Ring::NONE, now);
         let payload = charged(&rule, 0, SECOND, 10);
         let forgiven = rule.forgive(payload, rule.moment(now));
         assert_eq!(rule.remaining(forgiven, Ring::NONE, now), never_seen, "{rule:?}");
-        assert!(!rule.owes(forgiven, rule.moment(now)), "{rule:?}");
-        // A clock that has stepped back still finds the window that the key has seen.
+        assert!(!rule.is_in_debt(forgiven, rule.moment(now)), "{rule:?}");
+        // A clock that stepped back still finds the window that the key has seen.
         let back = rule.forgive(payload, rule.moment(at(0)));
-        // And no key starts from what an earlier owner of its slot began with: a charge in flight would hit it.
+        // No key starts from a payload that an earlier owner of its slot began with: a charge in
+        // flight would hit it.
         assert!(rule.half(rule.moment(now)).is_some() || back >= forgiven && forgiven > 0, "{rule:?}");
     }
     let log = rule(&SlidingLog::new(ten()).into());
@@ -110,7 +111,7 @@ fn a_forgiven_key_has_what_one_has_that_was_never_seen() {
 }
 
 #[test]
-fn a_slot_is_handed_over_up_to_half_of_the_smallest_limit() {
+fn a_slot_is_evictable_up_to_half_the_smallest_limit() {
     for quota in [
         [Quota::from(TokenBucket::new(ten())), TokenBucket::new(ten()).burst(100).into()],
         [LeakyBucket::meter(ten()).into(), LeakyBucket::meter(ten()).capacity(100).into()],
@@ -130,7 +131,7 @@ fn a_slot_is_handed_over_up_to_half_of_the_smallest_limit() {
 }
 
 #[test]
-fn a_lease_takes_by_the_rule_itself_and_not_by_a_copy() {
+fn a_lease_borrows_the_rule_instead_of_copying_it() {
     let quotas: [Quota; 3] =
         [TokenBucket::new(ten()).into(), LeakyBucket::meter(ten()).into(), FixedWindow::new(ten()).into()];
     for quota in quotas {
@@ -140,7 +141,7 @@ fn a_lease_takes_by_the_rule_itself_and_not_by_a_copy() {
 }
 
 #[test]
-fn what_is_taken_ahead_is_refused_without_being_counted() {
+fn a_refused_lease_is_not_counted() {
     for quota in [
         Quota::from(FixedWindow::new(ten()).count(CountPolicy::All)),
         SlidingWindow::new(ten()).count(CountPolicy::All).into(),
@@ -156,7 +157,7 @@ fn what_is_taken_ahead_is_refused_without_being_counted() {
     assert!(rule(&LeakyBucket::meter(ten()).into()).ahead().is_some());
 }
 
-/// The count stops at the end of its field: from there on a refusal writes nothing.
+/// The count stops at the end of its field. From there on a refusal writes nothing.
 #[test]
 fn a_count_that_has_stopped_is_not_written_again() {
     for quota in [
@@ -167,7 +168,7 @@ fn a_count_that_has_stopped_is_not_written_again() {
         let moment = rule.moment(at(SECOND));
         let mut payload = charged(&rule, 0, SECOND, 10);
         if let Quota::FixedWindow(_) = quota {
-            // Its field is too wide to be counted through.
+            // The field is too wide to count through.
             payload += rule.resolution().ceiling - 35;
         }
         let mut counted = 0_u32;
@@ -181,7 +182,7 @@ fn a_count_that_has_stopped_is_not_written_again() {
 }
 
 #[test]
-fn nothing_is_given_back_as_nothing_and_not_as_an_empty_refund() {
+fn a_refund_of_nothing_is_none() {
     for rule in rules() {
         let charged = charged(&rule, 0, SECOND, 3);
         let taken = Taken { charged, since: rule.moment(at(SECOND)), cost: 3 };
@@ -195,23 +196,23 @@ fn nothing_is_given_back_as_nothing_and_not_as_an_empty_refund() {
 }
 
 #[test]
-fn a_version_is_timely_as_far_as_its_reach_is_known() {
+fn a_version_is_timely_up_to_its_cached_horizon() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
         rule.moment(at(SECOND));
-        let until = rule.term().expect("it can be changed").near_until();
+        let until = rule.term().expect("it can be changed").cached_horizon();
         assert!(rule.is_timely(at(SECOND)) && rule.is_timely(at(until)), "{rule:?}");
         assert!(!rule.is_timely(at(until + 1)), "{rule:?}");
         assert_eq!(rule.quick_moment(at(until + 1)), None, "{rule:?}");
     }
 }
 
-/// Payloads that a version may write within its reach are not a later one's; the next larger one is.
+/// A version takes payloads within its horizon for its own, and larger ones for a later version's.
 #[test]
-fn a_later_versions_payload_is_told_by_its_size() {
+fn a_later_versions_payload_is_recognized_by_its_size() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
-        let now = rule.term().expect("it can be changed").reach().until();
+        let now = rule.term().expect("it can be changed").horizon().until();
         let payload = charged(&rule, 0, SECOND, 10);
         assert!(!rule.is_later(payload), "{rule:?}: reaches to {now}");
         let later = rule.moment(at(1 << 50)).tick;
@@ -221,19 +222,19 @@ fn a_later_versions_payload_is_told_by_its_size() {
 }
 
 #[test]
-fn a_restored_payload_is_one_that_the_version_reaches_to() {
+fn a_version_extends_its_horizon_to_a_restored_payload() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let (before, after) = (rule(&quota), rule(&quota));
         let payload = charged(&before, 0, 1_000 * SECOND, 10);
         assert!(after.is_later(payload), "{after:?}");
-        after.stretch(payload);
+        after.extend(payload);
         assert!(!after.is_later(payload), "{after:?}");
     }
 }
 
-/// A reset forgave it, and what was charged since is another's.
+/// The reset forgave the charge. The later debt belongs to another request.
 #[test]
-fn a_refund_after_a_reset_gives_back_nothing_of_what_came_since() {
+fn a_refund_after_a_reset_gives_back_nothing() {
     let rule = rule(&TokenBucket::new(ten()).into());
     let moment = rule.moment(at(SECOND));
     let first = charged(&rule, 0, SECOND, 5);
@@ -243,7 +244,7 @@ fn a_refund_after_a_reset_gives_back_nothing_of_what_came_since() {
 }
 
 #[test]
-fn a_quota_tells_its_largest_cost_and_whether_it_is_a_queue() {
+fn a_quota_tells_its_limit_and_whether_it_queues() {
     let told = |quota: Quota| (quota.limit(), quota.is_queue());
     assert_eq!(told(TokenBucket::new(ten()).burst(30).into()), (30, false));
     assert_eq!(told(LeakyBucket::meter(ten()).capacity(20).into()), (20, false));
@@ -251,19 +252,19 @@ fn a_quota_tells_its_largest_cost_and_whether_it_is_a_queue() {
     assert_eq!(told(SlidingLog::new(ten()).into()), (10, false));
 }
 
-/// The rule after a change to this quota, and the older one sealed.
+/// Changes the quota of `old`, seals `old`, and returns the new rule.
 fn changed(old: &AnyRule, quota: &Quota, inherit: Inherit, since: u64) -> AnyRule {
     let term = old.term().expect("versions of it can be told apart");
-    let until = term.stretch(since - term.since());
+    let until = term.extend(since - term.since());
     let change = Change { inherits: &[inherit], since, until };
     let new = Quota::recompile(&[*quota], 0, slice::from_ref(old), change).expect("there is room").remove(0);
-    assert!(term.reach().seal(until, 1, 0));
+    assert!(term.horizon().seal(until, 1, 0));
     new
 }
 
-/// Whoever was stopped in a check over a change goes on by the older rule.
+/// A thread that was stopped inside a check during a change resumes with the older rule.
 #[test]
-fn what_a_later_version_wrote_reads_as_a_key_that_may_do_nothing() {
+fn an_older_version_admits_nothing_after_a_later_ones_payload() {
     let fixed = |count, period| FixedWindow::new(Rate::new(count, Duration::from_nanos(period)));
     for (quota, next) in [
         (Quota::from(TokenBucket::new(ten())), Quota::from(TokenBucket::new(Rate::per_second(7)))),
@@ -291,12 +292,13 @@ fn what_a_later_version_wrote_reads_as_a_key_that_may_do_nothing() {
     }
 }
 
-/// The largest payload that a version writes: of a full bucket, or a window full to the end of its field, at its reach.
+/// The largest payload of a version at its horizon: a full bucket, or a window whose count fills
+/// its field.
 #[test]
-fn a_version_reads_all_that_it_may_write_as_its_own() {
+fn a_version_reads_its_largest_payload_as_its_own() {
     for quota in [Quota::from(TokenBucket::new(ten())), FixedWindow::new(ten()).into()] {
         let rule = rule(&quota);
-        let until = rule.term().expect("it can be changed").reach().until();
+        let until = rule.term().expect("it can be changed").horizon().until();
         let more = if matches!(quota, Quota::FixedWindow(_)) { rule.resolution().ceiling - 10 } else { 0 };
         let top = charged(&rule, 0, until, 10) + more;
         assert!(!rule.is_later(top) && rule.is_later(top + 1), "{rule:?}");
@@ -304,7 +306,7 @@ fn a_version_reads_all_that_it_may_write_as_its_own() {
 }
 
 #[test]
-fn a_key_that_was_never_seen_is_carried_to_another_clock_as_one() {
+fn carrying_over_keeps_an_unseen_key_unseen() {
     let mut rules = rules();
     rules.push(rule(&SlidingLog::new(ten()).into()));
     for rule in rules {
@@ -320,9 +322,9 @@ fn a_key_that_was_never_seen_is_carried_to_another_clock_as_one() {
     }
 }
 
-/// In the window of a change a key that was never seen may have a count.
+/// In the window of a change, a key that was never seen may have a count.
 #[test]
-fn a_window_is_expired_when_it_counts_no_more_than_that_of_a_key_never_seen() {
+fn a_window_with_an_unseen_keys_count_is_expired() {
     let old = rule(&FixedWindow::new(ten()).into());
     let (before, since) = (charged(&old, 0, SECOND, 4), 5 * SECOND / 2);
     let (idle, owing) = (charged(&old, 0, since, 1), charged(&old, before, since, 4));
@@ -338,7 +340,7 @@ fn a_window_is_expired_when_it_counts_no_more_than_that_of_a_key_never_seen() {
     for (payload, left) in [(0, 10), (before, 10), (idle, 10), (owing, 6)] {
         assert_eq!(new.remaining(payload, Ring::NONE, at(since)), left);
         assert_eq!(
-            (new.expired(payload, moment), new.owes(payload, moment)),
+            (new.expired(payload, moment), new.is_in_debt(payload, moment)),
             (left == 10, left < 10),
             "{payload}"
         );
@@ -346,7 +348,7 @@ fn a_window_is_expired_when_it_counts_no_more_than_that_of_a_key_never_seen() {
     }
 }
 
-/// Their words mean the same under every quota that they can be changed to.
+/// Their payloads mean the same under every quota that they can change to.
 #[test]
 fn sliding_windows_and_logs_have_no_later_version() {
     for quota in [Quota::from(SlidingWindow::new(ten())), SlidingLog::new(ten()).into()] {
@@ -357,7 +359,7 @@ fn sliding_windows_and_logs_have_no_later_version() {
 }
 
 #[test]
-fn only_buckets_that_are_no_queues_need_to_know_the_order_of_refunds() {
+fn only_token_buckets_and_meters_need_the_refund_order() {
     for rule in rules() {
         let (first, moment) = (charged(&rule, 0, SECOND, 3), rule.moment(at(SECOND)));
         let (second, taken) =
@@ -372,9 +374,9 @@ fn only_buckets_that_are_no_queues_need_to_know_the_order_of_refunds() {
     }
 }
 
-/// A bucket that begins with a debt does so once, not at every restart.
+/// A bucket that starts with a debt does so once, not at every restart.
 #[test]
-fn a_restored_bucket_owes_what_it_did_and_not_what_a_new_one_does() {
+fn a_restored_bucket_keeps_its_debt_without_the_initial_one() {
     let saved = rule(&TokenBucket::new(ten()).initial(3).into());
     let reading = |at| Reading { at, unix: 100 * SECOND };
     let restart = Shift::between(reading(SECOND), reading(0));
@@ -386,16 +388,16 @@ fn a_restored_bucket_owes_what_it_did_and_not_what_a_new_one_does() {
     }
 }
 
-/// One compare-exchange seals them all, where the first of them has no room left.
+/// One compare-exchange seals all horizons, at the earliest end of a word.
 #[test]
-fn limits_that_are_decided_together_end_together() {
+fn limits_decided_together_end_together() {
     let quotas: [Quota; 3] =
         [TokenBucket::new(ten()).into(), FixedWindow::new(ten()).into(), SlidingLog::new(ten()).into()];
     let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
     let terms: Vec<&Term> = rules.iter().filter_map(Rule::term).collect();
     assert_eq!(terms.len(), 2);
-    assert!(terms[0].reach().seal(terms[0].reach().until(), 7, 0));
-    assert_eq!(terms[1].reach().next(), Some(7));
+    assert!(terms[0].horizon().seal(terms[0].horizon().until(), 7, 0));
+    assert_eq!(terms[1].horizon().next(), Some(7));
     let alone = quotas.iter().map(rule).filter_map(|rule| rule.term().map(Term::last)).min();
     assert_eq!((Some(terms[0].last()), Some(terms[1].last())), (alone, alone));
 }

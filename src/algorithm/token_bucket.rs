@@ -8,18 +8,24 @@ use crate::algorithm::{Algorithm, Change, Settings, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
-/// A token bucket: `burst` tokens at most, refilled continuously at `rate`; a request takes its cost or is refused.
+/// A token bucket: holds at most `burst` tokens and refills continuously at `rate`. A request takes
+/// its cost or is refused.
 ///
-/// **Guarantee.** What is admitted in any interval of length `D` is at most `burst + rate * D`, and the long-run rate
-/// is the configured one without rounding. Both are exact when the rate in lowest terms (tokens in nanoseconds) has a
-/// numerator of at most 7 (so `100/s`, `60/min`, `7/s`) and the bucket refills within ten years, or up to 14 and months; for
-/// other rates a token may come up to one [grain](crate::Resolution::grains) early, without accumulating. A full bucket and the refill together admit up to `2 * burst` in the first
-/// period; see [`initial`](Self::initial) or use a window algorithm where that matters.
+/// **Guarantee.** At most `burst + rate * D` is admitted in any interval of length `D`, and the
+/// long-run rate is the configured one without rounding. Both are exact when the rate in lowest
+/// terms (tokens in nanoseconds) has a numerator of at most 7 (such as `100/s`, `60/min`, `7/s`)
+/// and the bucket refills within ten years, or of at most 14 and the bucket refills within months.
+/// For other rates a token may come up to one [grain](crate::Resolution::grains) early; the error
+/// does not accumulate.
 ///
-/// **Formula.** GCRA: with `TAT` the moment at which the bucket is full again and `I = period / count`,
-/// admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then `TAT = max(TAT, now) + cost * I`.
+/// A full bucket and the refill together admit up to `2 * burst` in the first period. Where that
+/// matters, see [`initial`](Self::initial) or use a window algorithm.
 ///
-/// **Memory.** One word a key. **Source.** ITU-T I.371, annex A.
+/// **Formula.** GCRA: with `TAT` the instant at which the bucket is full again and
+/// `I = period / count`, admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then
+/// `TAT = max(TAT, now) + cost * I`.
+///
+/// **Memory.** One word per key. **Source.** ITU-T I.371, annex A.
 ///
 /// # Examples
 ///
@@ -42,25 +48,28 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A bucket refilled at `rate` that holds one period's worth of tokens and starts full.
+    /// A bucket that refills at `rate`, holds the tokens of one period and starts full.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
         Self { rate, burst: rate.count(), initial: None }
     }
 
-    /// The most tokens the bucket holds, and so the largest cost: from 1 to what `rate` refills in 73 years (less from 850
-    /// million a second on), and at least to 4e12 for rates below 1,000 a second.
+    /// The most tokens that the bucket holds, and so the largest cost. From 1 to the tokens that
+    /// `rate` refills in 73 years (fewer from 850 million a second on). Rates below 1,000 a second
+    /// allow at least 4e12.
     #[must_use]
     pub const fn burst(mut self, tokens: u64) -> Self {
         self.burst = tokens;
         self
     }
 
-    /// The tokens in every bucket when the limiter's clock is at zero: from 0 to `burst`, which is the default.
+    /// The tokens in every bucket when the limiter's clock is at zero: from 0 to `burst`, which is
+    /// the default.
     ///
-    /// A bucket fills from then on, whether or not its key has been seen: what a key is worth never depends on
-    /// whether the table still remembers it. A quota that comes [later](crate::Limiter::reconfigure) than the clock's
-    /// zero has no use for it: what a bucket then holds is said by [`Inherit`](crate::Inherit).
+    /// Every bucket refills from then on, whether or not the limiter has seen its key: the tokens
+    /// of a key never depend on whether the table still remembers it. A quota that
+    /// [replaces](crate::Limiter::reconfigure) another one ignores this setting:
+    /// [`Inherit`](crate::Inherit) says what its buckets hold.
     #[must_use]
     pub const fn initial(mut self, tokens: u64) -> Self {
         self.initial = Some(tokens);

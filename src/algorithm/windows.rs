@@ -1,4 +1,4 @@
-//! Aligned windows: which one a moment falls in, and how far.
+//! Aligned windows: locates an instant in its window.
 
 use crate::algorithm::{LONGEST, Moment, PAYLOAD_BITS, UPTIME};
 use crate::bits::{Field, bits};
@@ -6,21 +6,24 @@ use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::time::{Shift, Timestamp, div_ceil};
 
-/// The windows of one table, numbered from the one in which the clock's zero lies (from a later number after a change).
+/// The windows of one table. Number 0 contains the zero of the clock. After a change, that window
+/// has a larger number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
-    /// Nanoseconds a window.
+    /// Nanoseconds in a window.
     pub(crate) length: u64,
-    /// How far the clock's zero lies behind the start of window 0.
+    /// Nanoseconds from the start of window 0 to the zero of the clock.
     offset: u64,
     /// `floor(2^64 / length)`, to divide by multiplying.
     reciprocal: u64,
-    /// The last nanosecond that has a window; the clock stands still from there on, so windows fail closed.
+    /// The last nanosecond in a numbered window. The clock stands still from there on: windows fail
+    /// closed.
     last: u64,
 }
 
 impl Moment {
-    /// The same moment for a key whose word has seen window `index`: never earlier than that window's start.
+    /// The instant as a key sees it whose word has reached window `index`: never before the start
+    /// of that window.
     #[inline]
     pub(crate) fn no_earlier_than(self, index: u64) -> Self {
         if self.tick >= index { self } else { Self { tick: index, elapsed: 0 } }
@@ -28,8 +31,8 @@ impl Moment {
 }
 
 impl Windows {
-    /// Windows of `length` nanoseconds, aligned to multiples of it since the Unix epoch, `origin` being the Unix time
-    /// of the clock's zero.
+    /// Windows of `length` nanoseconds, aligned to multiples of it since the Unix epoch. `origin`
+    /// is the Unix time of the clock's zero.
     pub(crate) fn new(length: u64, origin: u64) -> Self {
         let index_max = Self::index_field(length).max();
         Self {
@@ -40,7 +43,8 @@ impl Windows {
         }
     }
 
-    /// The same windows of `length` nanoseconds, numbered so that the one at `since` has at least the number `first`.
+    /// Windows of `length` nanoseconds, numbered so that the window at `since` has at least the
+    /// number `first`.
     pub(crate) fn renumbered(length: u64, origin: u64, since: u64, first: u64) -> Result<Self, BuildError> {
         let windows = Self::new(length, origin);
         let shift = first.saturating_sub(windows.locate(Timestamp::from_nanos(since)).tick);
@@ -58,11 +62,12 @@ impl Windows {
         Field::lowest(PAYLOAD_BITS - width).above(width)
     }
 
-    /// Where `now` falls.
+    /// The window of `now`, and the nanoseconds since its start.
     #[inline]
     pub(crate) fn locate(&self, now: Timestamp) -> Moment {
         let time = self.time(now);
-        // The estimate is at most one short: `time / length - time * reciprocal / 2^64 < time / 2^64 + 1`.
+        // The estimate is at most one short:
+        // `time / length - time * reciprocal / 2^64 < time / 2^64 + 1`.
         let estimate = ((u128::from(time) * u128::from(self.reciprocal)) >> 64) as u64;
         let elapsed = time - estimate * self.length;
         if elapsed < self.length {
@@ -78,26 +83,29 @@ impl Windows {
         if target > self.last { u64::MAX } else { target.saturating_sub(self.time(now)) }
     }
 
-    /// The number here of the window that is `index` in `saved`, on a clock that reads `shift` earlier.
+    /// Converts window `index` of `saved`, on a clock that reads `shift` earlier, to its number
+    /// here.
     ///
-    /// Both align to Unix time, so that this is exact as long as each clock has kept it. Where they have not, a window
-    /// must not end sooner than it would have: rounded up, but for what clocks drift apart, an eighth of a window.
+    /// Both align to Unix time, so the result is exact while both clocks agree with Unix time.
+    /// Where they do not, a window must not end early: the number is rounded up. Clock drift of up
+    /// to an eighth of a window is ignored.
     pub(crate) fn carry(&self, index: u64, saved: &Self, shift: Shift) -> i128 {
         let moved = shift.nanos() + i128::from(self.offset) - i128::from(saved.offset);
         i128::from(index) + div_ceil(moved - i128::from(self.length / 8), self.length)
     }
 
-    /// How many nanoseconds from `now` on have a window.
+    /// Nanoseconds from `now` to the last one in a numbered window.
     pub(crate) fn left(&self, now: u64) -> u64 {
         self.last.saturating_sub(self.offset.saturating_add(now))
     }
 
-    /// When window `index` begins, on the limiter's clock; 0 when that was before its zero.
+    /// The start of window `index` on the limiter's clock; 0 when it lies before the clock's zero.
     pub(crate) fn start_of(&self, index: u64) -> u64 {
         index.saturating_mul(self.length).saturating_sub(self.offset)
     }
 
-    /// The number here of window `index` of `other`, which are windows of the same length; none before the first.
+    /// Converts window `index` of `other`, whose windows have the same length, to its number here.
+    /// Windows before number 0 become 0.
     pub(crate) fn renumber(&self, index: u64, other: &Self) -> u64 {
         let moved = i128::from(self.offset) - i128::from(other.offset);
         let index = i128::from(index) + moved.div_euclid(self.length.into());
@@ -109,7 +117,8 @@ impl Windows {
     }
 }
 
-/// Judges what all window algorithms have in common, and gives back the period that the tiers share.
+/// Checks the settings that all window algorithms have, and returns the period that the tiers
+/// share.
 pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, BuildError> {
     let mut shared = None;
     for rate in rates {
@@ -130,7 +139,7 @@ pub(crate) fn shared<T: PartialEq>(
     if values.all(|value| value == first) { Ok(first) } else { Err(BuildError::TiersDiffer { field }) }
 }
 
-/// `Ok` when a setting that the words depend on stays as it is.
+/// `Ok` when a setting that the payloads depend on does not change.
 pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), BuildError> {
     if is_same { Ok(()) } else { Err(BuildError::CannotInherit { field }) }
 }
@@ -146,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_located_exactly_by_multiplying() {
+    fn an_instant_is_located_exactly_by_multiplying() {
         for length in LENGTHS {
             for origin in [0, 1, length / 3, length - 1] {
                 let windows = Windows::new(length, origin);
@@ -165,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_room_for_twenty_years_of_windows_and_not_for_twice_as_many() {
+    fn a_number_has_room_for_twenty_years_of_windows() {
         for length in LENGTHS {
             let (numbers, needed) = (Windows::index_field(length).max(), 2 * UPTIME / length);
             assert!(numbers > needed && numbers / 2 <= needed + 2, "{length}: {numbers} for {needed}");
@@ -200,9 +209,9 @@ mod tests {
         assert_eq!(Windows::new(1_000, 7).start_of(0), 0);
     }
 
-    /// What is left of the ten years, or one of them.
+    /// The rest of the ten years, and at least one year.
     #[test]
-    fn windows_are_renumbered_while_there_is_room_for_the_rest_of_ten_years() {
+    fn windows_are_renumbered_while_ten_years_have_room() {
         let length = 1_000_000_000;
         let numbers = Windows::index_field(length).max();
         for (since, left) in

@@ -136,7 +136,7 @@ fn records<R: Numbers>(
                 }
                 keys += 1;
                 let payload = rule.carry(payload, saved, shift);
-                rule.stretch(payload);
+                rule.extend(payload);
                 if payload > 0 {
                     each(Debt::Key { fingerprint, payload, times: &times });
                 }
@@ -147,7 +147,7 @@ fn records<R: Numbers>(
                 if ending == 0 {
                     return Err(RestoreError::Corrupt);
                 }
-                rule.stretch(payload);
+                rule.extend(payload);
                 if payload > 0 {
                     each(Debt::Shared { ending, payload });
                 }

@@ -122,7 +122,7 @@ impl<R: Numbers> Version<R> {
         &self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default).rule
     }
 
-    /// How long it lasts. All of its rules that tell share one reach.
+    /// How long it lasts. All of its rules that tell share one horizon.
     fn term(&self) -> Option<&Term> {
         self.all().find_map(|compiled| compiled.rule.term())
     }
@@ -223,7 +223,7 @@ impl<A: Algorithm> Versions<A> {
 
     /// Announces what follows a version of this term, if the writer has not yet.
     fn announce_next(&self, term: Option<&Term>) {
-        if let Some(next) = term.and_then(|term| term.reach().next()) {
+        if let Some(next) = term.and_then(|term| term.horizon().next()) {
             self.announce(next);
         }
     }
@@ -308,8 +308,8 @@ impl<A: Algorithm> Versions<A> {
         let since = clock.now().as_nanos().max(old.since);
         let term = old.term();
         loop {
-            // The reach goes some way beyond the change, so that it stops late threads only.
-            let until = term.map_or(0, |term| term.stretch(since - old.since));
+            // The horizon lies beyond the change: it stops only threads that are late.
+            let until = term.map_or(0, |term| term.extend(since - old.since));
             let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
             let number = writer.last + 1;
             if number > NUMBER.max() {
@@ -318,12 +318,12 @@ impl<A: Algorithm> Versions<A> {
             self.put(number, Version::new(rules, self.limiter, number, since))
                 .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
-            if term.is_none_or(|term| term.reach().seal(until, number, since)) {
+            if term.is_none_or(|term| term.horizon().seal(until, number, since)) {
                 self.announce(number);
                 writer.quotas = quotas;
                 return Ok(inherits);
             }
-            // The reach was raised meanwhile; the version that was built on less is never in force.
+            // Another thread raised the horizon: the version built on less never becomes current.
         }
     }
 }

@@ -270,7 +270,7 @@ impl Words for OneWord {
     }
 
     fn in_debt<R: Rule>(&self, _: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
-        rule.owes(self.slot.load().payload(), at).then_some(Self::KEY).into_iter()
+        rule.is_in_debt(self.slot.load().payload(), at).then_some(Self::KEY).into_iter()
     }
 
     fn classes(&self) -> usize {

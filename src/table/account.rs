@@ -78,7 +78,7 @@ impl<'a> View<'a> {
     ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
         let fingerprints = (1..ENTRIES).filter_map(move |index| {
             let slot = self.bucket.slot(index);
-            rule.owes(slot.load().payload(), at).then(|| slot.fingerprint())
+            rule.is_in_debt(slot.load().payload(), at).then(|| slot.fingerprint())
         });
         fingerprints.filter(|&fingerprint| is_key(fingerprint))
     }

@@ -19,6 +19,7 @@ pub(crate) struct Specification {
     receipts: BTreeMap<usize, Receipt>,
     reservations: BTreeMap<usize, Reservation>,
     is_changed_window: bool,
+    has_reserved: bool,
 }
 
 impl Specification {
@@ -30,6 +31,7 @@ impl Specification {
             receipts: BTreeMap::new(),
             reservations: BTreeMap::new(),
             is_changed_window: false,
+            has_reserved: false,
         }
     }
 
@@ -101,6 +103,7 @@ impl Specification {
         max_wait: u64,
         departs: Option<u64>,
     ) -> Result<(), String> {
+        self.has_reserved = true;
         let Some(model) = self.of(key) else { return Ok(()) };
         let right = match model.reserve(NAMES[key], now, cost, max_wait) {
             Err(NotReservable) | Ok(Booking::Refused { .. } | Booking::Never) => None,
@@ -150,8 +153,9 @@ impl Specification {
     }
 
     pub(crate) fn restored(&mut self) {
-        // A saved fixed window does not tell of keys that were in no debt at a change.
-        if self.is_changed_window {
+        // A saved fixed window does not tell of keys that were in no debt at a change, and no file tells that a turn was
+        // reserved: then more comes back of what is refunded out of order.
+        if self.is_changed_window || self.has_reserved {
             self.model = None;
         }
         self.forgave();

@@ -46,7 +46,7 @@ fn a_refund_finds_its_id_or_else_the_latest_admission() {
 }
 
 #[test]
-fn a_refund_without_an_id_finds_the_latest_that_took_something() {
+fn a_refund_without_id_finds_the_latest_above_zero() {
     let lines = [
         r#""t_ns":0,"cost":2"#,
         r#""t_ns":1,"cost":0"#,

@@ -81,7 +81,7 @@ fn a_wrong_number_gets_an_example_or_the_range() {
 }
 
 #[test]
-fn a_log_of_which_no_line_could_be_read_has_exit_code_two() {
+fn a_log_without_readable_lines_has_exit_code_two() {
     let replay = ["replay", "-", "--limit", "fixed-window:1/s", "--json"];
     let run = tollgate_reading(&[&replay[..], &["--format", "clf"]].concat(), b"time,key\n1,alice\n");
     assert_eq!(run.code, Some(2), "{}", run.err);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_of_an_admission_before_a_full_bucket_is_empty() {
+    fn a_refund_from_before_a_full_bucket_is_empty() {
         let mut model = bucket(1, 10, 3, 3);
         let early = admit(&mut model, 0, 1);
         assert!(model.check("k", 10, 3).allowed);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_key_gives_back_the_own_debt_of_a_request() {
+    fn a_marked_key_gives_back_a_requests_own_debt() {
         let mut model = bucket(1, 10, 3, 3);
         let [first, second] = [0, 0].map(|now| admit(&mut model, now, 1));
         assert_eq!(model.refund(first, 5), 1); // a half: the refill has paid the other

@@ -171,7 +171,7 @@ fn an_exact_bucket_equals_one_that_counts_its_tokens() {
 }
 
 #[test]
-fn no_window_of_a_log_or_of_sub_windows_exceeds_the_limit() {
+fn no_window_of_a_log_or_sub_windows_exceeds_it() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::new(seed);
         for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {

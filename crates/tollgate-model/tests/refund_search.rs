@@ -234,7 +234,7 @@ fn requests_of_a_queue_depart_one_after_the_other() {
 }
 
 #[test]
-fn a_refund_at_an_old_time_creates_at_most_the_bound() {
+fn a_refund_at_an_old_time_creates_a_bounded_excess() {
     for search in checks().chain(reservations()) {
         assert_eq!(Search { stale: Stale::All, steps: search.steps - 1, ..search }.counterexample(), None);
     }

@@ -1,10 +1,10 @@
-//! The error of a text that is no quota: the wrong part, where it is, and what to write instead.
+//! Errors in the text of a quota: the wrong part, its position, and the expected text.
 
 use std::fmt;
 
-/// A text that is no [`Quota`](crate::Quota), or no [`Rate`](crate::Rate).
+/// An error: the text is not a [`Quota`](crate::Quota), or not a [`Rate`](crate::Rate).
 ///
-/// Displayed, it says which part is wrong, what was expected in its place, and shows an example.
+/// Its display names the wrong part and the expected text, and shows an example.
 ///
 /// # Examples
 ///
@@ -26,25 +26,25 @@ pub struct ParseQuotaError {
 }
 
 impl ParseQuotaError {
-    /// The byte of the text at which the part that is wrong begins.
+    /// The byte offset of the wrong part in the text.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The part that is wrong. Empty where something is missing.
+    /// The wrong part. Empty where something is missing.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.found
     }
 
-    /// What would be right there: words as they are to be written, or a description.
+    /// The expected text: words to write, or a description.
     #[must_use]
     pub fn expected(&self) -> &'static [&'static str] {
         self.expected
     }
 
-    /// A whole text that is right, and shows the part that was wrong.
+    /// A correct example, which shows the part that was wrong.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         self.hint
@@ -68,11 +68,11 @@ impl fmt::Display for ParseQuotaError {
 
 impl std::error::Error for ParseQuotaError {}
 
-/// A part of a text that is wrong, before it is known what it is a part of.
+/// A wrong part of a text, before the parser knows which text it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem<'t> {
     part: &'t str,
-    /// Goes on from the part: "is no rate".
+    /// The message after the part: "is no rate".
     complaint: &'static str,
     expected: &'static [&'static str],
 }
@@ -86,7 +86,7 @@ impl<'t> Problem<'t> {
         Self { part, complaint, expected }
     }
 
-    /// The error about `text`, which the part is a slice of.
+    /// The error about `text`. The part is a slice of it.
     pub(super) fn of(self, text: &str, hint: &'static str) -> ParseQuotaError {
         let Self { part, complaint, expected } = self;
         let offset = part.as_ptr().addr() - text.as_ptr().addr();

@@ -6,7 +6,7 @@
 //!   algorithm    count period  options, each at most once
 //! ```
 //!
-//! Each part is parsed as a slice of the text, so that an error knows where its part begins.
+//! Each part is parsed as a slice of the text, so that an error knows the offset of its part.
 
 mod error;
 mod number;
@@ -21,13 +21,13 @@ use crate::rate::Rate;
 use error::Problem;
 use options::Options;
 
-/// What a text may say of one algorithm.
+/// The syntax of one algorithm.
 #[derive(Debug)]
 struct Syntax {
     algorithm: &'static str,
-    /// A whole limit that shows the options.
+    /// An example of a whole limit with options.
     example: &'static str,
-    /// As an error lists them; the name is what comes before `=`.
+    /// The options as an error lists them. The name comes before `=`.
     options: &'static [&'static str],
 }
 
@@ -58,22 +58,21 @@ static ALGORITHMS: [&str; 5] =
 
 /// A quota as text: `[ALGORITHM:]COUNT/PERIOD[,OPTION]...`
 ///
-/// Without an algorithm it is a token bucket. Blanks around a part do not count. What a quota
-/// [displays](std::fmt::Display) parses as the same quota.
+/// Without `ALGORITHM` the quota is a token bucket. Blanks around a part are ignored. The
+/// [display](std::fmt::Display) of a quota parses as the same quota.
 ///
 /// * `ALGORITHM`: `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `sliding-log`.
-/// * `COUNT`: a whole number, with underscores between its digits if you like: `1_000`.
-/// * `PERIOD`: a unit, with a number before it or without: `min`, `10s`, `1.5h`. The units are
-///   `ns`, `us`, `ms`, `s`, `min`, `h` and `d`; `m` and whole words (`minute`, `minutes`) will do,
-///   too.
+/// * `COUNT`: a whole number. Underscores may separate its digits: `1_000`.
+/// * `PERIOD`: a unit with an optional number before it: `min`, `10s`, `1.5h`. The units are `ns`,
+///   `us`, `ms`, `s`, `min`, `h` and `d`. `m` and whole words (`minute`, `minutes`) work, too.
 /// * `burst=N` and `initial=N`, of a token bucket: see [`TokenBucket`].
 /// * `capacity=N`, and `queue` or `meter` (also `mode=queue`), of a leaky bucket, which is a meter
-///   unless it says otherwise: see [`LeakyBucket`].
+///   by default: see [`LeakyBucket`].
 /// * `subwindows=N`, of a sliding window: see [`SlidingWindow`].
 /// * `count=allowed` or `count=all`, of windows and logs: see [`CountPolicy`](crate::CountPolicy).
 ///
-/// Any 64-bit number and any [`Duration`](std::time::Duration) can be written down. Whether a
-/// limiter can count that far is for `build` to say, which names the number and its range.
+/// Any 64-bit number and any [`Duration`](std::time::Duration) can be written. `build` checks
+/// whether a limiter can count that far, and its error names the number and its range.
 ///
 /// # Examples
 ///
@@ -101,8 +100,8 @@ impl FromStr for Quota {
 
     /// # Errors
     ///
-    /// [`ParseQuotaError`] says where the part begins that is wrong, what would be right there, and
-    /// shows a quota that is.
+    /// [`ParseQuotaError`] names the wrong part, its offset and the expected text, and shows a
+    /// correct quota.
     fn from_str(text: &str) -> Result<Self, ParseQuotaError> {
         let (algorithm, rest) = text.split_once(':').map_or((None, text), |(name, rest)| (Some(name), rest));
         let syntax = match algorithm.map(str::trim) {
@@ -161,7 +160,7 @@ impl FromStr for Rate {
 
     /// # Errors
     ///
-    /// [`ParseQuotaError`] says where the part begins that is wrong, and what would be right there.
+    /// [`ParseQuotaError`] names the wrong part, its offset and the expected text.
     fn from_str(text: &str) -> Result<Self, ParseQuotaError> {
         rate(text.trim()).map_err(|problem| problem.of(text, "60/min"))
     }

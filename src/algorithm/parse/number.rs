@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::Problem;
 
-/// How many nanoseconds a unit lasts, and its names; the errors list the first one.
+/// The nanoseconds of each unit, and its names. Errors list the first name.
 const UNITS: [(u64, &[&str]); 7] = [
     (1, &["ns"]),
     (1_000, &["us", "µs", "μs"]),
@@ -17,7 +17,7 @@ const UNITS: [(u64, &[&str]); 7] = [
 
 static UNIT_NAMES: [&str; 7] = ["ns", "us", "ms", "s", "min", "h", "d"];
 
-/// A whole number, with underscores between its digits or without.
+/// A whole number. Underscores may separate its digits.
 pub(super) fn whole(text: &str) -> Result<u64, Problem<'_>> {
     static WHOLE: [&str; 1] = ["a whole number, such as 100 or 1_000"];
     static SMALL: [&str; 1] = ["at most 18446744073709551615"];
@@ -25,7 +25,7 @@ pub(super) fn whole(text: &str) -> Result<u64, Problem<'_>> {
     digits.parse().map_err(|_| Problem::new(text, "is too large", &SMALL))
 }
 
-/// A unit, with a number before it or without.
+/// A unit with an optional number before it.
 pub(super) fn period(text: &str) -> Result<Duration, Problem<'_>> {
     static NUMBER: [&str; 1] = ["a number, such as 10 or 1.5"];
     static NANOS: [&str; 1] =
@@ -48,7 +48,8 @@ pub(super) fn period(text: &str) -> Result<Duration, Problem<'_>> {
     ))
 }
 
-/// `whole.fraction` times `unit` nanoseconds. `None` when it is no whole number or too large.
+/// `whole.fraction` times `unit` nanoseconds. `None` when the result is not a whole number or is
+/// too large.
 fn scaled(whole: &str, fraction: &str, unit: u64) -> Option<Duration> {
     let unit = u128::from(unit);
     let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
@@ -62,7 +63,7 @@ fn scaled(whole: &str, fraction: &str, unit: u64) -> Option<Duration> {
     Some(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
 }
 
-/// The digits without the underscores between them. `None` when there is anything else, or nothing.
+/// The digits without underscores between them. `None` for any other character, or no digit.
 fn digits(text: &str) -> Option<String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let ends = [text.bytes().next()?, text.bytes().next_back()?];

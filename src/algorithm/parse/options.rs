@@ -6,7 +6,7 @@ use super::error::Problem;
 use super::{Syntax, number};
 use crate::algorithm::CountPolicy;
 
-/// What the options of all algorithms say.
+/// The values of the options of all algorithms.
 #[derive(Debug, Default)]
 pub(super) struct Options {
     pub(super) burst: Option<u64>,
@@ -47,7 +47,7 @@ impl Options {
             "burst" => set(&mut self.burst, part, number::whole(value)?),
             "initial" => set(&mut self.initial, part, number::whole(value)?),
             "capacity" => set(&mut self.capacity, part, number::whole(value)?),
-            // More than a u32 is refused when the limiter is built, with the range.
+            // `build` refuses more than a u32, and its error names the range.
             "subwindows" => {
                 let number = u32::try_from(number::whole(value)?).unwrap_or(u32::MAX);
                 set(&mut self.subwindows, part, number)
@@ -64,7 +64,7 @@ impl Options {
     }
 }
 
-/// Sets an option that was not set before.
+/// Sets an option, or refuses a second value.
 fn set<'t, T>(option: &mut Option<T>, part: &'t str, value: T) -> Result<(), Problem<'t>> {
     static ONCE: [&str; 1] = ["each option once"];
     match option.replace(value) {

@@ -1,4 +1,4 @@
-//! The clock of the buckets: which rates it counts exactly, for how long, and what it refuses.
+//! The clock of the buckets: the rates that it counts exactly, its running time, and its errors.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn alone(count: u64, nanos: u64, burst: u64) -> Refill {
     Refill::fit(&[bucket(count, nanos, burst)], Room::ALL).expect("it fits").0
 }
 
-/// Tokens in nanoseconds, in lowest terms; the first of each is written with a common factor.
+/// Tokens in nanoseconds. In lowest terms, except pairs that share a factor on purpose.
 const EXACT: [(u64, u64); 7] =
     [(60, 60_000_000_000), (2, 999_999_999), (3, 1), (4, 7), (5, 2), (6, 86_399), (7_000, 1_000_000_001_000)];
 
@@ -27,7 +27,7 @@ fn largest(count: u64, nanos: u64) -> u64 {
 }
 
 #[test]
-fn up_to_seven_tokens_in_lowest_terms_are_exact_for_bursts_that_refill_within_ten_years() {
+fn seven_tokens_are_exact_when_they_refill_within_ten_years() {
     for (count, nanos) in EXACT {
         let refilled = u128::from(UPTIME) * u128::from(count) / u128::from(nanos);
         for burst in [1, u64::try_from(refilled).expect("it fits a word")] {
@@ -37,7 +37,7 @@ fn up_to_seven_tokens_in_lowest_terms_are_exact_for_bursts_that_refill_within_te
 }
 
 #[test]
-fn up_to_fourteen_are_for_bursts_that_refill_within_months_and_fifteen_are_not() {
+fn fourteen_tokens_are_exact_when_they_refill_within_months() {
     let month = |count| 30 * 86_400 * count;
     for count in (1..=14).filter(|count| count % 2 != 0 && count % 5 != 0) {
         assert!(!alone(count, 1_000_000_000, month(count)).is_grained(), "{count}/s");
@@ -47,9 +47,10 @@ fn up_to_fourteen_are_for_bursts_that_refill_within_months_and_fifteen_are_not()
     }
 }
 
-/// What a bucket refills in 73 years; where that is little, room is left for millionths of a token over ten years.
+/// The units that a bucket refills in 73 years. Where they are few, ten years of millionths of a
+/// token still fit.
 #[test]
-fn the_largest_burst_is_what_refills_in_73_years_or_four_million_millions() {
+fn the_largest_burst_refills_in_73_years_or_is_4e12() {
     for (count, nanos) in [(3, 1), (7, 2), (1, 1_000), (1_000_000, 1_000_000_000)] {
         let refilled = u128::from(LONGEST) * u128::from(count) / u128::from(nanos);
         let room = u128::from(TOP) - (u128::from(UPTIME) * u128::from(count)).div_ceil(u128::from(nanos));
@@ -76,13 +77,13 @@ fn the_fastest_rate_is_ten_tokens_a_nanosecond() {
 }
 
 #[test]
-fn a_grain_is_less_than_a_nanosecond_or_less_than_a_millionth_of_a_token() {
+fn a_grain_is_below_a_nanosecond_or_a_millionth_token() {
     for (count, nanos) in [(17, 1_000_000_000), (99_999_999, 1_000_000_000), (19, 20_000), (19, 20)] {
         for burst in [1, 1_000, largest(count, nanos) / 2, largest(count, nanos)] {
             let (refill, prices) = Refill::fit(&[bucket(count, nanos, burst)], Room::ALL).expect("it fits");
             let is_fine = prices[0] >= 1_000_000 || refill.a >= refill.b;
             assert!(is_fine, "{count} in {nanos} ns, burst {burst}: {refill:?}");
-            // One grain more a token, and the ten years would not fit.
+            // With one more grain per token the ten years would not fit.
             let price = u128::from(prices[0] + 2);
             let finer = u128::from(UPTIME) * u128::from(count) * price / u128::from(nanos)
                 + u128::from(burst) * price;
@@ -97,13 +98,13 @@ fn tiers_share_a_clock_on_which_each_is_exact() {
     let (refill, prices) = Refill::fit(&buckets, Room::ALL).expect("12 grains a nanosecond");
     assert!(!refill.is_grained());
     for (bucket, price) in buckets.iter().zip(prices) {
-        // So many grains as drip while so many tokens do.
+        // The grains of a period equal the grains of the tokens in that period.
         assert_eq!(price * bucket.rate.count(), refill.a * bucket.rate.period_nanos());
     }
 }
 
 #[test]
-fn the_clock_goes_as_long_as_a_full_bucket_on_top_fits_a_word() {
+fn the_clock_runs_while_a_full_bucket_fits_above_it() {
     for count in 5..=10 {
         for burst in 1..=20 {
             let refill = alone(count, 1, burst);
@@ -120,7 +121,7 @@ fn the_clock_goes_as_long_as_a_full_bucket_on_top_fits_a_word() {
 }
 
 #[test]
-fn the_clock_shows_the_same_however_far_it_was_known_to_reach() {
+fn the_clock_shows_the_same_whatever_horizon_is_cached() {
     for (count, nanos) in [(1, 1_000_000_000), (7, 3), (99_999_999, 1_000_000_000), (17, 1_000_000_000)] {
         for now in [0, 1, 1 << 30, (1 << 30) + 1, (1 << 30) + 2, 1 << 31, UPTIME, UPTIME + 1] {
             let refill = alone(count, nanos, 3);
@@ -128,7 +129,7 @@ fn the_clock_shows_the_same_however_far_it_was_known_to_reach() {
             let early = refill.quick_at(now);
             assert_eq!(u128::from(refill.at(now)), exact, "{refill:?} at {now}");
             assert!(early.is_none_or(|early| u128::from(early) == exact), "{refill:?} at {now}");
-            // It is known from here on.
+            // From here on the cached horizon covers `now`.
             assert!(refill.is_timely(now));
             assert_eq!(refill.quick_at(now), Some(refill.at(now)));
             assert!(!refill.is_timely(now + (1 << 32)));
@@ -138,7 +139,7 @@ fn the_clock_shows_the_same_however_far_it_was_known_to_reach() {
 }
 
 #[test]
-fn the_fastest_of_several_tiers_is_exact_and_the_others_are_near() {
+fn the_fastest_tier_is_exact_and_the_others_are_close() {
     let (fast, slow) = (bucket(1_013, 1_000_000_000_000, 5), bucket(1_009, 1_000_000_000_000, 1));
     for tiers in [[fast, slow], [slow, fast]] {
         let (refill, prices) = Refill::fit(&tiers, Room::ALL).expect("both fit");
@@ -152,16 +153,16 @@ fn the_fastest_of_several_tiers_is_exact_and_the_others_are_near() {
 }
 
 #[test]
-fn a_tier_that_would_be_off_by_more_than_a_thousand_millionth_is_named() {
+fn the_error_names_a_tier_that_would_be_too_inexact() {
     let fast = bucket(99, 10, 1);
     let with = |slow| Refill::fit(&[fast, slow], Room::ALL).map(drop);
     assert_eq!(with(bucket(17, 1_000_000_000, 1)), Err(BuildError::TierTooFine { tier: 1 }));
     assert_eq!(with(bucket(17, 1_000_000_000_000, 1)), Ok(()));
 }
 
-/// The deeper bucket takes longer to refill than the fast one, which alone would have all the room.
+/// The deep bucket takes longer to refill than the fast one, which alone would have all the room.
 #[test]
-fn a_deep_bucket_has_room_beside_a_rate_that_is_counted_in_grains() {
+fn a_deep_bucket_has_room_beside_a_grained_rate() {
     let year = UPTIME / 10;
     for (fast, deep) in [
         (bucket(999_999_937, 1_000_000_000, 1_000), bucket(1, 3_600_000_000_000, 100_000)),
@@ -179,7 +180,7 @@ fn a_deep_bucket_has_room_beside_a_rate_that_is_counted_in_grains() {
                 assert!(refill.a >= refill.b || price >= FINE, "{refill:?}");
             }
             if let Some(at) = tiers.iter().position(|tier| tier.rate == fast.rate) {
-                // As fine as the room allows, but for a thousand-millionth.
+                // As fine as the room allows, up to a thousand-millionth.
                 let more = |price: u64| {
                     u128::from(price + 2 + price / 500_000_000) * u128::from(refill.a)
                         / u128::from(prices[at])
@@ -194,7 +195,7 @@ fn a_deep_bucket_has_room_beside_a_rate_that_is_counted_in_grains() {
 }
 
 #[test]
-fn a_tier_whose_grains_another_ones_bucket_leaves_no_room_for_is_named() {
+fn the_error_names_a_tier_without_room_beside_another_bucket() {
     let deep = bucket(1, 1_000_000_000, 4_000_000_000_000);
     assert!(Refill::fit(&[deep], Room::ALL).is_ok());
     let shallow = bucket(17, 1_000_000_000, 1);
@@ -203,9 +204,9 @@ fn a_tier_whose_grains_another_ones_bucket_leaves_no_room_for_is_named() {
     }
 }
 
-/// Where a whole word would have room for them, a change is what took it.
+/// A whole word would have room for these tiers, so the error blames the changes.
 #[test]
-fn tiers_that_a_change_left_no_room_for_are_no_fault_of_their_rates() {
+fn tiers_without_room_after_changes_are_changed_too_often() {
     let fast = bucket(17, 1_000_000_000, 1);
     for (other, left) in
         [(bucket(1, 1_000_000_000, 20_000_000_000), 4 * FINE), (bucket(13, 1_000_000_000, 1), 4 * FINE)]
@@ -218,7 +219,7 @@ fn tiers_that_a_change_left_no_room_for_are_no_fault_of_their_rates() {
 }
 
 #[test]
-fn what_is_too_much_for_whole_grains_drips_in_parts_of_them() {
+fn rates_too_large_for_whole_grains_are_grained() {
     for tiers in [
         vec![bucket(2, 1_000_000_001, 1_000_000_000), bucket(3, 2_000_000_000, 1)],
         vec![bucket(13, 1_000_000_000, 1_000_000_000)],
@@ -227,9 +228,9 @@ fn what_is_too_much_for_whole_grains_drips_in_parts_of_them() {
     }
 }
 
-/// The same tiers, in what a change left of the word.
+/// The same tiers, in the rest of a word after a change.
 #[test]
-fn a_change_makes_no_grain_finer_than_those_of_a_whole_word() {
+fn a_change_makes_no_grain_finer_than_before() {
     let room = Room::after(UPTIME, 1);
     for count in [17, 1_000_003] {
         let (whole, left) =
@@ -239,7 +240,7 @@ fn a_change_makes_no_grain_finer_than_those_of_a_whole_word() {
     }
 }
 
-/// Room in which a token is just so many grains, in the last year.
+/// Room in which a token is exactly this many grains, in the last year.
 fn room_for(grains: u64, (count, nanos): (u64, u64)) -> Room {
     let (year, wide) = (UPTIME / 10, u128::from);
     let needed = (wide(grains) * (wide(year) * wide(count) + wide(nanos))).div_ceil(wide(nanos));
@@ -265,11 +266,11 @@ fn a_grain_a_nanosecond_is_fine_enough_after_a_change() {
 }
 
 #[test]
-fn after_a_change_there_is_room_for_the_rest_of_ten_years_or_for_one() {
+fn a_change_leaves_room_for_ten_years_or_one_more() {
     for (since, left) in
         [(0, UPTIME), (UPTIME / 4, UPTIME - UPTIME / 4), (UPTIME, UPTIME / 10), (3 * UPTIME, UPTIME / 10)]
     {
-        // One token a nanosecond: as many grains as nanoseconds.
+        // One token per nanosecond: as many grains as nanoseconds.
         let fit =
             |floor| Refill::fit(&[bucket(1, 1, 1)], Room::after(since, floor)).map(|(refill, _)| refill);
         let most = TOP - left - 1;
@@ -280,7 +281,7 @@ fn after_a_change_there_is_room_for_the_rest_of_ten_years_or_for_one() {
 }
 
 #[test]
-fn what_the_clock_shows_already_is_no_wait_whatever_the_time() {
+fn a_target_already_shown_needs_no_wait() {
     let (since, floor) = (1_000, 5_000);
     let refill = Refill::fit(&[bucket(5, 1, 3)], Room::after(since, floor)).expect("it fits").0;
     for target in [0, 1, floor] {
@@ -294,10 +295,10 @@ fn what_the_clock_shows_already_is_no_wait_whatever_the_time() {
 }
 
 #[test]
-fn the_reach_is_known_to_the_nanosecond() {
+fn the_horizon_is_exact_to_the_nanosecond() {
     let refill = alone(1, 1_000_000_000, 3);
     refill.at(1_000);
-    let until = refill.term.reach().until();
+    let until = refill.term.horizon().until();
     assert!(refill.is_timely(until) && !refill.is_timely(until + 1));
     assert_eq!(refill.quick_at(until + 1), None);
 }

@@ -1,4 +1,4 @@
-//! The log: what stalled proposals do to others, for how long its word counts, and what is written down of it.
+//! The log: stalled proposals, the expiry of its word, and the times that a save writes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn log(limit: u64, period: u64, count: CountPolicy) -> Result<LogRule, BuildErro
     Ok(SlidingLog::compile(&[quota], 0)?.remove(0))
 }
 
-/// Two in any thousand nanoseconds, and a ring.
+/// At most two in any thousand nanoseconds, and a ring.
 fn two(count: CountPolicy) -> (LogRule, [AtomicU64; 2]) {
     (log(2, PERIOD, count).unwrap(), [AtomicU64::new(0), AtomicU64::new(0)])
 }
@@ -21,7 +21,7 @@ fn at(tick: u64) -> Moment {
     Moment { tick, elapsed: 0 }
 }
 
-/// Proposes a request of one and says what the word becomes if it wins.
+/// Proposes a request of cost 1. Returns the word that it would leave if it won.
 fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u64> {
     let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 1) else { return None };
     assert!(rule.stage(payload, ring, at(now), 1, || true));
@@ -29,12 +29,13 @@ fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u6
 }
 
 #[test]
-fn a_request_that_rests_on_a_proposal_is_of_its_time() {
+fn a_request_over_a_proposal_counts_at_its_time() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
-    // Somebody proposes once it has run out, and stalls; another, whose clock is of then, finds the proposal.
+    // A thread proposes after the times have left, and stalls. Another thread, whose clock is
+    // earlier, finds the proposal.
     let later = 500 + 3 * PERIOD;
     proposed(&rule, full, ring, later).unwrap();
     let charged = proposed(&rule, full, ring, 500 + PERIOD - 1).unwrap();
@@ -46,25 +47,27 @@ fn a_request_that_rests_on_a_proposal_is_of_its_time() {
 }
 
 #[test]
-fn a_time_that_is_won_while_the_log_is_reset_counts() {
+fn a_time_won_during_a_reset_counts() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let seen = proposed(&rule, 0, ring, 500).unwrap();
-    // Somebody who is about to win the slot has proposed a time when its last owner is reset.
+    // An insertion that is about to win the slot has proposed a time when a reset clears the last
+    // owner.
     let won = proposed(&rule, seen, ring, 700).unwrap();
     assert!(rule.erase(seen, ring, || true));
     let full = proposed(&rule, won, ring, 701).expect("what was before is forgiven");
     assert_eq!(proposed(&rule, full, ring, 702), None, "what was won is not");
 }
 
-/// A refused request that counts lies over a time that is still inside, whose place it wants only.
+/// A refused request that counts is proposed over a time that is still inside: it only needs the
+/// place.
 #[test]
-fn a_proposal_tells_whether_what_it_lies_over_had_left() {
+fn a_proposal_tells_whether_the_entry_below_had_left() {
     for (now, had_left) in [(500 + PERIOD - 1, false), (500 + PERIOD, true)] {
         let (rule, entries) = two(CountPolicy::All);
         let ring = Ring::new(&entries);
         let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
-        // Two propose, and stall before they win; the second raises the first one's time.
+        // Two threads propose, and stall before they win. The second raises the time of the first.
         assert!(
             rule.stage(full, ring, at(now), 1, || true) && rule.stage(full, ring, at(now + 1), 1, || true)
         );
@@ -74,7 +77,7 @@ fn a_proposal_tells_whether_what_it_lies_over_had_left() {
 }
 
 #[test]
-fn only_times_that_were_won_and_have_not_left_are_written_down() {
+fn only_won_times_inside_the_window_are_saved() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
     let full = [500, 900].into_iter().fold(0, |payload, now| proposed(&rule, payload, ring, now).unwrap());
@@ -86,13 +89,14 @@ fn only_times_that_were_won_and_have_not_left_are_written_down() {
     assert_eq!(times(500 + PERIOD - 1), [900, 500]);
     assert_eq!(times(500 + PERIOD), [900]);
     proposed(&rule, full, ring, 500 + PERIOD).unwrap();
-    assert_eq!(times(500 + PERIOD), [900], "what was proposed over the other is nobody's yet");
+    assert_eq!(times(500 + PERIOD), [900], "a proposal over the other time has not won yet");
     assert!(times(900 + PERIOD).is_empty());
 }
 
-/// Twenty years in steps: a nanosecond, and twice as long with every bit that the head takes beyond the fourth.
+/// Twenty years in steps. A step is a nanosecond, and doubles with every bit of the head beyond the
+/// fourth.
 #[test]
-fn the_shortest_period_of_a_log_is_a_step_of_its_word() {
+fn the_shortest_period_of_a_log_is_one_step() {
     for (limit, shortest) in
         [(1, 1), (2, 1), (3, 2), (4, 2), (5, 4), (10, 8), (17, 16), (LONGEST_RING, 1 << 23)]
     {
@@ -114,7 +118,7 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
 }
 
 #[test]
-fn a_log_that_is_rewritten_is_not_let_go_before_its_newest_time_has_left() {
+fn a_rewritten_log_expires_after_its_newest_time() {
     let (rule, entries) = (log(10, 1_000, CountPolicy::Allowed).unwrap(), [const { AtomicU64::new(0) }; 10]);
     for newest in [7, 1_234] {
         let payload = rule.log(0, Ring::new(&entries), &[newest, 3]);
@@ -125,11 +129,11 @@ fn a_log_that_is_rewritten_is_not_let_go_before_its_newest_time_has_left() {
 }
 
 #[test]
-fn what_is_taken_ahead_of_a_log_is_refused_without_being_counted() {
+fn a_refused_lease_of_a_log_is_not_counted() {
     let (rule, entries) = two(CountPolicy::All);
     let ring = Ring::new(&entries);
     let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));
-    let ahead = Rule::ahead(&rule).expect("no queue");
+    let ahead = rule.ahead().expect("no queue");
     assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny);
 }

@@ -21,7 +21,7 @@
 //!   word than the charge certainly still adds to it.
 //! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
 //!   the last unit there one is admitted.
-//! * What can be undone only in part is charged last, see `reluctance` in `builder`. A limit keeps its place over a change of
+//! * What can be undone only in part is charged last, see `reluctance`. A limit keeps its place over a change of
 //!   its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
 

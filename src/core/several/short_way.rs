@@ -8,7 +8,7 @@
 //! * Until every limit has been looked at, nothing is written. So a request that the home slots do not decide (a key that is new, or not
 //!   at home; a refusal that counts; a cost that is 0 or above a limit) begins anew the long way, `charge_anywhere`, by the same version
 //!   and at the same time.
-//! * A refusal is an answer only when the version has been looked at after the words (edge V1 of `versions`). If it is another
+//! * A refusal is an answer only when the version has been looked at after the words (edge V1 of `version`). If it is another
 //!   by then, the long way goes on to that.
 //! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word is another by now, the
 //!   limits before are charged: the request goes on from there, by `charge_anew`, as on the long way.

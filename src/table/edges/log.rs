@@ -80,7 +80,7 @@ pub fn a_head_that_was_reset_has_no_times() {
             assert!(log.slot.refund(log.word, X, forgiven).is_some());
         },
         |log| {
-            // While the slot is held, the reset has not happened.
+            // While the reset holds the word, it is not lowered yet.
             let word = log.slot.load();
             if word != log.word && !word.is_frozen() {
                 assert_eq!(log.ring().entry(0).when(), None);

@@ -385,10 +385,10 @@ pub fn a_header_knows_the_slots_that_it_commits() {
 pub fn a_sealed_version_knows_the_next() {
     carries(
         || Term::new(0, 1),
-        |term| assert!(term.reach().seal(0, 7, 9)),
+        |term| assert!(term.horizon().seal(0, 7, 9)),
         |term| {
-            assert!(term.reach().next().is_none_or(|next| next == 7));
-            assert!(term.reach().end().is_none_or(|end| end == 9));
+            assert!(term.horizon().next().is_none_or(|next| next == 7));
+            assert!(term.horizon().end().is_none_or(|end| end == 9));
         },
     );
 }

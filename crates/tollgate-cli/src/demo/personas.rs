@@ -55,7 +55,7 @@ pub(crate) fn introductions() -> [String; 4] {
     let (from, to) = (CRAWL.0 / MINUTE, CRAWL.1 / MINUTE);
     [
         format!(
-            "{PEOPLE} ordinary clients, a few of them busy, most seldom seen, now and then one in a gallery of pictures"
+            "{PEOPLE} ordinary clients: a few busy, most seldom seen; rarely one opens a gallery of pictures"
         ),
         format!(
             "{BRUTE_FORCER} tries passwords: POST /login, 6 a second, {} times for 8 minutes",

@@ -17,7 +17,7 @@ pub(crate) use log_time::LogTime;
 /// What to read, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reading {
-    /// Logs, one after the other; `-` is standard input; gzip is undone
+    /// Logs, one after the other; `-` is standard input; gzip is decompressed
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 

@@ -15,7 +15,7 @@ const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
 /// The most limits that a `MultiLimiter` holds.
 const MAX_LIMITS: usize = 8;
 
-/// Decide every request of a log by its own timestamps: who would have been refused?
+/// Decide every request of a log by its own timestamp: which would have been refused?
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Args {

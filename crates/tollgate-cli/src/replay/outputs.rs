@@ -23,7 +23,7 @@ pub(super) fn validate(args: &Args) -> Result<(), Failure> {
     for (i, &(option, path)) in outputs.iter().enumerate() {
         if path.as_os_str() == "-" {
             return Err(Failure::Usage(format!(
-                "{option} writes a file, not standard output; one of this name is ./-"
+                "{option} writes a file, not standard output; a file of this name is ./-"
             )));
         }
         // One file may be restored from and saved to: it is read first and then replaced as a

@@ -1,14 +1,14 @@
-//! A limit as the user described it, with everything that was left out filled in.
+//! A limit of the command line, with the defaults filled in.
 
 use std::fmt;
 
 use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
-/// An algorithm with its settings, as `--limit` has them: what a [`Quota`] is made from.
+/// An algorithm with its settings, from which a [`Quota`] is made.
 ///
-/// It is read from a quota's text; the error, [`BadSpec`](crate::BadSpec), says which part is wrong and
-/// what would be right. Printed, it reads back as the same. Building a limiter tells whether the engine
-/// accepts it.
+/// Parsing a text fails with [`BadSpec`](crate::BadSpec), which names the wrong part and the valid
+/// choices. Parsing the printed text gives the same value. Building a limiter tells whether the
+/// engine accepts it.
 ///
 /// # Examples
 ///
@@ -25,18 +25,18 @@ pub enum Spec {
     TokenBucket {
         /// Tokens a period.
         rate: Rate,
-        /// What a full bucket holds: as many as the rate's unless told otherwise.
+        /// The tokens of a full bucket; by default those of a period.
         burst: u64,
-        /// What it holds at the first record: a burst unless told otherwise.
+        /// The tokens at the first record; by default a burst.
         initial: u64,
     },
     /// `leaky-bucket`.
     LeakyBucket {
         /// Units that leak out a period.
         rate: Rate,
-        /// What the bucket holds.
+        /// How many units the bucket holds.
         capacity: u64,
-        /// Whether requests are told when to depart.
+        /// Whether admitted requests wait for their departure.
         queue: bool,
     },
     /// `fixed-window`.

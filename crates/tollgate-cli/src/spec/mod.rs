@@ -1,4 +1,5 @@
-//! Limits as the command line has them: a [`Quota`]'s text, and what the engine says of it in the words of the options.
+//! Limits of the command line: the text of a [`Quota`], and the engine's errors in the words of the
+//! options.
 
 mod limit;
 mod number;
@@ -18,7 +19,7 @@ pub use tollgate::ParseQuotaError as BadSpec;
 impl FromStr for Spec {
     type Err = BadSpec;
 
-    /// Reads a limit. The error says which part is wrong, what would be right there, and shows an example.
+    /// Reads a limit. The error names the wrong part and the valid choices, with an example.
     fn from_str(text: &str) -> Result<Self, BadSpec> {
         text.parse::<Quota>().map(Self::from)
     }
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_the_quota_that_its_text_says() {
+    fn a_limit_is_the_quota_of_its_text() {
         let rate = Rate::per_minute(60);
         let quotas: [Quota; 9] = [
             TokenBucket::new(rate).burst(20).into(),

@@ -1,8 +1,8 @@
-//! Whole numbers, with underscores between digits if that helps to read them.
+//! Reads whole numbers, which may have underscores between digits.
 
 use tollgate::Rate;
 
-/// Reads whole numbers from `least` to `most`, for an option of a command.
+/// A parser of whole numbers from `least` to `most`, for an option of a command.
 pub(crate) fn within<N: TryFrom<u64>>(
     least: u64,
     most: u64,
@@ -15,7 +15,7 @@ pub(crate) fn within<N: TryFrom<u64>>(
     }
 }
 
-/// A number is written as the count of a rate is.
+/// Reads a whole number as it is written in a rate.
 fn whole(text: &str) -> Result<u64, String> {
     let rate: Result<Rate, _> = format!("{text}/s").parse();
     rate.map(Rate::count).map_err(|error| format!("{text:?} is not {}", error.expected().join(" or ")))

@@ -1,14 +1,14 @@
-//! Lengths of time as text: `s`, `10s`, `1.5h`.
+//! Reads periods: `s`, `10s`, `1.5h`.
 
 use std::time::Duration;
 
 use tollgate::Rate;
 
-/// Reads an optional number, which may have a fraction, and a unit: as the period of a rate.
+/// Reads a period as it is written in a rate: a unit, with a number before it or not.
 ///
 /// # Errors
 ///
-/// Says what is wrong and lists the units. A period that is nothing, or above 584 years, is none.
+/// The message names the wrong part and lists the units. A period of 0 or above 584 years is wrong.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let rate: Rate = format!("1/{text}").parse().map_err(|error: super::BadSpec| {
         let (found, expected) = (error.found(), error.expected().join(", "));
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_period_is_refused() {
+    fn other_texts_are_refused() {
         for text in ["", "10", "w", "1.5", "1.5ns", "0s", "-1s", "1e3s", "1..5s", "99999999999d", "1 s"] {
             assert!(period(text).is_err(), "{text}");
         }

@@ -1,22 +1,22 @@
-//! What the engine does not accept, in the words of the command line, and what to give instead.
+//! The engine's refusals of a limit in the words of the command line, with limits that it accepts.
 
 use tollgate::{BuildError, Limiter, Quota};
 
 use super::Spec;
 
-/// Says which limit is refused, why, and where there is one, the way out.
+/// The message about a refused limit, with accepted limits of the same count where there are any.
 pub(crate) fn refusal(spec: Spec, error: &BuildError) -> String {
     let advice = match (spec, error) {
         (
             Spec::SlidingWindow { subwindows: Some(given), .. },
             BuildError::OutOfRange { field: "rate.count", value: 1.., .. },
-        ) => roomier(spec, given),
+        ) => with_more_room(spec, given),
         _ => String::new(),
     };
     format!("the limit {spec}: {}{advice}", problem(error))
 }
 
-/// The same of a limit that the command made up, with the names that its user knows.
+/// The reason of a refusal, with the names of the command line.
 pub(crate) fn problem(error: &BuildError) -> String {
     match *error {
         BuildError::OutOfRange { field, value, min, max } => {
@@ -32,8 +32,8 @@ pub(crate) fn problem(error: &BuildError) -> String {
     }
 }
 
-/// A sub-window takes its bits from the count: what fits the same count, with fewer of them or with none.
-fn roomier(spec: Spec, given: u32) -> String {
+/// Limits with the same count and fewer sub-windows: each sub-window leaves fewer bits for counts.
+fn with_more_room(spec: Spec, given: u32) -> String {
     let with = |k| with_subwindows(spec, k);
     let fewer = (2..given).rev().map(|k| with(Some(k))).find(|spec| is_accepted(*spec));
     let fewer = fewer.map_or(String::new(), |spec| format!("\n  {spec}  with fewer sub-windows"));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_too_large_for_its_sub_windows_is_offered_what_has_room() {
+    fn a_count_too_large_for_sub_windows_gets_alternatives() {
         let advice = refused("sliding-window:5000/min,subwindows=12,count=all");
         assert!(advice.contains("the count is 5000, but must be between 1 and"), "{advice}");
         assert!(advice.contains("with 12 sub-windows"), "{advice}");
