@@ -1,8 +1,8 @@
-//! What the loom models share: a table of four buckets with two slots each, keys whose names are chosen, and a clock
-//! that a thread of the model moves.
+//! What the loom models share: a table of four buckets with two slots each, keys whose names are
+//! chosen, and a clock that a thread of the model moves.
 //!
-//! The engine is the production code. Under `--cfg loom` its atomics are loom's, a bucket has two slots in place of
-//! fifteen, and nothing else changes.
+//! The engine is the production code. Under `--cfg loom` its atomics are loom's, a bucket has two
+//! slots in place of fifteen, and nothing else changes.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, Manua
     (Arc::new(builder.build().expect("the model's quota is valid")), clock)
 }
 
-/// The same, with memory for as many buckets again. A third key in a bucket splits it: [`X`] and [`Z`] move, [`Y`]
-/// stays.
+/// The same, with memory for as many buckets again. A third key in a bucket splits it: [`X`] and
+/// [`Z`] move, [`Y`] stays.
 pub fn growing<A: Algorithm>(quota: A) -> (Shared<A>, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(6).when_full(WhenFull::Deny).clock(clock.clone());
@@ -85,16 +85,17 @@ pub fn tick(clock: &ManualClock, seconds: &'static [u64]) -> Run {
     })
 }
 
-/// The moment `seconds` after the clock's zero.
+/// The time `seconds` after the clock's zero.
 #[must_use]
 pub fn at(seconds: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_secs(seconds)
 }
 
-/// Explores the model with at most `preemptions` involuntary switches on a path; all of them when `None`.
+/// Explores the model with at most `preemptions` involuntary switches on a path; all of them when
+/// `None`.
 ///
-/// `LOOM_MORE_PREEMPTIONS` is added to that bound. What that asks for can take days: such a run of a model ends after
-/// `LOOM_MAX_SECONDS`, and says so.
+/// `LOOM_MORE_PREEMPTIONS` is added to that bound. What that asks for can take days: such a run of
+/// a model ends after `LOOM_MAX_SECONDS`, and says so.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let number = |name| std::env::var(name).ok().map(|number| number.parse().expect("a whole number"));
     let bound = preemptions.map(|bound| bound + number("LOOM_MORE_PREEMPTIONS").unwrap_or(0));

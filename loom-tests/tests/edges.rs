@@ -1,4 +1,5 @@
-//! The happens-before edges of the engine's ledgers, one by one: the models are beside the code, in `src/table/edges/`.
+//! The happens-before edges of the engine's ledgers, one by one: the models are beside the code, in
+//! `src/table/edges/`.
 #![cfg(loom)]
 
 macro_rules! run {

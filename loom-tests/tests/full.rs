@@ -1,33 +1,34 @@
-//! A full bucket: slots handed over with their debt, and the shared allowance.
+//! A full bucket: keys evicted with their debt, and the shared allowance.
 #![cfg(loom)]
 
 use loom_tests::{Named, Run, X, Y, Z, admitted, at, explore, limiter, take};
 use tollgate::{Rate, TokenBucket, WhenFull};
 
-/// One token a second, four at most: a slot that owes two or less may be handed over.
+/// One token a second, four at most: a key with a debt of two or less may be evicted.
 const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
 /// One token a second, two at most.
 const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
 const W: Named = Named::new(3);
 
-/// L10: the slot of the least debt is handed over while its owner charges it.
+/// The key with the least debt is evicted while it is charged.
 #[test]
 fn a_slot_handed_over_under_a_charge_forgives_nothing() {
     explore(Some(3), || {
         let (limiter, _) = limiter(FOUR, WhenFull::Share);
         assert!(limiter.check_n(&X, 1).is_allowed() && limiter.check_n(&Z, 4).is_allowed());
-        // X owes 1. Whatever Y does, X gets at most the 3 that are left to it.
+        // X has a debt of 1. It gets at most the 3 that are left, concurrently with Y.
         let threads = [take(&limiter, &[(X, 2), (X, 2)], X), take(&limiter, &[(Y, 1)], X)];
         assert!(admitted(threads) <= 3);
     });
 }
 
-/// L13: a key is charged to the shared word, a slot runs out, the key moves into it: the debt moves too.
+/// A key is charged to the shared word, a slot runs out, the key moves into it: the debt moves too.
 #[test]
 fn a_key_that_leaves_the_shared_allowance_takes_its_debt_along() {
     explore(Some(1), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Share);
-        // Z owes for one second, X for two: nothing can be handed over (half of two is one token: both owe more).
+        // Z is in debt for one second, X for two: no key can be evicted (half of two is one token:
+        // both debts are larger).
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());
         let late = clock.clone();
         let moves: Run = Box::new(move || {

@@ -11,7 +11,8 @@ const ONE: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(1);
 /// A fourth key, which stays with `Y`.
 const W: Named = Named::new(3);
 
-/// The key's charge lands in the slot that it leaves, or in the one it has moved to, and counts once.
+/// The key's charge lands in the slot that it leaves, or in the one it has moved to, and counts
+/// once.
 #[test]
 fn a_key_is_charged_once_while_it_moves() {
     explore(Some(2), || {
@@ -128,7 +129,7 @@ fn a_window_moves_with_its_count() {
     });
 }
 
-/// A look while the key moves says what it owes.
+/// A peek while the key migrates shows its debt.
 #[test]
 fn a_look_at_a_key_that_moves_sees_its_debt() {
     explore(Some(3), || {
@@ -140,7 +141,8 @@ fn a_look_at_a_key_that_moves_sees_its_debt() {
     });
 }
 
-/// A peek writes nothing and helps no split: it reads a key on its way, and never fewer charges than before.
+/// A peek writes nothing and helps no split: it reads a key on its way, and never fewer charges
+/// than before.
 #[test]
 fn peeks_at_a_key_that_moves_never_see_a_charge_undone() {
     explore(Some(2), || {
@@ -157,7 +159,7 @@ fn peeks_at_a_key_that_moves_never_see_a_charge_undone() {
     });
 }
 
-/// A peek after a charge sees it, whoever splits the bucket meanwhile.
+/// A peek after a charge sees it while another thread splits the bucket.
 #[test]
 fn a_peek_sees_the_charge_before_it_while_the_key_moves() {
     explore(Some(2), || {

@@ -14,7 +14,7 @@ const V: Named = Named::new(3);
 /// A limiter of two slots a bucket, and what its users know without it.
 struct Model {
     limiter: InFlightLimiter<Named>,
-    /// What is held of each key. Not loom's: seen by all in the order in which things happen.
+    /// The units held of each key. Not loom's: all threads read the latest value.
     held: [Counter; 4],
     /// How often X was held: read and written in two steps, as only its one holder may.
     turns: AtomicU64,
@@ -127,7 +127,8 @@ fn a_slot_is_recycled_only_when_all_of_it_came_back() {
     });
 }
 
-/// X's slot goes to Y and to V and is empty again, as it was, while X is about to charge what it saw.
+/// X's slot goes to Y and to V and is empty again, as it was, while X is about to charge what it
+/// saw.
 #[test]
 fn a_slot_that_looks_as_before_takes_no_charge_of_an_earlier_owner() {
     explore(Some(2), || {
@@ -140,7 +141,8 @@ fn a_slot_that_looks_as_before_takes_no_charge_of_an_earlier_owner() {
     });
 }
 
-/// A guard that was there before is dropped while its key is acquired and another key looks for room.
+/// A guard that was there before is dropped while its key is acquired and another key looks for
+/// room.
 #[test]
 fn a_guard_dropped_beside_a_recycler_and_its_own_key_gives_back_once() {
     explore(Some(2), || {
@@ -180,7 +182,8 @@ fn keep(model: &Arc<Model>, limit: Option<u64>) -> Run {
     })
 }
 
-/// Who lowers the limit acquires by the new one. Either the other was there before, or finds one in flight.
+/// Who lowers the limit acquires by the new one. Either the other was there before, or finds one in
+/// flight.
 #[test]
 fn nobody_is_decided_by_an_old_limit_after_somebody_was_by_a_new_one() {
     for known in [true, false] {
@@ -193,7 +196,7 @@ fn nobody_is_decided_by_an_old_limit_after_somebody_was_by_a_new_one() {
     }
 }
 
-/// What was in flight came back before the limit was lowered: there is room by either limit.
+/// All units came back before the limit was lowered: there is room by either limit.
 #[test]
 fn nobody_is_refused_by_a_new_limit_for_what_came_back_before_it() {
     explore(Some(3), || {

@@ -15,7 +15,7 @@ fn lease<A: Algorithm>(limiter: &Shared<A>, spend: usize) -> Run {
     })
 }
 
-/// What was spent is taken, and everything else is there.
+/// The spent units are charged, and no others.
 #[test]
 fn two_leases_spend_what_the_key_is_charged() {
     explore(Some(2), || {
@@ -47,7 +47,7 @@ fn permits_that_a_reset_ended_are_had_again() {
             let limiter = limiter.clone();
             loom::thread::spawn(move || {
                 let mut lease = limiter.prepare(&X).lease().permits(2);
-                // By a permit that is held, or by one of a key that owes nothing any more.
+                // By a permit that is held, or by one of a key without debt.
                 assert!((0..2).all(|_| lease.check().is_allowed()));
             })
         };
@@ -56,7 +56,8 @@ fn permits_that_a_reset_ended_are_had_again() {
     });
 }
 
-/// A lease that has seen the reset's count takes from the key as the reset left it: what it holds is charged.
+/// A lease that has seen the reset's count takes from the key as the reset left it: what it holds
+/// is charged.
 #[test]
 fn permits_taken_after_a_reset_are_charged() {
     explore(None, || {
@@ -69,7 +70,7 @@ fn permits_taken_after_a_reset_are_charged() {
         };
         assert!(lease.check().is_allowed());
         resets.join().expect("a reset does not panic");
-        // Whatever the lease still believes it holds is charged: one that was forgiven takes anew.
+        // All permits that the lease still holds are charged: a forgiven lease acquires anew.
         assert!(lease.check().is_allowed());
         let owed = 4 - limiter.at(limiter.now()).peek_n(&X, 0).remaining();
         assert!(owed > lease.held(), "{} held, {owed} owed", lease.held());

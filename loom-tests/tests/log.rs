@@ -31,7 +31,7 @@ fn a_log_takes_a_cost_whole_or_not_at_all() {
     });
 }
 
-/// L12 with a moving clock: two at one moment and two at the next.
+/// A moving clock: two at one tick and two at the next.
 #[test]
 fn a_log_under_a_moving_clock_admits_two_a_window() {
     explore(Some(2), || {
@@ -71,7 +71,8 @@ fn a_recycled_ring_loses_no_entry_of_its_new_owner() {
     explore(Some(2), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 1).is_allowed());
-        // The log knows to within one step of its word that it ran out: a step later both slots are vacant.
+        // The log knows to within one step of its word that it ran out: a step later both slots are
+        // vacant.
         clock.set(at(3));
         let threads = [take(&limiter, &[(X, 1)], Y), take(&limiter, &[(Y, 1), (Y, 2), (Y, 1), (Y, 1)], Y)];
         assert_eq!(admitted(threads), 2);

@@ -1,7 +1,7 @@
 //! Checks against a change of the quota.
 //!
-//! In each model the thread that changes the quota comes first: loom looks for other orders of a load only when it follows
-//! a store.
+//! In each model the thread that changes the quota comes first: loom looks for other orders of a
+//! load only when it follows a store.
 #![cfg(loom)]
 
 use loom_tests::{Named, Run, Shared, X, Y, Z, admitted, explore, limiter, take, take_and_return};
@@ -22,7 +22,8 @@ fn change<A: Algorithm>(limiter: &Shared<A>, quotas: &'static [A], carry: Inheri
     })
 }
 
-/// A charge in flight over the change is one of before or of after: nothing is forgotten, nothing granted twice.
+/// A charge in flight over the change is one of before or of after: nothing is forgotten, nothing
+/// granted twice.
 #[test]
 fn a_change_under_charges_admits_what_was_there() {
     explore(Some(2), || {
@@ -34,13 +35,15 @@ fn a_change_under_charges_admits_what_was_there() {
             take(&limiter, &[(X, 1)], X),
         ];
         let taken = admitted(threads) + take(&limiter, &[(X, 1), (X, 1), (X, 1)], X)();
-        // Three were left. What is available stays, up to two: who comes before the change may take the third.
+        // Three were left. The available tokens stay, up to two: a check before the change may take
+        // the third.
         assert!((2..=3).contains(&taken), "{taken}");
         assert_eq!(limiter.check(&X).limit(), 2, "who comes after the change is decided by the new quota");
     });
 }
 
-/// There is room for all by either quota: nobody is refused by the old rule on the new one's word.
+/// There is room for all by either quota: no check is refused by the old rule on the new one's
+/// word.
 fn nobody_is_refused<A: Algorithm>(old: A, new: A) {
     explore(Some(3), move || {
         let (limiter, _) = limiter(old, WhenFull::Share);
@@ -89,13 +92,14 @@ fn a_booking_under_a_change_stays_booked() {
         });
         let booked = admitted([change(&limiter, &[FOUR], Inherit::AsIs), books]);
         assert_eq!(booked, 1);
-        // Seven are owed, of four.
+        // The debt is seven, of four.
         let wait = limiter.check(&X).retry_after();
         assert_eq!(wait, Some(std::time::Duration::from_secs(4)));
     });
 }
 
-/// A key is inserted into a slot, and into the shared allowance of a full bucket, while the quota changes.
+/// A key is inserted into a slot, and into the shared allowance of a full bucket, while the quota
+/// changes.
 #[test]
 fn a_full_bucket_under_a_change_forgives_nothing() {
     explore(Some(3), || {
@@ -107,11 +111,12 @@ fn a_full_bucket_under_a_change_forgives_nothing() {
     });
 }
 
-/// The same where both keys share the allowance of a full bucket: the old rule refuses nobody on the overflow word of the new.
+/// The same where both keys share the allowance of a full bucket: the old rule refuses no check on
+/// the overflow word of the new.
 #[test]
 fn a_full_bucket_refuses_nobody_for_a_change() {
     explore(Some(2), || {
-        // Room for what is charged in vain, too, when somebody else moves the header first.
+        // Room for charges that are lost, too, when another thread changes the header first.
         let twelve = TokenBucket::new(Rate::per_second(1)).burst(12);
         let (limiter, _) = limiter(twelve, WhenFull::Share);
         assert!(limiter.check_n(&X, 12).is_allowed() && limiter.check_n(&Z, 12).is_allowed());
@@ -128,7 +133,8 @@ fn a_full_bucket_refuses_nobody_for_a_change() {
 /// A fourth key.
 const W: Named = Named::new(3);
 
-/// Two threads enter a full bucket, one by the old quota and one by the new: slots are handed over with debts of both.
+/// Two threads enter a full bucket, one by the old quota and one by the new: keys are evicted
+/// with debts of both.
 #[test]
 fn keys_that_enter_by_two_quotas_are_forgiven_nothing() {
     explore(Some(2), || {
@@ -177,7 +183,8 @@ fn a_window_under_a_change_admits_what_was_there() {
     });
 }
 
-/// A charge by the old window in flight over a change and a charge by the new one: only one of them has room.
+/// A charge by the old window in flight over a change and a charge by the new one: only one of them
+/// has room.
 #[test]
 fn a_window_is_charged_by_one_quota_at_a_time() {
     const TWO_A_MINUTE: &[FixedWindow] = &[FixedWindow::new(Rate::per_minute(2))];
@@ -191,7 +198,7 @@ fn a_window_is_charged_by_one_quota_at_a_time() {
     });
 }
 
-/// Somebody who only looks reads a word of the new quota by the old one's number.
+/// A peek reads a word of the new quota by the old one's number.
 #[test]
 fn a_look_under_a_change_tells_the_numbers_of_one_quota() {
     explore(Some(3), || {

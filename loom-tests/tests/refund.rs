@@ -28,11 +28,13 @@ fn a_refund_beside_the_keys_insertion_gives_back_what_it_took() {
     });
 }
 
-/// What a bucket refilled while the refund was on its way is not given back on top of a charge that used it.
+/// What a bucket refilled while the refund was on its way is not given back on top of a charge that
+/// used it.
 #[test]
 fn a_refund_that_is_slow_mints_nothing() {
     explore(Some(2), || {
-        // Any algorithm's charge carries the clock that it was decided by, as a processor's own clock does.
+        // Any algorithm's charge carries the clock that it was decided by, as a processor's own
+        // clock does.
         let (limiter, clock) = limiter(Quota::from(FOUR), WhenFull::Deny);
         let later = limiter.clone();
         let later: Run = Box::new(move || {
@@ -56,7 +58,8 @@ fn a_refund_of_a_recycled_slot_gives_its_new_owner_nothing() {
         assert!(limiter.check_n(&Z, 2).is_allowed());
         let threads =
             [take_and_return(&limiter, X, 1), tick(&clock, &[1]), take(&limiter, &[(Y, 2), (Y, 1)], Y)];
-        // X owes until second 1, Z until second 2; whoever takes a slot has two tokens and one more a second.
+        // X is in debt until second 1, Z until second 2; the owner of a slot has two tokens and one more
+        // a second.
         assert!(admitted(threads) <= 1 + 3);
         assert!(limiter.at(limiter.now()).peek_n(&Y, 0).remaining() <= 2);
     });
@@ -98,7 +101,7 @@ fn a_charge_is_not_forgiven_and_refunded_by_two_threads() {
             resetter.prepare(&X).reset();
             u64::from(resetter.check(&X).is_allowed())
         });
-        // The check after the reset stays charged, whatever the refund finds.
+        // The check after the reset stays charged, also after the refund.
         assert_eq!(admitted([refund, reset]), 1);
         assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1);
     });

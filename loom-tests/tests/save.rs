@@ -1,6 +1,7 @@
 //! A save beside checks: nothing that was admitted before it is forgotten.
 //!
-//! The save runs in the thread that is spawned: a first thread that only loads is never interrupted by loom.
+//! The save runs in the thread that is spawned: a first thread that only loads is never interrupted
+//! by loom.
 #![cfg(loom)]
 
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use loom_tests::{Named, Run, Shared, X, Y, Z, admitted, at, explore, limiter, take};
 use tollgate::{Limiter, ManualClock, Rate, SlidingLog, TokenBucket, WhenFull};
 
-/// One token a second, four at most: a slot that owes two or less may be handed over.
+/// One token a second, four at most: a key with a debt of two or less may be evicted.
 const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
 
 type File = Arc<Mutex<Vec<u8>>>;
@@ -25,7 +26,8 @@ fn save<A: tollgate::Algorithm>(limiter: &Shared<A>, file: &File) -> Run {
     })
 }
 
-/// What the key has left in a limiter restored from `file` at that second, where it does not share its bucket.
+/// What the key has left in a limiter restored from `file` at that second, where it does not share
+/// its bucket.
 fn left<A: tollgate::Algorithm>(quota: A, file: &File, key: Named, second: u64) -> u64 {
     let clock = ManualClock::new();
     clock.set(at(second));

@@ -58,7 +58,8 @@ fn a_race_to_insert_the_key_charges_each_limit_once() {
     });
 }
 
-/// Both look at one unit of the window. The log, named first, is charged last: it could not undo the older of two.
+/// Both look at one unit of the window. The log, named first, is charged last: it could not undo
+/// the older of two.
 #[test]
 fn a_race_between_three_algorithms_charges_each_limit_once() {
     explore(Some(2), || {
@@ -70,7 +71,7 @@ fn a_race_between_three_algorithms_charges_each_limit_once() {
     });
 }
 
-/// Costs of which one fits: whoever wins, nobody is admitted in part.
+/// Costs of which one fits: whichever thread wins, no request is admitted in part.
 #[test]
 fn a_race_of_unequal_costs_is_all_or_nothing() {
     explore(Some(3), || {
@@ -128,16 +129,18 @@ fn a_check_under_a_change_sees_all_quotas_of_one_version() {
             assert!(limits == [4, 3] || limits == [5, 6], "{limits:?}: a mixture");
             u64::from(decision.is_allowed())
         });
-        // There is room for both by either quotas: nobody is refused for the change.
+        // There is room for both by either quotas: no check is refused for the change.
         let changes = change_and_take(&limiter, [bucket(5), window(6)], Inherit::Additive);
         assert_eq!(admitted([changes, checks]), 2);
-        // What the check took of the bucket before the change overtook it may stay there, and then only there.
+        // What the check took of the bucket before the change overtook it may stay there, and then
+        // only there.
         let left = left(&limiter);
         assert!((1..=2).contains(&left[0]) && left[1] == 3, "{left:?}");
     });
 }
 
-/// Charges in flight over the change: of what is available nothing is granted twice, by either limit.
+/// Charges in flight over the change: no available token is granted twice, by either
+/// limit.
 #[test]
 fn a_change_under_charges_admits_what_was_there() {
     explore(Some(2), || {
@@ -152,8 +155,8 @@ fn a_change_under_charges_admits_what_was_there() {
     });
 }
 
-/// A request that the second limit refuses for its new word gives back what it took of the first, or leaves it there; it
-/// never takes less.
+/// A request that the second limit refuses for its new word gives back what it took of the first,
+/// or leaves it there; it never takes less.
 #[test]
 fn a_request_that_the_change_overtakes_is_charged_once_to_each_limit_or_errs_by_refusing() {
     explore(Some(2), || {

@@ -113,7 +113,8 @@ fn a_charge_on_an_unpublished_word_is_counted_once() {
 fn a_denial_speaks_of_the_key_that_was_asked_about() {
     explore(Some(3), || {
         let (limiter, clock) = limiter(ONE, WhenFull::Deny);
-        // X's slot runs out and Y takes it, while a late thread asks for Y: only Y's own debt may refuse Y.
+        // X's slot runs out and Y takes it, while a late thread asks for Y: only Y's own debt may
+        // refuse Y.
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Z).is_allowed());
         clock.set(at(1));
         let threads = [check(&limiter, &[X], Y), check(&limiter, &[Y], Y)];
@@ -145,7 +146,7 @@ fn a_clock_that_steps_back_mints_no_token() {
     });
 }
 
-/// A reset and a charge at once: what is forgiven is at most what was owed.
+/// A reset and a charge at once: no more than the debt is forgiven.
 #[test]
 fn a_reset_forgives_once() {
     explore(Some(3), || {
@@ -161,8 +162,9 @@ fn a_reset_forgives_once() {
     });
 }
 
-/// A charge of X, read while the slot was X's, meets the very same word under the slot's third owner. It is not X's: or X
-/// would be admitted once for it, and once more in the slot that empties meanwhile.
+/// A charge of X, read while the slot was X's, meets the very same word under the slot's third
+/// owner. It is not X's: or X would be admitted once for it, and once more in the slot that empties
+/// meanwhile.
 #[test]
 fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
     explore(Some(2), || {
@@ -183,7 +185,7 @@ fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
     });
 }
 
-/// Y comes back to its slot while W takes it and owes all: W's word refuses nobody but W.
+/// Y comes back to its slot while W takes it and drains it: W's word refuses W only.
 #[test]
 fn a_refusal_does_not_speak_of_the_owner_after() {
     explore(Some(3), || {

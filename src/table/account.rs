@@ -39,8 +39,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back what was `taken` under `fingerprint`, unless a reset later than number `resets`
-    /// forgave it. Returns the units; 0 when the bucket does not hold the key.
+    /// Gives back the units `taken` under `fingerprint`, unless a reset later than number `resets`
+    /// forgave them. Returns the units; 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,

@@ -11,8 +11,8 @@
 /// A slot that no key has had.
 pub(crate) const UNTOUCHED: u64 = 0;
 
-/// A vacant slot, whatever its word says. No slot of an open bucket is 0 again: so a helper that
-/// stalled while the bucket was opened cannot bring a key any more.
+/// A vacant slot, with any word. No slot of an open bucket is 0 again: so a helper that stalled
+/// while the bucket was opened cannot bring a key any more.
 pub(crate) const VACANT: u64 = 0b100;
 
 /// A vacant slot with remaining debt: the next owner inherits it.

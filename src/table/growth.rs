@@ -34,7 +34,7 @@
 //! | B5 | the header's `split` | every header load | that its keys have arrived |
 //!
 //! `splitting` needs no edge: an insertion that began before it fails by its compare-exchange, and
-//! what was committed before is part of the header's release sequence (B1).
+//! earlier commits are part of the header's release sequence (B1).
 
 use crate::algorithm::{Moment, Rule};
 use crate::sync::TallyOrdering;

@@ -174,7 +174,7 @@ impl<'a> View<'a> {
     /// the bucket changed.
     fn leave_debt<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
         let (debt, shared_header) = (self.bucket.shared(), header.sharing());
-        // A later version's word would not show what is added under this one.
+        // A later version's word would not show a debt that is added under this one.
         let parts = !rule.is_later(debt)
             && self.bucket.change_shared(debt, rule.current(debt).max(payload))
             && self.bucket.advance(header, shared_header);

@@ -83,7 +83,7 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
 
     /// What the refund makes of a held word with this `payload`.
     ///
-    /// The clock is read here, while no charge goes unseen: what was refilled by a charge's time is
+    /// The clock is read here, while no charge goes unseen: units refilled by a charge's time are
     /// not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
         if self.refunds.is_forgiven(self.fingerprint, self.resets) {

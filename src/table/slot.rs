@@ -19,7 +19,7 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | `claim`, a charge, `publish`, `abandon`, `refund`, `release` | `load`, a charge, `refund` | the slot's fingerprint; that the header had committed; a refund's mark |
+//! | S1 | most writes of a word | `load`, a charge, `refund` | fingerprint; commit; a refund's mark |
 //! | S2 | `write_fingerprint`, `abandon` | `fingerprint` | that the word had been claimed |
 //! | S3 | a charge, `refund` | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |

@@ -5,7 +5,8 @@ use crate::ring::{Entry, Seen};
 use crate::state::{Bucket, Slot, Split, State, Taken, Thread};
 use crate::values::{Header, Name, Word};
 
-/// The state's hash. What a thread does is not in it: that follows from how many operations it has begun.
+/// The state's hash. What a thread does is not in it: that follows from how many operations it has
+/// begun.
 pub(crate) fn digest(state: &State) -> u64 {
     let mut mixer = Mixer(0x9e37_79b9_7f4a_7c15);
     state.buckets.iter().for_each(|bucket| mixer.bucket(bucket));

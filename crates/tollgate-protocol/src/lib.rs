@@ -1,28 +1,32 @@
 //! The protocol of `src/table` as a small model, searched through in every interleaving.
 //!
-//! loom runs the engine itself, under weak memory, with few preemptions. This is the other half: the protocol written
-//! once more as threads that make one access to the memory at a time, sequentially consistent, and *every* order of their
-//! steps, however many preemptions it takes. Keys, slots, moments and grains are few; the steps are the engine's.
+//! loom runs the engine itself, under weak memory, with few preemptions. This is the other half:
+//! the protocol written once more as threads that make one access to the memory at a time,
+//! sequentially consistent, and *every* order of their steps, however many preemptions it takes.
+//! Keys, slots, ticks of the clock and grains are few; the steps are the engine's.
 //!
-//! A scenario ([`scenarios`]) says which keys are there, who asks for what, and when the clock may move. The search
-//! visits each state once and checks that
+//! A scenario ([`scenarios`]) says which keys are there, who asks for what, and when the clock may
+//! move. The search visits each state once and checks that
 //!
-//! * between any two moments no key is admitted more than its bucket holds and refills, whichever slots it was charged in;
-//!   no window of a log holds more than its limit, and no time in its ring is earlier than the admission that it stands for;
-//! * no key is refused for what another owes in its slot;
-//! * no state comes back on a path, so every thread ends under every schedule, also when it runs alone from there;
-//! * at the end no slot is frozen, every word counts, no key has two slots, and each key that is asked for again gets
-//!   no more than is left to it.
+//! * between any two ticks no key is admitted more than its bucket holds and refills, whichever
+//!   slots it was charged in; no window of a log holds more than its limit, and no time in its ring
+//!   is earlier than its admission;
+//! * no key is refused for another key's debt in its slot;
+//! * no state comes back on a path, so every thread ends under every schedule, also when it runs
+//!   alone from there;
+//! * at the end no slot is frozen, every word counts, no key has two slots, and each key that is
+//!   asked for again gets no more than is left to it.
 //!
-//! That it can fail is shown by its mutants ([`Mutant`]): the protocol with one thought left out, each of which breaks a
-//! promise in some scenario.
+//! That it can fail is shown by its mutants ([`Mutant`]): the protocol with one thought left out,
+//! each of which breaks a promise in some scenario.
 //!
-//! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the tests demand that it
-//! still does: a repair shows by a test that fails. `docs/correctness.md` has the findings in words.
+//! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the
+//! tests demand that it still does: a repair shows by a test that fails. `docs/correctness.md` has
+//! the findings in words.
 //!
-//! Not in the model: several versions of a quota, guards of what is in flight, looks at several limits,
-//! saving. States are told apart by 64-bit hashes: of ten million states two coincide with a chance of three in a
-//! million, and then one of them is not visited.
+//! Not in the model: several versions of a quota, in-flight guards, looks at several
+//! limits, saving. States are told apart by 64-bit hashes: of ten million states two coincide with
+//! a chance of three in a million, and then one of them is not visited.
 
 mod catchers;
 mod digest;

@@ -6,11 +6,13 @@ use crate::scenario::Op::{Check, Reset, Take};
 use crate::scenario::{BASE, Scenario};
 use crate::values::Key;
 
-/// Who asked a period ago and is stopped before it wins the head, may win it with a time that a newcomer to its slot has
-/// proposed: the word says that the slot has run out, and a newcomer finds a time in it that is not its own.
+/// Who asked a period ago and is stopped before it wins the head, may win it with a time that a
+/// newcomer to its slot has proposed: the word says that the slot has run out, and a newcomer finds
+/// a time in it that is not its own.
 const STALLED_A_PERIOD: &str = "a key was refused for what another owed";
 
-/// As long as its word says the same time, refusals bring a log's head back to where it was, two laps later.
+/// As long as its word says the same time, refusals bring a log's head back to where it was, two
+/// laps later.
 const TWICE_AROUND: &str = "a refused request is not counted";
 
 /// One and two in any eight ticks.

@@ -1,7 +1,8 @@
 //! The threads' steps: each is one access to the memory, with the thinking that follows it.
 //!
-//! `way` finds the bucket and the slot, `charge` charges, `log` reads and writes rings, `insert` enters new keys, `refund`
-//! gives back and forgives, `growth` splits. Every step is named after what `src/table` calls it.
+//! `way` finds the bucket and the slot, `charge` charges, `log` reads and writes rings, `insert`
+//! enters new keys, `refund` gives back and forgives, `growth` splits. Every step is named after
+//! what `src/table` calls it.
 
 mod charge;
 mod growth;
@@ -33,7 +34,7 @@ impl Machine<'_> {
         self.mutant == mutant
     }
 
-    /// The moment with this number.
+    /// The tick of this number.
     fn time(self, number: u8) -> u8 {
         self.scenario.times[usize::from(number)]
     }
@@ -42,7 +43,7 @@ impl Machine<'_> {
         self.time(thread.now)
     }
 
-    /// Moves the clock. `false` when it has no other moment.
+    /// Moves the clock. `false` when it has no other tick.
     pub(crate) fn tick(self, state: &mut State) -> bool {
         let ticks = usize::from(state.clock) + 1 < self.scenario.times.len();
         state.clock += u8::from(ticks);
@@ -75,11 +76,11 @@ impl Machine<'_> {
             Pc::ReloadWord | Pc::ReloadName => self.reload(state, nth),
             Pc::Overflow | Pc::Home | Pc::Open => self.home(state, nth),
             Pc::ScanWord | Pc::ScanName | Pc::ScanHeader | Pc::ScanAgain => self.scan(state, nth),
-            Pc::ScanSkewed | Pc::Straighten => self.straighten(state, nth),
+            Pc::ScanSkewed | Pc::Straighten => self.repair_parity(state, nth),
             Pc::Gone => self.gone(state, nth),
             Pc::InsertClock => self.place(state, nth),
             Pc::InsertDebt => self.insert_debt(state, nth),
-            Pc::PartWithLoad | Pc::PartWith | Pc::PartWithHeader => self.part_with(state, nth),
+            Pc::PartWithLoad | Pc::PartWith | Pc::PartWithHeader => self.leave_debt(state, nth),
             Pc::Claim | Pc::Rename | Pc::Commit | Pc::Publish => return self.insert(state, nth),
             Pc::AbandonName | Pc::AbandonWord => self.abandon(state, nth),
             Pc::ShareHeader | Pc::Share | Pc::ShareLook => return self.share(state, nth),
@@ -118,14 +119,15 @@ impl Machine<'_> {
         };
     }
 
-    /// The caller is told yes: the key has been charged up to `charged`. Ends it, or goes on to give it back.
+    /// The caller is told yes: the key has been charged up to `charged`. Ends it, or goes on to
+    /// give it back.
     fn admit(self, state: &mut State, nth: usize, charged: u8) -> Result<(), Fault> {
         let thread = state.threads[nth];
         if thread.log.refused {
             self.deny(state, nth);
             return Ok(());
         }
-        // What is won of a log is counted at once.
+        // The units that a log admits are counted at once.
         if thread.paid && self.log().is_none() {
             self.credit(state, nth)?;
         }
@@ -197,7 +199,7 @@ impl Machine<'_> {
                 match slot.name {
                     Name::Key(key) if owners.contains(&key) => return Err("a key has two slots"),
                     Name::Key(key) => owners.push(key),
-                    // A key's may be skewed, until somebody else wants its slot.
+                    // A key's may have the wrong parity, until another key wants its slot.
                     _ if !bucket.header.commits(place, slot.word) => {
                         return Err("a word at rest does not count");
                     }

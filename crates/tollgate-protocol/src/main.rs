@@ -1,6 +1,6 @@
-//! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long scenarios, with
-//! `--traces` the steps to each broken promise, and with
-//! `--mutants` each mutant in every scenario. A word takes only the scenarios that have it in their names.
+//! The search by hand: `cargo run --release -p tollgate-protocol`, with `--thorough` also the long
+//! scenarios, with `--traces` the steps to each broken promise, and with `--mutants` each mutant in
+//! every scenario. A word takes only the scenarios that have it in their names.
 
 use std::process::ExitCode;
 use std::time::Instant;

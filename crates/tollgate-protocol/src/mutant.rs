@@ -1,15 +1,16 @@
 //! The mutants: the protocol with one thought left out or changed.
 
-/// What is left out; `None` is the protocol as it is.
+/// The change to the protocol; `None` is the protocol itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutant {
     /// The protocol itself.
     #[default]
     None,
-    /// A charge of the overflow word moves the header before the word, and looks at it again afterwards. The protocol was
-    /// so until this search found that an insertion in between may miss the charge.
+    /// A charge of the overflow word moves the header before the word, and looks at it again
+    /// afterwards. The protocol did so until this search found that an insertion in between may
+    /// miss the charge.
     ShareMovesHeaderFirst,
-    /// An insertion commits whatever the header says by then.
+    /// An insertion commits by the current header, not by the one that it read.
     CommitIgnoresTheHeader,
     /// A slot that is given up gets its old word back.
     AbandonKeepsTheWord,
@@ -19,7 +20,7 @@ pub enum Mutant {
     ClaimTakesAnyWord,
     /// The name is written once the header has committed.
     RenameAfterCommit,
-    /// Whoever could charge the word does not ask whose it was.
+    /// A thread that charged the word does not ask whose it was.
     NoLookAfterCharge,
     /// A denial does not ask whether the word is still the same.
     NoLookAfterDenial,
@@ -51,7 +52,7 @@ pub enum Mutant {
     SplitUnannounced,
     /// Who takes the key out of a slot does not look whether the split is over.
     PartBlindly,
-    /// An insertion starts without what the overflow word owes.
+    /// An insertion ignores the overflow word's debt.
     OverflowForgotten,
     /// A charge of the overflow word does not move the header.
     ShareWithoutHeader,
@@ -59,14 +60,14 @@ pub enum Mutant {
     NoLookAfterShare,
     /// A slot is handed over and its debt not left behind.
     NoPartWith,
-    /// A slot is tried to be had with its debt for as long as it takes. The protocol was so until this search found how long
-    /// two newcomers abort each other.
+    /// A new key tries to evict another for as long as it takes. The protocol did so until this
+    /// search found how long two new keys abort each other.
     HandoversForever,
     /// The debt is left behind once the slot is claimed.
     PartWithAfterClaim,
     /// A refund lowers the word without holding it.
     RefundWithoutHold,
-    /// A refund lowers the word whatever the name says.
+    /// A refund lowers the word of any fingerprint.
     RefundAnyName,
     /// Refunds take no notice of each other.
     NoMarks,
@@ -76,7 +77,7 @@ pub enum Mutant {
     HeadBeforeTime,
     /// A time is proposed without a look whether the head has moved.
     NoLookBeforePropose,
-    /// A time is proposed over whatever is there by then.
+    /// A time is proposed over the current entry, not over the one that was read.
     ProposalOverwrites,
     /// A time that was proposed earlier is not raised to one's own.
     ProposalsStay,
@@ -84,15 +85,15 @@ pub enum Mutant {
     ProposalsCount,
     /// A proposal does not say that it lies over a time that is still inside the window.
     LiveUnsaid,
-    /// A request that rests on a proposal goes by its own earlier time. The protocol was so until this search found that
-    /// its slot was then thought to have run out before it had.
+    /// A request that rests on a proposal goes by its own earlier time. The protocol was so until
+    /// this search found that its slot was then thought to have run out before it had.
     ProposalTimeIgnored,
     /// A request goes by its own time, also when a later one was logged.
     NewestIgnored,
     /// A new key is refused by a ring without a look whether its slot is another's by then.
     NewcomerRefusedBlindly,
-    /// A reset erases times that were proposed, too. The protocol was so until this search found that somebody else's, who is
-    /// about to win the slot, may be among them.
+    /// A reset erases times that were proposed, too. The protocol did so until this search found
+    /// that they may be of a thread that is about to win the slot.
     EraseProposals,
     /// A reset erases times without a look whether the head has moved.
     EraseBlindly,

@@ -96,7 +96,8 @@ impl Log {
         Self::of(Self::newest(payload) + 1, Self::head(payload))
     }
 
-    /// The payload once the newest units are given back, if they are those that `charged` it and are not gone.
+    /// The payload once the newest units are given back, if they are those that `charged` it and
+    /// are not gone.
     pub(crate) fn given_back(self, payload: u8, charged: u8, (since, now): (u8, u8), cost: u8) -> Option<u8> {
         let gone = self.expired(payload, now) || since + self.period <= now;
         let head = (Self::head(payload) + 2 * self.ring - cost) % (2 * self.ring);

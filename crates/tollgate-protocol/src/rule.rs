@@ -1,4 +1,5 @@
-//! The rules in small numbers, with a clock of few moments: the token bucket (`src/algorithm/gcra.rs`), and the log.
+//! The rules in small numbers, with a clock of few moments: the token bucket
+//! (`src/algorithm/gcra.rs`), and the log.
 
 use crate::ring::Log;
 
@@ -24,7 +25,7 @@ impl Rule {
         }
     }
 
-    /// The most units that are admitted at one moment.
+    /// The most units that are admitted at one tick.
     pub(crate) fn limit(self) -> u8 {
         match self {
             Self::Bucket { full } => full / UNIT,
@@ -53,7 +54,7 @@ impl Rule {
         }
     }
 
-    /// The payload of one who owes nothing.
+    /// The payload of a key without debt.
     pub(crate) fn forgiven(self, payload: u8, now: u8) -> u8 {
         match self {
             Self::Bucket { .. } => now,

@@ -15,7 +15,7 @@ pub(crate) enum Op {
     Check(Key, u8),
     /// The same, and gives them back when it was admitted.
     Take(Key, u8),
-    /// Forgives the key what it owes.
+    /// Forgives the key's debt.
     Reset(Key),
 }
 
@@ -49,11 +49,13 @@ pub struct Scenario {
     pub name: &'static str,
     /// Whether it takes long, and is searched when asked for only.
     pub long: bool,
-    /// Promises that the protocol itself is known to break here: findings that are not repaired yet.
+    /// Promises that the protocol itself is known to break here: findings that are not repaired
+    /// yet.
     pub known: &'static [&'static str],
     pub(crate) rule: Rule,
     pub(crate) full: Full,
-    /// Whether checks look for the key's name before they read the header. Where they do not, states are fewer.
+    /// Whether checks look for the key's name before they read the header. Where they do not,
+    /// states are fewer.
     pub(crate) quick: bool,
     /// Buckets that there may be: 1, 2 or 4.
     pub(crate) buckets: usize,
@@ -63,9 +65,10 @@ pub struct Scenario {
     pub(crate) slots: &'static [(Key, u8)],
     /// The keys that have a log, and the times in it.
     pub(crate) logs: &'static [(Key, &'static [u8])],
-    /// What the overflow word owes.
+    /// The overflow word's debt.
     pub(crate) overflow: u8,
-    /// The first slot's word does not count, as a helper leaves it that parts a word twice (`View::straighten`).
+    /// The first slot's word has the wrong parity, as a helper leaves it that detaches a word twice
+    /// (`View::repair_parity`).
     pub(crate) skewed: bool,
     pub(crate) threads: &'static [&'static [Op]],
 }
@@ -99,7 +102,8 @@ const ONE: Rule = Rule::Bucket { full: 8 };
 const TWO: Rule = Rule::Bucket { full: 16 };
 const FOUR: Rule = Rule::Bucket { full: 32 };
 
-// At the first split odd keys move and even ones stay. Keys from 4 on have the second slot for their home.
+// At the first split odd keys move and even ones stay. Keys from 4 on have the second slot for
+// their home.
 const X: Key = 1;
 const Y: Key = 3;
 const Z: Key = 2;
@@ -110,12 +114,13 @@ const Q: Key = 6;
 /// The zero of most scenarios: a payload below has run out.
 const NOW: u8 = 10;
 
-/// The word of a claim, not yet committed, is the same as that of a slot that was held two owners ago: so a refund lowers
-/// it. `docs/correctness.md` says why it stays so.
+/// The word of a claim, not yet committed, is the same as that of a slot that was held two owners
+/// ago: so a refund lowers it. `docs/correctness.md` says why it stays so.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 
-/// A charge that saw a word which was parted twice, and was stopped until the bucket was split again and the key had moved
-/// out, finds it as it was: it is lost. That takes two threads stopped for long, one after the other.
+/// A charge that saw a word which was detached twice, and was stopped until the bucket was split
+/// again and the key had moved out, finds it as it was: it is lost. That takes two threads stopped
+/// for long, one after the other.
 const STALLED_TWICE: &str = "a key was admitted more than its limit";
 
 pub(crate) const BASE: Scenario = Scenario {

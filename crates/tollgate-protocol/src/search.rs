@@ -21,7 +21,8 @@ pub struct Outcome {
     pub ends: usize,
     /// Steps on the longest path.
     pub depth: usize,
-    /// The most steps seen in a row of which none ended an operation. There may be more: each state is visited once.
+    /// The most steps seen in a row of which none ended an operation. There may be more: each state
+    /// is visited once.
     pub streak: usize,
     /// The promises that were broken, each with the steps that led to it first.
     pub faults: Vec<(&'static str, String)>,
@@ -58,7 +59,8 @@ struct Frame {
     streak: usize,
 }
 
-/// Searches the scenario: all of it for the protocol itself; for a mutant up to its first new fault, or 1.5 million states.
+/// Searches the scenario: all of it for the protocol itself; for a mutant up to its first new
+/// fault, or 1.5 million states.
 #[must_use]
 pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     let machine = Machine { scenario, mutant };
@@ -123,7 +125,8 @@ pub fn search(scenario: &Scenario, mutant: Mutant) -> Outcome {
     outcome
 }
 
-/// What must hold when all threads have ended, and what each key is told when it is asked for once more.
+/// What must hold when all threads have ended, and what each key is told when it is asked for once
+/// more.
 fn ends_well(machine: Machine<'_>, state: &State) -> Result<(), Fault> {
     machine.is_tidy(state)?;
     for key in machine.scenario.keys() {

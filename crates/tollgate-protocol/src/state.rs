@@ -1,4 +1,5 @@
-//! A state of the model: the memory, each thread between two of its accesses, and what callers were told.
+//! A state of the model: the memory, each thread between two of its accesses, and what callers were
+//! told.
 
 use crate::machine::Look;
 use crate::ring::Ring;
@@ -107,7 +108,7 @@ pub(crate) struct Split {
     pub(crate) bucket: u8,
     pub(crate) level: u8,
     pub(crate) header: Header,
-    /// What the overflow word owes.
+    /// The overflow word's debt.
     pub(crate) debt: u8,
     pub(crate) place: u8,
     pub(crate) gone: [bool; SLOTS],
@@ -122,7 +123,7 @@ pub(crate) struct Split {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) charged: u8,
-    /// The number of the moment.
+    /// The number of the tick.
     pub(crate) since: u8,
     pub(crate) at: u8,
     pub(crate) kept: bool,
@@ -139,7 +140,7 @@ pub(crate) struct Thread {
     /// How many of its operations it has begun.
     pub(crate) begun: u8,
     pub(crate) op: Op,
-    /// The number of the moment that it has read.
+    /// The number of the tick that it has read.
     pub(crate) now: u8,
     pub(crate) shares: u8,
     pub(crate) handovers: u8,
@@ -162,7 +163,7 @@ pub(crate) struct Thread {
     pub(crate) taken: Option<Taken>,
     /// Ghost: the charge that was just made has not been forgiven by a reset.
     pub(crate) paid: bool,
-    /// Ghost: the word was the key's at one moment.
+    /// Ghost: the word was the key's at one time.
     pub(crate) just: bool,
 }
 
@@ -202,11 +203,11 @@ pub(crate) struct State {
     pub(crate) threads: [Thread; THREADS],
     /// How many low bits of a key pick the bucket to begin with.
     pub(crate) hint: u8,
-    /// The number of the moment.
+    /// The number of the tick.
     pub(crate) clock: u8,
     /// One mark for all keys.
     pub(crate) mark: u8,
-    /// Ghost: grains that each key was admitted at each moment and keeps.
+    /// Ghost: grains that each key was admitted at each tick and keeps.
     pub(crate) admitted: [[u8; MOMENTS]; KEYS],
     /// Ghost: keys whose first debt was forgiven by a reset.
     pub(crate) forgiven: [bool; KEYS],

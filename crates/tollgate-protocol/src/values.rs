@@ -12,11 +12,11 @@ pub(crate) type Key = u8;
 /// What a slot stores of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// Nobody has had the slot.
+    /// No key has had the slot.
     #[default]
     Untouched,
     Vacant,
-    /// Belongs to nobody and still owes.
+    /// Vacant, with remaining debt.
     Owed,
     Key(Key),
     /// Belonged to the key, which has moved or is about to.

@@ -1,5 +1,5 @@
-//! Every happens-before edge of the ledgers, as the smallest model that fails when a side of it is
-//! weakened. Under loom only: `loom-tests/tests/edges.rs` runs them and `cargo xtask
+//! Every happens-before edge of the ledgers, as the smallest model that fails when a side of the
+//! edge is weakened. Under loom only: `loom-tests/tests/edges.rs` runs them and `cargo xtask
 //! mutate-orderings` weakens them.
 //!
 //! Each has two threads and one part of the engine. The first thread does what the ledger's
@@ -298,7 +298,7 @@ pub fn a_refund_knows_that_a_caller_booked() {
     );
 }
 
-/// S5: a thread that acquires after another gave back sees what that one did before.
+/// S5: a thread that acquires after another gave back sees its earlier writes.
 pub fn a_release_is_seen_by_the_next_charge() {
     carries(
         || (with_debt(InFlightRule::weight(1)), Deed::new()),

@@ -1,4 +1,4 @@
-//! A bucket that is split, and those who help.
+//! A bucket that is split, and the threads that help.
 
 use super::Machine;
 use crate::mutant::Mutant;
@@ -72,7 +72,7 @@ impl Machine<'_> {
         }
     }
 
-    /// `part`: takes a key that leaves out of its slot.
+    /// `detach`: takes a key that leaves out of its slot.
     pub(super) fn part(self, state: &mut State, nth: usize) {
         let now = self.time(state.clock);
         let State { buckets, threads, .. } = state;
@@ -123,7 +123,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What is next for a key that leaves, by what was read of its slot.
+    /// The next step for a key that leaves, by the slot as it was read.
     fn parting(self, split: &mut Split) -> Pc {
         let counts = split.header.commits(usize::from(split.place), split.word);
         let is_key = matches!(split.name, Name::Key(_));

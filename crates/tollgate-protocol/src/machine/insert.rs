@@ -6,8 +6,8 @@ use crate::scenario::Full;
 use crate::state::{Pc, Slot, State};
 use crate::values::{BUCKETS, Name, SLOTS, Word};
 
-/// How often a slot with its debt is tried to be had, and then the overflow word to be charged, before the request is
-/// refused.
+/// How often a slot with its debt is tried to be had, and then the overflow word to be charged,
+/// before the request is refused.
 const TRIES: u8 = 3;
 
 impl Machine<'_> {
@@ -85,7 +85,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What the overflow word owes goes along.
+    /// The insertion inherits the overflow word's debt.
     pub(super) fn insert_debt(self, state: &mut State, nth: usize) {
         let thread = &mut state.threads[nth];
         let debt = state.buckets[usize::from(thread.at)].overflow;
@@ -107,8 +107,8 @@ impl Machine<'_> {
         thread.pc = if parts { Pc::PartWithLoad } else { Pc::Claim };
     }
 
-    /// `part_with`: the key that leaves owes to the overflow word what it owed in its slot.
-    pub(super) fn part_with(self, state: &mut State, nth: usize) {
+    /// `leave_debt`: the evicted key leaves its debt in the overflow word.
+    pub(super) fn leave_debt(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         let overflow = &mut state.buckets[usize::from(thread.at)].overflow;
         let mut next = Pc::PartWith;
@@ -193,7 +193,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Gives a claimed slot back: it is nobody's.
+    /// Abandons a claimed slot: it is vacant.
     pub(super) fn abandon(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         let slot = &mut state.buckets[usize::from(thread.at)].slots[usize::from(thread.place)];

@@ -1,6 +1,8 @@
-//! A log: the times behind the head are read one by one, times are proposed ahead of it, and the head is won by the word.
+//! A log: the times behind the head are read one by one, times are proposed ahead of it, and the
+//! head is won by the word.
 //!
-//! `Rule::decide`, `Rule::stage` and `Rule::erase` of `src/algorithm/sliding_log.rs`, and the charge of `Slot::attempt`.
+//! `Rule::decide`, `Rule::stage` and `Rule::erase` of `src/algorithm/sliding_log.rs`, and the
+//! charge of `Slot::attempt`.
 
 use super::{Fault, Machine};
 use crate::mutant::Mutant;
@@ -13,7 +15,8 @@ use crate::values::Key;
 /// What a thread knows of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// The time of the decision, and the one that is proposed: never earlier than the newest logged.
+    /// The time of the decision, and the one that is proposed: never earlier than the newest
+    /// logged.
     pub(crate) decided: u8,
     pub(crate) now: u8,
     /// Which unit is proposed, or which entry erased.
@@ -157,7 +160,7 @@ impl Machine<'_> {
         debug_assert!(log.ring > 0, "a ring has entries");
     }
 
-    /// What is there may be late enough already.
+    /// The entry may be late enough already.
     fn propose(self, log: Log, state: &mut State, nth: usize) {
         let look = &mut state.threads[nth].log;
         let is_late = look.seen.entry.when > look.now || self.is(Mutant::ProposalsStay);
@@ -193,8 +196,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The positions that were proposed are the request's: from here on their times may only become later. It was
-    /// admitted at the time that the word says, which is no later than those.
+    /// The positions that were proposed are the request's: from here on their times may only become
+    /// later. It was admitted at the time that the word says, which is no later than those.
     pub(super) fn won(self, log: Log, state: &mut State, nth: usize) -> Result<(), Fault> {
         let thread = state.threads[nth];
         let ring = state.rings[usize::from(thread.place)];
@@ -223,12 +226,12 @@ impl Machine<'_> {
         state.threads.iter().any(|thread| thread.op == Op::Reset(key) && is_erasing(thread.pc))
     }
 
-    /// The number of the moment that a log's request was decided at.
+    /// The number of the tick at which a log's request was decided.
     pub(super) fn moment(self, decided: u8) -> usize {
         self.scenario.times.iter().position(|&time| time == decided).unwrap_or(0)
     }
 
-    /// What was won was another key's.
+    /// The slot that was won was another key's.
     pub(super) fn lose(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         if thread.paid && self.log().is_some() {
@@ -238,7 +241,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Counts what was won, and looks at every window.
+    /// Counts the admitted units, and checks every window.
     pub(super) fn credit_log(self, state: &mut State, nth: usize) -> Result<(), Fault> {
         let Some(log) = self.log() else { return Ok(()) };
         let thread = state.threads[nth];
@@ -262,8 +265,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `erase`: forgets all times behind the head, while the slot is still the one that was found. A proposal is somebody's
-    /// who may be about to win it: of that, only what it says of the time that it lies over.
+    /// `erase`: forgets all times behind the head, while the slot is still the one that was found.
+    /// A proposal is another thread's who may be about to win it: of that, only what it says of the
+    /// time that it lies over.
     fn erase(self, log: Log, state: &mut State, nth: usize) -> Result<(), Fault> {
         let thread = state.threads[nth];
         let (look, position) = (thread.log, Log::head(thread.seen.payload) + thread.log.unit);

@@ -5,7 +5,7 @@ use crate::mutant::Mutant;
 use crate::state::{MOMENTS, Pc, State};
 
 impl Machine<'_> {
-    /// `reset`: holds the slot, asks whose it is, and makes of the word one that owes nothing.
+    /// `reset`: holds the slot, asks whose it is, and lowers the word to no debt.
     pub(super) fn settle(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         let place = (thread.at, thread.place);
@@ -32,7 +32,8 @@ impl Machine<'_> {
                 if !Self::swap_word(state, place, thread.seen.held(), settled) || !thread.just {
                     return state.threads[nth].again();
                 }
-                // Whatever was charged until now is forgiven, also to those who have not been told yet.
+                // All charges until now are forgiven, also those whose threads have not returned
+                // yet.
                 state.admitted[usize::from(key)] = [0; MOMENTS];
                 state.forgiven[usize::from(key)] = true;
                 let others = state.threads.iter_mut().filter(|thread| thread.op.key() == key);
@@ -62,7 +63,7 @@ impl Machine<'_> {
                 taken.mine = name.is_of(key) || self.is(Mutant::RefundAnyName);
                 if taken.mine { Pc::RefundClock } else { Pc::Lower }
             }
-            // A log asks nobody for the order.
+            // A log does not ask for the order.
             Pc::RefundClock => {
                 taken.at = state.clock;
                 if self.log().is_some() { Pc::Lower } else { Pc::MarkLoad }

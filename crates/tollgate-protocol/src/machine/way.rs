@@ -1,4 +1,4 @@
-//! Finding a key: at a glance, then by the headers and a scan of the bucket.
+//! Finding a key: by its fingerprint, then by the headers and a scan of the bucket.
 
 use super::Machine;
 use crate::mutant::Mutant;
@@ -115,7 +115,7 @@ impl Machine<'_> {
                     self.found(thread, place);
                 }
             }
-            // Somebody is inserting the same key and has not committed: compete.
+            // Another insertion of the key has not committed: compete with it.
             Pc::ScanHeader => Self::scan_on(thread),
             _ if slot.name == Name::Key(key) => {
                 thread.just = slot.word == thread.seen;
@@ -125,7 +125,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether the slot that was read is somebody's or nobody's, and nobody is about to take it.
+    /// Whether the slot that was read is at rest: a key's or vacant, and not claimed.
     fn is_at_rest(self, thread: &Thread, name: Name) -> bool {
         let has_lost = |key| {
             let level = thread.header.level_of(usize::from(thread.at));
@@ -142,9 +142,9 @@ impl Machine<'_> {
         !thread.header.commits(usize::from(place), thread.seen) && !self.is(Mutant::SkewedTaken)
     }
 
-    /// A word at rest that does not count: either the bucket has changed, or a helper has parted a word that was no longer
-    /// the one that it meant. Then it is parted back.
-    pub(super) fn straighten(self, state: &mut State, nth: usize) {
+    /// A word at rest that does not count: either the bucket has changed, or a helper has detached
+    /// a word that was no longer the one that it meant. Then its parity is repaired.
+    pub(super) fn repair_parity(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         let place = probe(thread.op.key(), thread.place);
         let is_same = state.buckets[usize::from(thread.at)].header == thread.header;
