@@ -26,13 +26,17 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
     assert_eq!((used, most), (64 * 256, 4_096 * 256));
     for key in 0..20_000 {
         assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
+        // It reads the whole table, so not after every key.
+        if key % 64 > 0 {
+            continue;
+        }
         let now = limiter.usage().memory_in_use;
         assert!(now == used || now == 2 * used, "{used} then {now}");
         assert!(now <= most);
         used = now;
     }
-    assert_eq!(used, most);
-    assert_eq!(limiter.usage().live_keys, 20_000);
+    let usage = limiter.usage();
+    assert_eq!((used, usage.memory_in_use, usage.live_keys), (most, most, 20_000));
 }
 
 #[test]
@@ -104,7 +108,9 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Nth(key), 2))).collect();
     (1_000..12_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
-    for (key, decision) in taken {
+    // The refunds first: a reset ends the receipts of all keys of its mark.
+    let (refunds, resets): (Vec<_>, Vec<_>) = taken.into_iter().partition(|(key, _)| key % 2 == 0);
+    for (key, decision) in refunds.into_iter().chain(resets) {
         if key % 2 == 0 {
             assert_eq!(limiter.refund(decision), 2);
         } else {
