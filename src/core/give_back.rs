@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 impl<L: Limits, C: Clock> Core<L, C> {
     /// Gives back up to `units` of what the receipt's request took, the last charge first: the least of what the limits
-    /// got back. What was asked for is spent, whether or not it came back.
+    /// got back. The units asked for are spent, whether or not they came back.
     pub(crate) fn give_back<const LIMITS: usize>(
         &self,
         receipt: &mut Receipt<LIMITS>,

@@ -156,7 +156,7 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
 /// The rule of one of the limits.
 pub(crate) type RuleOf<L> = <<L as Limits>::Quota as Algorithm>::Rule;
 
-/// What is called with each decision.
+/// The function that an observer calls with each decision.
 pub(crate) type OnDecision<L> = dyn Fn(&<L as Limits>::Decision<'_>) + Send + Sync;
 
 /// What the verbs ask of a decision, of one limit or of several.
@@ -210,7 +210,7 @@ impl<L: Limits> Clone for Asked<'_, L> {
 
 impl<L: Limits> Copy for Asked<'_, L> {}
 
-/// What is common to all limiters that know the time.
+/// The common part of all limiters that know the time.
 pub struct Core<L: Limits, C> {
     pub(crate) versions: Versions<L::Quota>,
     pub(crate) places: L::Places,

@@ -240,7 +240,7 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
                 if cost == 0 || decision.is_never() {
                     return Some(decision);
                 }
-                // A quota that came in between has room for it: it was peeked at by that one, but not charged.
+                // A quota that came in between has room for it: the peek used it, but nothing was charged.
                 compiled = self.versions.renewed(compiled);
                 continue;
             }

@@ -76,7 +76,7 @@ pub enum ReserveError {
     },
     /// The cost is above the limit: no wait will help.
     Never {
-        /// What was asked for.
+        /// The cost asked for.
         cost: u64,
         /// The most that can be admitted at once.
         limit: u64,
@@ -173,7 +173,7 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
 
     /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation.
     ///
-    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for what is missing, and another if that was too
+    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for the missing time, and another if that was too
     /// short. Nothing is woken before its own departure. No allocation but the timer's.
     ///
     /// # Examples

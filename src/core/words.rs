@@ -30,7 +30,7 @@ pub trait Words {
     #[doc(hidden)]
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
 
-    /// Gives back what was `taken`, unless a later reset than that of number `resets` forgave it: how many units.
+    /// Gives back what was `taken`, unless a reset later than number `resets` forgave it: how many units.
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,

@@ -140,7 +140,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
 
     /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
     ///
-    /// **Guarantee.** What is acquired after `reconfigure` has returned is decided by the new limit, and a call that goes on
+    /// **Guarantee.** A request after `reconfigure` has returned is decided by the new limit, and a call that goes on
     /// meanwhile wholly by the old one, as if it had come before, or wholly by the new one; [`AcquireError::Never`], too.
     /// Guards that are out stay valid and hold what they took. Under a higher limit there is room at once. Under a lower one
     /// a key that holds more than that gets nothing before so much has come back that the request fits.
@@ -263,7 +263,7 @@ pub enum AcquireError {
     Busy,
     /// More was asked for than the limit: waiting will not help.
     Never {
-        /// What was asked for.
+        /// The units asked for.
         units: u64,
         /// The most that can be in flight at once.
         limit: u64,

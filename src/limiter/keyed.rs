@@ -227,7 +227,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// [`refund`](Self::refund) of up to `units` of the request only, because it needed less than it took: how many came
     /// back. Again and again, until nothing is [left](Receipt::left) on the receipt.
     ///
-    /// What was asked for is spent, whether or not it came back.
+    /// The units asked for are spent, whether or not they came back.
     ///
     /// # Examples
     ///
@@ -250,19 +250,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// Makes another quota current for every key of tier 0 (of all keys, where there are no tiers), and says what becomes
     /// of their state. The keys are not touched: each is worked out anew at its next check.
     ///
-    /// **Guarantee.** The change is one instant. What is checked after `reconfigure` has returned is decided by the
+    /// **Guarantee.** The change is one instant. A check after `reconfigure` has returned is decided by the
     /// new quota, and a check that goes on meanwhile wholly by the old one, as if it had come before, or wholly by the
     /// new one: never by a mixture, and never to wait. Each key starts with what [`Inherit`] says that it had available
     /// then, and from there on gets what the new quota promises. A debt is lost by what `inherit` says only; all else about a key stays as it is: its slot, its tier, a shared allowance.
     ///
     /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`]. [Departures](crate::Reservation)
     ///   that were handed out stay as they were told.
-    /// * *The fixed window* may become any other, of any period, by every `Inherit`. What is carried counts in the window in
+    /// * *The fixed window* may become any other, of any period, by every `Inherit`. A carried count lies in the window in
     ///   which the change lies, and that window may so have admitted as much by the old quota besides.
     /// * *The sliding window and the log* keep their counts and change their limit only, from 1 to the most that the
     ///   words (the rings) were built for, by [`Inherit::Additive`]: counted requests stay counted.
     ///
-    /// A time before the change ([`at`](Self::at)) counts as that of the change. What was admitted before it
+    /// A time before the change ([`at`](Self::at)) counts as that of the change. A request admitted before it
     /// can be [refunded](Self::refund) until the key is charged under the new quota. [Prepared](crate::Prepared) keys,
     /// [tiers](Self::tier) and batches see the new quota at their next check; a [lease](crate::Lease) spends the permits
     /// that it holds until their ttl, but none after `Inherit::Reset`.

@@ -1,4 +1,4 @@
-//! The limiters, as users hold them: faces of [`core`](crate::core), and one for what is in flight.
+//! The limiters, as users hold them: faces of [`core`](crate::core), and one for units in flight.
 
 mod batch;
 mod builder;

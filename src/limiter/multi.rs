@@ -149,7 +149,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// Makes other quotas current for all limits at one instant, in the order in which they were given to the builder, and
     /// says what becomes of keys' debts to each. The keys are not touched: each is worked out anew at its next check.
     ///
-    /// **Guarantee.** The change is one instant for all limits. What is checked after `reconfigure` has returned is
+    /// **Guarantee.** The change is one instant for all limits. A check after `reconfigure` has returned is
     /// decided by the new quotas, and a check that goes on meanwhile by all of the old ones, as if it had come before, or by
     /// all of the new ones: never by some of each, and never to wait. For each limit holds what
     /// [`Limiter::reconfigure`](crate::Limiter::reconfigure) says of its algorithm. A request that was charged to some limits

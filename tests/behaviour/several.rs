@@ -31,6 +31,24 @@ fn every(limit: u64) -> Vec<Quota> {
 }
 
 #[test]
+fn one_of_several_limits_waits_for_its_turn() {
+    for quota in [
+        TokenBucket::new(Rate::per_second(10)).burst(1).into(),
+        Quota::from(LeakyBucket::queue(Rate::per_second(10))),
+    ] {
+        let (limiter, _) = several([quota]);
+        let one = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).build().unwrap();
+        for turn in 0..5 {
+            let patience = Duration::from_secs(1);
+            let departure = one.prepare(&1).reserve(1, patience).map(|turn| turn.departure());
+            let of_several = limiter.prepare(&1).reserve(1, patience).map(|turn| turn.departure());
+            assert_eq!(of_several, departure, "{quota}: turn {turn}");
+            assert!(departure.is_ok());
+        }
+    }
+}
+
+#[test]
 fn a_refusal_by_any_charges_none() {
     for tight in every(3) {
         for place in 0..8 {

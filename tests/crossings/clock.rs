@@ -1,4 +1,5 @@
-//! A manual clock at whose readings the test can act: in the middle of one verb it runs others, or lets other threads run.
+//! A manual clock at whose readings the test can act: in the middle of one verb it runs others, or
+//! lets other threads run.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) struct Interrupted(pub(crate) ManualClock);
 
 impl Clock for Interrupted {
     fn now(&self) -> Timestamp {
-        // The engine goes on with what was read before the interruption.
+        // The engine goes on with the time that was read before the interruption.
         let now = self.0.now();
         let left = READINGS.get();
         if left > 0 {
@@ -45,7 +46,8 @@ impl Clock for Interrupted {
     }
 }
 
-/// Runs `work`, and `hook` at the `nth` reading of the clock in it, counted from 1. Says whether the hook ran.
+/// Runs `work`, and `hook` at the `nth` reading of the clock in it, counted from 1. Says whether
+/// the hook ran.
 pub(crate) fn interrupted<T>(
     nth: usize,
     hook: impl FnOnce() + 'static,

@@ -174,7 +174,8 @@ macro_rules! prepared {
 }
 
 impl Engine {
-    /// The limits are the tiers of a keyed limiter, the limits of a multi limiter, and one for the others.
+    /// The limits are the tiers of a keyed limiter, the limits of a multi limiter, and one for the
+    /// others.
     pub(crate) fn new(sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
         Self::from_file(sort, room, limits, clock, None)
     }
@@ -271,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Gives back all of what is left.
+    /// Gives back all that the receipt still has.
     pub(crate) fn refund(&self, key: usize, kept: Kept) -> u64 {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund(receipt),

@@ -1,9 +1,9 @@
 //! All verbs together: random programs in which they cross on the same keys.
 //!
-//! `programs` are of one thread. In the middle of a verb, when it reads the clock, they run others. Every answer is held
-//! to bounds that follow from the limit alone (`world`), and to the model where it knows the verb (`specification`).
-//! `crowd` has threads run the verbs while time stands still, and counts. A failure prints the shortest program that
-//! was found:
+//! `programs` are of one thread. In the middle of a verb, when it reads the clock, they run others.
+//! Every answer is held to bounds that follow from the limit alone (`world`), and to the model
+//! where it knows the verb (`specification`). `crowd` has threads run the verbs while time stands
+//! still, and counts. A failure prints the shortest program that was found:
 //!
 //! ```text
 //! Multi, Enough, [Limit { kind: Bucket, most: 1, nanos: 1000 }]
@@ -11,12 +11,14 @@
 //!    2. Stay: key 0, tier 0: Wait(All(0), 8)
 //! ```
 //!
-//! `PROPTEST_CASES=100000 cargo test --release --test crossings` looks longer. Every call into the engine is in `engine`
-//! and `clock`.
+//! `PROPTEST_CASES=100000 cargo test --release --test crossings` looks longer. Every call into the
+//! engine is in `engine` and `clock`.
 
 mod clock;
 mod crowd;
 mod engine;
+mod held;
+mod judge;
 mod limits;
 mod play;
 mod program;

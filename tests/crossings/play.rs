@@ -1,20 +1,22 @@
-//! A program played by one thread: the engine answers, the judge and the model look for a contradiction.
+//! A program played by one thread: the engine answers, the judge and the model look for a
+//! contradiction.
+
+mod verbs;
 
 use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use tollgate::Inherit;
 
 use super::clock::{Interrupted, interrupted};
-use super::engine::{self, Engine, KEYS, Kept, Lent, Room, Sort, Told, Turn, Way};
+use super::engine::{self, Engine, KEYS, Kept, Lent, Sort, Told, Turn, Way};
+use super::judge::{Event, Judge, Rules};
 use super::limits::{Limit, SHORTEST};
 use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
 use super::specification::Specification;
 use super::table::{Met, Table, Word};
-use super::world::{Event, Judge, Lease, Rules};
 
 /// A clock must run for ten years; the programs stay far below.
 const LATEST: u64 = 31_557_600_000_000_000;
@@ -31,7 +33,7 @@ struct Receipt {
     is_part: bool,
 }
 
-/// A turn that somebody may take.
+/// A reservation that is kept.
 struct Booked<'l> {
     id: usize,
     key: usize,
@@ -56,6 +58,10 @@ struct Leased<'l> {
     lease: Box<dyn Lent + 'l>,
 }
 
+/// One of the verbs that run in the middle of another.
+type Step = Box<dyn FnOnce() -> (Event, Option<Receipt>)>;
+
+/// The limiters of a program: each is restored from the one before.
 type Arena = Vec<OnceCell<Arc<Engine>>>;
 
 struct Player<'l> {
@@ -189,7 +195,7 @@ impl<'l> Player<'l> {
         self.go(line.go);
         let resets = |inner: &Inner| matches!(inner, Inner::Reset(_) | Inner::Change(_));
         let is_reset = matches!(line.verb, Verb::Reset | Verb::Change(_) | Verb::Restore);
-        // A word only ever grows: what is forgiven is forgiven at the latest time that there was.
+        // A word only ever grows: a reset forgives at the latest time that there was.
         if is_reset || line.within.as_ref().is_some_and(|(_, inner)| inner.iter().any(resets)) {
             self.set(self.reached);
         }
@@ -218,7 +224,8 @@ impl<'l> Player<'l> {
         Ok(())
     }
 
-    /// Does `work`, with others in the middle of it where the line says so. What they did is `events`.
+    /// Does `work`, with others in the middle of it where the line says so. What they did is
+    /// `events`.
     fn with_others<T>(&mut self, line: &Line, may_change: bool, work: impl FnOnce() -> T) -> (T, Vec<Event>) {
         let Some((reading, inner)) = &line.within else { return (work(), Vec::new()) };
         // Limiters without keys are changed one after the other: that is not one verb.
@@ -226,7 +233,7 @@ impl<'l> Player<'l> {
         if self.interruptions == INTERRUPTIONS || is_apart {
             return (work(), Vec::new());
         }
-        let mut steps: Vec<Box<dyn FnOnce() -> (Event, Option<Receipt>)>> = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         for step in inner {
             let (engine, now) = (self.engine().clone(), self.now);
             match step {
@@ -307,375 +314,12 @@ impl<'l> Player<'l> {
         (done, events)
     }
 
-    /// The judge hears of a verb, and of what was done in the middle of it.
+    /// The judge hears of a verb, and of the verbs in the middle of it.
     fn heard(&mut self, outer: &[Event], inner: Vec<Event>) -> Result<(), String> {
         if inner.is_empty() {
             return outer.iter().try_for_each(|event| self.judge.hear(event));
         }
         self.judge.hear_within(outer, &inner)
-    }
-
-    /// Does the verb, and says which keys it may have changed.
-    fn verb(&mut self, line: &Line, before: &[Vec<Told>]) -> Result<Vec<usize>, String> {
-        let (key, tier, now) = (line.key, self.tier(line), self.now);
-        let engine = self.engine();
-        let all: Vec<usize> = (0..KEYS).collect();
-        let touched = |inner: &[Event], key: usize| if inner.is_empty() { vec![key] } else { all.clone() };
-        match &line.verb {
-            Verb::Check(cost, way) => {
-                let (cost, id) = (self.cost(*cost, tier), self.id());
-                let foreseen = engine.peek(key, tier, cost, now);
-                let ((told, kept), inner) =
-                    self.with_others(line, true, || engine.check(key, tier, cost, *way));
-                let is_alone = inner.is_empty();
-                let touches = touched(&inner, key);
-                self.heard(&[decided(id, key, tier, cost, now, &told)], inner)?;
-                if is_alone && self.program.is_roomy() && now >= self.reached && told != foreseen {
-                    return Err(format!("a peek foresaw {foreseen:?}, and the check was told {told:?}"));
-                }
-                self.model.check(id, key, tier, cost, now, &told)?;
-                self.meets_check(line, cost, *way == Way::Prepared);
-                if is_alone {
-                    self.refused_until(key, tier, cost, &told)?;
-                    if !told.allowed && self.program.is_roomy() && self.sight() != before {
-                        return Err("a refusal changed something".into());
-                    }
-                }
-                if told.allowed {
-                    self.receipts.push(Receipt { id, key, kept, is_part: false });
-                }
-                Ok(touches)
-            }
-            Verb::Peek(cost) => {
-                let cost = self.cost(*cost, tier);
-                let told = engine.peek(key, tier, cost, now);
-                self.model.peek(key, tier, cost, now, &told)?;
-                self.meets(line, &[Word::Peek]);
-                Ok(vec![])
-            }
-            Verb::Refund(pick) => {
-                let Some(Receipt { id, key, kept, is_part }) = picked(&mut self.receipts, *pick) else {
-                    return Ok(vec![]);
-                };
-                let (back, inner) = self.with_others(line, true, || engine.refund(key, kept));
-                let touches = touched(&inner, key);
-                self.heard(&[Event::Back { id, units: u64::MAX, back, at: now }], inner)?;
-                self.model.refund(id, key, (!is_part).then_some(u64::MAX), now, back)?;
-                self.meets_key(key, &[Word::Refund]);
-                Ok(touches)
-            }
-            Verb::Part(pick, units) => {
-                let Some(mut receipt) = picked(&mut self.receipts, *pick) else { return Ok(vec![]) };
-                let (id, key, units) = (receipt.id, receipt.key, *units);
-                let (back, inner) =
-                    self.with_others(line, true, || engine.refund_part(key, &mut receipt.kept, units));
-                let touches = touched(&inner, key);
-                self.heard(&[Event::Back { id, units, back, at: now }], inner)?;
-                self.model.refund(id, key, (!receipt.is_part).then_some(units), now, back)?;
-                receipt.is_part = true;
-                self.receipts.push(receipt);
-                self.meets_key(key, &[Word::Part]);
-                Ok(touches)
-            }
-            Verb::Foreign(pick) => {
-                let Some(mut receipt) = picked(&mut self.receipts, *pick) else { return Ok(vec![]) };
-                let Program { sort, room, .. } = *self.program;
-                let other = engine.restored(sort, room, &self.limits, &self.clock);
-                let seen = other.peek(receipt.key, 0, 0, now);
-                let back = other.refund_part(receipt.key, &mut receipt.kept, u64::MAX);
-                if back > 0 || other.peek(receipt.key, 0, 0, now) != seen {
-                    return Err(format!("another limiter gave back {back} units"));
-                }
-                // Of limiters without keys, another one of the same program.
-                let neighbour = (receipt.key + 1) % KEYS;
-                if sort == Sort::Global {
-                    let back = engine.refund_part(neighbour, &mut receipt.kept, u64::MAX);
-                    if back > 0 {
-                        return Err(format!("the limiter of another key gave back {back} units"));
-                    }
-                }
-                self.receipts.push(receipt);
-                Ok(vec![])
-            }
-            Verb::Reserve(cost, wait) | Verb::Wait(cost, wait) => {
-                let (cost, id) = (self.cost(*cost, tier), self.id());
-                let max_wait = self.limits[0].expires() / 8 * wait;
-                let (turn, inner) =
-                    self.with_others(line, true, || engine.reserve(key, tier, cost, max_wait));
-                let touches = touched(&inner, key);
-                let departs = turn.as_ref().ok().map(|turn| turn.departs());
-                self.heard(&[Event::Turn { id, key, tier, cost, at: now, max_wait, departs }], inner)?;
-                self.model.reserve(id, key, tier, cost, now, max_wait, departs)?;
-                let Ok(turn) = turn else { return Ok(touches) };
-                if let Verb::Reserve(..) = line.verb {
-                    self.meets(line, &[Word::Reserve]);
-                    self.booked.push(Booked { id, key, turn });
-                } else {
-                    self.meets(line, &[Word::Wait]);
-                    let (departs, future) = (turn.departs(), turn.ready(self.clock.clone()));
-                    self.waiting.push(Waiting { id, key, departs, future });
-                }
-                Ok(touches)
-            }
-            Verb::Cancel(pick) => {
-                let Some(Booked { id, key, turn }) = picked(&mut self.booked, *pick) else {
-                    return Ok(vec![]);
-                };
-                let (back, inner) = self.with_others(line, true, || turn.cancel());
-                let touches = touched(&inner, key);
-                self.heard(&[Event::Back { id, units: u64::MAX, back, at: now }], inner)?;
-                self.model.cancel(id, key, now, back)?;
-                self.meets_key(key, &[Word::Cancel]);
-                Ok(touches)
-            }
-            Verb::Poll => {
-                let mut waker = Context::from_waker(Waker::noop());
-                let mut early = None;
-                self.waiting.retain_mut(|waiting| {
-                    let is_ready = waiting.future.as_mut().poll(&mut waker) == Poll::Ready(());
-                    if is_ready != (now >= waiting.departs) {
-                        early = Some(waiting.departs);
-                    }
-                    !is_ready
-                });
-                early.map_or(Ok(vec![]), |departs| {
-                    Err(format!("a turn that departs at {departs} was or was not ready"))
-                })
-            }
-            Verb::Leave(pick) => {
-                let Some(Waiting { id, key, future, .. }) = picked(&mut self.waiting, *pick) else {
-                    return Ok(vec![]);
-                };
-                let ((), inner) = self.with_others(line, true, || drop(future));
-                let touches = touched(&inner, key);
-                self.heard(&[Event::Left { id, at: now }], inner)?;
-                self.model.lose(key);
-                self.meets_key(key, &[Word::Wait]);
-                Ok(touches)
-            }
-            Verb::Lease(permits, ttl) => {
-                let ttl = self.limits[0].nanos * ttl / 8;
-                let lease = engine.lease(key, tier, *permits, ttl);
-                self.leases.push(Leased { key, tier, ttl, acquired: None, at: 0, lease });
-                Ok(vec![])
-            }
-            Verb::Spend(pick, cost) => {
-                let Some(mut leased) = picked(&mut self.leases, *pick) else { return Ok(vec![]) };
-                let (key, tier) = (leased.key, leased.tier);
-                let (cost, id) = (self.cost(*cost, tier), self.id());
-                let (lease, most) = (self.lease(&leased), self.most(tier));
-                let (decision, inner) = self.with_others(line, true, || leased.lease.check(cost));
-                let touches = touched(&inner, key);
-                let (after, permit) = (leased.lease.held(), decision.is_none());
-                let allowed = decision.as_ref().is_none_or(|(told, _)| told.allowed);
-                // Neither nothing nor more than the limit is of the lease's business.
-                if cost == 0 || cost > most && after == lease.held && !allowed {
-                    if after != lease.held || cost == 0 && !allowed {
-                        return Err(format!("a lease that held {} holds {after} after {cost}", lease.held));
-                    }
-                    self.heard(&[], inner)?;
-                    self.leases.push(leased);
-                    return Ok(touches);
-                }
-                let has_spent = permit && lease.is_fresh && after + cost == lease.held;
-                self.heard(
-                    &[
-                        Event::LeaseReturns { lease: lease.clone(), cost, permit },
-                        Event::LeaseDecides { lease: lease.clone(), id, cost, after, permit, allowed },
-                    ],
-                    inner,
-                )?;
-                self.model.lose(key);
-                if permit && !has_spent {
-                    (leased.acquired, leased.at) = (Some(id), now);
-                } else if !permit {
-                    leased.acquired = None;
-                }
-                if let Some((told, kept)) = decision
-                    && told.allowed
-                {
-                    self.receipts.push(Receipt { id, key, kept, is_part: false });
-                }
-                self.leases.push(leased);
-                self.meets_key(key, &[Word::Lease]);
-                Ok(touches)
-            }
-            Verb::Release(pick) => {
-                let Some(mut leased) = picked(&mut self.leases, *pick) else { return Ok(vec![]) };
-                let key = leased.key;
-                let held = leased.lease.held();
-                let (back, inner) = self.with_others(line, true, || leased.lease.release());
-                let touches = touched(&inner, key);
-                if let Some(id) = leased.acquired.take() {
-                    self.heard(&[Event::Back { id, units: held, back, at: now }], inner)?;
-                } else {
-                    self.heard(&[], inner)?;
-                }
-                self.model.lose(key);
-                self.leases.push(leased);
-                self.meets_key(key, &[Word::Lease]);
-                Ok(touches)
-            }
-            Verb::EndLease(pick) => {
-                let Some(Leased { key, acquired, lease, .. }) = picked(&mut self.leases, *pick) else {
-                    return Ok(vec![]);
-                };
-                let ((), inner) = self.with_others(line, true, || drop(lease));
-                let touches = touched(&inner, key);
-                let left: Vec<Event> = acquired.into_iter().map(|id| Event::Left { id, at: now }).collect();
-                self.heard(&left, inner)?;
-                self.model.lose(key);
-                self.meets_key(key, &[Word::Lease]);
-                Ok(touches)
-            }
-            Verb::Batch(keys) => {
-                let ids: Vec<usize> = keys.iter().map(|_| self.id()).collect();
-                let Some(answers) = engine.batch(keys) else { return Ok(vec![]) };
-                for ((key, id), (told, kept)) in keys.iter().zip(ids).zip(answers) {
-                    self.hear(decided(id, *key, 0, 1, now, &told))?;
-                    self.model.check(id, *key, 0, 1, now, &told)?;
-                    if told.allowed {
-                        self.receipts.push(Receipt { id, key: *key, kept, is_part: false });
-                    }
-                    self.meets_key(*key, &[Word::Batch]);
-                }
-                Ok(keys.clone())
-            }
-            Verb::Reset => {
-                let (known, inner) = self.with_others(line, true, || engine.reset(key));
-                let touches = touched(&inner, key);
-                self.heard(&[Event::Reset { key, known }], inner)?;
-                self.model.reset(key);
-                self.floor = self.floor.max(self.reached);
-                self.meets(line, &[Word::Reset]);
-                Ok(touches)
-            }
-            Verb::Change(change) => {
-                let Some((limits, only, inherits)) = self.changed(change) else { return Ok(vec![]) };
-                let inherit = change.inherit;
-                let (done, inner) =
-                    self.with_others(line, false, || engine.reconfigure(&limits, only, inherit));
-                self.floor = self.floor.max(self.reached);
-                let outer = match done {
-                    Ok(()) => {
-                        self.model.change(&limits, only, inherit, now);
-                        self.limits.clone_from(&limits);
-                        self.met.all_meet(&[Word::Change]);
-                        vec![Event::Changed { limits, inherits, at: now }]
-                    }
-                    Err(_) => vec![],
-                };
-                self.heard(&outer, inner)?;
-                Ok(all)
-            }
-            Verb::Restore => {
-                let Program { sort, room, .. } = *self.program;
-                let restored = engine.restored(sort, room, &self.limits, &self.clock);
-                self.hear(Event::Restored)?;
-                let _ = self.arena[self.number + 1].set(Arc::new(restored));
-                self.number += 1;
-                // What the old limiter is given back now is not the new one's.
-                let sight = self.sight();
-                for Receipt { key, mut kept, .. } in std::mem::take(&mut self.receipts) {
-                    if self.engine().refund_part(key, &mut kept, u64::MAX) > 0 {
-                        return Err("the restored limiter took a receipt of the saved one".into());
-                    }
-                }
-                self.booked.drain(..).for_each(|booked| {
-                    let _ = booked.turn.cancel();
-                });
-                self.waiting.clear();
-                self.leases.clear();
-                if self.sight() != sight {
-                    return Err("what was given back to the saved limiter changed the restored one".into());
-                }
-                self.floor = self.floor.max(self.reached);
-                self.model.restored();
-                self.met.all_meet(&[Word::Save]);
-                Ok(all)
-            }
-            Verb::Strangers if self.program.room == Room::Enough => Ok(vec![]),
-            Verb::Strangers => {
-                let count = if self.program.is_roomy() { 300 } else { 20 };
-                engine.strangers(self.strangers, count, self.most(0));
-                self.strangers += count;
-                let word = if self.program.is_roomy() { Word::Growth } else { Word::Full };
-                self.met.all_meet(&[word]);
-                Ok(if self.program.is_roomy() { vec![] } else { all })
-            }
-            Verb::Expire => self.expire(key).map(|()| all),
-        }
-    }
-
-    /// Once all debts are paid every key has all of its limits.
-    fn expire(&mut self, key: usize) -> Result<(), String> {
-        let longest = self.sight().into_iter().flatten().map(|told| told.reset_after).max().unwrap_or(0);
-        if longest >= LATEST - self.now {
-            return Ok(());
-        }
-        self.set(self.reached.max(self.now + longest));
-        if !self.program.is_roomy() {
-            return Ok(());
-        }
-        for (key, tiers) in self.sight().iter().enumerate() {
-            for (tier, told) in tiers.iter().enumerate() {
-                let most: Vec<u64> = match self.program.sort {
-                    Sort::Multi => self.limits.iter().map(|limit| limit.most).collect(),
-                    _ => vec![self.limits[tier].most],
-                };
-                if told.remaining != most || told.reset_after != 0 {
-                    return Err(format!("key {key} was to be as good as new by now: {told:?}"));
-                }
-            }
-        }
-        let (cost, now) = (self.most(0), self.now);
-        for (cost, allowed) in
-            [(cost, true), (1, self.limits[0].most > cost && self.program.sort != Sort::Multi)]
-        {
-            let id = self.id();
-            let (told, kept) = self.engine().check(key, 0, cost, Way::Plain);
-            self.hear(decided(id, key, 0, cost, now, &told))?;
-            self.model.check(id, key, 0, cost, now, &told)?;
-            if told.allowed != allowed {
-                return Err(format!("of a key as good as new {cost} was decided so: {told:?}"));
-            }
-            if allowed {
-                self.receipts.push(Receipt { id, key, kept, is_part: false });
-            }
-        }
-        Ok(())
-    }
-
-    /// Refused one nanosecond before the time that was told, and admitted then.
-    fn refused_until(&mut self, key: usize, tier: usize, cost: u64, told: &Told) -> Result<(), String> {
-        // Beyond the ten years that a clock must run a wait is not exact.
-        let Some(wait) = told.retry_after.filter(|wait| *wait < LATEST) else { return Ok(()) };
-        self.retry = self.now + wait;
-        if !self.program.is_roomy() || self.now < self.reached {
-            return Ok(());
-        }
-        let engine = self.engine();
-        let (sooner, then) = (
-            engine.peek(key, tier, cost, self.now + wait - 1),
-            engine.peek(key, tier, cost, self.now + wait),
-        );
-        if sooner.allowed || !then.allowed {
-            return Err(format!("told to wait {wait}: before it {sooner:?}, then {then:?}"));
-        }
-        Ok(())
-    }
-
-    /// What a lease is before a verb.
-    fn lease(&self, leased: &Leased<'_>) -> Lease {
-        let age = self.now.checked_sub(leased.at);
-        Lease {
-            key: leased.key,
-            tier: leased.tier,
-            acquired: leased.acquired,
-            held: leased.lease.held(),
-            is_fresh: age.is_some_and(|age| age < leased.ttl),
-            at: self.now,
-        }
     }
 
     /// The limits after a change, which of them alone is changed, and what each inherits.
@@ -724,10 +368,6 @@ impl<'l> Player<'l> {
         }
         self.met.meets(key, &words);
     }
-}
-
-fn decided(id: usize, key: usize, tier: usize, cost: u64, at: u64, told: &Told) -> Event {
-    Event::Decided { id, key, tier, cost, at, allowed: told.allowed, delay: told.delay }
 }
 
 /// Counted from the newest, which is what small numbers and so simple programs take.

@@ -9,7 +9,7 @@ use tollgate::{Inherit, WhenFull};
 use super::engine::{KEYS, Room, Sort, Way};
 use super::limits::{KINDS, Kind, Limit, limit};
 
-/// A limiter and what is done to it.
+/// A limiter, and the verbs that it is asked for.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) sort: Sort,
@@ -53,7 +53,7 @@ pub(crate) enum Cost {
 pub(crate) enum Verb {
     Check(Cost, Way),
     Peek(Cost),
-    /// Of what was admitted, counted from the newest; as the other picks.
+    /// One of the receipts, counted from the newest. The other picks count alike.
     Refund(usize),
     Part(usize, u64),
     /// Offers a receipt to a limiter that was restored from a file of this one.

@@ -83,8 +83,8 @@ impl Specification {
         self.gave_back(key, right, back)
     }
 
-    /// Less than the model gives back may come back, where the engine remembers less: from there on the two are about
-    /// different debts.
+    /// Less than the model gives back may come back, where the engine remembers less: from there on
+    /// the two are about different debts.
     fn gave_back(&mut self, key: usize, right: u64, back: u64) -> Result<(), String> {
         if back < right {
             self.lose(key);
@@ -153,8 +153,8 @@ impl Specification {
     }
 
     pub(crate) fn restored(&mut self) {
-        // A saved fixed window does not tell of keys that were in no debt at a change, and no file tells that a turn was
-        // reserved: then more comes back of what is refunded out of order.
+        // A saved fixed window does not tell of keys that were in no debt at a change, and no file
+        // tells that a turn was reserved: then a refund out of order gives back more.
         if self.is_changed_window || self.has_reserved {
             self.model = None;
         }

@@ -83,8 +83,8 @@ impl Table {
         }
     }
 
-    /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to one key, the row's verb
-    /// first; `t`, threads do both.
+    /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to
+    /// one key, the row's verb first; `t`, threads do both.
     pub(crate) fn page(&self) -> String {
         let names = WORDS.map(|(_, name)| name);
         let mut page =

@@ -92,6 +92,7 @@ impl Scope {
             ["src", ..] => {
                 self.packages.insert(ENGINE.into());
                 self.test(ENGINE, "model", "");
+                self.test(ENGINE, "crossings", "programs");
             }
             ["tests", rest @ ..] => {
                 self.packages.insert(ENGINE.into());
@@ -232,6 +233,7 @@ mod tests {
             [
                 "cargo clippy -p tollgate -p xtask --all-targets --all-features -- -D warnings".to_owned(),
                 drawn("cargo test -q -p tollgate --all-features --lib"),
+                drawn("cargo test -q -p tollgate --all-features --test crossings -- programs"),
                 drawn("cargo test -q -p tollgate --all-features --test model --"),
             ]
         );

@@ -17,6 +17,8 @@ pub(crate) fn everything() -> Vec<Plan> {
     let mut plans = test::everything();
     let drawn = "cargo test --release --test model --test behaviour -- against_model:: reconfigure:: save::";
     plans.push(Plan::Run(Step::new("more cases", drawn).with("PROPTEST_CASES", CASES)));
+    let crossings = Step::new("crossings", "cargo test --release --test crossings");
+    plans.push(Plan::Run(crossings.with("PROPTEST_CASES", CASES)));
     let histories = Step::new("histories", "cargo test --release --test threads linearizable::");
     plans.push(Plan::Run(histories.with("LINEARIZABLE_SECONDS", SECONDS)));
     let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test threads stress::"));

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::decide::{Held, LayerState, RefusalRecord};
+use crate::decide::{DelayedVerdict, LayerState, OwnedCharges, RefusalRecord};
 use crate::headers::LimitHeaders;
 use crate::{RequestHead, Respond};
 
@@ -26,8 +27,6 @@ pin_project! {
         state: State<S, R, ReqBody, ResBody>,
         // The headers for the inner service's response; empty in the other states.
         headers: LimitHeaders,
-        // Charges that the inner service's response may give back.
-        held: Option<Box<Held>>,
     }
 }
 
@@ -39,6 +38,8 @@ pin_project! {
     {
         Refused { response: Option<Response<ResBody>> },
         Serving { #[pin] future: S::Future },
+        // The response may give these charges back.
+        Settling { #[pin] future: S::Future, charges: Option<OwnedCharges> },
         // Boxed, so that the futures of requests that do not wait stay small.
         Waiting { waiting: Option<Box<Waiting<S, R, ReqBody>>> },
     }
@@ -46,9 +47,11 @@ pin_project! {
 
 /// A request that waits for its decision, and then for the inner service.
 struct Waiting<S, R, ReqBody> {
-    held: Held,
-    /// `None` until the request is admitted; then whether its response may give the charge back.
-    admitted: Option<bool>,
+    /// `None` once the request is admitted.
+    delayed: Option<DelayedVerdict>,
+    /// The charges of the admitted request that its response may give back.
+    charges: Option<OwnedCharges>,
+    state: Arc<LayerState>,
     /// A clone that is not ready yet: a ready service may hold a permit while the request waits.
     service: S,
     responder: R,
@@ -57,18 +60,29 @@ struct Waiting<S, R, ReqBody> {
 
 impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody> {
     pub(crate) fn serving(future: S::Future, headers: LimitHeaders) -> Self {
-        Self { state: State::Serving { future }, headers, held: None }
+        Self { state: State::Serving { future }, headers }
+    }
+
+    pub(crate) fn settling(future: S::Future, headers: LimitHeaders, charges: OwnedCharges) -> Self {
+        Self { state: State::Settling { future, charges: Some(charges) }, headers }
     }
 
     pub(crate) fn refused(response: Response<ResBody>) -> Self {
         let state = State::Refused { response: Some(response) };
-        Self { state, headers: LimitHeaders::default(), held: None }
+        Self { state, headers: LimitHeaders::default() }
     }
 
-    pub(crate) fn waiting(held: Held, service: S, responder: R, request: Request<ReqBody>) -> Self {
-        let waiting = Box::new(Waiting { held, admitted: None, service, responder, request });
-        let state = State::Waiting { waiting: Some(waiting) };
-        Self { state, headers: LimitHeaders::default(), held: None }
+    pub(crate) fn waiting(
+        delayed: DelayedVerdict,
+        state: Arc<LayerState>,
+        service: S,
+        responder: R,
+        request: Request<ReqBody>,
+    ) -> Self {
+        let delayed = Some(delayed);
+        let waiting = Waiting { delayed, charges: None, state, service, responder, request };
+        let state = State::Waiting { waiting: Some(Box::new(waiting)) };
+        Self { state, headers: LimitHeaders::default() }
     }
 }
 
@@ -104,28 +118,32 @@ where
                 }
                 // There is nothing to add. Returning the poll unchanged avoids a copy of the
                 // response.
-                StateProjection::Serving { future } if this.held.is_none() && this.headers.is_empty() => {
+                StateProjection::Serving { future } if this.headers.is_empty() => {
                     return future.poll(context);
                 }
                 StateProjection::Serving { future } => {
                     let mut poll = future.poll(context);
-                    if let Poll::Ready(result) = &mut poll {
-                        if let Some(held) = this.held.take() {
-                            held.answered(
-                                result.as_ref().ok().map(|response| (response.status(), response.headers())),
-                            );
-                        }
-                        if let Ok(response) = result {
-                            this.headers.write(response.headers_mut());
-                        }
+                    if let Poll::Ready(Ok(response)) = &mut poll {
+                        this.headers.write(response.headers_mut());
                     }
                     return poll;
                 }
+                StateProjection::Settling { future, charges } => {
+                    let mut result = ready!(future.poll(context));
+                    if let Some(charges) = charges.take() {
+                        let response = result.as_ref().ok();
+                        charges.answered(response.map(|response| (response.status(), response.headers())));
+                    }
+                    if let Ok(response) = &mut result {
+                        this.headers.write(response.headers_mut());
+                    }
+                    return Poll::Ready(result);
+                }
                 StateProjection::Waiting { waiting: slot } => {
                     let waiting = slot.as_mut().expect("a future is not polled after it is done");
-                    if waiting.admitted.is_none() {
-                        let (verdict, awaits_response) = ready!(waiting.held.poll_verdict(context));
-                        let state = &waiting.held.state;
+                    if let Some(delayed) = &mut waiting.delayed {
+                        let (verdict, charges) = ready!(delayed.as_mut().poll(context));
+                        let state = &waiting.state;
                         let head = RequestHead::of(&waiting.request);
                         state.report(&head, &verdict);
                         if let Some(refusal) = verdict.refusal {
@@ -133,20 +151,23 @@ where
                             return Poll::Ready(Ok(response));
                         }
                         *this.headers = verdict.headers;
-                        waiting.admitted = Some(awaits_response);
+                        waiting.charges = charges;
+                        waiting.delayed = None;
                     }
                     let ready = ready!(waiting.service.poll_ready(context));
                     let Some(waiting) = slot.take() else { continue };
-                    let Waiting { held, admitted, mut service, request, .. } = *waiting;
-                    let held = (admitted == Some(true)).then(|| Box::new(held));
+                    let Waiting { charges, mut service, request, .. } = *waiting;
                     if let Err(error) = ready {
-                        if let Some(held) = held {
-                            held.answered(None);
+                        if let Some(charges) = charges {
+                            charges.answered(None);
                         }
                         return Poll::Ready(Err(error));
                     }
-                    *this.held = held;
-                    this.state.set(State::Serving { future: service.call(request) });
+                    let future = service.call(request);
+                    this.state.set(match charges {
+                        None => State::Serving { future },
+                        charges => State::Settling { future, charges },
+                    });
                 }
             }
         }

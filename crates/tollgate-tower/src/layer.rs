@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use crate::decide::{LayerState, Sleep};
 use crate::headers::HeaderStyles;
 use crate::hooks::Hooks;
-use crate::rule::{CompiledRule, SharedClock};
+use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
     BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, RateLimit, Refusal, Rule, RuleDecision,
 };
@@ -22,9 +22,8 @@ use crate::{
 /// [responder](crate::Respond) that answers refused requests.
 ///
 /// **Cost.** The layer decides an admitted request without an allocation or a lock. A request gets
-/// a boxed future if it waits in a queue, if a backend decides it, or if its response decides
-/// whether it is charged (see [`Rule::charge_if`]). Header values are written into a reused,
-/// thread-local buffer.
+/// a boxed future if it waits in a queue or if a backend decides it. Header values are written into
+/// a reused, thread-local buffer.
 ///
 /// **Changes at run time.** [`reconfigure`](Self::reconfigure) changes the limits of a rule; keys
 /// keep their debt. The set of rules is fixed when the layer is built. The closures `skip`, `when`,
@@ -220,8 +219,9 @@ impl<R> Builder<R> {
         let Self { rules, styles, hooks, clock, sleep, responder } = self;
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
-        let may_hold = rules.iter().any(|rule| rule.may_hold());
-        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, may_hold });
+        let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
+        let has_charge_if = rules.iter().any(|rule| rule.charge_if.is_some());
+        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, has_charge_if });
         Ok(RateLimitLayer { state, responder })
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::decide::{LayerState, Verdict};
+use crate::decide::{Decided, LayerState, Verdict};
 use crate::future::ResponseFuture;
 use crate::{RequestHead, Respond};
 
@@ -62,8 +62,8 @@ where
         // Every branch consumes the request. If one left it to the end of this function, the
         // compiler would copy it once more in the other branches.
         match (self.state.decide(&RequestHead::of(&request), &mut verdict), &verdict.refusal) {
-            (None, None) => ResponseFuture::serving(self.inner.call(request), verdict.headers),
-            (None, Some(refusal)) => {
+            (Decided::Now, None) => ResponseFuture::serving(self.inner.call(request), verdict.headers),
+            (Decided::Now, Some(refusal)) => {
                 // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
                 let head = RequestHead::of(&request);
@@ -71,11 +71,15 @@ where
                 drop(request);
                 ResponseFuture::refused(response)
             }
-            (Some(held), _) => {
+            (Decided::ByResponse(charges), _) => {
+                ResponseFuture::settling(self.inner.call(request), verdict.headers, charges)
+            }
+            (Decided::Later(delayed), _) => {
                 let inner = self.inner.clone();
                 // The ready inner service may hold the very permit for which the request will wait.
                 self.inner = inner.clone();
-                ResponseFuture::waiting(held, inner, self.responder.clone(), request)
+                let state = Arc::clone(&self.state);
+                ResponseFuture::waiting(delayed, state, inner, self.responder.clone(), request)
             }
         }
     }

@@ -8,7 +8,7 @@
 /// More permits at once would save nothing: of a contended compare-exchange of 100 ns each bears a tenth of one.
 const MOST: u64 = 1_024;
 
-/// The share of the limit that one lease may hold.
+/// One lease may hold this share of the limit.
 const SHARE: u64 = 8;
 
 /// The share of the ttl within which a take counts as spent quickly.

@@ -20,7 +20,7 @@ pub(super) struct Request {
     pub(super) cost: u64,
 }
 
-/// What was seen of every limit.
+/// The first pass over the limits: the word of each.
 struct Seen<'l> {
     /// The slots in which the key was at rest.
     slots: [Option<&'l Slot>; MOST],
@@ -186,7 +186,7 @@ impl<C: Clock> Core<Several, C> {
         }
         if !decision.refused.is_empty() {
             if self.places.len() == 1 && seen.slots[0].is_none() {
-                // No other limit could be charged in vain, and a full bucket's events are counted.
+                // No other limit could be charged for nothing, and a full bucket's events are counted.
                 decision.refused = Set::default();
                 return self.charge_anew(decision, by, 0, then, time);
             }

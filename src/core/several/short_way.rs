@@ -13,7 +13,7 @@
 //! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word is another by now, the
 //!   limits before are charged: the request goes on from there, by `charge_anew`, as on the long way.
 //!
-//! Nobody is told of these decisions: with an observer every check takes the long way.
+//! No observer is told of these decisions: with an observer every check takes the long way.
 
 use crate::algorithm::AnyRule;
 use crate::clock::Clock;

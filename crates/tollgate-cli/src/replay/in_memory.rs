@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::decisions::Decisions;
-use super::gate::Gate;
 use super::limit::Limit;
+use super::limiter::ReplayLimiter;
 use super::outcome::{Counts, GivenBack};
 use super::simulation::Simulation;
 use crate::failure::Failure;
@@ -32,10 +32,11 @@ pub(crate) fn in_memory<'r>(
     records: impl Iterator<Item = Record<'r>>,
 ) -> Result<Vec<RecordOutcome>, Failure> {
     let limit = Limit::new(spec, Some(max_keys), 1).map_err(|error| Failure::Usage(refusal(spec, &error)))?;
-    let (limits, names, gate) = ([limit], ["memory".to_owned()], OnceCell::<Gate>::new());
+    let (limits, names, limiter) = ([limit], ["memory".to_owned()], OnceCell::<ReplayLimiter>::new());
     let lines = SharedBuffer::default();
     let decisions = Decisions::to(Box::new(lines.clone()), "memory".to_owned(), &[spec.to_string()], &names);
-    let mut simulation = Simulation::new(&limits, None, &gate, &names, Counts::new(false), Some(decisions));
+    let mut simulation =
+        Simulation::new(&limits, None, &limiter, &names, Counts::new(false), Some(decisions));
     records
         .map(|record| {
             simulation.step(&record)?;

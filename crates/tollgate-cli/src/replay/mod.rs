@@ -1,7 +1,7 @@
 //! `tollgate replay`: decides every request of a log by its own timestamps.
 //!
 //! ```text
-//!   ingest (other threads) --> record --> time --> gate --> counts --> outcome: json, table, page
+//!   ingest (other threads) --> record --> time --> limiter --> counts --> outcome: json, table, page
 //!                                                   |
 //!                                                   +--> decisions, one line each
 //! ```
@@ -11,9 +11,9 @@
 mod answer;
 mod args;
 mod decisions;
-mod gate;
 mod in_memory;
 mod limit;
+mod limiter;
 mod outcome;
 mod outputs;
 mod outstanding;
@@ -33,9 +33,9 @@ use crate::ingest::Record;
 use crate::output::{print_note, print_result};
 pub(crate) use args::Args;
 use decisions::Decisions;
-use gate::Gate;
 pub(crate) use in_memory::in_memory;
 use limit::Limit;
+use limiter::ReplayLimiter;
 pub(crate) use outcome::GivenBack;
 use outcome::{Counts, Outcome};
 use simulation::Simulation;
@@ -57,9 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // After all other checks, because this empties the file.
     let decisions =
         args.decisions.as_deref().map(|path| Decisions::create(path, &specs, &names)).transpose()?;
-    let gate = OnceCell::new();
+    let limiter = OnceCell::new();
     let counts = Counts::new(args.report.is_some());
-    let mut simulation = Simulation::new(&limits, saved.as_ref(), &gate, &names, counts, decisions);
+    let mut simulation = Simulation::new(&limits, saved.as_ref(), &limiter, &names, counts, decisions);
 
     let mut failure = None;
     let mut step = |record: Record<'_>| {
@@ -79,10 +79,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     simulation.flush()?;
 
-    let overflows = gate.get().map(Gate::overflows).unwrap_or_default();
+    let overflows = limiter.get().map(ReplayLimiter::overflows).unwrap_or_default();
     let outcome = Outcome { counts: simulation.counts, read, limits: specs, overflows };
     // Save first: a reader that closes the output must not prevent it.
-    let saved = save(args, gate.get(), &outcome);
+    let saved = save(args, limiter.get(), &outcome);
     let shown = show(args, &outcome, &names);
     saved.and(shown)
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Reading that stopped early, or found no line that it could read; a file that cannot be written.
-fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failure> {
+fn save(args: &Args, limiter: Option<&ReplayLimiter>, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(why) = &outcome.read.stopped {
         return Err(Failure::Usage(format!("stopped early: {why}")));
     }
@@ -100,8 +100,8 @@ fn save(args: &Args, gate: Option<&Gate>, outcome: &Outcome) -> Result<(), Failu
         return Err(Failure::Usage("there is no request to decide".to_owned()));
     }
     let Some(path) = &args.save else { return Ok(()) };
-    match (gate, outcome.counts.time.span()) {
-        (Some(gate), Some((_, last))) => state::save(path, gate, last),
+    match (limiter, outcome.counts.time.span()) {
+        (Some(limiter), Some((_, last))) => state::save(path, limiter, last),
         _ => Err(Failure::Usage(format!(
             "no request was read, so there is nothing to save: {} is as it was",
             path.display()

@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use super::answer::{Answer, nanos};
 use super::decisions::Decisions;
-use super::gate::{Charge, Gate, Place};
 use super::limit::Limit;
+use super::limiter::{Charge, ReplayLimiter, Turn};
 use super::outcome::Counts;
 use super::outstanding::Outstanding;
 use super::state::Saved;
@@ -16,34 +16,34 @@ use crate::ingest::{Op, Record};
 /// take about 250 MB.
 pub(super) const MAX_OUTSTANDING: usize = 1 << 20;
 
-/// A replay in progress. It borrows the gate because outstanding admissions and reservations do.
+/// A replay in progress. It borrows the limiter because outstanding admissions and reservations do.
 pub(super) struct Simulation<'g> {
     pub(super) limits: &'g [Limit],
     /// The state to begin with.
     saved: Option<&'g Saved>,
     /// Opened at the first record, whose time it needs.
-    pub(super) gate: &'g OnceCell<Gate>,
+    pub(super) limiter: &'g OnceCell<ReplayLimiter>,
     pub(super) counts: Counts,
     pub(super) decisions: Option<Decisions>,
     /// The names of the sources, for messages.
     source_names: &'g [String],
     /// Admissions of a trace, any of which a later record may refund.
     admissions: Outstanding<Charge>,
-    reservations: Outstanding<Place<'g>>,
+    reservations: Outstanding<Turn<'g>>,
 }
 
 impl<'g> Simulation<'g> {
     pub(super) fn new(
         limits: &'g [Limit],
         saved: Option<&'g Saved>,
-        gate: &'g OnceCell<Gate>,
+        limiter: &'g OnceCell<ReplayLimiter>,
         source_names: &'g [String],
         counts: Counts,
         decisions: Option<Decisions>,
     ) -> Self {
         let (admissions, reservations) =
             (Outstanding::new(MAX_OUTSTANDING), Outstanding::new(MAX_OUTSTANDING));
-        Self { limits, saved, gate, counts, decisions, source_names, admissions, reservations }
+        Self { limits, saved, limiter, counts, decisions, source_names, admissions, reservations }
     }
 
     /// Applies a record.
@@ -54,14 +54,14 @@ impl<'g> Simulation<'g> {
     #[inline]
     pub(super) fn step(&mut self, record: &Record<'_>) -> Result<(), Failure> {
         let t_ns = self.counts.time.decided_at(record.t_ns);
-        let gate = self.gate(t_ns)?;
+        let limiter = self.limiter(t_ns)?;
         if record.is_trace {
-            return self.trace_step(gate, record, t_ns);
+            return self.trace_step(limiter, record, t_ns);
         }
         let allowed = match &mut self.decisions {
-            None => gate.admit(record.key, record.cost, t_ns),
+            None => limiter.admit(record.key, record.cost, t_ns),
             Some(decisions) => {
-                let answer = Answer::from(&gate.check(record.key, record.cost, t_ns));
+                let answer = Answer::from(&limiter.check(record.key, record.cost, t_ns));
                 decisions.write(record, t_ns, &answer)?;
                 answer.allowed
             }
@@ -75,20 +75,25 @@ impl<'g> Simulation<'g> {
         self.decisions.as_mut().map_or(Ok(()), Decisions::flush)
     }
 
-    fn gate(&self, t_ns: u64) -> Result<&'g Gate, Failure> {
-        if let Some(gate) = self.gate.get() {
-            return Ok(gate);
+    fn limiter(&self, t_ns: u64) -> Result<&'g ReplayLimiter, Failure> {
+        if let Some(limiter) = self.limiter.get() {
+            return Ok(limiter);
         }
-        let gate = Gate::open(self.limits, t_ns, self.saved)?;
-        Ok(self.gate.get_or_init(|| gate))
+        let limiter = ReplayLimiter::open(self.limits, t_ns, self.saved)?;
+        Ok(self.limiter.get_or_init(|| limiter))
     }
 
     /// Applies a record of a trace, which may give back what an earlier one took.
-    fn trace_step(&mut self, gate: &'g Gate, record: &Record<'_>, t_ns: u64) -> Result<(), Failure> {
+    fn trace_step(
+        &mut self,
+        limiter: &'g ReplayLimiter,
+        record: &Record<'_>,
+        t_ns: u64,
+    ) -> Result<(), Failure> {
         let &Record { key, cost, id, .. } = record;
         match record.op {
             Op::Check => {
-                let decision = gate.check(key, cost, t_ns);
+                let decision = limiter.check(key, cost, t_ns);
                 let allowed = decision.is_allowed();
                 self.write(record, t_ns, || (&decision).into())?;
                 // What took nothing has nothing to give back, and must not stand before what did.
@@ -97,16 +102,17 @@ impl<'g> Simulation<'g> {
                 }
                 self.counts.add(key, t_ns, allowed);
             }
-            Op::Peek => self.write(record, t_ns, || (&gate.peek(key, cost, t_ns)).into())?,
+            Op::Peek => self.write(record, t_ns, || (&limiter.peek(key, cost, t_ns)).into())?,
             Op::Reserve => {
-                let reservation = gate.reserve(key, cost, record.max_wait_ns, t_ns);
+                let reservation = limiter.reserve(key, cost, record.max_wait_ns, t_ns);
                 let reservation = reservation.map_err(|_| self.no_turns(record))?;
                 self.write(record, t_ns, || match &reservation {
                     Err(refusal) => refusal.clone(),
                     // Of several limits the reservation's decision is one at the departure.
-                    Ok(reserved) => {
-                        Answer { delay_ns: nanos(reserved.delay()), ..Answer::from(&gate.peek(key, 0, t_ns)) }
-                    }
+                    Ok(reserved) => Answer {
+                        delay_ns: nanos(reserved.delay()),
+                        ..Answer::from(&limiter.peek(key, 0, t_ns))
+                    },
                 })?;
                 self.counts.add(key, t_ns, reservation.is_ok());
                 if let Ok(reservation) = reservation
@@ -117,14 +123,14 @@ impl<'g> Simulation<'g> {
             }
             Op::Refund => {
                 let admission = self.admissions.take(key, id);
-                self.counts.give_back(admission.map(|charge| gate.refund(charge, cost, t_ns)));
+                self.counts.give_back(admission.map(|charge| limiter.refund(charge, cost, t_ns)));
             }
             Op::Cancel => {
                 let reservation = self.reservations.take(key, id);
-                self.counts.give_back(reservation.map(|reservation| gate.cancel(reservation, t_ns)));
+                self.counts.give_back(reservation.map(|reservation| limiter.cancel(reservation, t_ns)));
             }
             Op::Reset => {
-                gate.reset(key, t_ns);
+                limiter.reset(key, t_ns);
                 // The reset already gave these back.
                 self.admissions.forget(key);
                 self.reservations.forget(key);

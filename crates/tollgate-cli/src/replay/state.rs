@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate::RestoreError;
 
-use super::gate::Gate;
+use super::limiter::ReplayLimiter;
 use crate::failure::Failure;
 use crate::output::print_note;
 use crate::report::figures::counted;
@@ -66,9 +66,9 @@ pub(super) fn check_writable(path: &Path) -> Result<(), Failure> {
 /// # Errors
 ///
 /// When it cannot be written; `path` is then unchanged.
-pub(super) fn save(path: &Path, gate: &Gate, t_ns: u64) -> Result<(), Failure> {
+pub(super) fn save(path: &Path, limiter: &ReplayLimiter, t_ns: u64) -> Result<(), Failure> {
     let name = path.display().to_string();
-    let keys = replace(path, |file| gate.save(file, t_ns)).map_err(Failure::writing(&name))?;
+    let keys = replace(path, |file| limiter.save(file, t_ns)).map_err(Failure::writing(&name))?;
     print_note(&format!(
         "{name}: saved the debt of {}, and the secret that hashes keys; keep it to yourself",
         counted(keys as u64, "key")

@@ -1,14 +1,18 @@
 //! The charges of a request, rule by rule, until they are settled.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tollgate::MultiDecision;
 
+use super::LayerState;
+use super::owned_charges::{OwnedCharge, OwnedCharges};
 use crate::backend::BackendReply;
 use crate::headers::{HeaderStyles, LimitHeaders, join};
 use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
 
-/// The charges of one request. Dropping them refunds them, the last first, unless they are settled:
-/// the request was refused, or its client disconnected.
+/// The charges of one request. Dropping them refunds them, the last first, unless they are settled
+/// or [owned](Self::own): the request was refused.
 pub(super) struct Charges<'l> {
     /// One for each rule that admitted the request, in the order of the rules.
     made: SmallVec<[Charge<'l>; MAX_RULES]>,
@@ -54,14 +58,29 @@ impl<'l> Charges<'l> {
         self.settled = true;
     }
 
-    /// Refunds the rules for which `gives_back` is true, settled or not. The other charges stay.
-    pub(super) fn give_back(&mut self, gives_back: impl Fn(usize) -> bool) {
-        while let Some(charge) = self.made.pop() {
-            let turn = self.turns.pop_if(|(rule, _)| *rule == charge.rule);
-            if let Of::Here(limits, decision) = charge.of
-                && gives_back(charge.rule)
-            {
-                limits.give_back(decision, turn.map(|(_, turn)| turn));
+    /// Takes charges as values that do not borrow from the limits: all, or those of rules with a
+    /// `charge_if`. The others are settled.
+    #[inline(never)]
+    pub(super) fn own(&mut self, state: &Arc<LayerState>, all: bool) -> OwnedCharges {
+        self.settled = true;
+        let mut turns = self.turns.drain(..).peekable();
+        let own = |Charge { rule, of, .. }| {
+            let turn = turns.next_if(|(of, _)| *of == rule).map(|(_, turn)| Box::new(turn));
+            match of {
+                Of::Here(limits, decision) if all || state.rules[rule].charge_if.is_some() => {
+                    Some(OwnedCharge { rule, set: limits.index, receipt: decision.receipt(), turn })
+                }
+                Of::Here(..) | Of::There(..) => None,
+            }
+        };
+        OwnedCharges::new(Arc::clone(state), self.made.drain(..).filter_map(own))
+    }
+
+    fn give_back(&mut self) {
+        while let Some(Charge { rule, of, .. }) = self.made.pop() {
+            let turn = self.turns.pop_if(|(of, _)| *of == rule);
+            if let Of::Here(limits, decision) = of {
+                limits.give_back(decision.receipt(), turn.map(|(_, turn)| turn));
             }
         }
     }
@@ -94,7 +113,7 @@ impl Drop for Charges<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            self.give_back(|_| true);
+            self.give_back();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The evaluation of one request, rule by rule.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -8,6 +9,7 @@ use tollgate::{MultiDecision, Outcome, Timestamp};
 
 use super::LayerState;
 use super::charges::{Charge, Charges, Of};
+use super::owned_charges::OwnedCharges;
 use crate::backend::BackendReply;
 use crate::headers::{HeaderItems, LimitHeaders, LimitState};
 use crate::rule::{CheckRequest, LimitSet, LimitStates, MAX_RULES, QueueTurn};
@@ -20,10 +22,10 @@ use crate::{RefusalReason, RuleOutcome};
 pub(super) struct Evaluation<'l, 'v> {
     state: &'l LayerState,
     /// The charges so far. Dropping them refunds them, unless they are settled.
-    pub(super) charges: Charges<'l>,
+    charges: Charges<'l>,
     verdict: &'v mut Verdict,
     /// The latest departure from the queues in which the request has a turn.
-    pub(super) departure: Option<Timestamp>,
+    departure: Option<Timestamp>,
 }
 
 /// The result of an evaluation. It does not borrow from the limits.
@@ -83,11 +85,6 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         Self { state, charges: Charges::new(), verdict, departure: None }
     }
 
-    /// Returns whether the request is admitted, but has to wait for its departure.
-    pub(super) fn must_wait(&self) -> bool {
-        self.verdict.refusal.is_none() && self.departure.is_some()
-    }
-
     /// Checks the request against limits of this process.
     #[inline]
     pub(super) fn check(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
@@ -122,7 +119,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
         if delay > max_wait {
             let admitted = self.refuse_long_wait(rule, limits, request, &decision, delay - max_wait);
-            limits.give_back(decision, Some(turn));
+            limits.give_back(decision.receipt(), Some(turn));
             return admitted;
         }
         self.queue(rule, limits, cost, decision, turn)
@@ -286,15 +283,23 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         shadow
     }
 
-    /// Completes the verdict. If the request is admitted, its charges are settled; if not, they are
-    /// refunded when the evaluation is dropped.
+    /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
+    ///
+    /// Returns the charges that must outlive the evaluation: all if the request has to wait for its
+    /// departure; else those of rules with a `charge_if`. The others are settled.
     #[inline]
-    pub(super) fn finish(&mut self) {
-        if self.verdict.refusal.is_none() {
-            if !self.state.styles.is_empty() {
-                self.verdict.headers = self.charges.headers(self.state.styles);
-            }
-            self.charges.settle();
+    pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
+        if self.verdict.refusal.is_some() {
+            return None;
         }
+        if !self.state.styles.is_empty() {
+            self.verdict.headers = self.charges.headers(self.state.styles);
+        }
+        let waits = self.departure.is_some();
+        if waits || self.state.has_charge_if {
+            return Some(self.charges.own(state, waits));
+        }
+        self.charges.settle();
+        None
     }
 }

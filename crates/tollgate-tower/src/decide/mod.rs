@@ -1,15 +1,17 @@
 //! From a request to a verdict.
 
 mod charges;
+mod delayed;
 mod evaluation;
-mod held;
+mod owned_charges;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use delayed::DelayedVerdict;
+use delayed::{ask_backends, depart};
 pub(crate) use evaluation::{RefusalRecord, RuleReport, Verdict};
-pub(crate) use held::Held;
-use held::Question;
+pub(crate) use owned_charges::OwnedCharges;
 
 use crate::headers::HeaderStyles;
 use crate::hooks::Hooks;
@@ -28,26 +30,55 @@ pub(crate) struct LayerState {
     pub(crate) hooks: Hooks,
     pub(crate) clock: SharedClock,
     pub(crate) sleep: Sleep,
-    /// Whether any rule may hold a request.
-    pub(crate) may_hold: bool,
+    /// Whether any rule has a backend.
+    pub(crate) has_backends: bool,
+    /// Whether any rule has a `charge_if`.
+    pub(crate) has_charge_if: bool,
+}
+
+/// Whether a request's verdict is complete.
+pub(crate) enum Decided {
+    Now,
+    /// The request is admitted, and its response may give these charges back.
+    ByResponse(OwnedCharges),
+    /// The request waits for a queue or a backend.
+    Later(DelayedVerdict),
 }
 
 impl LayerState {
-    /// Decides a request at once and reports the decision; or returns the request as [`Held`], if
-    /// it has to wait for a queue or a backend, or if its response decides whether it is charged.
+    /// Decides a request. Reports the decision unless it is made later.
     // The verdict is written in place: moving a value right after it was written would stall.
     #[inline]
-    pub(crate) fn decide(self: &Arc<Self>, head: &RequestHead<'_>, verdict: &mut Verdict) -> Option<Held> {
-        if self.may_hold && self.must_hold(head) || !self.decide_at_once(head, verdict) {
-            let questions = self.rules.iter().map(|rule| Question::of(rule, head)).collect();
-            return Some(Held::new(Arc::clone(self), questions));
+    pub(crate) fn decide(self: &Arc<Self>, head: &RequestHead<'_>, verdict: &mut Verdict) -> Decided {
+        let needs_backend = self.has_backends && self.needs_backend(head);
+        match if needs_backend { None } else { self.decide_here(head, verdict) } {
+            None => Decided::Later(ask_backends(Arc::clone(self), head)),
+            Some(None) => {
+                self.report(head, verdict);
+                Decided::Now
+            }
+            Some(Some(charges)) => self.complete(charges, head, verdict),
         }
-        self.report(head, verdict);
-        None
     }
 
-    /// Returns `false` if the request has to wait after all. Its charges are then refunded.
-    fn decide_at_once(&self, head: &RequestHead<'_>, verdict: &mut Verdict) -> bool {
+    /// Completes the decision of a request whose charges outlive it.
+    #[inline(never)]
+    fn complete(&self, charges: OwnedCharges, head: &RequestHead<'_>, verdict: &mut Verdict) -> Decided {
+        if !charges.wait().is_zero() {
+            return Decided::Later(Box::pin(depart(std::mem::take(verdict), charges)));
+        }
+        let charges = charges.settle();
+        self.report(head, verdict);
+        charges.map_or(Decided::Now, Decided::ByResponse)
+    }
+
+    /// Decides a request by limits of this process. Returns the charges that must outlive the
+    /// decision; `None` if a backend has to decide. Charges so far are then refunded.
+    fn decide_here(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        verdict: &mut Verdict,
+    ) -> Option<Option<OwnedCharges>> {
         let mut evaluation = Evaluation::new(self, verdict);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -57,34 +88,20 @@ impl LayerState {
                 (RuleMatch::Check(request), Decider::Local(sets)) => {
                     evaluation.check(index, &sets[request.set], request)
                 }
-                (RuleMatch::Check(_), Decider::Backend(_)) => return false,
+                // The rule's closures gave `needs_backend` another answer.
+                (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
             if !admitted {
                 break;
             }
         }
-        if evaluation.must_wait() {
-            // Another request took the turn that `must_hold` saw.
-            return false;
-        }
-        evaluation.finish();
-        true
+        Some(evaluation.finish(self))
     }
 
-    /// Returns whether the request has to be held. Charges nothing.
-    fn must_hold(&self, head: &RequestHead<'_>) -> bool {
+    /// Returns whether a rule with a backend applies. Charges nothing.
+    fn needs_backend(&self, head: &RequestHead<'_>) -> bool {
         let mut key = KeyBuf::new();
-        let mut must_hold = |rule: &CompiledRule| match (rule.match_request(head, &mut key), &rule.decider) {
-            (RuleMatch::DoesNotApply | RuleMatch::NoKey, _) => false,
-            (RuleMatch::Check(_), Decider::Backend(_)) => true,
-            (RuleMatch::Check(request), Decider::Local(sets)) => {
-                let limits = &sets[request.set];
-                rule.charge_if.is_some()
-                    || !rule.shadow
-                        && limits.may_queue()
-                        && !limits.limiter.prepare(request.key).peek_n(request.cost).delay().is_zero()
-            }
-        };
-        self.rules.iter().filter(|rule| rule.may_hold()).any(&mut must_hold)
+        let mut rules = self.rules.iter().filter(|rule| matches!(rule.decider, Decider::Backend(_)));
+        rules.any(|rule| matches!(rule.match_request(head, &mut key), RuleMatch::Check(_)))
     }
 }

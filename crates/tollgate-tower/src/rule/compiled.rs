@@ -131,14 +131,6 @@ impl CompiledRule {
         let of_limits = self.decider.limit_sets().iter().flat_map(LimitSet::names).map(|name| &**name);
         [&*self.name].into_iter().chain(of_limits).collect()
     }
-
-    /// Returns whether a request may have to wait for this rule's decision, or for its response.
-    pub(crate) fn may_hold(&self) -> bool {
-        match &self.decider {
-            Decider::Backend(_) => true,
-            Decider::Local(sets) => self.charge_if.is_some() || sets.iter().any(LimitSet::may_queue),
-        }
-    }
 }
 
 impl Rule {
@@ -178,7 +170,7 @@ impl Rule {
                     OnBackendError::Allow => Fallback::Allow,
                     OnBackendError::Refuse => Fallback::Refuse,
                     OnBackendError::LimitLocally(quotas) => {
-                        let limits = self.limit_set(&quotas, self.max_keys, clock)?;
+                        let limits = self.limit_set(0, &quotas, self.max_keys, clock)?;
                         Fallback::LimitLocally(Box::new(limits))
                     }
                 };
@@ -187,9 +179,11 @@ impl Rule {
             None => {
                 let tiers = self.tiers.iter().map(|(_, quotas)| quotas);
                 let of_tiers = [&self.quotas].into_iter().chain(tiers);
-                let of_tiers = of_tiers.map(|quotas| self.limit_set(quotas, self.max_keys, clock));
-                let of_keys = self.overrides.iter().map(|(_, quotas)| self.limit_set(quotas, Some(1), clock));
-                Decider::Local(of_tiers.chain(of_keys).collect::<Result<_, _>>()?)
+                let of_tiers = of_tiers.map(|quotas| (quotas, self.max_keys));
+                let of_keys = self.overrides.iter().map(|(_, quotas)| (quotas, Some(1)));
+                let sets = of_tiers.chain(of_keys).enumerate();
+                let sets = sets.map(|(index, (quotas, keys))| self.limit_set(index, quotas, keys, clock));
+                Decider::Local(sets.collect::<Result<_, _>>()?)
             }
         };
         let first_override = 1 + self.tiers.len();
@@ -223,12 +217,13 @@ impl Rule {
 
     fn limit_set(
         &self,
+        index: usize,
         quotas: &[Quota],
         max_keys: Option<usize>,
         clock: &SharedClock,
     ) -> Result<LimitSet, BuildError> {
         let limiter = local_limiter(quotas, max_keys, self.when_full, clock.clone())
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;
-        Ok(LimitSet::new(&self.name, quotas, limiter))
+        Ok(LimitSet::new(&self.name, index, quotas, limiter))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use tollgate::{BuildError, Inherit, MultiDecision, Quota};
+use tollgate::{BuildError, Inherit, MultiDecision, Quota, Receipt};
 
 use super::CheckRequest;
 use super::abandoned_turns::{AbandonedTurns, QueueTurn};
@@ -14,6 +14,8 @@ use crate::headers::{HeaderItems, MAX_SF_INTEGER, join, seconds_up};
 /// The limits of a rule, of one of its tiers, or of one key. They charge a request all or nothing.
 pub(crate) struct LimitSet {
     pub(crate) limiter: LocalLimiter,
+    /// The index of this set in its rule.
+    pub(crate) index: usize,
     /// A bit for each limit that is a queue, by the limit's number.
     queues: u64,
     /// The name of each limit in headers, by the limit's number.
@@ -23,7 +25,7 @@ pub(crate) struct LimitSet {
 }
 
 impl LimitSet {
-    pub(crate) fn new(rule: &str, quotas: &[Quota], limiter: LocalLimiter) -> Self {
+    pub(crate) fn new(rule: &str, index: usize, quotas: &[Quota], limiter: LocalLimiter) -> Self {
         let mut names: Vec<Box<str>> = Vec::with_capacity(quotas.len());
         for (number, quota) in quotas.iter().enumerate() {
             let mut name =
@@ -35,6 +37,7 @@ impl LimitSet {
         }
         Self {
             limiter,
+            index,
             queues: queues(quotas),
             policies: PolicyHistory::new(policy_items(&names, quotas)),
             names: names.into(),
@@ -84,13 +87,13 @@ impl LimitSet {
         self.abandoned_turns.claim(request.key, request.cost, now, now + max_wait)
     }
 
-    /// Refunds a decision. If the engine cannot take the request's turn back, the turn is kept for
+    /// Refunds a request. If the engine cannot take the request's turn back, the turn is kept for
     /// the next request.
-    pub(crate) fn give_back(&self, decision: MultiDecision<'_>, turn: Option<QueueTurn>) {
+    pub(crate) fn give_back(&self, receipt: Receipt<8>, turn: Option<QueueTurn>) {
         // With several limits, the others refund the request, and a request that claims the turn
         // would not be charged by them.
         let turn = turn.filter(|_| self.names.len() == 1);
-        let refunded = self.limiter.refund(decision);
+        let refunded = self.limiter.refund(receipt);
         if let Some(turn) = turn
             && refunded == 0
         {
@@ -182,7 +185,7 @@ mod tests {
     fn policy_items_of(quotas: &[Quota]) -> Vec<String> {
         let clock: SharedClock = Arc::new(ManualClock::new());
         let limiter = local_limiter(quotas, None, WhenFull::default(), clock).unwrap();
-        LimitSet::new("api", quotas, limiter).policy_items().map(str::to_owned).collect()
+        LimitSet::new("api", 0, quotas, limiter).policy_items().map(str::to_owned).collect()
     }
 
     #[test]

@@ -218,8 +218,8 @@ impl Rule {
     /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
     /// is given back.
     ///
-    /// **Cost.** Five allocations a request, for the boxed future that holds the charge until the
-    /// response.
+    /// **Cost.** The future of the response holds the charge. A request allocates only if several
+    /// rules with `charge_if` charge it.
     ///
     /// # Examples
     ///

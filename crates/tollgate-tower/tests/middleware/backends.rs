@@ -2,6 +2,7 @@
 //! error.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -183,4 +184,26 @@ fn the_local_limits_of_a_backend_need_distinct_names() {
     let error = layer_with(there()).rule(Rule::new("there/h", hourly_bucket(1))).build().unwrap_err();
     assert_eq!(error, BuildError::DuplicateName { name: "there/h".into() });
     assert!(layer_with(there()).rule(Rule::new("here/h", hourly_bucket(1))).build().is_ok());
+}
+
+#[tokio::test]
+async fn charge_if_refunds_a_request_that_a_backend_admitted() {
+    let backend = Rule::backend("far", TestBackend::default(), OnBackendError::Refuse).cost(|_| 0);
+    let near = Rule::new("near", hourly_bucket(1)).charge_if(|status, _| status.is_server_error());
+    let layer = layer_with(near).rule(backend).build().unwrap();
+    assert_eq!(statuses(&layer, 2, &[("x-want", "200")]).await, [200, 200]);
+    let refused = send(&layer, request("/", &[("x-want", "200")])).await;
+    let ratelimit = header(&refused, "ratelimit").unwrap();
+    assert!(ratelimit.starts_with("\"far\""), "the near limit is not spent: {ratelimit}");
+}
+
+#[tokio::test]
+async fn a_rule_that_begins_to_apply_asks_its_backend() {
+    let backend = TestBackend::default();
+    let looks = AtomicUsize::new(0);
+    let rule = Rule::backend("far", backend.clone(), OnBackendError::Refuse)
+        .when(move |_| looks.fetch_add(1, Ordering::Relaxed) > 0);
+    let layer = layer_with(Rule::new("near", hourly_bucket(1))).rule(rule).build().unwrap();
+    assert_eq!(status(&layer, "/", &[]).await, 200, "charged once by the near limit");
+    assert_eq!(backend.seen.lock().unwrap().len(), 1);
 }

@@ -5,10 +5,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
+use tollgate::{LeakyBucket, Rate};
 use tollgate_tower::{RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{by_header, by_peer, header, hourly_bucket, layer_with, request, send, status};
+use crate::support::{
+    TokioClock, TokioTimer, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
+};
 
 fn failed_logins() -> RateLimitLayer {
     let logins = Rule::new("logins", hourly_bucket(3))
@@ -73,8 +76,8 @@ async fn an_error_is_refunded_and_a_disconnect_is_charged() {
     assert_eq!(status(&layer, "/login", &WORKS).await, 429);
 }
 
-#[tokio::test]
-async fn a_request_is_refunded_if_the_service_never_is_ready() {
+#[tokio::test(start_paused = true)]
+async fn a_waiting_request_is_refunded_if_the_service_fails_before_it() {
     #[derive(Clone)]
     struct Closed;
     impl Service<Request<String>> for Closed {
@@ -88,9 +91,15 @@ async fn a_request_is_refunded_if_the_service_never_is_ready() {
             unreachable!("it is never ready")
         }
     }
-    let layer = failed_logins();
+    let logins =
+        Rule::new("logins", hourly_bucket(3)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    // Each request after the first waits, so it calls a clone of the service.
+    let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(9);
+    let layer =
+        layer_with(logins).rule(Rule::new("paced", [queue])).clock(TokioClock::new()).timer(TokioTimer);
+    let layer = layer.build().unwrap();
+    assert_eq!(status(&layer, "/login", &WORKS).await, 200);
     for _ in 0..5 {
-        // Called like a server that polled another clone for readiness.
         assert_eq!(layer.layer(Closed).call(request("/login", &FAILS)).await.unwrap_err(), "closed");
     }
     assert_eq!(status(&layer, "/login", &FAILS).await, 401);
@@ -104,6 +113,46 @@ async fn charge_if_refunds_without_headers_too() {
     for expected in [200, 200, 200] {
         assert_eq!(status(&layer, "/login", &WORKS).await, expected);
     }
+    assert_eq!(status(&layer, "/login", &FAILS).await, 401);
+    assert_eq!(status(&layer, "/login", &FAILS).await, 429);
+}
+
+#[tokio::test]
+async fn charge_if_refunds_the_limits_that_were_charged() {
+    let works = |status: StatusCode, _: &http::HeaderMap| status == StatusCode::OK;
+    let logins = Rule::new("logins", hourly_bucket(5))
+        .key(by_header("k"))
+        .tier(|head| head.path() == "/paid", hourly_bucket(1))
+        .for_key("special", hourly_bucket(1))
+        .charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    // The second rule keeps its charge when the first gives it back.
+    let layer =
+        layer_with(logins).rule(Rule::new("works", hourly_bucket(7)).charge_if(works)).build().unwrap();
+    for (path, key) in [("/paid", "a"), ("/", "special"), ("/", "b")] {
+        for _ in 0..2 {
+            assert_eq!(status(&layer, path, &[("k", key), ("x-want", "200")]).await, 200, "{path} {key}");
+        }
+    }
+    for (path, key) in [("/paid", "a"), ("/", "special")] {
+        assert_eq!(status(&layer, path, &[("k", key), ("x-want", "401")]).await, 401, "{path} {key}");
+        assert_eq!(status(&layer, path, &[("k", key), ("x-want", "200")]).await, 429, "{path} {key}");
+    }
+    assert_eq!(status(&layer, "/", &[("k", "b"), ("x-want", "200")]).await, 200);
+    assert_eq!(status(&layer, "/", &[("k", "b"), ("x-want", "200")]).await, 429, "seven worked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn charge_if_refunds_a_request_that_waited() {
+    let logins =
+        Rule::new("logins", hourly_bucket(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
+    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    let layer = layer_with(logins).rule(Rule::new("paced", [queue]));
+    let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let begun = tokio::time::Instant::now();
+    for _ in 0..3 {
+        assert_eq!(status(&layer, "/login", &WORKS).await, 200);
+    }
+    assert_eq!(begun.elapsed().as_secs(), 2, "two of them waited");
     assert_eq!(status(&layer, "/login", &FAILS).await, 401);
     assert_eq!(status(&layer, "/login", &FAILS).await, 429);
 }

@@ -15,7 +15,7 @@ use super::state::Saved;
 use crate::failure::Failure;
 
 /// The limiter of a replay, which follows the times of its records.
-pub(crate) struct Gate {
+pub(crate) struct ReplayLimiter {
     /// Unix time of the clock's zero: the first record's.
     zero: u64,
     clock: ManualClock,
@@ -23,7 +23,7 @@ pub(crate) struct Gate {
     limiter: MultiLimiter<[u8], ManualClock>,
 }
 
-pub(crate) type Place<'g> = Reservation<'g, Several, ManualClock>;
+pub(crate) type Turn<'g> = Reservation<'g, Several, ManualClock>;
 
 /// Gives back a check.
 pub(crate) type Charge = Receipt<8>;
@@ -32,7 +32,7 @@ pub(crate) type Charge = Receipt<8>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoTurns;
 
-impl Gate {
+impl ReplayLimiter {
     /// Builds the limiter. Its time begins at `zero`, in Unix time, so that windows align to the
     /// epoch.
     ///
@@ -78,10 +78,10 @@ impl Gate {
         cost: u64,
         max_wait_ns: u64,
         t_ns: u64,
-    ) -> Result<Result<Place<'_>, Answer>, NoTurns> {
+    ) -> Result<Result<Turn<'_>, Answer>, NoTurns> {
         let prepared = self.limiter.at(self.time(t_ns)).prepare(key);
         let refusal = match prepared.reserve(cost, Duration::from_nanos(max_wait_ns)) {
-            Ok(place) => return Ok(Ok(place)),
+            Ok(turn) => return Ok(Ok(turn)),
             Err(ReserveError::NoTurns) => return Err(NoTurns),
             Err(refusal) => refusal,
         };
@@ -103,8 +103,8 @@ impl Gate {
     }
 
     /// Gives back what a reservation took, unless it has departed; returns how many came back.
-    pub(crate) fn cancel(&self, place: Place<'_>, t_ns: u64) -> u64 {
-        place.cancel_at(self.time(t_ns))
+    pub(crate) fn cancel(&self, turn: Turn<'_>, t_ns: u64) -> u64 {
+        turn.cancel_at(self.time(t_ns))
     }
 
     /// Clears the debt of the key.
@@ -143,44 +143,44 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn gate(limits: &[&str]) -> Gate {
+    fn limiter(limits: &[&str]) -> ReplayLimiter {
         let limit = |text: &&str| Limit::new(text.parse().expect(text), Some(64), 1).expect(text);
         let limits: Vec<Limit> = limits.iter().map(limit).collect();
-        Gate::open(&limits, 1_000 * SECOND, None).expect("it is small")
+        ReplayLimiter::open(&limits, 1_000 * SECOND, None).expect("it is small")
     }
 
     /// Whether each limit admits, and what remains of it.
-    fn check(gate: &Gate, cost: u64, t: u64) -> Vec<(bool, u64)> {
+    fn check(limiter: &ReplayLimiter, cost: u64, t: u64) -> Vec<(bool, u64)> {
         let each = |decision: &MultiDecision<'_>| {
             decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
         };
-        let foreseen = each(&gate.peek(b"k", cost, 1_000 * SECOND + t));
-        let seen = each(&gate.check(b"k", cost, 1_000 * SECOND + t));
+        let foreseen = each(&limiter.peek(b"k", cost, 1_000 * SECOND + t));
+        let seen = each(&limiter.check(b"k", cost, 1_000 * SECOND + t));
         assert_eq!(foreseen, seen, "a peek foresees the check");
         seen
     }
 
     #[test]
     fn a_request_that_one_limit_refuses_is_charged_to_none() {
-        let gate = gate(&["fixed-window:2/s", "fixed-window:10/h"]);
-        assert_eq!(check(&gate, 1, 0), [(true, 1), (true, 9)]);
-        assert_eq!(check(&gate, 2, 1), [(false, 1), (true, 9)]);
-        assert_eq!(check(&gate, 1, 2), [(true, 0), (true, 8)]);
-        assert_eq!(check(&gate, 1, SECOND), [(true, 1), (true, 7)]);
+        let limiter = limiter(&["fixed-window:2/s", "fixed-window:10/h"]);
+        assert_eq!(check(&limiter, 1, 0), [(true, 1), (true, 9)]);
+        assert_eq!(check(&limiter, 2, 1), [(false, 1), (true, 9)]);
+        assert_eq!(check(&limiter, 1, 2), [(true, 0), (true, 8)]);
+        assert_eq!(check(&limiter, 1, SECOND), [(true, 1), (true, 7)]);
     }
 
     #[test]
     fn a_limit_does_not_count_what_only_another_refuses() {
-        let gate = gate(&["fixed-window:2/s", "sliding-log:3/h,count=all"]);
-        assert_eq!(check(&gate, 1, 0), [(true, 1), (true, 2)]);
-        assert_eq!(check(&gate, 2, 1), [(false, 1), (true, 2)]);
-        assert_eq!(check(&gate, 2, SECOND), [(true, 0), (true, 0)]);
+        let limiter = limiter(&["fixed-window:2/s", "sliding-log:3/h,count=all"]);
+        assert_eq!(check(&limiter, 1, 0), [(true, 1), (true, 2)]);
+        assert_eq!(check(&limiter, 2, 1), [(false, 1), (true, 2)]);
+        assert_eq!(check(&limiter, 2, SECOND), [(true, 0), (true, 0)]);
     }
 
     #[test]
     fn admit_decides_and_charges_as_check_does() {
         for limits in [&["sliding-log:2/s"][..], &["fixed-window:3/s", "sliding-window:5/2s,count=all"]] {
-            let (checked, admitted) = (gate(limits), gate(limits));
+            let (checked, admitted) = (limiter(limits), limiter(limits));
             for step in 0..200 {
                 let (cost, t) = (step % 3 + 1, (1_000 + step / 5) * SECOND + step);
                 let allowed = checked.check(b"k", cost, t).is_allowed();
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn a_reset_forgives_every_limit_at_its_own_time() {
-        let gate = gate(&["fixed-window:1/h", "token-bucket:1/h", "sliding-log:1/h"]);
-        assert!(gate.admit(b"k", 1, 1_000 * SECOND));
-        assert!(!gate.admit(b"k", 1, 1_001 * SECOND));
-        gate.reset(b"k", 1_001 * SECOND);
-        assert!(gate.admit(b"k", 1, 1_001 * SECOND));
+        let limiter = limiter(&["fixed-window:1/h", "token-bucket:1/h", "sliding-log:1/h"]);
+        assert!(limiter.admit(b"k", 1, 1_000 * SECOND));
+        assert!(!limiter.admit(b"k", 1, 1_001 * SECOND));
+        limiter.reset(b"k", 1_001 * SECOND);
+        assert!(limiter.admit(b"k", 1, 1_001 * SECOND));
     }
 }

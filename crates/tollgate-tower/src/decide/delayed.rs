@@ -1,0 +1,105 @@
+//! Requests that wait for a departure or a backend.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::evaluation::Evaluation;
+use super::owned_charges::OwnedCharges;
+use super::{LayerState, Verdict};
+use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
+use crate::{KeyBuf, RequestHead};
+
+/// Completes with the verdict, and with the charges that the response may give back. Dropping it
+/// before refunds all charges: the client left.
+pub(crate) type DelayedVerdict = Pin<Box<dyn Future<Output = (Verdict, Option<OwnedCharges>)> + Send>>;
+
+/// A [`RuleMatch`] that does not borrow the request.
+enum OwnedMatch {
+    DoesNotApply,
+    NoKey,
+    Check { key: KeyBuf, cost: u64, set: usize },
+}
+
+impl OwnedMatch {
+    fn of(rule: &CompiledRule, head: &RequestHead<'_>) -> Self {
+        let mut key = KeyBuf::new();
+        match rule.match_request(head, &mut key) {
+            RuleMatch::DoesNotApply => Self::DoesNotApply,
+            RuleMatch::NoKey => Self::NoKey,
+            RuleMatch::Check(CheckRequest { cost, set, .. }) => Self::Check { key, cost, set },
+        }
+    }
+
+    fn borrow(&self) -> RuleMatch<'_> {
+        match *self {
+            Self::DoesNotApply => RuleMatch::DoesNotApply,
+            Self::NoKey => RuleMatch::NoKey,
+            Self::Check { ref key, cost, set } => {
+                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set })
+            }
+        }
+    }
+}
+
+/// Decides a request to which a rule with a backend applies.
+pub(super) fn ask_backends(state: Arc<LayerState>, head: &RequestHead<'_>) -> DelayedVerdict {
+    let matches: Vec<_> = state.rules.iter().map(|rule| OwnedMatch::of(rule, head)).collect();
+    Box::pin(async move {
+        let mut verdict = Verdict::default();
+        match evaluate(&state, &matches, &mut verdict).await {
+            Some(charges) => depart(verdict, charges).await,
+            None => (verdict, None),
+        }
+    })
+}
+
+/// Waits until the request may depart from its queues.
+pub(super) async fn depart(verdict: Verdict, charges: OwnedCharges) -> (Verdict, Option<OwnedCharges>) {
+    loop {
+        let wait = charges.wait();
+        if wait.is_zero() {
+            return (verdict, charges.settle());
+        }
+        charges.sleep(wait).await;
+    }
+}
+
+async fn evaluate(
+    state: &Arc<LayerState>,
+    matches: &[OwnedMatch],
+    verdict: &mut Verdict,
+) -> Option<OwnedCharges> {
+    let mut evaluation = Evaluation::new(state, verdict);
+    for (index, (rule, owned)) in state.rules.iter().zip(matches).enumerate() {
+        let admitted = match (owned.borrow(), &rule.decider) {
+            (RuleMatch::DoesNotApply, _) => true,
+            (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                evaluation.check(index, &sets[request.set], request)
+            }
+            (RuleMatch::Check(request), Decider::Backend(remote)) => {
+                match remote.backend.decide(request.key, request.cost).await {
+                    Ok(reply) => evaluation.apply_reply(index, reply, request.cost),
+                    Err(error) => {
+                        state.report_backend_error(index, &*error);
+                        match &remote.fallback {
+                            Fallback::Allow => {
+                                evaluation.report_backend_failed(index, request.cost);
+                                true
+                            }
+                            Fallback::Refuse => evaluation.refuse_for_backend_error(index, request.cost),
+                            Fallback::LimitLocally(limits) => {
+                                evaluation.report_backend_failed(index, request.cost);
+                                evaluation.check(index, limits, request)
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        if !admitted {
+            break;
+        }
+    }
+    evaluation.finish(state)
+}

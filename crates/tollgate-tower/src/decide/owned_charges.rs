@@ -1,0 +1,80 @@
+//! The charges that outlive the call which made them: of a request that waits for its departure, or
+//! whose response decides whether it is charged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use smallvec::SmallVec;
+use tollgate::Receipt;
+
+use super::LayerState;
+use crate::rule::QueueTurn;
+
+/// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are settled.
+pub(crate) struct OwnedCharges {
+    state: Arc<LayerState>,
+    /// In the order of the rules. Mostly one rule has a `charge_if`, and one charge is not boxed.
+    made: SmallVec<[OwnedCharge; 1]>,
+    settled: bool,
+}
+
+pub(super) struct OwnedCharge {
+    /// The index of the rule.
+    pub(super) rule: usize,
+    /// The index of the rule's limit set.
+    pub(super) set: usize,
+    pub(super) receipt: Receipt<8>,
+    /// Boxed, so that the futures of requests that do not wait stay small.
+    pub(super) turn: Option<Box<QueueTurn>>,
+}
+
+impl OwnedCharges {
+    pub(super) fn new(state: Arc<LayerState>, made: impl Iterator<Item = OwnedCharge>) -> Self {
+        Self { state, made: made.collect(), settled: false }
+    }
+
+    /// Returns the time until the request departs from the last of its queues. Zero if it departs
+    /// now.
+    pub(super) fn wait(&self) -> Duration {
+        let departure = self.made.iter().filter_map(|charge| Some(charge.turn.as_ref()?.departure)).max();
+        departure.map_or(Duration::ZERO, |departure| departure.saturating_since(self.state.clock.now()))
+    }
+
+    pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
+        (self.state.sleep)(time)
+    }
+
+    /// Makes the charges stay when they are dropped: the request is served. Returns those that its
+    /// response may still give back.
+    pub(super) fn settle(mut self) -> Option<Self> {
+        self.settled = true;
+        self.made.retain(|charge| self.state.rules[charge.rule].charge_if.is_some());
+        (!self.made.is_empty()).then_some(self)
+    }
+
+    /// Refunds the rules whose `charge_if` is false for the response; `None` is an error.
+    pub(crate) fn answered(mut self, response: Option<(StatusCode, &HeaderMap)>) {
+        let rules = &self.state.rules;
+        let is_charged = |rule: usize, (status, headers)| {
+            rules[rule].charge_if.as_ref().is_some_and(|charge_if| charge_if(status, headers))
+        };
+        // All closures run before the first refund: if one panics, the request stays charged.
+        self.made.retain(|charge| !response.is_some_and(|response| is_charged(charge.rule, response)));
+        self.give_back();
+    }
+
+    fn give_back(&mut self) {
+        while let Some(OwnedCharge { rule, set, receipt, turn }) = self.made.pop() {
+            self.state.rules[rule].decider.limit_set(set).give_back(receipt, turn.map(|turn| *turn));
+        }
+    }
+}
+
+impl Drop for OwnedCharges {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.give_back();
+        }
+    }
+}

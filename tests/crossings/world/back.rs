@@ -1,0 +1,139 @@
+//! What comes back, of receipts and of leases.
+
+use super::{State, Taken, World};
+use crate::judge::Lease;
+
+impl World {
+    /// Whether these units can still come back.
+    pub(super) fn is_good(&self, taken: &Taken) -> bool {
+        let charged_since = |(slot, _): (usize, usize)| match self.states[taken.key][slot] {
+            State::Bucket { version, .. } | State::Fixed { version, .. } => version > taken.version,
+            State::Acts(_) => false,
+        };
+        taken.restores == self.restores
+            && taken.resets == self.resets[taken.key]
+            // One limit that is charged anew is enough for nothing to come back of it; others may.
+            && !(self.met(taken.tier).into_iter().all(charged_since))
+    }
+
+    /// Lowers the debt by at most `most` units and by at least `least`.
+    pub(super) fn lower(&mut self, id: usize, taken: Taken, least: u64, most: u64, at: u64) {
+        // At a time before the key's last charge a bucket may get back as much again.
+        let most_of_time = if Some(at) < self.charged[taken.key] { most + taken.left } else { most };
+        let versions = self.versions.clone();
+        for (slot, rule) in self.met(taken.tier) {
+            match &mut self.states[taken.key][slot] {
+                State::Bucket { version, lo, hi } => {
+                    let price = versions[*version].limits[rule].nanos;
+                    *lo = lo.saturating_sub(most_of_time * price);
+                    if least > 0 {
+                        // More than one unit less, since a begun one counts as a whole.
+                        *hi = hi.saturating_sub((least - 1) * price).max(*lo);
+                    }
+                }
+                State::Fixed { lo, hi, .. } => {
+                    *lo = lo.saturating_sub(most);
+                    *hi = hi.saturating_sub(least);
+                }
+                State::Acts(acts) => {
+                    if let Some(act) = acts.iter_mut().find(|act| act.0 == id) {
+                        act.2 = act.2.saturating_sub(most);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn back(&mut self, id: usize, units: u64, back: u64, at: u64) -> Result<(), String> {
+        let at = self.clamped(at);
+        let Some(taken) = self.taken.get(&id).copied() else {
+            return if back == 0 { Ok(()) } else { Err(format!("{back} units of nothing came back")) };
+        };
+        let units = units.min(taken.left);
+        let too_late = taken.departs.is_some_and(|departs| at >= departs);
+        if back > units || back > 0 && (too_late || !self.is_good(&taken)) {
+            return Err(format!(
+                "{back} of {units} units came back at {at} of {taken:?}: {}",
+                self.shown(taken.key)
+            ));
+        }
+        if let Some(taken) = self.taken.get_mut(&id) {
+            taken.left -= units;
+        }
+        if back > 0 {
+            // Of several limits the one that gave the least is told.
+            let most = if self.rules.is_multi { units } else { back };
+            let least = if self.is_multi_version(taken) { 0 } else { back };
+            self.lower(id, taken, least, most, at);
+        } else if self.rules.is_multi && self.is_good(&taken) {
+            self.lower(id, taken, 0, units, at);
+        }
+        Ok(())
+    }
+
+    /// Whether some limit may have given back nothing because it was charged since.
+    pub(super) fn is_multi_version(&self, taken: Taken) -> bool {
+        self.rules.is_multi && taken.version + 1 < self.versions.len()
+    }
+
+    /// What `taken` holds may have come back, all or in part.
+    pub(super) fn may_return(&mut self, id: usize, units: u64, at: u64) {
+        let at = self.clamped(at);
+        let Some(taken) = self.taken.get(&id).copied() else { return };
+        let too_late = taken.departs.is_some_and(|departs| at >= departs);
+        if self.is_good(&taken) && !too_late {
+            self.lower(id, taken, 0, units.min(taken.left), at);
+        }
+        self.taken.remove(&id);
+    }
+
+    /// Whether permits of the lease may be spent.
+    pub(super) fn may_spend(&self, lease: &Lease) -> bool {
+        let taken = lease.acquired.and_then(|id| self.taken.get(&id));
+        lease.is_fresh
+            && taken
+                .is_some_and(|taken| taken.restores == self.restores && taken.ended == self.ended[lease.key])
+    }
+
+    pub(super) fn lease_returns(&mut self, lease: &Lease, cost: u64, permit: bool) {
+        let spends = self.may_spend(lease) && (cost <= lease.held || permit);
+        if let Some(id) = lease.acquired.filter(|_| !spends) {
+            self.may_return(id, lease.held, lease.at);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are an event's")]
+    pub(super) fn lease_decides(
+        &mut self,
+        lease: &Lease,
+        id: usize,
+        cost: u64,
+        after: u64,
+        permit: bool,
+        allowed: bool,
+        judges_refusals: bool,
+    ) -> Result<(), String> {
+        let (key, tier, at) = (lease.key, lease.tier, lease.at);
+        let good = self.may_spend(lease);
+        if good && cost <= lease.held {
+            if !permit || after + cost != lease.held {
+                return Err(format!("a lease held {} and, asked for {cost}, then {after}", lease.held));
+            }
+            if let Some(taken) = lease.acquired.and_then(|id| self.taken.get_mut(&id)) {
+                taken.left = after;
+            }
+            return Ok(());
+        }
+        let charged = match (permit, good) {
+            // All that was held is spent on the request.
+            (true, true) => after + cost - lease.held,
+            (true, false) => after + cost,
+            (false, _) => cost,
+        };
+        self.decided(id, key, tier, charged, at, allowed, None, judges_refusals)?;
+        if permit && let Some(taken) = self.taken.get_mut(&id) {
+            taken.left = after;
+        }
+        Ok(())
+    }
+}
