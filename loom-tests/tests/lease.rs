@@ -37,26 +37,21 @@ fn a_lease_beside_checks_keeps_the_limit() {
     });
 }
 
-/// A lease whose permits a reset ended acquires anew, from a key that the reset has forgiven. Only
-/// while the reset is under way, which counts itself before it lowers the word, may it be refused.
+/// A lease whose permits a reset ended acquires anew, from a key that the reset has forgiven. (While
+/// the reset is under way it may be refused: the reset counts itself before it lowers the word.)
 #[test]
 fn permits_that_a_reset_ended_are_acquired_again() {
     explore(None, || {
         let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
         assert!(limiter.check_n(&X, 2).is_allowed());
-        let spends = {
+        let mut lease = limiter.prepare(&X).lease().permits(2);
+        let resets = {
             let limiter = limiter.clone();
-            loom::thread::spawn(move || {
-                let mut lease = limiter.prepare(&X).lease().permits(2);
-                assert!(lease.check().is_allowed(), "two were left, or four");
-                let _ = lease.check();
-            })
+            loom::thread::spawn(move || assert!(limiter.prepare(&X).reset()))
         };
-        assert!(limiter.prepare(&X).reset());
-        let mut lease = limiter.prepare(&X).lease().permits(1);
-        // After it there are four, of which the other lease acquires two at most.
+        assert!(lease.check().is_allowed(), "two were left, or four");
+        resets.join().expect("a reset does not panic");
         assert!((0..2).all(|_| lease.check().is_allowed()));
-        spends.join().expect("a lease does not panic");
     });
 }
 

@@ -26,13 +26,17 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
     assert_eq!((used, most), (64 * 256, 4_096 * 256));
     for key in 0..20_000 {
         assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
+        // It reads the whole table, so not after every key.
+        if key % 64 > 0 {
+            continue;
+        }
         let now = limiter.usage().memory_in_use;
         assert!(now == used || now == 2 * used, "{used} then {now}");
         assert!(now <= most);
         used = now;
     }
-    assert_eq!(used, most);
-    assert_eq!(limiter.usage().live_keys, 20_000);
+    let usage = limiter.usage();
+    assert_eq!((used, usage.memory_in_use, usage.live_keys), (most, most, 20_000));
 }
 
 #[test]
