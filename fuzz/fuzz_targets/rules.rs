@@ -105,8 +105,8 @@ fuzz_target!(|input: Input| {
         match step.verb {
             Verb::Reset if input.ahead => continue,
             Verb::Reset => {
-                engine.reset();
-                model.prepare("k").reset();
+                engine.prepare().reset();
+                model.reset("k");
             }
             Verb::Check | Verb::CheckAndRefund => {
                 let decision = engine.check_n(cost);

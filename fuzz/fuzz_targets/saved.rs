@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate::{Builder, Limiter, ManualClock, Quota, RestoreError, Timestamp};
+use tollgate::{Builder, Keyed, Limiter, ManualClock, Quota, RestoreError, Timestamp};
 
 use limit::{Kind, Limit};
 use limits::{AnyLimit, Number};
@@ -126,7 +126,7 @@ fn clock_at(unix: u64, at: u64) -> ManualClock {
     clock
 }
 
-fn builder(limit: &Limit, clock: &ManualClock) -> Builder<u64, Quota, ManualClock> {
+fn builder(limit: &Limit, clock: &ManualClock) -> Builder<u64, Keyed<Quota>, ManualClock> {
     Limiter::builder(limit.quota()).max_keys(8).clock(clock.clone())
 }
 

@@ -126,7 +126,7 @@ impl Contest {
                 self.gives_back(back, outcome)
             }
             Op::Reset => {
-                self.reference.prepare(key).reset();
+                self.reference.reset(key);
                 self.admitted.retain(|it| it.key != request.key);
                 self.reserved.retain(|it| it.key != request.key);
                 Some(())
