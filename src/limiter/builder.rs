@@ -61,7 +61,8 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
 
 impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536. Each of several limits has
-    /// a table for as many. A [`GlobalLimiter`] has no table.
+    /// a table for as many. A [`GlobalLimiter`] has no table: this and the
+    /// other settings of tables change nothing there.
     ///
     /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
     /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB

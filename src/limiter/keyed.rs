@@ -201,7 +201,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// own late time, a bucket may give back up to the cost of the requests refunded too much.
     ///
     /// A refusal, a [peek](Self::peek), and a request that was admitted uncounted took nothing, and give nothing back. A
-    /// [`reset`](Prepared::reset) ends the key's receipts: nothing is both forgiven and given back. The receipt of
+    /// [`reset`](Prepared::reset) ends the key's receipts (but for a refund that stalled within it: see
+    /// `docs/correctness.md`). The receipt of
     /// another limiter gives nothing back, nor one from before a [restart](Builder::restore).
     ///
     /// **Cost.** Two compare-exchanges when no other thread interferes, and one more atomic operation when the request is
