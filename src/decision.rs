@@ -11,11 +11,13 @@ use crate::time::{Timestamp, nanos};
 
 /// The answer to one request: admitted, refused for now, or never to be admitted.
 ///
-/// The verdict is there at once; the numbers are worked out when they are asked for, from what the check saw. (For the
-/// sliding log they are read from the log itself: ask before the key is checked again.)
+/// The verdict is there at once; the numbers are worked out when they are asked for, from what the
+/// check saw. (For the sliding log they are read from the log itself: ask before the key is checked
+/// again.)
 ///
-/// It borrows from its limiter. What has to live longer is its [`Receipt`]: by that, an admitted request gives back what
-/// it took. A decision is neither `Copy` nor `Clone`, so that there is one receipt of a request.
+/// It borrows from its limiter. What has to live longer is its [`Receipt`]: by that, an admitted
+/// request gives back what it took. A decision is neither `Copy` nor `Clone`, so that there is one
+/// receipt of a request.
 ///
 /// # Examples
 ///
@@ -99,14 +101,16 @@ impl<'l> Decision<'l> {
         Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: 0 }
     }
 
-    /// The same, field by field: returned as it is, the decision would live in memory on every check.
+    /// The same, field by field: returned as it is, the decision would live in memory on every
+    /// check.
     #[inline(always)]
     pub(crate) fn by_fields(self) -> Self {
         let Self { verdict, resets, payload, cost, now, by, ring, fingerprint } = self;
         Self { verdict, resets, payload, cost, now, by, ring, fingerprint }
     }
 
-    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a full queue has room.
+    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a
+    /// full queue has room.
     pub(crate) fn wait_for_turn(&self) -> u64 {
         match self.verdict {
             // The turn of a key whose bucket is full begins when a slot is vacant.
@@ -121,9 +125,9 @@ impl<'l> Decision<'l> {
         self.by.any.vacant_after(self.payload, self.ring, self.now).max(1)
     }
 
-    /// What gives back what the request took: see [`Limiter::refund`](crate::Limiter::refund). Nothing is
-    /// [left](Receipt::left) on the receipt of a request that took nothing: it was refused, peeked at, of cost 0, or
-    /// admitted uncounted.
+    /// What gives back what the request took: see [`Limiter::refund`](crate::Limiter::refund).
+    /// Nothing is [left](Receipt::left) on the receipt of a request that took nothing: it was
+    /// refused, peeked at, of cost 0, or admitted uncounted.
     ///
     /// **Cost.** None: it copies a few words. No allocation.
     ///
@@ -168,7 +172,8 @@ impl<'l> Decision<'l> {
         self.verdict == Outcome::Allowed
     }
 
-    /// Whether the cost is above the limit, so that no wait will help. Such a request changed nothing.
+    /// Whether the cost is above the limit, so that no wait will help. Such a request changed
+    /// nothing.
     #[must_use]
     #[inline]
     pub fn is_never(&self) -> bool {
@@ -187,12 +192,13 @@ impl<'l> Decision<'l> {
         if self.ring.is_anothers() { 0 } else { self.by.any.remaining(self.payload, self.ring, self.now) }
     }
 
-    /// How long until this request would be admitted, if no other request comes: refused one nanosecond earlier, admitted
-    /// then. `None` when it was admitted or never will be.
+    /// How long until this request would be admitted, if no other request comes: refused one
+    /// nanosecond earlier, admitted then. `None` when it was admitted or never will be.
     ///
-    /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull)) is told when the first
-    /// slot of the bucket is vacant; where new keys share an allowance, how long that takes is an estimate. At the end of
-    /// the clock's time, beyond ten years, it is 584 years.
+    /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull))
+    /// is told when the first slot of the bucket is vacant; where new keys share an allowance,
+    /// how long that takes is an estimate. At the end of the clock's time, beyond ten years, it
+    /// is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = || match self.ring.is_anothers() {
@@ -202,7 +208,8 @@ impl<'l> Decision<'l> {
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until the key is as good as new, if no request comes: the bucket full, the windows empty.
+    /// How long until the key is as good as new, if no request comes: the bucket full, the windows
+    /// empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))

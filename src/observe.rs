@@ -37,7 +37,8 @@ impl<F: ?Sized> Observer<F> {
     }
 }
 
-/// Counts decisions, for [`Builder::on_decision`](crate::Builder::on_decision) and its like: those of any limiters together.
+/// Counts decisions, for [`Builder::on_decision`](crate::Builder::on_decision) and its like: those
+/// of any limiters together.
 ///
 /// Threads count on lines of their own, so that counting does not make them wait for one another.
 ///
@@ -87,7 +88,8 @@ impl Counters {
         Self { stripes: array::from_fn(|_| CachePadded::new(array::from_fn(|_| Tally::new(0)))) }
     }
 
-    /// Counts one decision: a [`Decision`](crate::Decision), a [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
+    /// Counts one decision: a [`Decision`](crate::Decision), a
+    /// [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
     pub fn count(&self, outcome: impl Into<Outcome>) {
         let [allowed, denied, never] = &*self.stripes[stripe()];
         let counter = match outcome.into() {
@@ -98,7 +100,8 @@ impl Counters {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// The counts so far. While other threads count, each number is one that was true at some time during the call.
+    /// The counts so far. While other threads count, each number is one that was true at some time
+    /// during the call.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.stripes.iter().fold(Counts::default(), |counts, stripe| {

@@ -9,11 +9,13 @@ pub(crate) const MOST: usize = 8;
 
 /// What an admitted request took of one limit, or of as many as `LIMITS`, and may still give back.
 ///
-/// It borrows nothing and is bound to the limiter that charged it: another limiter, also one that was restored from the
-/// same file, gives nothing back by it. It is neither `Copy` nor `Clone`: a copy could be spent twice.
+/// It borrows nothing and is bound to the limiter that charged it: another limiter, also one that
+/// was restored from the same file, gives nothing back by it. It is neither `Copy` nor `Clone`: a
+/// copy could be spent twice.
 ///
-/// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys, of one in a thousand
-/// others), nor after a [change](crate::Limiter::reconfigure) of the quota once the key was charged under the new one.
+/// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys,
+/// of one in a thousand others), nor after a [change](crate::Limiter::reconfigure) of the quota
+/// once the key was charged under the new one.
 ///
 /// A receipt that is dropped gives nothing back: the request stays charged.
 ///
@@ -50,8 +52,8 @@ pub struct Receipt<const LIMITS: usize = 1> {
 }
 
 impl<const LIMITS: usize> Receipt<LIMITS> {
-    /// How many units may still be asked back: the request's cost, less the units asked back so far. 0: it is spent, or the request took
-    /// nothing.
+    /// How many units may still be asked back: the request's cost, less the units asked back so
+    /// far. 0: it is spent, or the request took nothing.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left

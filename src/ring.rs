@@ -37,7 +37,8 @@ const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     entries: &'a [AtomicU64],
-    /// How many positions before the head have no entry, because the request was a peek; or [`ANOTHERS`].
+    /// How many positions before the head have no entry, because the request was a peek; or
+    /// [`ANOTHERS`].
     unstaged: u64,
 }
 
@@ -86,13 +87,14 @@ impl<'a> Ring<'a> {
         if self.is_anothers() { 0 } else { self.unstaged }
     }
 
-    /// The same ring, which with the payload beside it is another key's: the key whose slot is the first to run out, in
-    /// a bucket that had no room for the one that was asked for.
+    /// The same ring, which with the payload beside it is another key's: the key whose slot is the
+    /// first to run out, in a bucket that had no room for the one that was asked for.
     pub(crate) fn of_another(self) -> Self {
         Self { unstaged: ANOTHERS, ..self }
     }
 
-    /// Whether the key was refused because its bucket is full, and this is the ring of the slot that it waits for.
+    /// Whether the key was refused because its bucket is full, and this is the ring of the slot
+    /// that it waits for.
     pub(crate) fn is_anothers(self) -> bool {
         self.unstaged == ANOTHERS
     }

@@ -1,9 +1,10 @@
-//! One way of giving back, for refunds, cancelled reservations, leases and requests that are undone; and the reset.
+//! One way of giving back, for refunds, cancelled reservations, leases and requests that are
+//! undone; and the reset.
 //!
-//! A reset holds the key's word, counts itself and marks the key with its number, and then lowers the word; when the last
-//! step fails it begins again. A refund holds the word and compares its receipt, which has the number of resets before the
-//! charge, with the key's mark. So of a reset and a refund the second sees the first: no charge is both forgiven and
-//! given back.
+//! A reset holds the key's word, counts itself and marks the key with its number, and then lowers
+//! the word; when the last step fails it begins again. A refund holds the word and compares its
+//! receipt, which has the number of resets before the charge, with the key's mark. So of a reset
+//! and a refund the second sees the first: no charge is both forgiven and given back.
 
 use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
@@ -12,8 +13,9 @@ use crate::receipt::Receipt;
 use crate::time::Timestamp;
 
 impl<L: Limits, C: Clock> Core<L, C> {
-    /// Gives back up to `units` of what the receipt's request took, the last charge first: the least of what the limits
-    /// got back. The units asked for are spent, whether or not they came back.
+    /// Gives back up to `units` of what the receipt's request took, the last charge first: the
+    /// least of what the limits got back. The units asked for are spent, whether or not they
+    /// came back.
     pub(crate) fn give_back<const LIMITS: usize>(
         &self,
         receipt: &mut Receipt<LIMITS>,
@@ -33,7 +35,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let charged = &mut receipt.charged[index];
             let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
             let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
-            // As if the units that are left had been a request of their own, right before those that are gone.
+            // As if the units that are left had been a request of their own, right before those that are
+            // gone.
             *charged = rule.less(*charged, cost);
             least = least.min(back);
         }

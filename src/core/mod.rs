@@ -1,5 +1,6 @@
-//! What every limiter is made of. A [`Core`] holds the quotas' versions, the words, the clock, the observer and the
-//! key hasher, and writes each verb once. The limiters of [`limiter`](crate::limiter) are faces of it.
+//! What every limiter is made of. A [`Core`] holds the quotas' versions, the words, the clock, the
+//! observer and the key hasher, and writes each verb once. The limiters of
+//! [`limiter`](crate::limiter) are faces of it.
 //!
 //! | file | verb |
 //! |------|------|
@@ -46,7 +47,8 @@ pub(crate) use words::Words;
 
 use version::Versions;
 
-/// The limits that a limiter decides together: [`One`] for each key or for everything, or [`Several`] for each key.
+/// The limits that a limiter decides together: [`One`] for each key or for everything, or
+/// [`Several`] for each key.
 ///
 /// Sealed: the verbs rely on what the engine's own limits promise.
 pub trait Limits: sealed::Sealed + Sized + 'static {
@@ -71,7 +73,8 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
     const KIND: Kind;
 
-    /// The quotas in the order in which they are charged, and of each its number as the user gave it.
+    /// The quotas in the order in which they are charged, and of each its number as the user gave
+    /// it.
     #[doc(hidden)]
     fn in_order(quotas: Vec<Self::Quota>) -> (Vec<Self::Quota>, Vec<usize>);
 
@@ -134,7 +137,8 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         request: Patient,
     ) -> Result<Turn<Self::Decision<'l>>, ReserveError>;
 
-    /// Charges permits ahead of the requests that spend them. The observer is not told. `None` in a queue.
+    /// Charges permits ahead of the requests that spend them. The observer is not told. `None` in a
+    /// queue.
     #[doc(hidden)]
     fn take_ahead<'l, C: Clock>(
         core: &'l Core<Self, C>,
@@ -188,7 +192,8 @@ pub struct Patient {
 /// What a request for a turn was told.
 pub struct Turn<D> {
     pub(crate) decision: D,
-    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a full queue has room.
+    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a
+    /// full queue has room.
     pub(crate) wait: u64,
 }
 
@@ -337,7 +342,8 @@ impl Manner {
     /// The rule for a verb. `None`: the algorithm has none.
     pub(crate) fn rule<R: Numbers>(self, rule: &R) -> Option<Cow<'_, R>> {
         match self {
-            // Whether there are turns does not depend on the cost; one above the limit may be too much to compute with.
+            // Whether there are turns does not depend on the cost; one above the limit may be too much to
+            // compute with.
             Self::Patient(Patient { cost, max_wait, now }) => {
                 rule.patient(now, max_wait, cost.min(rule.limit())).map(Cow::Owned)
             }

@@ -17,13 +17,15 @@ use crate::table::Table;
 use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
-/// One limit of the algorithm `A` for each of many keys: what a [`Limiter`](crate::Limiter) decides by.
+/// One limit of the algorithm `A` for each of many keys: what a [`Limiter`](crate::Limiter) decides
+/// by.
 ///
-/// It is named in the types that a limiter hands out, such as `Prepared<'_, Keyed<TokenBucket>, TscClock>`. There is no
-/// value of it.
+/// It is named in the types that a limiter hands out, such as `Prepared<'_, Keyed<TokenBucket>,
+/// TscClock>`. There is no value of it.
 pub type Keyed<A> = One<A, Table>;
 
-/// One limit of the algorithm `A` for everything: what a [`GlobalLimiter`](crate::GlobalLimiter) decides by.
+/// One limit of the algorithm `A` for everything: what a [`GlobalLimiter`](crate::GlobalLimiter)
+/// decides by.
 pub type Global<A> = One<A, OneWord>;
 
 /// One limit of the algorithm `A`, whose words live in a `W`.
@@ -115,8 +117,8 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         core.versions.renewed(tier).rule.limit()
     }
 
-    // A call would keep the decision in memory, which costs as much as the check; and a time that is lent instead of
-    // copied would be written to the stack.
+    // A call would keep the decision in memory, which costs as much as the check; and a time that is
+    // lent instead of copied would be written to the stack.
     #[inline(always)]
     fn check<'l, C: Clock>(
         core: &'l Core<Self, C>,
@@ -195,7 +197,8 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
 }
 
 impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
-    /// Decides by the current quota where it is not the first or an observer is told, and for any cost.
+    /// Decides by the current quota where it is not the first or an observer is told, and for any
+    /// cost.
     #[inline(never)]
     fn charge_special<'l>(
         &'l self,
@@ -217,8 +220,8 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
         self.observer.tell(decision)
     }
 
-    /// Decides by the rule that a verb's `manner` makes of the current one, on the same word. The observer is not told.
-    /// `None`: the algorithm has no such rule.
+    /// Decides by the rule that a verb's `manner` makes of the current one, on the same word. The
+    /// observer is not told. `None`: the algorithm has no such rule.
     #[cold]
     #[inline(never)]
     fn charge_by<'l>(

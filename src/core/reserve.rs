@@ -12,9 +12,10 @@ use crate::timer::Timer;
 
 /// A turn of a key: what it takes is charged already, and the request may act at its departure.
 ///
-/// Reservations of one key depart in the order in which they were made, spaced by the rate. A reservation that is kept
-/// needs nothing more: act at [`departure`](Self::departure), or let [`wait`](Self::wait) or [`ready`](Self::ready) tell
-/// when. Dropped, it stays charged; [`cancel`](Self::cancel) gives it back.
+/// Reservations of one key depart in the order in which they were made, spaced by the rate. A
+/// reservation that is kept needs nothing more: act at [`departure`](Self::departure), or let
+/// [`wait`](Self::wait) or [`ready`](Self::ready) tell when. Dropped, it stays charged;
+/// [`cancel`](Self::cancel) gives it back.
 ///
 /// # Examples
 ///
@@ -69,9 +70,11 @@ impl<L: Limits, C: Clock> Core<L, C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// The turn would come only after this, which is more than the caller would wait; or the queue is full.
+    /// The turn would come only after this, which is more than the caller would wait; or the queue
+    /// is full.
     TooLong {
-        /// How long the request would have to wait: for its turn, or until a queue that is full has room for it.
+        /// How long the request would have to wait: for its turn, or until a queue that is full has
+        /// room for it.
         wait: Duration,
     },
     /// The cost is above the limit: no wait will help.
@@ -125,10 +128,11 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
     /// Gives the turn back, and what it took as far as that mints nothing: how many units, as
     /// [`Limiter::refund`](crate::Limiter::refund) counts them.
     ///
-    /// Nothing comes back once the reservation has departed, nor what later reservations rest on: they keep their own
-    /// departures. So the newest gives all back, and one in the middle of the line the less, the more stand behind it. A
-    /// [`reset`](crate::Prepared::reset) that forgave the charge leaves nothing to come back.
-    /// Several limits are given back as from the departure on.
+    /// Nothing comes back once the reservation has departed, nor what later reservations rest on:
+    /// they keep their own departures. So the newest gives all back, and one in the middle of
+    /// the line the less, the more stand behind it. A [`reset`](crate::Prepared::reset) that
+    /// forgave the charge leaves nothing to come back. Several limits are given back as from
+    /// the departure on.
     ///
     /// **Cost.** That of a [refund](crate::Limiter::refund); too late, one reading of the clock.
     ///
@@ -164,17 +168,20 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
         L::give_back(self.core, &mut self.decision.into(), u64::MAX, time)
     }
 
-    /// Blocks the thread until the departure, by [`Clock::sleep_until`](crate::Clock::sleep_until): it is woken once, by no other departure.
+    /// Blocks the thread until the departure, by [`Clock::sleep_until`](crate::Clock::sleep_until):
+    /// it is woken once, by no other departure.
     ///
     /// **Cost.** A sleep of the thread; none when the departure is not ahead.
     pub fn wait(self) {
         self.core.clock.sleep_until(self.departure);
     }
 
-    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the reservation.
+    /// Completes at the departure. Dropped before, polled or not, it [cancels](Self::cancel) the
+    /// reservation.
     ///
-    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for the missing time, and another if that was too
-    /// short. Nothing is woken before its own departure. No allocation but the timer's.
+    /// **Cost.** One reading of the clock a poll; one sleep by `timer`, for the missing time, and
+    /// another if that was too short. Nothing is woken before its own departure. No allocation
+    /// but the timer's.
     ///
     /// # Examples
     ///

@@ -63,8 +63,8 @@ fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError
     if buckets.is_power_of_two() { Ok(hasher) } else { Err(RestoreError::Corrupt) }
 }
 
-/// How much later the new clock reads than the saved one did, and what it reads. The Unix time first: if the thread is
-/// held up in between, debts last longer.
+/// How much later the new clock reads than the saved one did, and what it reads. The Unix time
+/// first: if the thread is held up in between, debts last longer.
 fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
     let unix = nanos(clock.unix_now());
     let now = clock.now();
@@ -80,8 +80,8 @@ struct Past<'h> {
 }
 
 impl Past<'_> {
-    /// Enters the debts to one limit; `saved` is the rule that wrote it down. Within: whether there was room, which
-    /// counts once the whole input has been found right.
+    /// Enters the debts to one limit; `saved` is the rule that wrote it down. Within: whether there
+    /// was room, which counts once the whole input has been found right.
     fn enter<R: Numbers>(
         &self,
         input: &mut Reader<impl Read>,
@@ -112,7 +112,8 @@ fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rul
     Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
 }
 
-/// Hands every debt that has not run out to `each`, as this clock tells it, and returns how many keys were saved.
+/// Hands every debt that has not run out to `each`, as this clock tells it, and returns how many
+/// keys were saved.
 fn records<R: Numbers>(
     input: &mut Reader<impl Read>,
     rule: &R,

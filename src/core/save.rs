@@ -49,13 +49,14 @@ fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
     }
 }
 
-/// What the clock shows, and then the Unix time: if the thread is held up in between, debts last longer.
+/// What the clock shows, and then the Unix time: if the thread is held up in between, debts last
+/// longer.
 fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
-/// Puts debts into the terms of a limiter that is built with the quotas in force: [reconfigured](crate::Limiter::reconfigure)
-/// ones have others.
+/// Puts debts into the terms of a limiter that is built with the quotas in force:
+/// [reconfigured](crate::Limiter::reconfigure) ones have others.
 struct Book<'l, R> {
     version: &'l Version<R>,
     /// The rules in a new limiter, tier by tier.

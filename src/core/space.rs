@@ -1,4 +1,5 @@
-//! What a table of keys may take, and how its keys are named: the settings that every keyed limiter has.
+//! What a table of keys may take, and how its keys are named: the settings that every keyed limiter
+//! has.
 
 use crate::error::BuildError;
 use crate::key::KeyHasher;

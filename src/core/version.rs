@@ -1,4 +1,5 @@
-//! The versions of a limiter's quotas. A check loads one word, the *state*, and never waits; writers take turns.
+//! The versions of a limiter's quotas. A check loads one word, the *state*, and never waits;
+//! writers take turns.
 //!
 //! ```text
 //!   63            33     32       31             0
@@ -7,16 +8,18 @@
 //!  +----------------+----------+------------------+
 //! ```
 //!
-//! A version is never changed and is kept until the limiter is dropped, since decisions borrow from it. The first lies
-//! in the limiter itself, at an address that needs no load. The others lie in chunks, each twice as long as the one
-//! before.
+//! A version is never changed and is kept until the limiter is dropped, since decisions borrow from
+//! it. The first lies in the limiter itself, at an address that needs no load. The others lie in
+//! chunks, each twice as long as the one before.
 //!
-//! A change is one compare-exchange, which seals the old version's horizon when the new one is in its place. A thread
-//! that is stopped by the seal goes on by the new version, and announces it for the writer.
+//! A change is one compare-exchange, which seals the old version's horizon when the new one is in
+//! its place. A thread that is stopped by the seal goes on by the new version, and announces it for
+//! the writer.
 //!
-//! A *reset* forgives charges, so it ends the [receipts](crate::Receipt) of its key and the permits that leases hold. It
-//! does not know them: they keep the number of resets that was current before they were charged. A lease compares it
-//! with the state's, so a reset of any key ends its permits; a refund compares it with the key's mark (see `give_back`).
+//! A *reset* forgives charges, so it ends the [receipts](crate::Receipt) of its key and the permits
+//! that leases hold. It does not know them: they keep the number of resets that was current before
+//! they were charged. A lease compares it with the state's, so a reset of any key ends its permits;
+//! a refund compares it with the key's mark (see `give_back`).
 //!
 //! # Orderings
 //!
@@ -25,8 +28,9 @@
 //! | V1 | `announce`, after the version was put in its place or the seal was seen (E1) | `state` | the version |
 //! | L1 | `count_reset`, while the reset holds the key's word | `state` | that the word is held: a charge that follows a load of the new count comes after the hold, so the reset that forgives it counts again |
 //!
-//! A word of a later version was written by a thread that had loaded the later number. So a thread that reads the word
-//! by an Acquire and then the number finds that one or a later: it asks the later version again.
+//! A word of a later version was written by a thread that had loaded the later number. So a thread
+//! that reads the word by an Acquire and then the number finds that one or a later: it asks the
+//! later version again.
 
 use std::sync::{OnceLock, PoisonError};
 
@@ -185,7 +189,8 @@ impl<A: Algorithm> Versions<A> {
         State(self.state.load(Relaxed)).is_plain() && first.rule.is_timely(now)
     }
 
-    /// Ends the permits of all leases: the reset's number. Call it while the key's word is held, before it is lowered.
+    /// Ends the permits of all leases: the reset's number. Call it while the key's word is held,
+    /// before it is lowered.
     pub(crate) fn count_reset(&self) -> u32 {
         // A carry would change the version.
         let next = |state| RESETS.set(state, (RESETS.get(state) + 1) & RESETS.max());
@@ -255,8 +260,9 @@ impl<A: Algorithm> Versions<A> {
         current.tier(compiled.shown.index.into()).unwrap_or(&current.default)
     }
 
-    /// The rule that a request is to ask again which was refused at `now`, since that refusal may be no answer: a word of
-    /// a later version reads as a refusal, and the clock stands still where a version ends. `None`: it was an answer.
+    /// The rule that a request is to ask again which was refused at `now`, since that refusal may
+    /// be no answer: a word of a later version reads as a refusal, and the clock stands still
+    /// where a version ends. `None`: it was an answer.
     #[inline]
     pub(crate) fn after<'l>(
         &'l self,
@@ -276,7 +282,8 @@ impl<A: Algorithm> Versions<A> {
         (renewed.shown.version != compiled.shown.version).then_some(renewed)
     }
 
-    /// The version that a request is to ask again which this one refused at `now`, by any of its rules: see `after`.
+    /// The version that a request is to ask again which this one refused at `now`, by any of its
+    /// rules: see `after`.
     pub(crate) fn following(&self, version: &Version<A::Rule>, now: Timestamp) -> Option<&Version<A::Rule>> {
         let number = version.default.shown.version;
         if self.number() == u64::from(number) && version.all().all(|compiled| compiled.rule.is_timely(now)) {
@@ -293,7 +300,8 @@ impl<A: Algorithm> Versions<A> {
         read(self.current(), &writer.quotas)
     }
 
-    /// Puts the quotas that `renew` makes of the old ones in force, with what each tier inherits: that is returned.
+    /// Puts the quotas that `renew` makes of the old ones in force, with what each tier inherits:
+    /// that is returned.
     pub(crate) fn change(
         &self,
         clock: &impl Clock,

@@ -26,11 +26,13 @@ pub trait Words {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp);
 
-    /// The key's payload before the request; or the request's answer, when there is no room for the key. Writes nothing.
+    /// The key's payload before the request; or the request's answer, when there is no room for the
+    /// key. Writes nothing.
     #[doc(hidden)]
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
 
-    /// Gives back what was `taken`, unless a reset later than number `resets` forgave it: how many units.
+    /// Gives back what was `taken`, unless a reset later than number `resets` forgave it: how many
+    /// units.
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,
@@ -41,7 +43,8 @@ pub trait Words {
         clock: impl Fn() -> Timestamp,
     ) -> u64;
 
-    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when the key has no slot.
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
+    /// when the key has no slot.
     #[doc(hidden)]
     fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool;
 
@@ -66,7 +69,8 @@ pub trait Words {
     #[doc(hidden)]
     fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool;
 
-    /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo `classes`.
+    /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo
+    /// `classes`.
     #[doc(hidden)]
     fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64>;
 

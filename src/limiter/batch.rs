@@ -6,8 +6,9 @@
 //!      decided                    hashed and prefetched next
 //! ```
 //!
-//! A check of a key that is not in the cache waits for memory, and the processor overlaps only as many checks as its
-//! registers hold. A prefetch holds none, so the window decides how many lines are fetched at a time.
+//! A check of a key that is not in the cache waits for memory, and the processor overlaps only as
+//! many checks as its registers hold. A prefetch holds none, so the window decides how many lines
+//! are fetched at a time.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -19,16 +20,17 @@ use crate::key::Key;
 use crate::limiter::View;
 use crate::time::Timestamp;
 
-/// How many keys are hashed ahead of the one that is decided: enough for a line to come while so many are decided, on a
-/// processor that fetches so many at a time. `benches/README.md` has others.
+/// How many keys are hashed ahead of the one that is decided: enough for a line to come while so
+/// many are decided, on a processor that fetches so many at a time. `benches/README.md` has others.
 const WINDOW: usize = 32;
 
 /// The decisions of [`Limiter::check_many`](crate::Limiter::check_many), in the order of the keys.
 ///
-/// **Guarantee.** A key is charged when its decision is taken, at the time of the batch; keys whose decisions are not
-/// taken are not charged.
+/// **Guarantee.** A key is charged when its decision is taken, at the time of the batch; keys whose
+/// decisions are not taken are not charged.
 ///
-/// **Cost.** See there. It is some 600 bytes, and borrows nothing but the limiter and what the keys borrow.
+/// **Cost.** See there. It is some 600 bytes, and borrows nothing but the limiter and what the keys
+/// borrow.
 ///
 /// # Examples
 ///
@@ -47,7 +49,8 @@ const WINDOW: usize = 32;
 pub struct Batch<'l, K: ?Sized, L: Limits, C, I> {
     view: View<'l, K, L, C, Timestamp>,
     keys: Fuse<I>,
-    /// A ring of the keys that are hashed and not decided, in order: `ahead` of them, from index `first`.
+    /// A ring of the keys that are hashed and not decided, in order: `ahead` of them, from index
+    /// `first`.
     window: [Asked<'l, L>; WINDOW],
     first: usize,
     ahead: usize,

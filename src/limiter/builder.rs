@@ -17,8 +17,8 @@ use crate::table::WhenFull;
 /// Which tier a key belongs to.
 pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 
-/// The settings of a [`Limiter`], a [`MultiLimiter`] or a [`GlobalLimiter`]. Nothing is judged or reserved before
-/// [`build`](Self::build).
+/// The settings of a [`Limiter`], a [`MultiLimiter`] or a [`GlobalLimiter`]. Nothing is judged or
+/// reserved before [`build`](Self::build).
 ///
 /// # Examples
 ///
@@ -60,37 +60,40 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
 }
 
 impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
-    /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536. Each of several limits has
-    /// a table for as many. A [`GlobalLimiter`] has no table: this and the
-    /// other settings of tables change nothing there.
+    /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536.
+    /// Each of several limits has a table for as many. A [`GlobalLimiter`] has no table: this
+    /// and the other settings of tables change nothing there.
     ///
-    /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes a key, since the table
-    /// has room for half as many again, rounded up to a power of two; at least 1 KiB. Of that a table begins with 16 KiB
-    /// and grows in place: buckets are split one by one as new keys need room, so no check waits for more than the split
-    /// of its own. (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it is
-    /// touched.)
+    /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes
+    /// a key, since the table has room for half as many again, rounded up to a power of two; at
+    /// least 1 KiB. Of that a table begins with 16 KiB and grows in place: buckets are split
+    /// one by one as new keys need room, so no check waits for more than the split of its own.
+    /// (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
+    /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self
     }
 
-    /// How many bytes all tables together may come to take ([`memory`](Self::memory)); [`build`](Self::build) refuses to
-    /// promise more. By default 1 GiB.
+    /// How many bytes all tables together may come to take ([`memory`](Self::memory));
+    /// [`build`](Self::build) refuses to promise more. By default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.space.memory_budget = bytes;
         self
     }
 
-    /// What happens to a new key whose bucket is full, in each table by itself. By default, [`WhenFull::Share`].
+    /// What happens to a new key whose bucket is full, in each table by itself. By default,
+    /// [`WhenFull::Share`].
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.space.when_full = when_full;
         self
     }
 
-    /// Declares that no stranger chooses the keys, so that keys of more than 8 bytes may be hashed by the faster ahash.
+    /// Declares that no stranger chooses the keys, so that keys of more than 8 bytes may be hashed
+    /// by the faster ahash.
     ///
-    /// Do not use it for addresses, user names or API keys as they arrive: an attacker who watches which keys share a
-    /// limit can find ahash's secret.
+    /// Do not use it for addresses, user names or API keys as they arrive: an attacker who watches
+    /// which keys share a limit can find ahash's secret.
     pub fn trusted_keys(mut self) -> Self {
         self.space.trusted_keys = true;
         self
@@ -102,13 +105,14 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         Builder { quotas, tier_of, space, clock: Box::new(move || clock), observer, key: PhantomData }
     }
 
-    /// Calls `on_decision` with every decision: exactly once for each check or reservation, after it was charged, on the
-    /// thread that asked, before the caller has the answer. A [`peek`](Limiter::peek) decides nothing, nor does a
-    /// reservation where there are no turns ([`NoTurns`](crate::ReserveError::NoTurns)). What a
-    /// [lease](crate::Prepared::lease) acquires is one admission of as many units; spending them is none.
+    /// Calls `on_decision` with every decision: exactly once for each check or reservation, after
+    /// it was charged, on the thread that asked, before the caller has the answer. A
+    /// [`peek`](Limiter::peek) decides nothing, nor does a reservation where there are no turns
+    /// ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Prepared::lease)
+    /// acquires is one admission of as many units; spending them is none.
     ///
-    /// Without it a check takes no notice of this. What it panics with reaches the caller; the charge stays. For a count
-    /// of the outcomes there are [`Counters`](crate::Counters).
+    /// Without it a check takes no notice of this. What it panics with reaches the caller; the
+    /// charge stays. For a count of the outcomes there are [`Counters`](crate::Counters).
     ///
     /// # Examples
     ///
@@ -156,11 +160,12 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
 }
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
-    /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's own quota is tier 0.
+    /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's
+    /// own quota is tier 0.
     ///
-    /// Tiers share one table, so they have one algorithm, and window algorithms one period. The tier is chosen a call
-    /// at a time by [`Limiter::tier`], or for each key by [`tier_by`](Self::tier_by). A key has one state, whichever
-    /// tier it is checked under.
+    /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
+    /// tier is chosen a call at a time by [`Limiter::tier`], or for each key by
+    /// [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
     ///
     /// # Examples
     ///
@@ -190,34 +195,38 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
+    /// then.
     pub fn build(mut self) -> Result<Limiter<K, A, C>, BuildError> {
         let tier_of = self.tier_of.take();
         self.core().map(|core| Limiter { core, tier_of })
     }
 
-    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`] wrote down.
+    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`] wrote
+    /// down.
     ///
     /// The quotas must be those of the saved limiter, tier by tier, and the keys of the same type;
     /// [`trusted_keys`](Self::trusted_keys) must be, too. Everything else may differ.
     ///
-    /// **Guarantee.** Each key is answered as the saved limiter would answer it at the same Unix time, to within one
-    /// [grain](crate::Resolution::grains), and no debt is forgiven, as long as the
-    /// [clocks' Unix time](Clock::unix_now) is right at the save and now: the time between counts as passed. If Unix time has
-    /// been set back in between, none counts: debts are as far away as they were at the save, and no further. Windows stay
-    /// aligned to Unix time; if it was corrected by more than an eighth of a window, they end up to one window later.
+    /// **Guarantee.** Each key is answered as the saved limiter would answer it at the same Unix
+    /// time, to within one [grain](crate::Resolution::grains), and no debt is forgiven, as long
+    /// as the [clocks' Unix time](Clock::unix_now) is right at the save and now: the time
+    /// between counts as passed. If Unix time has been set back in between, none counts: debts
+    /// are as far away as they were at the save, and no further. Windows stay aligned to Unix
+    /// time; if it was corrected by more than an eighth of a window, they end up to one window
+    /// later.
     ///
-    /// In a table of fewer buckets, keys that do not fit go the way of [`WhenFull::Share`](crate::WhenFull::Share): the
-    /// keys without a slot share the largest of their debts. A table of as many buckets or more has room for
-    /// all.
+    /// In a table of fewer buckets, keys that do not fit go the way of
+    /// [`WhenFull::Share`](crate::WhenFull::Share): the keys without a slot share the largest
+    /// of their debts. A table of as many buckets or more has room for all.
     ///
-    /// **Cost.** Reads the input to the end of the saved limiter, and no further, in pieces of up to 64 KiB. It
-    /// reserves as much as `build` does and one such piece, for any input.
+    /// **Cost.** Reads the input to the end of the saved limiter, and no further, in pieces of up
+    /// to 64 KiB. It reserves as much as `build` does and one such piece, for any input.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`], and nothing is built: the input is no saved limiter, is damaged or ends too soon, was saved under
-    /// other settings, or needs more room.
+    /// [`RestoreError`], and nothing is built: the input is no saved limiter, is damaged or ends
+    /// too soon, was saved under other settings, or needs more room.
     ///
     /// # Examples
     ///
@@ -248,8 +257,8 @@ impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
         self.core().map(|core| GlobalLimiter { core })
     }
 
-    /// [`build`](Self::build) for a limiter that begins with what [`GlobalLimiter::save`] wrote down: see
-    /// [`Builder::restore`](#method.restore).
+    /// [`build`](Self::build) for a limiter that begins with what [`GlobalLimiter::save`] wrote
+    /// down: see [`Builder::restore`](#method.restore).
     ///
     /// # Errors
     ///
@@ -264,20 +273,22 @@ impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
+    /// then.
     pub fn build(self) -> Result<MultiLimiter<K, C>, BuildError> {
         self.core().map(MultiLimiter::from)
     }
 
-    /// [`build`](Self::build) for a limiter that begins with the debts that [`MultiLimiter::save`] wrote down.
+    /// [`build`](Self::build) for a limiter that begins with the debts that [`MultiLimiter::save`]
+    /// wrote down.
     ///
-    /// The quotas must be those of the saved limiter, in the same order. Everything else is as it is for
-    /// [`Builder::restore`](#method.restore), limit by limit.
+    /// The quotas must be those of the saved limiter, in the same order. Everything else is as it
+    /// is for [`Builder::restore`](#method.restore), limit by limit.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`], and nothing is built: the input is no saved limiter of several limits, is damaged or ends too soon,
-    /// was saved under other settings, or needs more room.
+    /// [`RestoreError`], and nothing is built: the input is no saved limiter of several limits, is
+    /// damaged or ends too soon, was saved under other settings, or needs more room.
     ///
     /// # Examples
     ///

@@ -12,11 +12,11 @@ use crate::limiter::{Builder, ByClock, Prepared};
 use crate::receipt::Receipt;
 use crate::time::Timestamp;
 
-/// One limit for everything, shared by all threads: the same algorithms and verbs as [`Limiter`](crate::Limiter),
-/// without a key.
+/// One limit for everything, shared by all threads: the same algorithms and verbs as
+/// [`Limiter`](crate::Limiter), without a key.
 ///
-/// **Cost.** One load and one compare-exchange on one padded cache line when no other thread interferes; a refusal writes
-/// nothing. Never blocks, never allocates.
+/// **Cost.** One load and one compare-exchange on one padded cache line when no other thread
+/// interferes; a refusal writes nothing. Never blocks, never allocates.
 ///
 /// # Examples
 ///
@@ -48,8 +48,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
 
     /// Decides a request of any cost, all or nothing, and charges it if it is admitted.
     ///
-    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never) is, and changes
-    /// nothing.
+    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never)
+    /// is, and changes nothing.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision<'_> {
         self.prepare().check_n(cost)
@@ -60,8 +60,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.prepare().peek()
     }
 
-    /// The limiter at a time that the caller already has: see [`now`](Self::now). A time earlier than the latest charge's
-    /// counts as that one.
+    /// The limiter at a time that the caller already has: see [`now`](Self::now). A time earlier
+    /// than the latest charge's counts as that one.
     #[inline]
     pub fn at(&self, now: Timestamp) -> Prepared<'_, Global<A>, C, Timestamp> {
         self.prepare().at(now)
@@ -79,7 +79,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.prepare().refund(charge)
     }
 
-    /// Gives back up to `units` of the request only: see [`Limiter::refund_part`](crate::Limiter::refund_part).
+    /// Gives back up to `units` of the request only: see
+    /// [`Limiter::refund_part`](crate::Limiter::refund_part).
     pub fn refund_part(&self, receipt: &mut Receipt, units: u64) -> u64 {
         self.prepare().refund_part(receipt, units)
     }
@@ -104,7 +105,8 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.core.change_first(quota, inherit)
     }
 
-    /// Writes down the debt, for [`Builder::restore`](crate::Builder#method.restore) in the next process.
+    /// Writes down the debt, for [`Builder::restore`](crate::Builder#method.restore) in the next
+    /// process.
     ///
     /// **Guarantee.** As [`Limiter::save`](crate::Limiter::save). There is no secret in it.
     ///

@@ -13,29 +13,33 @@ use crate::table::slot::{Ask, Slot};
 use crate::table::{Stats, Table, WhenFull, kept};
 use crate::time::Timestamp;
 
-/// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a key at once, however
-/// fast they come and go. Also known as a bulkhead, or a semaphore for each key.
+/// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a
+/// key at once, however fast they come and go. Also known as a bulkhead, or a semaphore for each
+/// key.
 ///
-/// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it holds. There is no
-/// clock: a request that hangs keeps its place until it ends, so give requests a deadline of their own.
+/// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it
+/// holds. There is no clock: a request that hangs keeps its place until it ends, so give requests a
+/// deadline of their own.
 ///
-/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of threads (after a
-/// [change](Self::reconfigure) to a lower one, no more than they held by then); and what a
-/// holder did before it gave back is visible to the next holder. A request that cannot be counted is refused: a key
-/// that finds its bucket full of keys with something in flight waits until one of them has nothing left. That is
-/// [`WhenFull::Deny`]; the other choices make no sense here. To *allow* would be no limit, and units that were *shared*
-/// or handed over would be given back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
+/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of
+/// threads (after a [change](Self::reconfigure) to a lower one, no more than they held by then);
+/// and what a holder did before it gave back is visible to the next holder. A request that cannot
+/// be counted is refused: a key that finds its bucket full of keys with something in flight waits
+/// until one of them has nothing left. That is [`WhenFull::Deny`]; the other choices make no sense
+/// here. To *allow* would be no limit, and units that were *shared* or handed over would be given
+/// back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
 /// have something in flight, and is counted in [`Stats::refused_full`].
 ///
-/// It is never saved: requests in flight end with the process, and a count restored in the next one would have no guard to
-/// give it back.
+/// It is never saved: requests in flight end with the process, and a count restored in the next one
+/// would have no guard to give it back.
 ///
-/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when no other thread interferes, retried when
-/// another thread took or gave back units of the same key meanwhile; three compare-exchanges for a key with nothing in
-/// flight that has lost its slot to others. A refusal of a key that the table knows writes nothing. To give back: one
-/// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or enters the
-/// operating system (but to have a page of the table committed the first time that it is touched). A key takes memory
-/// only while units of it are in flight.
+/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when no other
+/// thread interferes, retried when another thread took or gave back units of the same key
+/// meanwhile; three compare-exchanges for a key with nothing in flight that has lost its slot to
+/// others. A refusal of a key that the table knows writes nothing. To give back: one
+/// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or
+/// enters the operating system (but to have a page of the table committed the first time that it is
+/// touched). A key takes memory only while units of it are in flight.
 ///
 /// # Examples
 ///
@@ -54,8 +58,8 @@ use crate::time::Timestamp;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A guard borrows the limiter. One that outlives the function that took it, as in a task, borrows a limiter that is
-/// there for ever:
+/// A guard borrows the limiter. One that outlives the function that took it, as in a task, borrows
+/// a limiter that is there for ever:
 ///
 /// ```
 /// use std::sync::LazyLock;
@@ -78,7 +82,8 @@ pub struct InFlightLimiter<K: ?Sized> {
 }
 
 impl<K: Key + ?Sized> InFlightLimiter<K> {
-    /// Begins to describe a limiter that lets each key have `limit` units in flight: from 1 to 1,048,575.
+    /// Begins to describe a limiter that lets each key have `limit` units in flight: from 1 to
+    /// 1,048,575.
     pub fn builder(limit: u64) -> InFlightBuilder<K> {
         InFlightBuilder { limit, space: Space::default(), key: PhantomData }
     }
@@ -93,7 +98,8 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         self.try_acquire_n(key, 1)
     }
 
-    /// Takes any number of units of the key at once, all or nothing: for requests that weigh more than others.
+    /// Takes any number of units of the key at once, all or nothing: for requests that weigh more
+    /// than others.
     ///
     /// None at all is always granted, and changes nothing.
     ///
@@ -140,16 +146,18 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
 
     /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
     ///
-    /// **Guarantee.** A request after `reconfigure` has returned is decided by the new limit, and a call that goes on
-    /// meanwhile wholly by the old one, as if it had come before, or wholly by the new one; [`AcquireError::Never`], too.
-    /// Guards that are out stay valid and hold what they took. Under a higher limit there is room at once. Under a lower one
-    /// a key that holds more than that gets nothing before so much has come back that the request fits.
+    /// **Guarantee.** A request after `reconfigure` has returned is decided by the new limit, and a
+    /// call that goes on meanwhile wholly by the old one, as if it had come before, or wholly
+    /// by the new one; [`AcquireError::Never`], too. Guards that are out stay valid and hold
+    /// what they took. Under a higher limit there is room at once. Under a lower one a key that
+    /// holds more than that gets nothing before so much has come back that the request fits.
     ///
-    /// A call that is overtaken by the change while it takes its units gives them back and is decided anew. Until then
-    /// another may find them taken and be refused, as by a guard that is dropped shortly after.
+    /// A call that is overtaken by the change while it takes its units gives them back and is
+    /// decided anew. Until then another may find them taken and be refused, as by a guard that
+    /// is dropped shortly after.
     ///
-    /// **Cost.** One compare-exchange, tried again when others change the limit too. No call waits: one that was overtaken
-    /// starts again.
+    /// **Cost.** One compare-exchange, tried again when others change the limit too. No call waits:
+    /// one that was overtaken starts again.
     ///
     /// # Errors
     ///
@@ -191,7 +199,8 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         self.limit.read().rule().limit()
     }
 
-    /// How many keys have something in flight, and how much memory they take. Reads the whole table.
+    /// How many keys have something in flight, and how much memory they take. Reads the whole
+    /// table.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let rule = self.limit.read().rule();
@@ -221,9 +230,9 @@ impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
 
 /// Units of a key that are in flight: dropping it gives them back, also while a panic unwinds.
 ///
-/// It may be sent to another thread and dropped there. Not dropping it, as by [`std::mem::forget`], keeps its units taken
-/// for as long as the limiter lives, and nothing takes them back: the key's limit is that much lower from then on, and
-/// its slot in the table is never free again.
+/// It may be sent to another thread and dropped there. Not dropping it, as by [`std::mem::forget`],
+/// keeps its units taken for as long as the limiter lives, and nothing takes them back: the key's
+/// limit is that much lower from then on, and its slot in the table is never free again.
 #[must_use = "units in flight are given back as soon as their guard is dropped"]
 pub struct InFlight<'l> {
     /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
@@ -258,8 +267,9 @@ impl fmt::Debug for InFlight<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Not now: as much of the key is in flight as leaves no room for the request, or other keys have something in
-    /// flight in every slot that the key could have (counted in [`Stats::refused_full`]).
+    /// Not now: as much of the key is in flight as leaves no room for the request, or other keys
+    /// have something in flight in every slot that the key could have (counted in
+    /// [`Stats::refused_full`]).
     Busy,
     /// More was asked for than the limit: waiting will not help.
     Never {
@@ -283,7 +293,8 @@ impl fmt::Display for AcquireError {
 
 impl error::Error for AcquireError {}
 
-/// The settings of an [`InFlightLimiter`]. Nothing is judged or reserved before [`build`](Self::build).
+/// The settings of an [`InFlightLimiter`]. Nothing is judged or reserved before
+/// [`build`](Self::build).
 ///
 /// # Examples
 ///
@@ -303,21 +314,24 @@ pub struct InFlightBuilder<K: ?Sized> {
 }
 
 impl<K: Key + ?Sized> InFlightBuilder<K> {
-    /// How many keys may have something in flight at once: see [`Builder::max_keys`](crate::Builder::max_keys). Keys with
-    /// nothing in flight take no room. A guard holds its slot, so no key moves, and this table does not grow:
+    /// How many keys may have something in flight at once: see
+    /// [`Builder::max_keys`](crate::Builder::max_keys). Keys with nothing in flight take no
+    /// room. A guard holds its slot, so no key moves, and this table does not grow:
     /// all of it is in use from the first, page by page as it is touched.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self
     }
 
-    /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By default 1 GiB.
+    /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By
+    /// default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.space.memory_budget = bytes;
         self
     }
 
-    /// Declares that no stranger chooses the keys: see [`Builder::trusted_keys`](crate::Builder::trusted_keys).
+    /// Declares that no stranger chooses the keys: see
+    /// [`Builder::trusted_keys`](crate::Builder::trusted_keys).
     pub fn trusted_keys(mut self) -> Self {
         self.space.trusted_keys = true;
         self
@@ -337,7 +351,8 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved then.
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
+    /// then.
     pub fn build(self) -> Result<InFlightLimiter<K>, BuildError> {
         let rule = InFlightRule::new(self.limit)?;
         let space = Space { when_full: WhenFull::Deny, ..self.space };

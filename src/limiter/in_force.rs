@@ -7,16 +7,17 @@
 //!  +------------------------------+----------------+
 //! ```
 //!
-//! A thread that acquires reads it before the key's word, and looks again once it is decided. If nothing has changed in
-//! between, not even to another limit and back, that limit was current when the word was charged, or read for a refusal.
-//! If it has, the charge goes back and the request is decided anew. So no request is decided by an old limit after
-//! another was by a new one.
+//! A thread that acquires reads it before the key's word, and looks again once it is decided. If
+//! nothing has changed in between, not even to another limit and back, that limit was current when
+//! the word was charged, or read for a refusal. If it has, the charge goes back and the request is
+//! decided anew. So no request is decided by an old limit after another was by a new one.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | I1 | `put` | `read` | what had come back before the change: no word from before it is refused by the new limit |
 //!
-//! The second look is Relaxed: the word was read by an Acquire, from the thread that had charged it by a newer limit (S1, S5).
+//! The second look is Relaxed: the word was read by an Acquire, from the thread that had charged it
+//! by a newer limit (S1, S5).
 
 use crate::algorithm::{InFlightRule, Rule};
 use crate::bits::Field;

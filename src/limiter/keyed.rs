@@ -18,16 +18,18 @@ use crate::time::Timestamp;
 
 /// A limit for each of many keys, shared by all threads.
 ///
-/// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of threads. Memory is bounded by
-/// [`Builder::max_keys`], and comes into use as keys do. What happens when more keys are in debt than fit is chosen by
-/// [`WhenFull`](crate::WhenFull).
+/// **Guarantee.** Each key gets what its [algorithm](Algorithm) promises, from any number of
+/// threads. Memory is bounded by [`Builder::max_keys`], and comes into use as keys do. What happens
+/// when more keys are in debt than fit is chosen by [`WhenFull`](crate::WhenFull).
 ///
-/// **Cost.** A check of a key that the table knows reads the clock and touches, mostly, one cache line: a few loads and
-/// one compare-exchange, retried when another thread charged the same key meanwhile. (It has the four lines of the key's
-/// bucket fetched, in case the key is in another one.) A refusal of a key that the table knows writes nothing. A key's
-/// first check takes three compare-exchanges and a second reading of the clock; while the table grows, some checks first
-/// split a bucket of up to fifteen keys. No check takes a lock, allocates or frees, waits for another thread, or enters
-/// the operating system (but to have more of the table's memory committed as it grows, 64 KiB at a time).
+/// **Cost.** A check of a key that the table knows reads the clock and touches, mostly, one cache
+/// line: a few loads and one compare-exchange, retried when another thread charged the same key
+/// meanwhile. (It has the four lines of the key's bucket fetched, in case the key is in another
+/// one.) A refusal of a key that the table knows writes nothing. A key's first check takes three
+/// compare-exchanges and a second reading of the clock; while the table grows, some checks first
+/// split a bucket of up to fifteen keys. No check takes a lock, allocates or frees, waits for
+/// another thread, or enters the operating system (but to have more of the table's memory committed
+/// as it grows, 64 KiB at a time).
 ///
 /// # Examples
 ///
@@ -61,8 +63,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// Decides a request of any cost, all or nothing, and charges it if it is admitted.
     ///
-    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never) is, and changes
-    /// nothing.
+    /// Cost 0 is admitted and changes nothing. A cost above the limit [never](Decision::is_never)
+    /// is, and changes nothing.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> Decision<'_> {
         self.view().check_n(key, cost)
@@ -75,15 +77,16 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// The limiter at a time that the caller already has: see [`now`](Self::now).
     ///
-    /// A time earlier than the key has seen counts as that one. A caller that lags by more than it takes a key to
-    /// recover may find the key forgotten, and so admit at its own late time what it would have admitted in time.
+    /// A time earlier than the key has seen counts as that one. A caller that lags by more than it
+    /// takes a key to recover may find the key forgotten, and so admit at its own late time
+    /// what it would have admitted in time.
     #[inline]
     pub fn at(&self, now: Timestamp) -> View<'_, K, Keyed<A>, C, Timestamp> {
         self.view().at(now)
     }
 
-    /// The limiter under another of its quotas, whichever tier the key is of: tier 0 is the builder's own. `None` for a
-    /// number that is no tier's.
+    /// The limiter under another of its quotas, whichever tier the key is of: tier 0 is the
+    /// builder's own. `None` for a number that is no tier's.
     ///
     /// # Examples
     ///
@@ -103,14 +106,17 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         Some(View { tier: Some(tier), ..self.view() })
     }
 
-    /// Hashes the key and asks the processor for its slot's cache line, so that a check soon after waits for neither.
+    /// Hashes the key and asks the processor for its slot's cache line, so that a check soon after
+    /// waits for neither.
     ///
-    /// Changes nothing: the key is charged when the result is [checked](Prepared::check). The key itself is not needed
-    /// any more. The verbs that are not of every day are there, too: [`reserve`](Prepared::reserve),
-    /// [`wait`](Prepared::wait), [`lease`](Prepared::lease), [`reset`](Prepared::reset).
+    /// Changes nothing: the key is charged when the result is [checked](Prepared::check). The key
+    /// itself is not needed any more. The verbs that are not of every day are there, too:
+    /// [`reserve`](Prepared::reserve), [`wait`](Prepared::wait), [`lease`](Prepared::lease),
+    /// [`reset`](Prepared::reset).
     ///
-    /// **Cost.** One hash, one look for the key's tier where there is [`tier_by`](Builder::tier_by), and one prefetch,
-    /// which nothing waits for. No load from the table, no allocation. The fetched line is the right one for about three
+    /// **Cost.** One hash, one look for the key's tier where there is
+    /// [`tier_by`](Builder::tier_by), and one prefetch, which nothing waits for. No load from
+    /// the table, no allocation. The fetched line is the right one for about three
     /// keys in four; the others wait for another, as in any check.
     ///
     /// # Examples
@@ -132,18 +138,19 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// Checks many keys, in their order, at one time: the clock is read once, here.
     ///
-    /// The result is an iterator of one [`Decision`] for each key. A key is charged when its decision is taken from the
-    /// iterator, not before, so to **drop the iterator early leaves the remaining keys unchecked**. A key that comes
-    /// twice is charged twice, one after the other. Everything is decided as one by one [at](Self::at) the time of this
-    /// call: take the decisions at once.
+    /// The result is an iterator of one [`Decision`] for each key. A key is charged when its
+    /// decision is taken from the iterator, not before, so to **drop the iterator early leaves
+    /// the remaining keys unchecked**. A key that comes twice is charged twice, one after the
+    /// other. Everything is decided as one by one [at](Self::at) the time of this call: take
+    /// the decisions at once.
     ///
-    /// `keys` is a slice, an array, a `Vec`, or any iterator of keys or references to them; keys are taken from it up to
-    /// 32 ahead of their decisions. (Where a key comes twice under a sliding log, ask each decision for its numbers before
-    /// taking the next.)
+    /// `keys` is a slice, an array, a `Vec`, or any iterator of keys or references to them; keys
+    /// are taken from it up to 32 ahead of their decisions. (Where a key comes twice under a
+    /// sliding log, ask each decision for its numbers before taking the next.)
     ///
-    /// **Cost.** One reading of the clock for all. For each key what a check costs, a few loads and one compare-exchange,
-    /// with the memory of the next 32 keys fetched meanwhile: this pays from about four keys that are not in the cache. No
-    /// allocation.
+    /// **Cost.** One reading of the clock for all. For each key what a check costs, a few loads and
+    /// one compare-exchange, with the memory of the next 32 keys fetched meanwhile: this pays
+    /// from about four keys that are not in the cache. No allocation.
     ///
     /// # Examples
     ///
@@ -182,31 +189,35 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.view().check_many(keys)
     }
 
-    /// Gives back what an admitted request took, because it was not served: how many units, from 0 to its cost, a begun
-    /// one counting as a whole. Takes a [`Decision`] or its [`Receipt`].
+    /// Gives back what an admitted request took, because it was not served: how many units, from 0
+    /// to its cost, a begun one counting as a whole. Takes a [`Decision`] or its [`Receipt`].
     ///
-    /// **Guarantee.** Never mints: the requests that are admitted and not given back keep the algorithm's promise.
+    /// **Guarantee.** Never mints: the requests that are admitted and not given back keep the
+    /// algorithm's promise.
     ///
-    /// * *Buckets* get back the debt that certainly remains because of the request: all of its cost at once, and less as
-    ///   the bucket refills. The newest request, and any other while no request but the newest was given back since,
-    ///   counts as debt until the bucket has refilled all that was charged up to it; after that, only until its own
-    ///   cost has been refilled. Nothing comes back that a later [reservation](Prepared::reserve) or queued departure
-    ///   rests on: in a queue, the newest only.
-    /// * *Windows* get back what they still count: the fixed window until it ends, the sliding window as long as it
-    ///   remembers (closed windows in whole [granules](crate::Resolution::granule)).
-    /// * *The sliding log* gives back its newest admission only: once another request was admitted under the key,
-    ///   nothing.
+    /// * *Buckets* get back the debt that certainly remains because of the request: all of its cost
+    ///   at once, and less as the bucket refills. The newest request, and any other while no
+    ///   request but the newest was given back since, counts as debt until the bucket has refilled
+    ///   all that was charged up to it; after that, only until its own cost has been refilled.
+    ///   Nothing comes back that a later [reservation](Prepared::reserve) or queued departure rests
+    ///   on: in a queue, the newest only.
+    /// * *Windows* get back what they still count: the fixed window until it ends, the sliding
+    ///   window as long as it remembers (closed windows in whole
+    ///   [granules](crate::Resolution::granule)).
+    /// * *The sliding log* gives back its newest admission only: once another request was admitted
+    ///   under the key, nothing.
     ///
-    /// The time must not be earlier than that of the key's latest charge: after a clock's step back, or at a caller's
-    /// own late time, a bucket may give back up to the cost of the requests refunded too much.
+    /// The time must not be earlier than that of the key's latest charge: after a clock's step
+    /// back, or at a caller's own late time, a bucket may give back up to the cost of the
+    /// requests refunded too much.
     ///
-    /// A refusal, a [peek](Self::peek), and a request that was admitted uncounted took nothing, and give nothing back. A
-    /// [`reset`](Prepared::reset) ends the key's receipts (but for a refund that stalled within it: see
-    /// `docs/correctness.md`). The receipt of
+    /// A refusal, a [peek](Self::peek), and a request that was admitted uncounted took nothing, and
+    /// give nothing back. A [`reset`](Prepared::reset) ends the key's receipts (but for a
+    /// refund that stalled within it: see `docs/correctness.md`). The receipt of
     /// another limiter gives nothing back, nor one from before a [restart](Builder::restore).
     ///
-    /// **Cost.** Two compare-exchanges when no other thread interferes, and one more atomic operation when the request is
-    /// not the newest.
+    /// **Cost.** Two compare-exchanges when no other thread interferes, and one more atomic
+    /// operation when the request is not the newest.
     ///
     /// # Examples
     ///
@@ -225,8 +236,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.view().refund(charge)
     }
 
-    /// [`refund`](Self::refund) of up to `units` of the request only, because it needed less than it took: how many came
-    /// back. Again and again, until nothing is [left](Receipt::left) on the receipt.
+    /// [`refund`](Self::refund) of up to `units` of the request only, because it needed less than
+    /// it took: how many came back. Again and again, until nothing is [left](Receipt::left) on
+    /// the receipt.
     ///
     /// The units asked for are spent, whether or not they came back.
     ///
@@ -248,34 +260,45 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.view().refund_part(receipt, units)
     }
 
-    /// Makes another quota current for every key of tier 0 (of all keys, where there are no tiers), and says what becomes
-    /// of their state. The keys are not touched: each is worked out anew at its next check.
+    /// Makes another quota current for every key of tier 0 (of all keys, where there are no tiers),
+    /// and says what becomes of their state. The keys are not touched: each is worked out anew
+    /// at its next check.
     ///
-    /// **Guarantee.** The change is one instant. A check after `reconfigure` has returned is decided by the
-    /// new quota, and a check that goes on meanwhile wholly by the old one, as if it had come before, or wholly by the
-    /// new one: never by a mixture, and never to wait. Each key starts with what [`Inherit`] says that it had available
-    /// then, and from there on gets what the new quota promises. A debt is lost by what `inherit` says only; all else about a key stays as it is: its slot, its tier, a shared allowance.
+    /// **Guarantee.** The change is one instant. A check after `reconfigure` has returned is
+    /// decided by the new quota, and a check that goes on meanwhile wholly by the old one, as
+    /// if it had come before, or wholly by the new one: never by a mixture, and never to wait.
+    /// Each key starts with what [`Inherit`] says that it had available then, and from there on
+    /// gets what the new quota promises. A debt is lost by what `inherit` says only; all else about
+    /// a key stays as it is: its slot, its tier, a shared allowance.
     ///
-    /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`]. [Departures](crate::Reservation)
-    ///   that were handed out stay as they were told.
-    /// * *The fixed window* may become any other, of any period, by every `Inherit`. A carried count lies in the window in
-    ///   which the change lies, and that window may so have admitted as much by the old quota besides.
-    /// * *The sliding window and the log* keep their counts and change their limit only, from 1 to the most that the
-    ///   words (the rings) were built for, by [`Inherit::Additive`]: counted requests stay counted.
+    /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`].
+    ///   [Departures](crate::Reservation) that were handed out stay as they were told.
+    /// * *The fixed window* may become any other, of any period, by every `Inherit`. A carried
+    ///   count lies in the window in which the change lies, and that window may so have admitted as
+    ///   much by the old quota besides.
+    /// * *The sliding window and the log* keep their counts and change their limit only, from 1 to
+    ///   the most that the words (the rings) were built for, by [`Inherit::Additive`]: counted
+    ///   requests stay counted.
     ///
-    /// A time before the change ([`at`](Self::at)) counts as that of the change. A request admitted before it
-    /// can be [refunded](Self::refund) until the key is charged under the new quota. [Prepared](crate::Prepared) keys,
-    /// [tiers](Self::tier) and batches see the new quota at their next check; a [lease](crate::Lease) spends the permits
-    /// that it holds until their ttl, but none after `Inherit::Reset`.
+    /// A time before the change ([`at`](Self::at)) counts as that of the change. A request admitted
+    /// before it can be [refunded](Self::refund) until the key is charged under the new quota.
+    /// [Prepared](crate::Prepared) keys, [tiers](Self::tier) and batches see the new quota at
+    /// their next check; a [lease](crate::Lease) spends the permits that it holds until their
+    /// ttl, but none after `Inherit::Reset`.
     ///
-    /// **Cost.** Some hundred bytes for each change, kept until the limiter is dropped, and the time to work out the new
-    /// quota's numbers; writers take turns, and wait for a [save](Self::save). A check never waits. A check costs some
-    /// more instructions once the limiter has been reconfigured, and while older debts remain a little for each change in between. The words make room: each change takes a second or two of their ten years, the time in which the largest debt runs out, and the time by which callers' own times or reservations were ahead of the clock; for most limits that is tens of millions of changes. (A fixed window takes a number or two of its twenty years' windows.) Then it is an error.
+    /// **Cost.** Some hundred bytes for each change, kept until the limiter is dropped, and the
+    /// time to work out the new quota's numbers; writers take turns, and wait for a
+    /// [save](Self::save). A check never waits. A check costs some more instructions once the
+    /// limiter has been reconfigured, and while older debts remain a little for each change in
+    /// between. The words make room: each change takes a second or two of their ten years, the time
+    /// in which the largest debt runs out, and the time by which callers' own times or reservations
+    /// were ahead of the clock; for most limits that is tens of millions of changes. (A fixed
+    /// window takes a number or two of its twenty years' windows.) Then it is an error.
     ///
     /// # Errors
     ///
-    /// What [`build`](crate::Builder::build) would say of the quota; [`BuildError::CannotInherit`] and
-    /// [`BuildError::ChangedTooOften`]. The old quota stays current then.
+    /// What [`build`](crate::Builder::build) would say of the quota; [`BuildError::CannotInherit`]
+    /// and [`BuildError::ChangedTooOften`]. The old quota stays current then.
     ///
     /// # Examples
     ///
@@ -296,8 +319,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         self.core.change_first(quota, inherit)
     }
 
-    /// [`reconfigure`](Self::reconfigure) for all tiers at one instant: `quotas[0]` is tier 0's. A key inherits what it has
-    /// available under the tier that it is next checked under.
+    /// [`reconfigure`](Self::reconfigure) for all tiers at one instant: `quotas[0]` is tier 0's. A
+    /// key inherits what it has available under the tier that it is next checked under.
     ///
     /// # Errors
     ///
@@ -327,26 +350,31 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
         })
     }
 
-    /// Writes down every key's debt, for [`Builder::restore`](crate::Builder::restore) in the next process. Returns
-    /// how many keys that is.
+    /// Writes down every key's debt, for [`Builder::restore`](crate::Builder::restore) in the next
+    /// process. Returns how many keys that is.
     ///
-    /// **The file is a secret.** No key can be read from it, but it holds the secret by which the limiter
-    /// [hashes its keys](Key): a reader of the file can find out whether a key that he guesses is in it, and choose keys that
-    /// share a bucket or, if they are longer than 8 bytes, a limit. A writer of the file can forgive debts; the checksums in
+    /// **The file is a secret.** No key can be read from it, but it holds the secret by which the
+    /// limiter [hashes its keys](Key): a reader of the file can find out whether a key that he
+    /// guesses is in it, and choose keys that share a bucket or, if they are longer than 8
+    /// bytes, a limit. A writer of the file can forgive debts; the checksums in
     /// it detect accidents, not intent. Create it for its owner only.
     ///
-    /// **Guarantee.** Nothing that was admitted before the call is forgotten, and no check waits for it. A request that
-    /// is decided during the call may be in the file or not: at most the requests that were admitted since the call began are
-    /// admitted twice, before and after a restart. Stop serving before it, and that is none.
+    /// **Guarantee.** Nothing that was admitted before the call is forgotten, and no check waits
+    /// for it. A request that is decided during the call may be in the file or not: at most the
+    /// requests that were admitted since the call began are admitted twice, before and after a
+    /// restart. Stop serving before it, and that is none.
     ///
-    /// **Cost.** Reads the whole table, a bucket at a time, and writes about 21 bytes a key in debt (and 8
-    /// for each unit in its [log](crate::SlidingLog)) in pieces of 64 KiB. Allocates one such piece, and one log.
+    /// **Cost.** Reads the whole table, a bucket at a time, and writes about 21 bytes a key in debt
+    /// (and 8 for each unit in its [log](crate::SlidingLog)) in pieces of 64 KiB. Allocates one
+    /// such piece, and one log.
     ///
-    /// Write to a new file and rename it when this has returned, so that a crash leaves the old one.
+    /// Write to a new file and rename it when this has returned, so that a crash leaves the old
+    /// one.
     ///
     /// # Errors
     ///
-    /// Those of `out`. The part that has been written by then is no saved limiter, and will not be taken for one.
+    /// Those of `out`. The part that has been written by then is no saved limiter, and will not be
+    /// taken for one.
     ///
     /// # Examples
     ///

@@ -14,24 +14,29 @@ use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
 use crate::table::Stats;
 use crate::time::Timestamp;
 
-/// Several limits on each of many keys, all or nothing: a request is admitted when every limit admits it, and a refused
-/// one is charged to none.
+/// Several limits on each of many keys, all or nothing: a request is admitted when every limit
+/// admits it, and a refused one is charged to none.
 ///
-/// **Guarantee.** No limit ever admits more than it would alone, from any number of threads. A refusal takes nothing
-/// from the limits that would have admitted the request; a limit that refuses it and [counts](crate::CountPolicy::All)
-/// refused requests counts it, as it does alone. When no other thread interferes every answer is exact.
+/// **Guarantee.** No limit ever admits more than it would alone, from any number of threads. A
+/// refusal takes nothing from the limits that would have admitted the request; a limit that refuses
+/// it and [counts](crate::CountPolicy::All) refused requests counts it, as it does alone. When no
+/// other thread interferes every answer is exact.
 ///
-/// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and that one then
-/// refuses because another thread was faster, has been charged to others for a short time. Meanwhile a request may be refused that
-/// would have been admitted, by at most the cost of the requests that are being refused then. A charge of such a request that stays errs by refusing. A bucket keeps the charge that dripped before it was undone, a window the part that was rounded up
-/// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance. And of several
-/// [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one keep a charge that another followed.
+/// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and
+/// that one then refuses because another thread was faster, has been charged to others for a short
+/// time. Meanwhile a request may be refused that would have been admitted, by at most the cost of
+/// the requests that are being refused then. A charge of such a request that stays errs by
+/// refusing. A bucket keeps the charge that dripped before it was undone, a window the part that
+/// was rounded up when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its
+/// shared allowance. And of several [queues](crate::LeakyBucket::queue) or
+/// [logs](crate::SlidingLog), all but one keep a charge that another followed.
 ///
 /// Quotas change [at run time](Self::reconfigure), for all limits at one instant.
 ///
-/// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter) costs, one
-/// compare-exchange when the key is known and no other thread interferes. A refusal of a known key writes nothing, unless
-/// it is counted or another thread came in between. Never blocks, allocates or frees.
+/// **Cost.** One clock and one hash; for each limit what a check of a [`Limiter`](crate::Limiter)
+/// costs, one compare-exchange when the key is known and no other thread interferes. A refusal of a
+/// known key writes nothing, unless it is counted or another thread came in between. Never blocks,
+/// allocates or frees.
 ///
 /// # Examples
 ///
@@ -66,7 +71,8 @@ impl<K: ?Sized, C> From<Core<Several, C>> for MultiLimiter<K, C> {
 }
 
 impl<K: Key + ?Sized> MultiLimiter<K> {
-    /// Begins to describe a limiter that gives each key all of these quotas: from 1 to 8, of any algorithms.
+    /// Begins to describe a limiter that gives each key all of these quotas: from 1 to 8, of any
+    /// algorithms.
     pub fn builder(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Builder<K, Several, TscClock> {
         Builder::new(quotas.into_iter().map(|quota| Each(quota.into())).collect())
     }
@@ -79,10 +85,11 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.view().check(key)
     }
 
-    /// Decides a request of any cost, all or nothing, and charges it to every limit if all admit it.
+    /// Decides a request of any cost, all or nothing, and charges it to every limit if all admit
+    /// it.
     ///
-    /// Cost 0 is admitted and changes nothing. A cost above any of the limits [never](MultiDecision::is_never) is, and
-    /// changes nothing.
+    /// Cost 0 is admitted and changes nothing. A cost above any of the limits
+    /// [never](MultiDecision::is_never) is, and changes nothing.
     #[inline]
     pub fn check_n(&self, key: &K, cost: u64) -> MultiDecision<'_> {
         self.view().check_n(key, cost)
@@ -95,22 +102,25 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
 
     /// The limiter at a time that the caller already has: see [`Limiter::at`](crate::Limiter::at).
     ///
-    /// A request that another thread's makes fail is undone by the limiter's own clock. Callers whose times are ahead of
-    /// the clock, beside others that go by it, can be admitted the tokens that drip in between.
+    /// A request that another thread's makes fail is undone by the limiter's own clock. Callers
+    /// whose times are ahead of the clock, beside others that go by it, can be admitted the
+    /// tokens that drip in between.
     #[inline]
     pub fn at(&self, now: Timestamp) -> View<'_, K, Several, C, Timestamp> {
         self.view().at(now)
     }
 
-    /// Hashes the key and asks for its cache lines ahead of its checks: see [`Limiter::prepare`](crate::Limiter::prepare).
-    /// It has the other verbs, too: [`reserve`](Prepared::reserve), [`wait`](Prepared::wait), [`lease`](Prepared::lease),
+    /// Hashes the key and asks for its cache lines ahead of its checks: see
+    /// [`Limiter::prepare`](crate::Limiter::prepare). It has the other verbs, too:
+    /// [`reserve`](Prepared::reserve), [`wait`](Prepared::wait), [`lease`](Prepared::lease),
     /// [`reset`](Prepared::reset).
     #[inline]
     pub fn prepare(&self, key: &K) -> Prepared<'_, Several, C> {
         self.view().prepare(key)
     }
 
-    /// Checks many keys, in their order, at one time: see [`Limiter::check_many`](crate::Limiter::check_many).
+    /// Checks many keys, in their order, at one time: see
+    /// [`Limiter::check_many`](crate::Limiter::check_many).
     #[inline]
     pub fn check_many<I>(&self, keys: I) -> Batch<'_, K, Several, C, I::IntoIter>
     where
@@ -119,11 +129,13 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.view().check_many(keys)
     }
 
-    /// Gives back to every limit what an admitted request took of it: how many units, the least of what the limits got
-    /// back, each by the rules of [`Limiter::refund`](crate::Limiter::refund). Takes a [`MultiDecision`] or its
+    /// Gives back to every limit what an admitted request took of it: how many units, the least of
+    /// what the limits got back, each by the rules of
+    /// [`Limiter::refund`](crate::Limiter::refund). Takes a [`MultiDecision`] or its
     /// [receipt](MultiDecision::receipt).
     ///
-    /// **Guarantee.** Never mints. **Cost.** Two compare-exchanges for each limit when no other thread interferes.
+    /// **Guarantee.** Never mints. **Cost.** Two compare-exchanges for each limit when no other
+    /// thread interferes.
     ///
     /// # Examples
     ///
@@ -146,26 +158,31 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.view().refund_part(receipt, units)
     }
 
-    /// Makes other quotas current for all limits at one instant, in the order in which they were given to the builder, and
-    /// says what becomes of keys' debts to each. The keys are not touched: each is worked out anew at its next check.
+    /// Makes other quotas current for all limits at one instant, in the order in which they were
+    /// given to the builder, and says what becomes of keys' debts to each. The keys are not
+    /// touched: each is worked out anew at its next check.
     ///
-    /// **Guarantee.** The change is one instant for all limits. A check after `reconfigure` has returned is
-    /// decided by the new quotas, and a check that goes on meanwhile by all of the old ones, as if it had come before, or by
-    /// all of the new ones: never by some of each, and never to wait. For each limit holds what
-    /// [`Limiter::reconfigure`](crate::Limiter::reconfigure) says of its algorithm. A request that was charged to some limits
-    /// by the old quotas, and then refused by another because another thread was faster, is [undone](Self) before it is decided
-    /// anew; its charge to a limit whose new quota has charged the key meanwhile stays. So a change, too, errs by
+    /// **Guarantee.** The change is one instant for all limits. A check after `reconfigure` has
+    /// returned is decided by the new quotas, and a check that goes on meanwhile by all of the
+    /// old ones, as if it had come before, or by all of the new ones: never by some of each,
+    /// and never to wait. For each limit holds what
+    /// [`Limiter::reconfigure`](crate::Limiter::reconfigure) says of its algorithm. A request that
+    /// was charged to some limits by the old quotas, and then refused by another because
+    /// another thread was faster, is [undone](Self) before it is decided anew; its charge to a
+    /// limit whose new quota has charged the key meanwhile stays. So a change, too, errs by
     /// refusing.
     ///
     /// A quota that stays as it is can be given again: its debts stay, but by [`Inherit::Reset`].
     ///
-    /// **Cost.** As there, once for each limit, also for those whose quota stays: some hundred bytes that are kept until the
-    /// limiter is dropped, and room in the words. The first limit whose words have no room left refuses the change for all.
+    /// **Cost.** As there, once for each limit, also for those whose quota stays: some hundred
+    /// bytes that are kept until the limiter is dropped, and room in the words. The first limit
+    /// whose words have no room left refuses the change for all.
     ///
     /// # Errors
     ///
-    /// What [`build`](crate::Builder#method.build) would say of a quota; [`BuildError::CannotInherit`], of `"limits"` when their
-    /// number is another; [`BuildError::ChangedTooOften`]. All of the old quotas stay current then.
+    /// What [`build`](crate::Builder#method.build) would say of a quota;
+    /// [`BuildError::CannotInherit`], of `"limits"` when their number is another;
+    /// [`BuildError::ChangedTooOften`]. All of the old quotas stay current then.
     ///
     /// # Examples
     ///
@@ -193,8 +210,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.change(|number, _| (quotas[number], inherit))
     }
 
-    /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the builder, from 0. The others
-    /// keep their quotas and their debts.
+    /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the
+    /// builder, from 0. The others keep their quotas and their debts.
     ///
     /// # Errors
     ///
@@ -233,16 +250,19 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         })
     }
 
-    /// Writes down every key's debt to every limit, for [`Builder::restore`](crate::Builder#method.restore) in the next
-    /// process. Returns how many debts that is: of each limit, the keys in debt to it.
+    /// Writes down every key's debt to every limit, for
+    /// [`Builder::restore`](crate::Builder#method.restore) in the next process. Returns how
+    /// many debts that is: of each limit, the keys in debt to it.
     ///
-    /// **The file is a secret**, and everything else is as it is for [`Limiter::save`](crate::Limiter::save), limit by limit:
-    /// every request admitted before the call is in the file for every limit, and a request that is decided during the call may be
-    /// in it for all of them, some, or none.
+    /// **The file is a secret**, and everything else is as it is for
+    /// [`Limiter::save`](crate::Limiter::save), limit by limit: every request admitted before
+    /// the call is in the file for every limit, and a request that is decided during the call may
+    /// be in it for all of them, some, or none.
     ///
     /// # Errors
     ///
-    /// Those of `out`. The part that has been written by then is no saved limiter, and will not be taken for one.
+    /// Those of `out`. The part that has been written by then is no saved limiter, and will not be
+    /// taken for one.
     ///
     /// # Examples
     ///
@@ -270,7 +290,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.core.clock.now()
     }
 
-    /// How many keys are in debt to any limit, and how much memory all tables take. Reads all tables.
+    /// How many keys are in debt to any limit, and how much memory all tables take. Reads all
+    /// tables.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.core.usage()
@@ -282,8 +303,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         self.core.stats()
     }
 
-    /// [`stats`](Self::stats) of one limit, by its number as given to the builder, from 0. `None` when there is no such
-    /// limit.
+    /// [`stats`](Self::stats) of one limit, by its number as given to the builder, from 0. `None`
+    /// when there is no such limit.
     #[must_use]
     pub fn stats_of(&self, number: usize) -> Option<Stats> {
         self.core.places.numbered(number).map(|table| table.stats())

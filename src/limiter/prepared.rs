@@ -1,9 +1,11 @@
 //! One key of a limiter, hashed before it is checked, and the verbs that are not of every day.
 //!
-//! What a check does first is to hash the key and to wait for the line of its slot. Both depend on the key alone, so a
-//! server that knows the key when it begins to parse a request can have them done by when it decides.
+//! What a check does first is to hash the key and to wait for the line of its slot. Both depend on
+//! the key alone, so a server that knows the key when it begins to parse a request can have them
+//! done by when it decides.
 //!
-//! The fingerprint is kept, never a slot index: slots change owners, and a check finds the key's own, or a new one.
+//! The fingerprint is kept, never a slot index: slots change owners, and a check finds the key's
+//! own, or a new one.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +17,15 @@ use crate::time::Timestamp;
 #[cfg(not(loom))]
 use crate::timer::ThreadTimer;
 
-/// One key of a limiter, ready to be checked: see [`Limiter::prepare`](crate::Limiter::prepare). The one key of a
-/// [`GlobalLimiter`](crate::GlobalLimiter), too.
+/// One key of a limiter, ready to be checked: see [`Limiter::prepare`](crate::Limiter::prepare).
+/// The one key of a [`GlobalLimiter`](crate::GlobalLimiter), too.
 ///
-/// A few words, `Copy`, and good for as long as the limiter: use it once for a request whose key is known early, or keep
-/// it for a key that comes often, which is then never hashed again.
+/// A few words, `Copy`, and good for as long as the limiter: use it once for a request whose key is
+/// known early, or keep it for a key that comes often, which is then never hashed again.
 ///
-/// **Guarantee.** It decides as the limiter does for the key, under the tier that was the key's when it was prepared, by
-/// the [current](crate::Limiter::reconfigure) quota, and from the same state. It holds nothing in the table: an idle key
-/// is forgotten with or without it.
+/// **Guarantee.** It decides as the limiter does for the key, under the tier that was the key's
+/// when it was prepared, by the [current](crate::Limiter::reconfigure) quota, and from the same
+/// state. It holds nothing in the table: an idle key is forgotten with or without it.
 ///
 /// **Cost.** As the limiter's, without hashing.
 ///
@@ -118,7 +120,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         self.core.peek(self.asked, cost, self.time.now(&self.core.clock))
     }
 
-    /// The same key at a time that the caller has, and no clock is read: see [`Limiter::at`](crate::Limiter::at).
+    /// The same key at a time that the caller has, and no clock is read: see
+    /// [`Limiter::at`](crate::Limiter::at).
     ///
     /// # Examples
     ///
@@ -140,15 +143,17 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
 
     /// Charges a request that may act later, at most `max_wait` from now.
     ///
-    /// **Guarantee.** What departs keeps the algorithm's promise: for a bucket, what acts in any interval of length `D` is
-    /// at most `burst + rate * D`, whether it was checked or reserved; in a [queue](crate::LeakyBucket::queue),
-    /// departures keep their distance and the capacity bounds how many wait. Checks are refused while the line is longer
-    /// than the burst. Reservations of one key never overtake each other. Several limits depart at the first instant at
-    /// which all of them admit the request, and each is charged as at that instant.
+    /// **Guarantee.** What departs keeps the algorithm's promise: for a bucket, what acts in any
+    /// interval of length `D` is at most `burst + rate * D`, whether it was checked or
+    /// reserved; in a [queue](crate::LeakyBucket::queue), departures keep their distance and
+    /// the capacity bounds how many wait. Checks are refused while the line is longer
+    /// than the burst. Reservations of one key never overtake each other. Several limits depart at
+    /// the first instant at which all of them admit the request, and each is charged as at that
+    /// instant.
     ///
-    /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the rule: two atomic
-    /// operations on a counter that all keys of the limiter share, four once its quota has changed. Of several limits,
-    /// each is probed and then charged.
+    /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the
+    /// rule: two atomic operations on a counter that all keys of the limiter share, four once
+    /// its quota has changed. Of several limits, each is probed and then charged.
     ///
     /// # Errors
     ///
@@ -173,8 +178,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
 
     /// Blocks the thread until a request may act, at most for `max_wait`.
     ///
-    /// The request is [reserved](Self::reserve) first: a request that would have to wait longer than `max_wait` is
-    /// refused at once.
+    /// The request is [reserved](Self::reserve) first: a request that would have to wait longer
+    /// than `max_wait` is refused at once.
     ///
     /// **Cost.** That of a reservation and one sleep.
     ///
@@ -200,8 +205,9 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         self.reserve(cost, max_wait).map(Reservation::wait)
     }
 
-    /// Completes when a request may act, at most after `max_wait`: [`wait`](Self::wait) as a future, woken by the
-    /// library's own timer thread. For another timer, [`Reservation::ready`].
+    /// Completes when a request may act, at most after `max_wait`: [`wait`](Self::wait) as a
+    /// future, woken by the library's own timer thread. For another timer,
+    /// [`Reservation::ready`].
     ///
     /// Dropped before its turn, it gives the turn back.
     ///
@@ -214,10 +220,11 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         Ok(())
     }
 
-    /// Permits of this key, acquired in bulk and spent one at a time: for a key that every core hits.
+    /// Permits of this key, acquired in bulk and spent one at a time: for a key that every core
+    /// hits.
     ///
-    /// Each thread has a [`Lease`] of its own, which says what it promises and costs. Nothing is charged before its first
-    /// check.
+    /// Each thread has a [`Lease`] of its own, which says what it promises and costs. Nothing is
+    /// charged before its first check.
     ///
     /// # Examples
     ///
@@ -240,8 +247,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         Lease::new(self.core, self.asked)
     }
 
-    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund). The receipt knows its
-    /// key.
+    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
+    /// The receipt knows its key.
     pub fn refund(&self, charge: impl Into<L::Receipt>) -> u64 {
         self.refund_part(&mut charge.into(), u64::MAX)
     }
@@ -253,18 +260,21 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         L::give_back(core, receipt, units, || time.now(&core.clock))
     }
 
-    /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has no slot.
+    /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has
+    /// no slot.
     ///
-    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's to reset. A key that
-    /// inherited another's slot is forgiven what it inherited, too. A request that is decided meanwhile may be forgiven
-    /// too, and so is one at a time before the reset.
+    /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's
+    /// to reset. A key that inherited another's slot is forgiven what it inherited, too. A
+    /// request that is decided meanwhile may be forgiven too, and so is one at a time before
+    /// the reset.
     ///
-    /// It ends the key's [receipts](crate::Receipt), whose charges are forgiven already, and those of the keys that share a
-    /// mark with it, of which a table has 1,024; and every permit that a [lease](Lease) of the limiter holds, of this key or
-    /// another. Reservations keep their departures.
+    /// It ends the key's [receipts](crate::Receipt), whose charges are forgiven already, and those
+    /// of the keys that share a mark with it, of which a table has 1,024; and every permit that
+    /// a [lease](Lease) of the limiter holds, of this key or another. Reservations keep their
+    /// departures.
     ///
-    /// **Cost.** Three compare-exchanges for each limit. It writes the word that every check of the limiter loads: not a
-    /// verb for every request.
+    /// **Cost.** Three compare-exchanges for each limit. It writes the word that every check of the
+    /// limiter loads: not a verb for every request.
     ///
     /// # Examples
     ///

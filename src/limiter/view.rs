@@ -10,7 +10,8 @@ use crate::limiter::builder::TierOf;
 use crate::limiter::{Batch, Prepared};
 use crate::time::Timestamp;
 
-/// Where a [`View`] has its time from: the limiter's own clock ([`ByClock`]), or the caller ([`Timestamp`]).
+/// Where a [`View`] has its time from: the limiter's own clock ([`ByClock`]), or the caller
+/// ([`Timestamp`]).
 ///
 /// Sealed.
 pub trait Time: Copy + sealed::Sealed {
@@ -42,8 +43,9 @@ impl Time for Timestamp {
     }
 }
 
-/// A [`Limiter`](crate::Limiter) or [`MultiLimiter`](crate::MultiLimiter) at a time that the caller has
-/// ([`at`](crate::Limiter::at)), under one of its tiers ([`tier`](crate::Limiter::tier)), or both.
+/// A [`Limiter`](crate::Limiter) or [`MultiLimiter`](crate::MultiLimiter) at a time that the caller
+/// has ([`at`](crate::Limiter::at)), under one of its tiers ([`tier`](crate::Limiter::tier)), or
+/// both.
 ///
 /// A few words, `Copy`. It decides as the limiter does, from the same state.
 ///
@@ -123,7 +125,8 @@ impl<'l, K: Key + ?Sized, L: Limits, C: Clock, T: Time> View<'l, K, L, C, T> {
         Prepared { core: self.core, asked, time: self.time }
     }
 
-    /// Checks many keys, in their order, at one time: see [`Limiter::check_many`](crate::Limiter::check_many).
+    /// Checks many keys, in their order, at one time: see
+    /// [`Limiter::check_many`](crate::Limiter::check_many).
     #[inline]
     pub fn check_many<I>(&self, keys: I) -> Batch<'l, K, L, C, I::IntoIter>
     where
@@ -147,8 +150,8 @@ impl<'l, K: Key + ?Sized, L: Limits, C: Clock, T: Time> View<'l, K, L, C, T> {
     /// The key as the core asks for it, under its tier.
     #[inline(always)]
     pub(super) fn asked(&self, key: &K) -> Asked<'l, L> {
-        // The tier first: hashed before a call that may find the tier, a key has the hasher's six words loaded ahead
-        // of it, into a register each, on every check.
+        // The tier first: hashed before a call that may find the tier, a key has the hasher's six words
+        // loaded ahead of it, into a register each, on every check.
         let versions = &self.core.versions;
         let tier = match (self.tier, self.tier_of) {
             (Some(tier), _) => tier,

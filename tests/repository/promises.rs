@@ -1,4 +1,5 @@
-//! `docs/promises.md`: every row of its table has a section, and every section names existing tests.
+//! `docs/promises.md`: every row of its table has a section, and every section names existing
+//! tests.
 
 use std::path::Path;
 

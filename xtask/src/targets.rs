@@ -1,4 +1,5 @@
-//! The targets that Tollgate supports: `cargo check` without warnings on each one that the toolchain has.
+//! The targets that Tollgate supports: `cargo check` without warnings on each one that the
+//! toolchain has.
 //!
 //! `cargo xtask test` runs the tests on the machine's own target. On the others the compiler reads
 //! every line, and no test runs.

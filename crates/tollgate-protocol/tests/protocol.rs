@@ -1,10 +1,12 @@
-//! The protocol keeps its promises in every scenario, and each mutant breaks one in the scenario that is there for it.
+//! The protocol keeps its promises in every scenario, and each mutant breaks one in the scenario
+//! that is there for it.
 
 use std::collections::BTreeSet;
 
 use tollgate_protocol::{Mutant, catchers, scenario, scenarios, search};
 
-/// Where a scenario is known to break a promise it must still do so: a finding that was repaired is taken off its list.
+/// Where a scenario is known to break a promise it must still do so: a finding that was repaired is
+/// taken off its list.
 #[test]
 fn the_protocol_keeps_its_promises_in_every_interleaving() {
     for scenario in scenarios().filter(|scenario| !scenario.long) {

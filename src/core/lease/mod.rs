@@ -6,9 +6,9 @@
 //!   lease:       s s s s s s (k in all)    s s s ......... (ttl, or drop)
 //! ```
 //!
-//! Every permit is charged before it is spent, so leases never spend more than the limiter has charged.
-//! What a lease adds is that a permit may be spent later than it was charged, by less than the ttl. That is all of the
-//! argument for its bound.
+//! Every permit is charged before it is spent, so leases never spend more than the limiter has
+//! charged. What a lease adds is that a permit may be spent later than it was charged, by less than
+//! the ttl. That is all of the argument for its bound.
 
 mod pace;
 
@@ -22,50 +22,57 @@ use crate::decision::Outcome;
 use crate::time::{Timestamp, nanos};
 use pace::Pace;
 
-/// What a lease's ttl is unless told otherwise, in nanoseconds: long enough for a thousand checks of 100 ns each and
-/// shorter than what a scheduler takes away at once, and it adds a thousandth of a second's rate to the bound.
+/// What a lease's ttl is unless told otherwise, in nanoseconds: long enough for a thousand checks
+/// of 100 ns each and shorter than what a scheduler takes away at once, and it adds a thousandth of
+/// a second's rate to the bound.
 const TTL: u64 = 1_000_000;
 
-/// One thread's permits of one key: acquired in bulk by one compare-exchange, spent one at a time without any.
+/// One thread's permits of one key: acquired in bulk by one compare-exchange, spent one at a time
+/// without any.
 ///
-/// For a key that every core hits. There plain checks pass one cache line around, and more cores get less done; leases
-/// meet only when they acquire. Each thread has its own ([`Prepared::lease`](crate::Prepared::lease)); it may move to
-/// another thread, and is not shared.
+/// For a key that every core hits. There plain checks pass one cache line around, and more cores
+/// get less done; leases meet only when they acquire. Each thread has its own
+/// ([`Prepared::lease`](crate::Prepared::lease)); it may move to another thread, and is not shared.
 ///
-/// **Guarantee.** Each permit is charged to the key when it is taken, so *the total never exceeds the limit*, also
-/// beside other threads' checks. A permit is spent less than [`ttl`](Self::ttl) after it was charged, by the limiter's
-/// clock, or not at all. So all permits spent in `[t, t + W]` were charged in `(t - ttl, t + W]`: the promise that the
-/// [algorithm](crate::Algorithm) makes of an interval of length `W + ttl` holds for the permits spent in one of length
-/// `W`: for a bucket
+/// **Guarantee.** Each permit is charged to the key when it is taken, so *the total never exceeds
+/// the limit*, also beside other threads' checks. A permit is spent less than [`ttl`](Self::ttl)
+/// after it was charged, by the limiter's clock, or not at all. So all permits spent in `[t, t +
+/// W]` were charged in `(t - ttl, t + W]`: the promise that the [algorithm](crate::Algorithm) makes
+/// of an interval of length `W + ttl` holds for the permits spent in one of length `W`: for a
+/// bucket
 ///
 /// ```text
 ///   spent in any interval of length W   <=   burst + rate * (W + ttl)
 /// ```
 ///
-/// It is also at most the sum of the permits charged in `W` and those that leases held when it began; and a permit taken in one window of a
-/// window algorithm may be spent in the next. A lease without permits refuses nothing that a check would admit
-/// then: when there is no room for many it asks for fewer, and last for the request alone.
+/// It is also at most the sum of the permits charged in `W` and those that leases held when it
+/// began; and a permit taken in one window of a window algorithm may be spent in the next. A lease
+/// without permits refuses nothing that a check would admit then: when there is no room for many it
+/// asks for fewer, and last for the request alone.
 ///
-/// **What comes back.** Unspent permits are given back when the lease is dropped or [released](Self::release), and at
-/// its first check after their ttl: as many as mints nothing, all of them at the same time
-/// ([`refund_part`](crate::Limiter::refund_part)). A thread that keeps a lease and comes back neither to
-/// check nor to drop it keeps up to its last take from the others, until the algorithm has forgotten it. A
-/// [`reset`](crate::Prepared::reset) of any key of the limiter ends all permits: none is spent after it, and none comes
-/// back.
+/// **What comes back.** Unspent permits are given back when the lease is dropped or
+/// [released](Self::release), and at its first check after their ttl: as many as mints nothing, all
+/// of them at the same time ([`refund_part`](crate::Limiter::refund_part)). A thread that keeps a
+/// lease and comes back neither to check nor to drop it keeps up to its last take from the others,
+/// until the algorithm has forgotten it. A [`reset`](crate::Prepared::reset) of any key of the
+/// limiter ends all permits: none is spent after it, and none comes back.
 ///
-/// **How many at once.** As long as [`permits`](Self::permits) does not fix it: 1 at first; twice as many as the last time
-/// when those were spent within a quarter of the ttl, up to an eighth of the limit in force and 1,024; half as many, and no more
-/// than were spent, when the ttl ended first; what there was room for when there was less; and 1 after a refusal. So a
-/// key that is used now and then is charged as by plain checks, and near the limit no lease hoards.
+/// **How many at once.** As long as [`permits`](Self::permits) does not fix it: 1 at first; twice
+/// as many as the last time when those were spent within a quarter of the ttl, up to an eighth of
+/// the limit in force and 1,024; half as many, and no more than were spent, when the ttl ended
+/// first; what there was room for when there was less; and 1 after a refusal. So a key that is used
+/// now and then is charged as by plain checks, and near the limit no lease hoards.
 ///
-/// In a [queue](crate::LeakyBucket::queue) each request has a departure of its own: there a lease takes none ahead, and
-/// each of its checks is a plain one. Where refused requests count ([`CountPolicy::All`](crate::CountPolicy::All)), a take that finds
-/// no room is not counted, and the request that is refused in the end counts as itself.
+/// In a [queue](crate::LeakyBucket::queue) each request has a departure of its own: there a lease
+/// takes none ahead, and each of its checks is a plain one. Where refused requests count
+/// ([`CountPolicy::All`](crate::CountPolicy::All)), a take that finds no room is not counted, and
+/// the request that is refused in the end counts as itself.
 ///
-/// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, one load of a word that only
-/// a reset writes, and no other; no atomic write, no hash. With [`CoarseClock`](crate::CoarseClock), or
-/// [`check_at`](Self::check_at), no clock to speak of. Taking: a check's compare-exchange; where a fixed window counts refused
-/// requests, also a copy of the rule, which counts references that all keys share. Never blocks, never allocates.
+/// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, one
+/// load of a word that only a reset writes, and no other; no atomic write, no hash. With
+/// [`CoarseClock`](crate::CoarseClock), or [`check_at`](Self::check_at), no clock to speak of.
+/// Taking: a check's compare-exchange; where a fixed window counts refused requests, also a copy of
+/// the rule, which counts references that all keys share. Never blocks, never allocates.
 ///
 /// # Examples
 ///
@@ -98,7 +105,8 @@ pub struct Lease<'l, L: Limits, C: Clock> {
     acquired: Timestamp,
     /// The limiter's resets before they were charged: they are good while that stays the same.
     resets: u32,
-    /// How many permits were last acquired; 0 when that was refused, or nothing has been spent since they were given back.
+    /// How many permits were last acquired; 0 when that was refused, or nothing has been spent
+    /// since they were given back.
     size: u64,
     /// What gives back the permits that are left.
     receipt: Option<L::Receipt>,
@@ -110,8 +118,9 @@ pub struct Lease<'l, L: Limits, C: Clock> {
 pub enum Leased<D> {
     /// Admitted: the lease has spent permits on it.
     Permit,
-    /// The limiter's own decision on this request alone: a refusal, with the time to wait, or what a plain check would have
-    /// been told. Its receipt can be [refunded](crate::Limiter::refund).
+    /// The limiter's own decision on this request alone: a refusal, with the time to wait, or what
+    /// a plain check would have been told. Its receipt can be
+    /// [refunded](crate::Limiter::refund).
     Decided(D),
 }
 
@@ -161,20 +170,23 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         }
     }
 
-    /// How long after they were taken permits may be spent; 1 ms unless told otherwise. What a longer one saves, and what it
-    /// adds to the bound, see [`Lease`]. With none, nothing is taken ahead.
+    /// How long after they were taken permits may be spent; 1 ms unless told otherwise. What a
+    /// longer one saves, and what it adds to the bound, see [`Lease`]. With none, nothing is
+    /// taken ahead.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = nanos(ttl);
         self
     }
 
-    /// Takes this many permits at once, or as many as there is room for: at least 1, and no more than the limit.
+    /// Takes this many permits at once, or as many as there is room for: at least 1, and no more
+    /// than the limit.
     pub fn permits(mut self, permits: u64) -> Self {
         self.pace = Pace::fixed(permits);
         self
     }
 
-    /// How many permits are taken and not spent. Those that are older than their ttl are counted until the next check.
+    /// How many permits are taken and not spent. Those that are older than their ttl are counted
+    /// until the next check.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.left
@@ -186,14 +198,16 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         self.check_n(1)
     }
 
-    /// Decides a request of any cost, all or nothing: by the permits held and, when those are too few, by the limiter.
+    /// Decides a request of any cost, all or nothing: by the permits held and, when those are too
+    /// few, by the limiter.
     #[inline]
     pub fn check_n(&mut self, cost: u64) -> Leased<L::Decision<'l>> {
         let (core, now) = (self.core, self.core.clock.now());
         if self.spends(cost, now) { Leased::Permit } else { self.ask(cost, now, || core.clock.now()) }
     }
 
-    /// [`check`](Self::check) at a time that the caller already has: see [`Limiter::now`](crate::Limiter::now).
+    /// [`check`](Self::check) at a time that the caller already has: see
+    /// [`Limiter::now`](crate::Limiter::now).
     ///
     /// # Examples
     ///
@@ -218,8 +232,9 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         if self.spends(cost, now) { Leased::Permit } else { self.ask(cost, now, move || now) }
     }
 
-    /// Gives back the permits that are not spent, as dropping the lease does: how many came back, as
-    /// [`refund_part`](crate::Limiter::refund_part) counts them. For a thread that will be elsewhere for a while.
+    /// Gives back the permits that are not spent, as dropping the lease does: how many came back,
+    /// as [`refund_part`](crate::Limiter::refund_part) counts them. For a thread that will be
+    /// elsewhere for a while.
     ///
     /// # Examples
     ///
@@ -248,7 +263,8 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         spends
     }
 
-    /// Nanoseconds since permits were acquired. A clock that stepped back behind that makes them very old.
+    /// Nanoseconds since permits were acquired. A clock that stepped back behind that makes them
+    /// very old.
     #[inline]
     fn age(&self, now: Timestamp) -> u64 {
         now.as_nanos().wrapping_sub(self.acquired.as_nanos())
@@ -277,7 +293,8 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         } else if self.size > 0 {
             self.give_back(later);
         }
-        // All permits that are left are spent on the request, so those left afterwards were acquired at once.
+        // All permits that are left are spent on the request, so those left afterwards were acquired at
+        // once.
         let need = cost - self.left;
         let most = if self.ttl > 0 { self.pace.size(limit) } else { 1 };
         let mut permits = most.max(need);

@@ -33,9 +33,10 @@ struct Seen<'l> {
 impl<C: Clock> Core<Several, C> {
     /// Decides, charges and tells: the way of every check.
     ///
-    /// Every limit admits by a word of its own version or an earlier one, since a later one reads as a refusal. And a
-    /// refusal is no answer before the version has been looked at again, after the words: edge V1 of `version`. So the
-    /// quotas of one version decide: of the current one, or of one before it if they charged the request.
+    /// Every limit admits by a word of its own version or an earlier one, since a later one reads
+    /// as a refusal. And a refusal is no answer before the version has been looked at again,
+    /// after the words: edge V1 of `version`. So the quotas of one version decide: of the
+    /// current one, or of one before it if they charged the request.
     #[inline]
     pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let state = self.versions.state();
@@ -54,8 +55,8 @@ impl<C: Clock> Core<Several, C> {
     }
 
     /// The long way: any limits, any cost, and a key that is anywhere.
-    // One loop of each kind and one decision, filled in place: a closure called from two places, or a decision that is
-    // moved, is a call.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or a
+    // decision that is moved, is a call.
     #[inline(never)]
     fn charge_anywhere<'l>(
         &'l self,
@@ -93,8 +94,8 @@ impl<C: Clock> Core<Several, C> {
         self.observer.tell(decision)
     }
 
-    /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not told. `None`: a limit has
-    /// no such rule.
+    /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not
+    /// told. `None`: a limit has no such rule.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_in_manner<'l>(
@@ -140,7 +141,8 @@ impl<C: Clock> Core<Several, C> {
         }
     }
 
-    /// Decides a request that was not charged by each version that followed meanwhile, until one is still in force.
+    /// Decides a request that was not charged by each version that followed meanwhile, until one is
+    /// still in force.
     #[inline(never)]
     pub(super) fn charge_by_later<'l>(
         &'l self,
@@ -237,7 +239,8 @@ impl<C: Clock> Core<Several, C> {
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 
-    /// Decides and charges the limits from `first` on by their current words. When one refuses, the charges are undone.
+    /// Decides and charges the limits from `first` on by their current words. When one refuses, the
+    /// charges are undone.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_anew(
@@ -285,7 +288,8 @@ impl<C: Clock> Core<Several, C> {
         decision.taken = Set::default();
     }
 
-    /// Completes a decision that some limits refuse: those that count it count it, the others stand as they were.
+    /// Completes a decision that some limits refuse: those that count it count it, the others stand
+    /// as they were.
     fn stand(
         &self,
         decision: &mut MultiDecision<'_>,

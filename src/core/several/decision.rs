@@ -13,11 +13,12 @@ use crate::ring::Ring;
 use crate::table::slot::Ruling;
 use crate::time::{Timestamp, nanos};
 
-/// The answer of several limits to one request: admitted by all, or refused for now or forever by some.
+/// The answer of several limits to one request: admitted by all, or refused for now or forever by
+/// some.
 ///
 /// The verdict is there at once; the numbers are worked out when they are asked for, as for a
-/// [`Decision`](crate::Decision). Of a refused request the limits that would have admitted it show what they hold
-/// without it.
+/// [`Decision`](crate::Decision). Of a refused request the limits that would have admitted it show
+/// what they hold without it.
 ///
 /// # Examples
 ///
@@ -144,25 +145,28 @@ impl<'l> MultiDecision<'l> {
         self.outcome == Outcome::Allowed
     }
 
-    /// Whether the cost is above one of the limits, so that no wait will help. Such a request changed nothing.
+    /// Whether the cost is above one of the limits, so that no wait will help. Such a request
+    /// changed nothing.
     #[must_use]
     #[inline]
     pub fn is_never(&self) -> bool {
         self.outcome == Outcome::Never
     }
 
-    /// Of the limits that refuse the request, the number of the one with the longest wait, as they were given to the
-    /// builder, from 0; the first of those whose wait would never end. `None` when the request is admitted.
+    /// Of the limits that refuse the request, the number of the one with the longest wait, as they
+    /// were given to the builder, from 0; the first of those whose wait would never end. `None`
+    /// when the request is admitted.
     #[must_use]
     pub fn refused_by(&self) -> Option<usize> {
         let wait = |part: &LimitDecision<'_>| std::cmp::Reverse(part.retry_after());
         self.parts().filter(LimitDecision::refuses).min_by_key(wait).map(|part| part.number())
     }
 
-    /// How long until this request would be admitted, if no other request comes: the longest wait of the limits that refuse
-    /// it. `None` when it was admitted or never will be.
+    /// How long until this request would be admitted, if no other request comes: the longest wait
+    /// of the limits that refuse it. `None` when it was admitted or never will be.
     ///
-    /// Exact as [`Decision::retry_after`](crate::Decision::retry_after) is, unless another limit is spent by then.
+    /// Exact as [`Decision::retry_after`](crate::Decision::retry_after) is, unless another limit is
+    /// spent by then.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.parts().filter_map(|part| part.retry_after()).max()
@@ -180,8 +184,8 @@ impl<'l> MultiDecision<'l> {
         self.parts().map(|part| part.reset_after()).max().unwrap_or_default()
     }
 
-    /// How long an admitted request is to wait before it acts: until the last of its departure times, when some limits
-    /// are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
+    /// How long an admitted request is to wait before it acts: until the last of its departure
+    /// times, when some limits are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
     #[must_use]
     pub fn delay(&self) -> Duration {
         let rules = self.version.all().map(|limit| &limit.rule);
@@ -196,7 +200,8 @@ impl<'l> MultiDecision<'l> {
         self.cost
     }
 
-    /// What gives back what the request took of each limit: see [`Decision::receipt`](crate::Decision::receipt).
+    /// What gives back what the request took of each limit: see
+    /// [`Decision::receipt`](crate::Decision::receipt).
     pub fn receipt(self) -> Receipt<MOST> {
         let took = self.is_allowed() && !self.taken.is_empty();
         Receipt {
@@ -286,8 +291,8 @@ impl LimitDecision<'_> {
         self.decision.tables.numbers[self.index]
     }
 
-    /// Whether this limit refuses the request. When the request can [never](MultiDecision::is_never) be admitted: whether
-    /// it is above this limit.
+    /// Whether this limit refuses the request. When the request can
+    /// [never](MultiDecision::is_never) be admitted: whether it is above this limit.
     #[must_use]
     pub fn refuses(&self) -> bool {
         self.decision.refused.has(self.index)
@@ -304,7 +309,8 @@ impl LimitDecision<'_> {
         self.rule().limit()
     }
 
-    /// What this limit could still admit now: after the request if it was admitted, without it if not.
+    /// What this limit could still admit now: after the request if it was admitted, without it if
+    /// not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         if self.is_full() {
@@ -313,7 +319,8 @@ impl LimitDecision<'_> {
         self.rule().remaining(self.payload(), self.ring(), self.decision.now)
     }
 
-    /// How long until this limit would admit the request. `None` when it does not refuse it, or always will.
+    /// How long until this limit would admit the request. `None` when it does not refuse it, or
+    /// always will.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let MultiDecision { now, cost, outcome, .. } = *self.decision;

@@ -1,7 +1,7 @@
 //! Several limits on each key, all or nothing.
 //!
-//! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's business. A check
-//! reads the clock once, names the key once and goes through the tables twice:
+//! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's
+//! business. A check reads the clock once, names the key once and goes through the tables twice:
 //!
 //! ```text
 //!   look at every limit ---- some refuse ----> refused: nothing was written (but what `CountPolicy::All` counts)
@@ -16,13 +16,14 @@
 //!
 //! What must stay true:
 //!
-//! * An admitted request has been charged to each limit by one compare-exchange from a word on which the limit's rule
-//!   admits it. So no limit ever admits more than it would alone, even when charges are undone: a refund takes no more off a
-//!   word than the charge certainly still adds to it.
-//! * All requests charge in one order. The last limit holds nothing but admitted requests, so of requests that race for
-//!   the last unit there one is admitted.
-//! * What can be undone only in part is charged last, see `reluctance`. A limit keeps its place over a change of
-//!   its quota, or requests would charge in two orders.
+//! * An admitted request has been charged to each limit by one compare-exchange from a word on
+//!   which the limit's rule admits it. So no limit ever admits more than it would alone, even when
+//!   charges are undone: a refund takes no more off a word than the charge certainly still adds to
+//!   it.
+//! * All requests charge in one order. The last limit holds nothing but admitted requests, so of
+//!   requests that race for the last unit there one is admitted.
+//! * What can be undone only in part is charged last, see `reluctance`. A limit keeps its place
+//!   over a change of its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
 
 mod charge;
@@ -49,18 +50,20 @@ pub use decision::{LimitDecision, MultiDecision};
 
 /// Several limits for each key, each with a table of its own.
 ///
-/// Named in the types that a [`MultiLimiter`](crate::MultiLimiter) hands out. There is no value of it.
+/// Named in the types that a [`MultiLimiter`](crate::MultiLimiter) hands out. There is no value of
+/// it.
 pub enum Several {}
 
 impl sealed::Sealed for Several {}
 
-/// The tables of the limits, in the order in which they are charged. A decision has a pointer to them and no length: of
-/// 128 bytes it is moved in place, of more by a call.
+/// The tables of the limits, in the order in which they are charged. A decision has a pointer to
+/// them and no length: of 128 bytes it is moved in place, of more by a call.
 pub struct Tables {
     tables: Box<[Table]>,
     /// Which one each was of those given to the builder.
     numbers: Box<[usize]>,
-    /// How many they are, if all of their rules are [brief](AnyRule::is_brief) and there is no observer; otherwise 0.
+    /// How many they are, if all of their rules are [brief](AnyRule::is_brief) and there is no
+    /// observer; otherwise 0.
     brief: usize,
 }
 
@@ -74,7 +77,8 @@ impl Deref for Tables {
 }
 
 impl Tables {
-    /// Looks at the key's home slot by the very algorithm, which is known from here on: only the log goes by its ring.
+    /// Looks at the key's home slot by the very algorithm, which is known from here on: only the
+    /// log goes by its ring.
     #[inline(always)]
     fn glance(
         &self,
@@ -149,9 +153,9 @@ impl By {
     }
 }
 
-/// How much of a charge may have to stay when another request was charged since; the least is charged first. Buckets and
-/// windows can undo any charge. A queue and a log undo the newest only, and a log forgets which that was when a refused
-/// request was counted.
+/// How much of a charge may have to stay when another request was charged since; the least is
+/// charged first. Buckets and windows can undo any charge. A queue and a log undo the newest only,
+/// and a log forgets which that was when a refused request was counted.
 fn reluctance(limit: Quota) -> u8 {
     match limit {
         Quota::SlidingLog(_) => 2,
@@ -263,13 +267,15 @@ impl Limits for Several {
 }
 
 impl<C: Clock> Core<Several, C> {
-    /// Charges a request that may wait for its turn: the first instant at which every limit admits it.
+    /// Charges a request that may wait for its turn: the first instant at which every limit admits
+    /// it.
     ///
-    /// Each limit is charged as at that instant, the departure. Charged as of now, a limit whose own turn comes sooner
-    /// could be passed by requests that other limits hold back for different times, more densely than it admits.
+    /// Each limit is charged as at that instant, the departure. Charged as of now, a limit whose
+    /// own turn comes sooner could be passed by requests that other limits hold back for
+    /// different times, more densely than it admits.
     ///
-    /// A departure is computed from a probe of each limit and then charged by plain rules. When another thread was faster, it
-    /// is computed anew: some thread has then been admitted.
+    /// A departure is computed from a probe of each limit and then charged by plain rules. When
+    /// another thread was faster, it is computed anew: some thread has then been admitted.
     fn reserve_turn(
         &self,
         fingerprint: u64,

@@ -1,17 +1,20 @@
 //! The short way of a check, where every limit is decided by the key's home slot.
 //!
-//! Most requests are for a key that has its home in every table, and most limits are few, and buckets or windows. Of a
-//! number of limits that the compiler knows, each limit's word stays in registers, and each bucket is found once.
+//! Most requests are for a key that has its home in every table, and most limits are few, and
+//! buckets or windows. Of a number of limits that the compiler knows, each limit's word stays in
+//! registers, and each bucket is found once.
 //!
 //! What must stay true:
 //!
-//! * Until every limit has been looked at, nothing is written. So a request that the home slots do not decide (a key that is new, or not
-//!   at home; a refusal that counts; a cost that is 0 or above a limit) begins anew the long way, `charge_anywhere`, by the same version
-//!   and at the same time.
-//! * A refusal is an answer only when the version has been looked at after the words (edge V1 of `version`). If it is another
-//!   by then, the long way goes on to that.
-//! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word is another by now, the
-//!   limits before are charged: the request goes on from there, by `charge_anew`, as on the long way.
+//! * Until every limit has been looked at, nothing is written. So a request that the home slots do
+//!   not decide (a key that is new, or not at home; a refusal that counts; a cost that is 0 or
+//!   above a limit) begins anew the long way, `charge_anywhere`, by the same version and at the
+//!   same time.
+//! * A refusal is an answer only when the version has been looked at after the words (edge V1 of
+//!   `version`). If it is another by then, the long way goes on to that.
+//! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word
+//!   is another by now, the limits before are charged: the request goes on from there, by
+//!   `charge_anew`, as on the long way.
 //!
 //! No observer is told of these decisions: with an observer every check takes the long way.
 
@@ -29,7 +32,8 @@ use crate::table::{HomeProbe, Table, kept};
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {
-    /// Decides a request and charges it, if a glance at each of the `N` limits will do. `None`: nothing was written.
+    /// Decides a request and charges it, if a glance at each of the `N` limits will do. `None`:
+    /// nothing was written.
     #[inline(always)]
     pub(super) fn charge_briefly<'l, const N: usize>(
         &'l self,
@@ -75,7 +79,8 @@ impl<C: Clock> Core<Several, C> {
         Some(MultiDecision { taken: Set::first(N), ..decision(payloads) })
     }
 
-    /// Goes on with a request that was charged to the limits before `index`, whose word is another by now.
+    /// Goes on with a request that was charged to the limits before `index`, whose word is another
+    /// by now.
     #[cold]
     #[inline(never)]
     fn charge_on<'l>(
@@ -93,8 +98,8 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-/// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be written out for each
-/// limit. `None`: by any other.
+/// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be
+/// written out for each limit. `None`: by any other.
 #[inline(always)]
 fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<HomeProbe<'t>> {
     let Request { fingerprint, cost } = request;

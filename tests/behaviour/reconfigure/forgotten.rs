@@ -43,8 +43,8 @@ impl Random {
     }
 }
 
-/// Checks and refunds keys at random, and now and then changes to the same quota. Adds what each key
-/// took to `taken`, and asserts that no key holds more than its burst.
+/// Checks and refunds keys at random, and now and then changes to the same quota. Adds what each
+/// key took to `taken`, and asserts that no key holds more than its burst.
 fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
     let mut held: Vec<(usize, u64, Decision<'_>)> = Vec::new();
     for turn in 0..400 {

@@ -6,8 +6,8 @@
 //!
 //! * Keys may share a *mark*: then one key loses its order by another key's refunds.
 //! * A limiter knows only that *some* key had a reservation, and counts refused reservations too.
-//! * A reset forgives the debt and keeps the marks. It also ends the receipts of the keys that share
-//!   a mark with it.
+//! * A reset forgives the debt and keeps the marks. It also ends the receipts of the keys that
+//!   share a mark with it.
 //!
 //! Only the token bucket and the meter depend on these. A log's word tells whether an admission is
 //! the newest by the time of the newest that ever was. So an admission that became the newest

@@ -6,7 +6,8 @@ use super::scenario::{self, Scenario, Step, number};
 use super::subject::{self, Build, Limit, Seen, Subject};
 use super::{SUBJECTS, closed_loop, procedure, vocabulary};
 
-/// Replays all scenarios of a file but those that the README leaves out. Fails with all differences.
+/// Replays all scenarios of a file but those that the README leaves out. Fails with all
+/// differences.
 pub(crate) fn file(name: &str) {
     let left_out = readme::left_out();
     let replayed = |scenario: &Scenario| !left_out.iter().any(|id| id == scenario.id());

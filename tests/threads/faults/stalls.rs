@@ -209,8 +209,9 @@ fn a_cost_made_possible_during_its_check_is_charged() {
     }
 }
 
-/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by that quota, and so at
-/// no later time than that of the change: its debt of then remains under the new quota.
+/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by
+/// that quota, and so at no later time than that of the change: its debt of then remains under the
+/// new quota.
 #[test]
 fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     let fast = || TokenBucket::new(Rate::per_second(1_000)).burst(1_000);
@@ -227,7 +228,8 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
         same.reconfigure(slow().into(), Inherit::AsIs).unwrap();
         later.advance(Duration::from_millis(500));
     };
-    // It stalls at its second reading, after the first has found nothing, and goes on half a second after the change.
+    // It stalls at its second reading, after the first has found nothing, and goes on half a second
+    // after the change.
     let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
     assert!(stalled && limiter.prepare(&keys[1]).reset(), "a slot is vacant");
 

@@ -11,7 +11,8 @@ use tollgate::Receipt;
 use super::LayerState;
 use crate::rule::QueueTurn;
 
-/// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are settled.
+/// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are
+/// settled.
 pub(crate) struct OwnedCharges {
     state: Arc<LayerState>,
     /// In the order of the rules. Mostly one rule has a `charge_if`, and one charge is not boxed.
