@@ -230,3 +230,14 @@ fn a_refusal_that_counts_writes_one_word() {
     drain(&limiter, 1);
     assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (ONE_EXCHANGE, false));
 }
+
+#[test]
+fn a_refund_of_the_newest_request_takes_four_exchanges() {
+    for quota in quotas() {
+        let limiter = keyed(quota, WhenFull::Share, 1_000);
+        known(&limiter, 1);
+        let receipt = limiter.check(&Fellow(1)).receipt();
+        let four = Writes { exchanges: 4, stores: 0 };
+        assert_eq!(writes_of(|| limiter.refund(receipt)), (four, 1), "{quota}");
+    }
+}

@@ -86,6 +86,27 @@ fn a_logs_refund_beside_a_charge_keeps_every_time_that_was_admitted() {
     });
 }
 
+/// A refund that stalls between its two steps, over a reset and a charge that brings the word back.
+#[test]
+fn a_stalled_refund_lowers_no_charge_after_a_reset() {
+    explore(Some(2), || {
+        let (limiter, _) = limiter(TWO, WhenFull::Deny);
+        let receipt = limiter.check(&X).receipt();
+        let (refunder, resetter) = (limiter.clone(), limiter.clone());
+        let stalled: Run = Box::new(move || {
+            refunder.refund(receipt);
+            0
+        });
+        let later: Run = Box::new(move || {
+            resetter.prepare(&X).reset();
+            let decision = resetter.check(&X);
+            u64::from(decision.is_allowed()) - resetter.refund(decision)
+        });
+        let kept = admitted([stalled, later]);
+        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
+    });
+}
+
 /// A reset and a refund of one charge: whichever comes second sees the first.
 #[test]
 fn a_charge_is_not_forgiven_and_refunded_by_two_threads() {

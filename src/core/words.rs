@@ -223,7 +223,8 @@ impl Words for OneWord {
         resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.refunds, Self::KEY, taken, resets, clock);
+        let begun = Refunding::begin(&self.refunds, Self::KEY, taken, resets, clock);
+        let Some(mut refunding) = begun else { return 0 };
         loop {
             let less = |payload| refunding.less(rule, payload);
             if let Some(units) = self.slot.refund(self.slot.load(), Self::KEY, less) {
@@ -233,11 +234,11 @@ impl Words for OneWord {
     }
 
     fn reset<R: Rule>(&self, rule: &R, _: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
-        let at = rule.moment(now);
+        let (at, running) = (rule.moment(now), self.refunds.begin_reset(Self::KEY));
         loop {
             let seen = self.slot.load();
             let forgiven = |payload| {
-                self.refunds.forgive(Self::KEY, count());
+                running.forgive(count());
                 Some(Refund { payload: rule.forgive(payload, at), units: 0 })
             };
             if rule.erase(seen.payload(), self.ring::<R>(), || self.slot.is_still(seen))

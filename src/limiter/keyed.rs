@@ -212,11 +212,11 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// requests refunded too much.
     ///
     /// A refusal, a [peek](Self::peek), and a request that was admitted uncounted took nothing, and
-    /// give nothing back. A [`reset`](Prepared::reset) ends the key's receipts (but for a
-    /// refund that stalled within it: see `docs/correctness.md`). The receipt of
+    /// give nothing back. A [`reset`](Prepared::reset) ends the key's receipts, and
+    /// while a refund runs that began before the reset, no other gives back. The receipt of
     /// another limiter gives nothing back, nor one from before a [restart](Builder::restore).
     ///
-    /// **Cost.** Two compare-exchanges when no other thread interferes, and one more atomic
+    /// **Cost.** Four compare-exchanges when no other thread interferes, and one more atomic
     /// operation when the request is not the newest.
     ///
     /// # Examples

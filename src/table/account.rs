@@ -16,7 +16,7 @@ impl<'a> View<'a> {
         now: Timestamp,
         count: impl Fn() -> u32,
     ) -> bool {
-        let at = rule.moment(now);
+        let (at, running) = (rule.moment(now), self.table.refunds.begin_reset(fingerprint));
         loop {
             let (view, header) = self.home_bucket(fingerprint);
             match view.scan(fingerprint, header, |_| ()) {
@@ -24,7 +24,7 @@ impl<'a> View<'a> {
                     let slot = view.bucket.slot(index);
                     // Held meanwhile, so that no other key is forgiven: see `Slot::refund`.
                     let forgiven = |payload| {
-                        self.table.refunds.forgive(fingerprint, count());
+                        running.forgive(count());
                         Some(Refund { payload: rule.forgive(payload, at), units: 0 })
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
@@ -49,7 +49,8 @@ impl<'a> View<'a> {
         resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        let mut refunding = Refunding::new(&self.table.refunds, fingerprint, taken, resets, clock);
+        let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, resets, clock);
+        let Some(mut refunding) = begun else { return 0 };
         loop {
             let (view, header) = self.home_bucket(fingerprint);
             match view.scan(fingerprint, header, |_| ()) {

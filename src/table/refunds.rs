@@ -4,24 +4,50 @@
 //! Keys share marks by their fingerprints, so that one key's refund may count as another's: that
 //! key then gets back less, never more. Checks do not read marks.
 //!
-//! Marks are Relaxed: a mark is made before the word is lowered and read while the word is held, so
-//! the word carries it from one refund to the next (edge S1 of `slot`).
+//! A mark of resets:
+//!
+//! ```text
+//!      63      62                 32 31                0
+//!  +-----------+--------------------+-------------------+
+//!  | overtaken | refunds and resets | number of the     |
+//!  |           | that run now       | latest reset      |
+//!  +-----------+--------------------+-------------------+
+//! ```
+//!
+//! *Overtaken*: a reset came while another refund or reset ran. That one may hold a word as it was
+//! before the reset, and a later charge can bring the word back to the same value. Then the stalled
+//! thread's compare-exchange would succeed if another refund held the word again. So no refund
+//! begins until all that were overtaken have ended: it gives back nothing.
+//!
+//! # Orderings
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | M1 | the end of a refund or reset | `begin` | its last compare-exchange of the word |
+//!
+//! Otherwise marks are Relaxed: a mark is made before the word is lowered and read while the word
+//! is held, so the word carries it from one refund to the next (edge S1 of `slot`).
 
 use crate::algorithm::{Order, Refund, Rule, Taken};
+use crate::bits::Field;
 use crate::error::BuildError;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Zeroed, zeroed_words};
 use crate::time::Timestamp;
-use Ordering::Relaxed;
+use Ordering::{Acquire, Relaxed, Release};
+
+const RESET: Field = Field::lowest(32);
+const RUNNING: Field = RESET.above(31);
+const OVERTAKEN: Field = RUNNING.above(1);
+const _: () = assert!(OVERTAKEN.end() == u64::BITS, "the fields must fill the word");
 
 /// The marks of a limiter.
 #[derive(Debug)]
 pub struct Refunds {
     /// One more than the latest tick at which one of the mark's keys lost its order; 0: never.
     marks: Zeroed<AtomicU64>,
-    /// For each mark the number of the latest reset of one of its keys, among all resets of the
-    /// limiter; 0: none.
-    forgiven: Zeroed<AtomicU64>,
+    /// For each mark, its keys' resets and the refunds that run, as drawn above.
+    resets: Zeroed<AtomicU64>,
     /// 1 once a caller has reserved.
     booked: AtomicU64,
 }
@@ -29,25 +55,34 @@ pub struct Refunds {
 impl Refunds {
     /// `marks` marks for all keys.
     pub(crate) fn new(marks: usize) -> Result<Self, BuildError> {
-        let (forgiven, booked) = (zeroed_words(marks)?, AtomicU64::new(0));
-        Ok(Self { marks: zeroed_words(marks)?, forgiven, booked })
+        let (resets, booked) = (zeroed_words(marks)?, AtomicU64::new(0));
+        Ok(Self { marks: zeroed_words(marks)?, resets, booked })
     }
 
     fn index(&self, fingerprint: u64) -> usize {
         (fingerprint >> 1) as usize % self.marks.len()
     }
 
-    /// Notes that the reset of this number forgives the key. Call it while the key's word is held,
-    /// before it is lowered.
-    pub(crate) fn forgive(&self, fingerprint: u64, reset: u32) {
-        let later = |seen: u64| is_later(reset, seen as u32).then_some(reset.into());
-        let _ = self.forgiven[self.index(fingerprint)].fetch_update(Relaxed, Relaxed, later);
+    /// Begins a refund of the key. `None` while one that a reset has overtaken still runs.
+    pub(crate) fn begin(&self, fingerprint: u64) -> Option<Running<'_>> {
+        let mark = &self.resets[self.index(fingerprint)];
+        // It does not join those that run: they would otherwise end only when no refund begins.
+        let joined = |seen| (OVERTAKEN.get(seen) == 0).then(|| seen + RUNNING.of(1));
+        mark.fetch_update(Acquire, Relaxed, joined).ok()?; // M1
+        Some(Running { mark })
     }
 
-    /// Whether the key, or another key of its mark, was reset after the reset of this number. Ask
-    /// while the key's word is held.
-    pub(crate) fn is_forgiven(&self, fingerprint: u64, since: u32) -> bool {
-        is_later(self.forgiven[self.index(fingerprint)].load(Relaxed) as u32, since)
+    /// Begins a reset of the key.
+    pub(crate) fn begin_reset(&self, fingerprint: u64) -> Running<'_> {
+        let mark = &self.resets[self.index(fingerprint)];
+        mark.fetch_add(RUNNING.of(1), Relaxed);
+        Running { mark }
+    }
+
+    /// One that has begun.
+    #[cfg(loom)]
+    pub(crate) fn running(&self, fingerprint: u64) -> Running<'_> {
+        Running { mark: &self.resets[self.index(fingerprint)] }
     }
 
     /// Notes that a caller is about to book ahead.
@@ -56,6 +91,42 @@ impl Refunds {
             // The charge that follows publishes it to all readers of its word (S4).
             self.booked.store(1, Relaxed);
         }
+    }
+}
+
+/// A refund or reset that runs, until it is dropped. It holds the key's word at times.
+#[must_use]
+pub(crate) struct Running<'r> {
+    mark: &'r AtomicU64,
+}
+
+impl Running<'_> {
+    /// Notes that the reset of this number forgives the key. Call it while the key's word is held,
+    /// before it is lowered.
+    pub(crate) fn forgive(&self, reset: u32) {
+        let forgiven = |seen| {
+            let latest = if is_later(reset, RESET.get(seen) as u32) { reset.into() } else { RESET.get(seen) };
+            let overtakes = RUNNING.get(seen) > 1;
+            Some(RESET.set(seen, latest) | OVERTAKEN.of(overtakes.into()))
+        };
+        let _ = self.mark.fetch_update(Relaxed, Relaxed, forgiven);
+    }
+
+    /// Whether the key, or another key of its mark, was reset after the reset of this number. Ask
+    /// while the key's word is held.
+    pub(crate) fn is_forgiven(&self, since: u32) -> bool {
+        is_later(RESET.get(self.mark.load(Relaxed)) as u32, since)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let ended = |seen| {
+            let others = RUNNING.get(seen) - 1;
+            let overtaken = if others == 0 { 0 } else { OVERTAKEN.get(seen) };
+            Some(OVERTAKEN.set(RUNNING.set(seen, others), overtaken))
+        };
+        let _ = self.mark.fetch_update(Release, Relaxed, ended); // M1
     }
 }
 
@@ -68,6 +139,7 @@ fn is_later(reset: u32, than: u32) -> bool {
 /// A refund in progress.
 pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
+    running: Running<'r>,
     fingerprint: u64,
     taken: Taken,
     /// The number of the limiter's latest reset before the request was charged.
@@ -77,8 +149,16 @@ pub(crate) struct Refunding<'r, T> {
 }
 
 impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
-    pub(crate) fn new(refunds: &'r Refunds, fingerprint: u64, taken: Taken, resets: u32, clock: T) -> Self {
-        Self { refunds, fingerprint, taken, resets, clock, marked: false }
+    /// `None`: nothing comes back while a refund that a reset has overtaken still runs.
+    pub(crate) fn begin(
+        refunds: &'r Refunds,
+        fingerprint: u64,
+        taken: Taken,
+        resets: u32,
+        clock: T,
+    ) -> Option<Self> {
+        let running = refunds.begin(fingerprint)?;
+        Some(Self { refunds, running, fingerprint, taken, resets, clock, marked: false })
     }
 
     /// What the refund makes of a held word with this `payload`.
@@ -86,7 +166,7 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     /// The clock is read here, while no charge goes unseen: units refilled by a charge's time are
     /// not given back. And the mark is made here, before the word is lowered.
     pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
-        if self.refunds.is_forgiven(self.fingerprint, self.resets) {
+        if self.running.is_forgiven(self.resets) {
             return None;
         }
         let at = rule.moment((self.clock)());

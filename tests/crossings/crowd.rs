@@ -112,9 +112,6 @@ impl Plan {
         let kind = [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log][random.below(4) as usize];
         let mut one_of = |of: u64| random.below(of) == 0;
         let (resets, changes, leases) = (one_of(2), one_of(3), one_of(2));
-        // A reset among refunds is what `held` is about: until that is mended, nothing comes back
-        // where there are resets.
-        let leases = leases && !resets;
         Self { sort, room, kind, threads: 2 + number % 3, resets, changes, leases, seed: number }
     }
 }
@@ -193,7 +190,7 @@ impl Round<'_> {
                     assert!(told.remaining.iter().all(|left| *left <= self.most + 2), "{told:?}");
                     log.words.push(Word::Peek);
                 }
-                8..=11 if !self.plan.resets => {
+                8..=11 => {
                     let given = self.receipts.lock().expect("no thread panics").pop();
                     let Some(Given { id, key, mut kept }) = given else { continue };
                     let is_part = random.below(2) == 0;

@@ -17,6 +17,7 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
 use crate::table::fingerprint::{VACANT, is_migrating};
+use crate::table::refunds::Refunds;
 use crate::table::slot::{Ask, Slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -257,6 +258,24 @@ pub fn a_refund_knows_of_the_refund_before() {
             slot.refund(*word, X, lowered).map(|_| knows)
         },
         |_, was_first, knows| assert!(!was_first || knows != Some(false)),
+    );
+}
+
+/// M1: a refund that begins after those that a reset overtook comes after their last steps.
+pub fn a_refund_comes_after_those_that_were_overtaken() {
+    let overtaken = || {
+        let refunds = Refunds::new(1).expect("there is memory for a mark");
+        std::mem::forget(refunds.begin(X));
+        refunds.begin_reset(X).forgive(1);
+        (refunds, Deed::new())
+    };
+    carries(
+        overtaken,
+        |(refunds, lowered)| {
+            lowered.happens();
+            drop(refunds.running(X));
+        },
+        |(refunds, lowered)| assert!(refunds.begin(X).is_none() || lowered.is_done()),
     );
 }
 
