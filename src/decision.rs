@@ -33,7 +33,8 @@ use crate::time::{Timestamp, nanos};
 ///
 /// let decision = limiter.check_n("alice", 2);
 /// assert!(!decision.is_allowed());
-/// assert_eq!(decision.retry_after(), Some(Duration::from_nanos(333_333_334))); // a third of a second, rounded up
+/// // A third of a second, rounded up:
+/// assert_eq!(decision.retry_after(), Some(Duration::from_nanos(333_333_334)));
 ///
 /// assert!(limiter.check_n("alice", 4).is_never());
 /// # Ok::<(), tollgate::BuildError>(())
@@ -138,7 +139,7 @@ impl<'l> Decision<'l> {
     ///
     /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(1_000))).build()?;
     /// let mut receipt = limiter.check_n("alice", 400).receipt();
-    /// // The receipt borrows nothing: it may be sent to the thread that finds out what the request needed.
+    /// // The receipt borrows nothing: it may be sent to the thread that learns the real cost.
     /// assert_eq!(limiter.refund_part(&mut receipt, 150), 150);
     /// assert_eq!(receipt.left(), 250);
     /// # Ok::<(), tollgate::BuildError>(())

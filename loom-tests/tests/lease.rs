@@ -37,8 +37,9 @@ fn a_lease_beside_checks_keeps_the_limit() {
     });
 }
 
-/// A lease whose permits a reset ended acquires anew, from a key that the reset has forgiven. (While
-/// the reset is under way it may be refused: the reset counts itself before it lowers the word.)
+/// A lease whose permits a reset ended acquires anew, from a key that the reset has forgiven.
+/// (While the reset is under way it may be refused: the reset counts itself before it lowers the
+/// word.)
 #[test]
 fn permits_that_a_reset_ended_are_acquired_again() {
     explore(None, || {

@@ -35,8 +35,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let charged = &mut receipt.charged[index];
             let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
             let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
-            // As if the units that are left had been a request of their own, right before those that are
-            // gone.
+            // As if the units that are left had been a request of their own, right before the units
+            // that are gone.
             *charged = rule.less(*charged, cost);
             least = least.min(back);
         }

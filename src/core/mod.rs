@@ -342,8 +342,8 @@ impl Manner {
     /// The rule for a verb. `None`: the algorithm has none.
     pub(crate) fn rule<R: Numbers>(self, rule: &R) -> Option<Cow<'_, R>> {
         match self {
-            // Whether there are turns does not depend on the cost; one above the limit may be too much to
-            // compute with.
+            // Whether there are turns does not depend on the cost; a cost above the limit may be
+            // too much to compute with.
             Self::Patient(Patient { cost, max_wait, now }) => {
                 rule.patient(now, max_wait, cost.min(rule.limit())).map(Cow::Owned)
             }

@@ -117,8 +117,8 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         core.versions.renewed(tier).rule.limit()
     }
 
-    // A call would keep the decision in memory, which costs as much as the check; and a time that is
-    // lent instead of copied would be written to the stack.
+    // A call would keep the decision in memory, which costs as much as the check; and a time that
+    // is lent instead of copied would be written to the stack.
     #[inline(always)]
     fn check<'l, C: Clock>(
         core: &'l Core<Self, C>,
@@ -243,14 +243,14 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
                 if cost == 0 || decision.is_never() {
                     return Some(decision);
                 }
-                // A quota that came in between has room for it: the peek used it, but nothing was charged.
+                // The peek used a newer quota, which has room for it, but nothing was charged.
                 compiled = self.versions.renewed(compiled);
                 continue;
             }
             if let Some(Manner::Patient(_)) = manner {
                 self.places.refunds().book();
             }
-            // Checked by another way: a function that is called from two places is inlined into neither.
+            // Not the function above: one that is called from two places is inlined into neither.
             let ask = Ask { rule: &*rule, fingerprint, cost };
             let (ruling, now) = self.places.check_anywhere(ask, &time);
             if !ruling.allowed

@@ -13,8 +13,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
     ) -> Result<(), BuildError> {
         let inherits = self.versions.change(&self.clock, self.unix_at_zero, renew)?;
         if inherits.contains(&Inherit::Reset) {
-            // The new version converts each debt to none, so no word is held. Permits of leases end with
-            // this.
+            // The new version converts each debt to none, so no word is held. The permits of leases
+            // end here.
             let _ = self.versions.count_reset();
         }
         Ok(())

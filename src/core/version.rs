@@ -25,12 +25,15 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | V1 | `announce`, after the version was put in its place or the seal was seen (E1) | `state` | the version |
-//! | L1 | `count_reset`, while the reset holds the key's word | `state` | that the word is held: a charge that follows a load of the new count comes after the hold, so the reset that forgives it counts again |
+//! | V1 | `announce`, after the version is in its place or the seal was seen (E1) | `state` | it |
+//! | L1 | `count_reset`, while the reset holds the key's word | `state` | that the word is held |
+//!
+//! By L1 a charge that follows a load of the new count comes after the hold, so the reset that
+//! forgives the charge counts again.
 //!
 //! A word of a later version was written by a thread that had loaded the later number. So a thread
-//! that reads the word by an Acquire and then the number finds that one or a later: it asks the
-//! later version again.
+//! that reads the word by an Acquire and then the number finds the same number or a later one: it
+//! asks the later version again.
 
 use std::sync::{OnceLock, PoisonError};
 
@@ -194,7 +197,8 @@ impl<A: Algorithm> Versions<A> {
     pub(crate) fn count_reset(&self) -> u32 {
         // A carry would change the version.
         let next = |state| RESETS.set(state, (RESETS.get(state) + 1) & RESETS.max());
-        let (Ok(seen) | Err(seen)) = self.state.fetch_update(Release, Relaxed, |state| Some(next(state))); // L1
+        let counted = self.state.fetch_update(Release, Relaxed, |state| Some(next(state))); // L1
+        let (Ok(seen) | Err(seen)) = counted;
         State(next(seen)).resets()
     }
 

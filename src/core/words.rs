@@ -197,7 +197,7 @@ impl Words for OneWord {
         let quickly = |at| self.slot.charge_quickly(self.slot.load(), ask, self.ring::<R>(), at);
         match ask.rule.quick_moment(now).and_then(quickly) {
             Some(ruling) => (ruling, now),
-            // The arguments one by one: a struct of them would be written to the stack on every check.
+            // The arguments one by one: a struct would be written to the stack on every check.
             None => (self.check_slowly(ask.rule, ask.cost, now), now),
         }
     }

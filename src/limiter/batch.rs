@@ -101,7 +101,7 @@ where
         }
         let next = &mut self.window[self.first % WINDOW];
         let asked = *next;
-        // The window is full while there are keys: the next one takes the index that this one leaves.
+        // The window is full while there are keys: the next key takes the index of this one.
         match self.keys.next() {
             Some(key) => *next = fetched(&self.view, key.borrow()),
             None => self.ahead -= 1,

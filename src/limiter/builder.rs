@@ -236,7 +236,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// let mut file = Vec::new();
     /// Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(5))).build()?.save(&mut file)?;
     ///
-    /// let error = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(6))).restore(&file[..]).unwrap_err();
+    /// let builder = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(6)));
+    /// let error = builder.restore(&file[..]).unwrap_err();
     /// assert!(matches!(error, RestoreError::Differs { .. }));
     /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -295,12 +296,14 @@ impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
     /// ```
     /// use tollgate::{MultiLimiter, Rate, TokenBucket};
     ///
-    /// let settings = |day| MultiLimiter::<str>::builder([Rate::per_hour(5), Rate::per_day(day)].map(TokenBucket::new));
+    /// let quotas = |day| [Rate::per_hour(5), Rate::per_day(day)].map(TokenBucket::new);
+    /// let settings = |day| MultiLimiter::<str>::builder(quotas(day));
     /// let mut file = Vec::new();
     /// settings(7).build()?.save(&mut file)?;
     ///
     /// let error = settings(8).restore(&file[..]).unwrap_err();
-    /// assert_eq!(error.to_string(), "limit 1's rate.count is 8, but was 7 when the limiter was saved");
+    /// let message = "limit 1's rate.count is 8, but was 7 when the limiter was saved";
+    /// assert_eq!(error.to_string(), message);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, input: impl Read) -> Result<MultiLimiter<K, C>, RestoreError> {

@@ -115,7 +115,8 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// let limiter = InFlightLimiter::<str>::builder(10).build()?;
     /// let export = limiter.try_acquire_n("alice", 8)?;
     /// assert_eq!(limiter.try_acquire_n("alice", 3).unwrap_err(), AcquireError::Busy);
-    /// assert_eq!(limiter.try_acquire_n("alice", 11).unwrap_err(), AcquireError::Never { units: 11, limit: 10 });
+    /// let too_many = limiter.try_acquire_n("alice", 11).unwrap_err();
+    /// assert_eq!(too_many, AcquireError::Never { units: 11, limit: 10 });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]

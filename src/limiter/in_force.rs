@@ -14,10 +14,11 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | I1 | `put` | `read` | what had come back before the change: no word from before it is refused by the new limit |
+//! | I1 | `put` | `read` | what had come back before the change |
 //!
-//! The second look is Relaxed: the word was read by an Acquire, from the thread that had charged it
-//! by a newer limit (S1, S5).
+//! By I1 the new limit refuses nothing on a word from before the change. The second look is
+//! Relaxed: the word was read by an Acquire, from the thread that had charged it by a newer limit
+//! (S1, S5).
 
 use crate::algorithm::{InFlightRule, Rule};
 use crate::bits::Field;

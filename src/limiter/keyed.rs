@@ -36,7 +36,8 @@ use crate::time::Timestamp;
 /// ```
 /// use tollgate::{Limiter, Rate, TokenBucket};
 ///
-/// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(100)).burst(20)).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(100)).burst(20);
+/// let limiter = Limiter::<str>::builder(quota).build()?;
 /// if limiter.check("198.51.100.7").is_allowed() {
 ///     // serve
 /// }
@@ -158,7 +159,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// use tollgate::{Limiter, Rate, TokenBucket};
     ///
     /// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(2))).build()?;
-    /// let allowed: Vec<bool> = limiter.check_many(&[7, 8, 7, 7]).map(|decision| decision.is_allowed()).collect();
+    /// let decisions = limiter.check_many(&[7, 8, 7, 7]);
+    /// let allowed: Vec<bool> = decisions.map(|decision| decision.is_allowed()).collect();
     /// assert_eq!(allowed, [true, true, true, false]);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -229,7 +231,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// assert_eq!(decision.remaining(), 2);
     /// // The server had no time for it:
     /// assert_eq!(limiter.refund(decision), 3);
-    /// assert_eq!(limiter.peek("alice").remaining(), 4); // of five: what a request of 1 would leave
+    /// // Of five, a request of 1 would leave four:
+    /// assert_eq!(limiter.peek("alice").remaining(), 4);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn refund(&self, charge: impl Into<Receipt>) -> u64 {
@@ -251,7 +254,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// let mut receipt = limiter.check_n("alice", 400).receipt(); // an estimate
     /// // The answer took 250:
     /// assert_eq!(limiter.refund_part(&mut receipt, 150), 150);
-    /// assert_eq!(limiter.peek("alice").remaining(), 749); // of a thousand: what a request of 1 would leave
+    /// // Of a thousand, a request of 1 would leave 749:
+    /// assert_eq!(limiter.peek("alice").remaining(), 749);
     /// // No, 200:
     /// assert_eq!(limiter.refund_part(&mut receipt, 50), 50);
     /// # Ok::<(), tollgate::BuildError>(())

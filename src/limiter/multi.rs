@@ -190,11 +190,13 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// use tollgate::{Inherit, ManualClock, MultiLimiter, Rate, TokenBucket};
     ///
     /// let of = |second, day| [Rate::per_second(second), Rate::per_day(day)].map(TokenBucket::new);
-    /// let limiter = MultiLimiter::<str>::builder(of(10, 1_000)).clock(ManualClock::new()).build()?;
+    /// let builder = MultiLimiter::<str>::builder(of(10, 1_000));
+    /// let limiter = builder.clock(ManualClock::new()).build()?;
     /// assert!(limiter.check_n("alice", 8).is_allowed());
     ///
     /// limiter.reconfigure(of(20, 500), Inherit::Additive)?;
-    /// let left: Vec<u64> = limiter.at(limiter.now()).peek_n("alice", 0).parts().map(|part| part.remaining()).collect();
+    /// let peek = limiter.at(limiter.now()).peek_n("alice", 0);
+    /// let left: Vec<u64> = peek.parts().map(|part| part.remaining()).collect();
     /// assert_eq!(left, [12, 492]); // the debt of 8 to both remains
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -222,7 +224,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// ```
     /// use tollgate::{FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
     ///
-    /// let quotas = [Quota::from(TokenBucket::new(Rate::per_second(10))), FixedWindow::new(Rate::per_day(5)).into()];
+    /// let (bucket, window) = (Rate::per_second(10), Rate::per_day(5));
+    /// let quotas = [Quota::from(TokenBucket::new(bucket)), FixedWindow::new(window).into()];
     /// let limiter = MultiLimiter::<str>::builder(quotas).clock(ManualClock::new()).build()?;
     /// assert!(limiter.check_n("alice", 5).is_allowed());
     /// assert_eq!(limiter.check("alice").refused_by(), Some(1));
@@ -269,7 +272,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// ```
     /// use tollgate::{MultiLimiter, Rate, TokenBucket};
     ///
-    /// let settings = || MultiLimiter::<str>::builder([Rate::per_hour(5), Rate::per_day(7)].map(TokenBucket::new));
+    /// let quotas = [Rate::per_hour(5), Rate::per_day(7)].map(TokenBucket::new);
+    /// let settings = || MultiLimiter::<str>::builder(quotas);
     /// let limiter = settings().build()?;
     /// assert!(limiter.check_n("alice", 5).is_allowed());
     /// let mut file = Vec::new();

@@ -193,7 +193,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// use std::time::{Duration, Instant};
     /// use tollgate::{Limiter, Rate, TokenBucket};
     ///
-    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(100)).burst(1)).build()?;
+    /// let quota = TokenBucket::new(Rate::per_second(100)).burst(1);
+    /// let limiter = Limiter::<str>::builder(quota).build()?;
     /// let (alice, begun) = (limiter.prepare("alice"), Instant::now());
     /// for _ in 0..3 {
     ///     alice.wait(1, Duration::MAX)?; // at once, after 10 ms, after 20 ms

@@ -150,8 +150,8 @@ impl<'l, K: Key + ?Sized, L: Limits, C: Clock, T: Time> View<'l, K, L, C, T> {
     /// The key as the core asks for it, under its tier.
     #[inline(always)]
     pub(super) fn asked(&self, key: &K) -> Asked<'l, L> {
-        // The tier first: hashed before a call that may find the tier, a key has the hasher's six words
-        // loaded ahead of it, into a register each, on every check.
+        // The tier first: hashed before a call that may find the tier, a key has the hasher's six
+        // words loaded ahead of it, into a register each, on every check.
         let versions = &self.core.versions;
         let tier = match (self.tier, self.tier_of) {
             (Some(tier), _) => tier,

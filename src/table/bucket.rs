@@ -140,7 +140,8 @@ impl Bucket {
     }
 
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
-        self.entries[0].header().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B1, B4, B5
+        let (from, to) = (from.bits(), to.bits());
+        self.entries[0].header().compare_exchange(from, to, Release, Relaxed).is_ok() // B1, B4, B5
     }
 }
 

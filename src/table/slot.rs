@@ -19,12 +19,12 @@
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | S1 | most writes of a word | `load`, a charge, `refund` | fingerprint; commit; a refund's mark |
+//! | S1 | most word writes | `load`, a charge, `refund` | fingerprint; commit; a refund's mark |
 //! | S2 | `write_fingerprint`, `abandon` | `fingerprint` | that the word had been claimed |
 //! | S3 | a charge, `refund` | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before; S2 carries it on |
-//! | S6 | `detach`; `flip_parity` | `fingerprint`; `load` | the splitting header; that the key migrates |
+//! | S6 | `detach`; `flip_parity` | `fingerprint`; `load` | the splitting header; the migration |
 //! | S7 | `receive`'s fingerprint | `fingerprint` | the word that arrived |
 //!
 //! Most of these are compare-exchanges, and continue the release sequence of the word. So one that
@@ -257,10 +257,10 @@ impl Slot {
     /// the rule has a ring. `false` when the slot has changed since: decide again.
     #[inline]
     pub(crate) fn charge_seen(&self, seen: Word, payload: u64, fingerprint: u64) -> bool {
-        let charged = seen.charged(payload);
+        let charged = seen.charged(payload).bits();
         // Under another fingerprint a later owner's word had the same value: that key has been
         // charged.
-        self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed).is_ok() // S1, S3, S4
+        self.word.compare_exchange(seen.bits(), charged, AcqRel, Relaxed).is_ok() // S1, S3, S4
             && self.was_of(fingerprint)
     }
 
@@ -339,8 +339,8 @@ impl Slot {
                 return None;
             }
             if is_key(fingerprint) {
-                let _ =
-                    self.fingerprint.compare_exchange(fingerprint, migrating(fingerprint), Release, Relaxed); // S6
+                let (old, new) = (fingerprint, migrating(fingerprint));
+                let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S6
             } else if !counts(word) {
                 return Some((kept(fingerprint), word));
             } else {
@@ -363,8 +363,8 @@ impl Slot {
         if let Some(arrived) = arrived {
             let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
         }
-        let fingerprint = moved.map_or(VACANT, |(fingerprint, _)| fingerprint);
-        let _ = self.fingerprint.compare_exchange(UNTOUCHED, fingerprint, Release, Relaxed); // S2, S7
+        let (old, new) = (UNTOUCHED, moved.map_or(VACANT, |(fingerprint, _)| fingerprint));
+        let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S2, S7
         if let Some(arrived) = arrived {
             self.release(arrived.held());
         }
@@ -393,8 +393,8 @@ impl Claim<'_> {
 
     /// committed -> at rest. It fails when a charge of the same key has published on top.
     pub(crate) fn publish(self) {
-        let published = self.new.published();
-        let _ = self.slot.word.compare_exchange(self.new.bits(), published.bits(), Release, Relaxed); // S1
+        let (committed, published) = (self.new.bits(), self.new.published().bits());
+        let _ = self.slot.word.compare_exchange(committed, published, Release, Relaxed); // S1
     }
 
     /// named -> at rest, vacant: the header did not commit. No charge in flight expects the word

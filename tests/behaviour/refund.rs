@@ -261,7 +261,7 @@ fn a_receipt_of_another_limiter_gives_nothing_back() {
     assert_eq!(drained.refund(receipt), 0);
     assert!(!drained.check().is_allowed());
 
-    // Nor does a limiter that was restored from the same file, whose keys have the same fingerprints.
+    // Nor does a limiter restored from the same file, whose keys have the same fingerprints.
     let (saved, _) = limiter(TokenBucket::new(Rate::per_hour(10)));
     let mut file = Vec::new();
     saved.save(&mut file).unwrap();

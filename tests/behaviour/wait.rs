@@ -428,7 +428,8 @@ fn a_panic_whose_payload_panics_leaves_the_timer_running() {
     let waker = Waker::from(panics.clone());
     let mut sleep = pin!(ThreadTimer.sleep(Duration::from_millis(5)));
     assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    // The first may be woken together with the one that panics; the second needs the thread after that.
+    // The first may be woken together with the one that panics; the second needs the thread
+    // afterwards.
     for _ in 0..2 {
         assert!(is_done(|| block_on(ThreadTimer.sleep(Duration::from_millis(30)))));
     }

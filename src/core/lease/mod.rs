@@ -241,7 +241,8 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
     /// ```
     /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
     ///
-    /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(100))).clock(ManualClock::new()).build()?;
+    /// let quota = TokenBucket::new(Rate::per_second(100));
+    /// let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build()?;
     /// let mut lease = limiter.prepare().lease().permits(10);
     /// assert!(lease.check().is_allowed());
     /// assert_eq!(lease.release(), 9);
@@ -293,8 +294,8 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         } else if self.size > 0 {
             self.give_back(later);
         }
-        // All permits that are left are spent on the request, so those left afterwards were acquired at
-        // once.
+        // All permits that are left are spent on the request, so those left afterwards were
+        // acquired at once.
         let need = cost - self.left;
         let most = if self.ttl > 0 { self.pace.size(limit) } else { 1 };
         let mut permits = most.max(need);

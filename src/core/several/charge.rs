@@ -55,8 +55,8 @@ impl<C: Clock> Core<Several, C> {
     }
 
     /// The long way: any limits, any cost, and a key that is anywhere.
-    // One loop of each kind and one decision, filled in place: a closure called from two places, or a
-    // decision that is moved, is a call.
+    // One loop of each kind and one decision, filled in place: a closure called from two places, or
+    // a decision that is moved, is a call.
     #[inline(never)]
     fn charge_anywhere<'l>(
         &'l self,
@@ -188,7 +188,7 @@ impl<C: Clock> Core<Several, C> {
         }
         if !decision.refused.is_empty() {
             if self.places.len() == 1 && seen.slots[0].is_none() {
-                // No other limit could be charged for nothing, and a full bucket's events are counted.
+                // No other limit is charged for nothing, and a full bucket's events are counted.
                 decision.refused = Set::default();
                 return self.charge_anew(decision, by, 0, then, time);
             }
@@ -300,7 +300,7 @@ impl<C: Clock> Core<Several, C> {
         decision.outcome = Outcome::Denied;
         for (index, table) in self.each().iter().enumerate() {
             if seen.counts.has(index) {
-                // It was refused on the word that was looked at. If it is admitted now it counts as much.
+                // The peek's word refused it. If the charge is admitted now, it counts too.
                 let ask = ask(by.rule(decision.version, index), decision);
                 let (ruling, _) = Words::check(table, ask, time);
                 decision.set(index, ruling);

@@ -27,11 +27,13 @@ use crate::time::{Timestamp, nanos};
 /// use tollgate::{ManualClock, MultiLimiter, Rate, TokenBucket};
 ///
 /// let rates = [Rate::per_second(10), Rate::per_minute(15)];
-/// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).clock(ManualClock::new()).build()?;
+/// let builder = MultiLimiter::<str>::builder(rates.map(TokenBucket::new));
+/// let limiter = builder.clock(ManualClock::new()).build()?;
 /// let decision = limiter.check_n("alice", 8);
 /// assert_eq!((decision.is_allowed(), decision.remaining()), (true, 2));
 ///
-/// let decision = limiter.check_n("alice", 8); // eight seconds' worth of the first, a minute's of the second
+/// // The first bucket lacks six tokens, the second one:
+/// let decision = limiter.check_n("alice", 8);
 /// assert_eq!(decision.refused_by(), Some(1));
 /// assert_eq!(decision.retry_after(), Some(Duration::from_secs(4)));
 /// let waits: Vec<_> = decision.parts().map(|part| part.retry_after()).collect();

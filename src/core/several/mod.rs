@@ -4,7 +4,7 @@
 //! business. A check reads the clock once, names the key once and goes through the tables twice:
 //!
 //! ```text
-//!   look at every limit ---- some refuse ----> refused: nothing was written (but what `CountPolicy::All` counts)
+//!   peek at every limit ---- some refuse ----> refused; only `CountPolicy::All` writes anything
 //!        |
 //!        | all admit
 //!        v

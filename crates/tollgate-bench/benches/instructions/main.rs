@@ -1,7 +1,7 @@
 //! The instructions of a check, counted by valgrind and compared with the baseline in this folder.
 //! Other activity of the machine does not affect the counts.
 //!
-//!     cargo bench -p tollgate-bench --bench instructions               # exit code 1 if a count is 2 % higher
+//!     cargo bench -p tollgate-bench --bench instructions               # fails if a count rose 2 %
 //!     cargo bench -p tollgate-bench --bench instructions -- --record   # writes a new baseline
 //!
 //! Each scenario runs in two processes with different numbers of checks. The difference of their

@@ -1,9 +1,9 @@
 //! `tollgate replay`: decides every request of a log by its own timestamps.
 //!
 //! ```text
-//!   ingest (other threads) --> record --> time --> limiter --> counts --> outcome: json, table, page
-//!                                                   |
-//!                                                   +--> decisions, one line each
+//!   ingest (other threads) -> record -> time -> limiter -> counts -> outcome: json, table, page
+//!                                                 |
+//!                                                 +-> decisions, one line each
 //! ```
 //!
 //! One thread decides all records in the order of the log, with the engine that a server uses.
