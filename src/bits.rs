@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_reads_back_what_it_was_set_to_and_leaves_its_neighbours() {
+    fn a_field_reads_back_and_leaves_its_neighbours() {
         let low = Field::lowest(7);
         let middle = low.above(20);
         let high = middle.above(37);

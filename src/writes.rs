@@ -127,7 +127,7 @@ fn an_admission_of_a_known_key_writes_one_word() {
 
 /// The log writes each unit's time beside its word.
 #[test]
-fn an_admission_to_a_log_writes_its_word_and_its_times() {
+fn an_admission_to_a_log_writes_word_and_times() {
     let limiter = keyed(SlidingLog::new(rate()).into(), WhenFull::Share, 1_000);
     known(&limiter, 1);
     for cost in [1, 2] {
@@ -196,7 +196,7 @@ fn a_peek_writes_nothing_whatever_the_key_is() {
 /// A word older than the quota is read as it is, and answered by the new quota: nothing is brought
 /// up to date.
 #[test]
-fn a_refusal_and_a_peek_of_a_word_older_than_the_quota_write_nothing() {
+fn refusals_and_peeks_of_outdated_words_write_nothing() {
     for (old, new) in [
         (TokenBucket::new(rate()).into(), TokenBucket::new(Rate::per_hour(7)).into()),
         (LeakyBucket::queue(rate()).into(), LeakyBucket::queue(Rate::per_hour(7)).into()),

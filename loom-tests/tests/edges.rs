@@ -14,11 +14,11 @@ macro_rules! run {
 run! {
     fn a_published_word_has_its_fingerprint();
     fn a_charge_publishes_a_word_with_its_fingerprint();
-    fn a_claimed_word_carries_the_debt_left_in_the_overflow_word();
+    fn a_claimed_word_carries_the_debt_from_the_overflow_word();
     fn an_abandoned_word_comes_with_its_fingerprint();
     fn an_arrived_word_has_its_fingerprint();
     fn a_charge_knows_the_owner_of_its_word();
-    fn a_charge_of_several_limits_knows_the_owner_of_its_word();
+    fn a_charge_of_several_limits_knows_its_words_owner();
     fn a_refund_knows_the_owner_of_its_word();
     fn a_refusal_is_by_the_keys_own_word();
     fn a_refund_knows_of_the_refund_before();
@@ -37,7 +37,7 @@ run! {
     fn a_sealed_version_knows_the_next();
     fn a_head_has_its_times();
     fn a_head_that_was_reset_has_no_times();
-    fn a_time_of_a_later_lap_says_that_the_head_moved();
+    fn a_time_of_a_later_lap_shows_the_moved_head();
     fn an_erased_time_says_that_the_head_moved();
     fn a_late_reset_erases_no_time_of_a_later_lap();
 }

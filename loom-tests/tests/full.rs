@@ -24,7 +24,7 @@ fn a_slot_handed_over_under_a_charge_forgives_nothing() {
 
 /// A key is charged to the shared word, a slot runs out, the key moves into it: the debt moves too.
 #[test]
-fn a_key_that_leaves_the_shared_allowance_takes_its_debt_along() {
+fn a_key_leaves_the_shared_allowance_with_its_debt() {
     explore(Some(1), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Share);
         // Z is in debt for one second, X for two: no key can be evicted (half of two is one token:
@@ -41,7 +41,7 @@ fn a_key_that_leaves_the_shared_allowance_takes_its_debt_along() {
     });
 }
 
-/// L13 without a clock: the shared word is one allowance, not one for each who asks.
+/// Without a clock: the shared word is one allowance, not one for each who asks.
 #[test]
 fn the_shared_allowance_is_granted_once() {
     explore(Some(3), || {

@@ -64,7 +64,7 @@ fn a_key_that_splits_its_bucket_is_inserted_once() {
 
 /// An insertion that began before the split and commits after it, of a key that moves.
 #[test]
-fn a_key_inserted_into_a_bucket_that_splits_is_inserted_once() {
+fn a_key_inserted_during_a_split_is_inserted_once() {
     explore(Some(1), || {
         let (limiter, clock) = growing(ONE);
         assert!(limiter.check(&X).is_allowed());
@@ -144,7 +144,7 @@ fn a_look_at_a_key_that_moves_sees_its_debt() {
 /// A peek writes nothing and helps no split: it reads a key on its way, and never fewer charges
 /// than before.
 #[test]
-fn peeks_at_a_key_that_moves_never_see_a_charge_undone() {
+fn peeks_at_a_migrating_key_never_see_fewer_charges() {
     explore(Some(2), || {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Y).is_allowed());
@@ -161,7 +161,7 @@ fn peeks_at_a_key_that_moves_never_see_a_charge_undone() {
 
 /// A peek after a charge sees it while another thread splits the bucket.
 #[test]
-fn a_peek_sees_the_charge_before_it_while_the_key_moves() {
+fn a_peek_at_a_migrating_key_sees_earlier_charges() {
     explore(Some(2), || {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Y).is_allowed());

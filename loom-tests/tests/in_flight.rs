@@ -77,7 +77,7 @@ fn turns(model: &Model) -> u64 {
 }
 
 #[test]
-fn one_at_a_time_of_a_known_key_sees_what_the_last_one_did() {
+fn holders_of_a_known_key_see_the_last_holders_writes() {
     explore(Some(4), || {
         let model = model(1);
         assert_eq!(pass_alone(&model, 1)(), 1);
@@ -103,7 +103,7 @@ fn a_guard_dropped_beside_the_keys_insertion_gives_back_once() {
 
 /// The same where one at a time is allowed.
 #[test]
-fn one_at_a_time_of_a_new_key_sees_what_the_last_one_did() {
+fn holders_of_a_new_key_see_the_last_holders_writes() {
     explore(Some(2), || {
         let model = model(1);
         let granted = admitted([pass_alone(&model, 1), pass_alone(&model, 1)]);
@@ -114,7 +114,7 @@ fn one_at_a_time_of_a_new_key_sees_what_the_last_one_did() {
 
 /// Two slots: Z stays in one, X comes and goes in the other, and Y wants it.
 #[test]
-fn a_slot_is_recycled_only_when_all_of_it_came_back() {
+fn a_slot_is_recycled_only_after_all_units_came_back() {
     explore(Some(4), || {
         let model = model(1);
         let stays = model.acquire(Z).expect("nobody else is there");
@@ -130,7 +130,7 @@ fn a_slot_is_recycled_only_when_all_of_it_came_back() {
 /// X's slot goes to Y and to V and is empty again, as it was, while X is about to charge what it
 /// saw.
 #[test]
-fn a_slot_that_looks_as_before_takes_no_charge_of_an_earlier_owner() {
+fn a_slot_emptied_again_takes_no_earlier_owners_charge() {
     explore(Some(2), || {
         let model = model(1);
         let stays = model.acquire(Z).expect("nobody else is there");
@@ -144,7 +144,7 @@ fn a_slot_that_looks_as_before_takes_no_charge_of_an_earlier_owner() {
 /// A guard that was there before is dropped while its key is acquired and another key looks for
 /// room.
 #[test]
-fn a_guard_dropped_beside_a_recycler_and_its_own_key_gives_back_once() {
+fn a_guard_dropped_during_a_recycling_gives_back_once() {
     explore(Some(2), || {
         let model = model(2);
         let stays = model.acquire(Z).expect("nobody else is there");
@@ -185,7 +185,7 @@ fn keep(model: &Arc<Model>, limit: Option<u64>) -> Run {
 /// Who lowers the limit acquires by the new one. Either the other was there before, or finds one in
 /// flight.
 #[test]
-fn nobody_is_decided_by_an_old_limit_after_somebody_was_by_a_new_one() {
+fn no_request_is_decided_by_an_outdated_limit() {
     for known in [true, false] {
         explore(Some(3), move || {
             let model = model(2);
@@ -198,7 +198,7 @@ fn nobody_is_decided_by_an_old_limit_after_somebody_was_by_a_new_one() {
 
 /// All units came back before the limit was lowered: there is room by either limit.
 #[test]
-fn nobody_is_refused_by_a_new_limit_for_what_came_back_before_it() {
+fn a_new_limit_counts_no_units_returned_before_it() {
     explore(Some(3), || {
         let model = model(2);
         assert_eq!(pass(&model, &[X])(), 1);

@@ -7,7 +7,7 @@ use tollgate::{Rate, SlidingLog, WhenFull};
 /// Two in any second.
 const TWO: SlidingLog = SlidingLog::new(Rate::per_second(2));
 
-/// L12.
+/// One of two was charged: of two charges at once, one is admitted.
 #[test]
 fn a_log_admits_its_limit_and_no_more() {
     explore(Some(3), || {
@@ -18,7 +18,7 @@ fn a_log_admits_its_limit_and_no_more() {
     });
 }
 
-/// L12 with three threads and a cost of two.
+/// Three threads, one of them with a cost of two.
 #[test]
 fn a_log_takes_a_cost_whole_or_not_at_all() {
     explore(Some(2), || {
@@ -43,7 +43,7 @@ fn a_log_under_a_moving_clock_admits_two_a_window() {
     });
 }
 
-/// L12c: the slot's last owner is reset while another key enters it.
+/// The slot's last owner is reset while another key enters it.
 #[test]
 fn a_reset_takes_no_entry_of_the_slots_new_owner() {
     explore(Some(3), || {
@@ -65,7 +65,7 @@ fn a_reset_takes_no_entry_of_the_slots_new_owner() {
     });
 }
 
-/// L12b: the ring's slot is recycled under a charge of its last owner.
+/// The ring's slot is recycled under a charge of its last owner.
 #[test]
 fn a_recycled_ring_loses_no_entry_of_its_new_owner() {
     explore(Some(2), || {

@@ -155,7 +155,7 @@ fn keys_that_enter_by_two_quotas_are_forgiven_nothing() {
 
 /// A charge and its refund by the old quota, around a change and a charge by the new one.
 #[test]
-fn a_refund_under_a_change_lowers_no_word_of_the_new_quota() {
+fn a_refund_during_a_change_lowers_no_new_word() {
     explore(Some(3), || {
         let (limiter, _) = limiter(FOUR, WhenFull::Share);
         assert!(limiter.check_n(&X, 2).is_allowed());
@@ -200,7 +200,7 @@ fn a_window_is_charged_by_one_quota_at_a_time() {
 
 /// A peek reads a word of the new quota by the old one's number.
 #[test]
-fn a_look_under_a_change_tells_the_numbers_of_one_quota() {
+fn a_peek_during_a_change_shows_one_quotas_numbers() {
     explore(Some(3), || {
         let (limiter, _) = limiter(FOUR, WhenFull::Share);
         assert!(limiter.check_n(&X, 3).is_allowed());

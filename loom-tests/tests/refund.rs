@@ -20,7 +20,7 @@ fn a_refund_beside_a_charge_gives_back_what_it_took() {
 }
 
 #[test]
-fn a_refund_beside_the_keys_insertion_gives_back_what_it_took() {
+fn a_refund_during_the_keys_insertion_gives_back_its_cost() {
     explore(Some(3), || {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
@@ -52,14 +52,14 @@ fn a_refund_that_is_slow_mints_nothing() {
 
 /// X's request has run out, and its slot goes to Y, while X is given it back.
 #[test]
-fn a_refund_of_a_recycled_slot_gives_its_new_owner_nothing() {
+fn a_refund_gives_a_slots_new_owner_nothing() {
     explore(Some(2), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check_n(&Z, 2).is_allowed());
         let threads =
             [take_and_return(&limiter, X, 1), tick(&clock, &[1]), take(&limiter, &[(Y, 2), (Y, 1)], Y)];
-        // X is in debt until second 1, Z until second 2; the owner of a slot has two tokens and one more
-        // a second.
+        // X is in debt until second 1, Z until second 2; the owner of a slot has two tokens and one
+        // more a second.
         assert!(admitted(threads) <= 1 + 3);
         assert!(limiter.at(limiter.now()).peek_n(&Y, 0).remaining() <= 2);
     });
@@ -67,7 +67,7 @@ fn a_refund_of_a_recycled_slot_gives_its_new_owner_nothing() {
 
 /// In a window, counts that come back are alike: only the window's number tells two owners apart.
 #[test]
-fn a_window_refunded_to_nothing_is_not_recycled_before_it_ends() {
+fn a_window_refunded_to_zero_is_not_recycled_early() {
     explore(Some(2), || {
         let (limiter, _) = limiter(FixedWindow::new(Rate::per_second(1)), WhenFull::Deny);
         assert!(limiter.check(&Z).is_allowed());
@@ -78,7 +78,7 @@ fn a_window_refunded_to_nothing_is_not_recycled_before_it_ends() {
 }
 
 #[test]
-fn a_logs_refund_beside_a_charge_keeps_every_time_that_was_admitted() {
+fn a_logs_refund_during_a_charge_keeps_every_admitted_time() {
     explore(Some(1), || {
         let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)), WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);

@@ -38,7 +38,7 @@ fn left<A: tollgate::Algorithm>(quota: A, file: &File, key: Named, second: u64) 
 
 /// X is handed out of its bucket, and comes back to another slot, while the bucket is read.
 #[test]
-fn a_key_that_loses_its_slot_during_the_save_is_in_it() {
+fn a_key_evicted_during_a_save_is_saved() {
     explore(Some(2), || {
         let (limiter, _) = limiter(FOUR, WhenFull::Share);
         assert!(limiter.check_n(&X, 1).is_allowed() && limiter.check_n(&Z, 4).is_allowed());

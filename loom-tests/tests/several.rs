@@ -118,7 +118,7 @@ fn change_and_take<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit
 
 /// A request over the change is decided by all of the old quotas or by all of the new ones.
 #[test]
-fn a_check_under_a_change_sees_all_quotas_of_one_version() {
+fn a_check_during_a_change_sees_one_version() {
     explore(Some(2), || {
         let (limiter, _) = limiter([bucket(4), window(3)]);
         assert!(limiter.check_n(&X, 1).is_allowed());
@@ -158,7 +158,7 @@ fn a_change_under_charges_admits_what_was_there() {
 /// A request that the second limit refuses for its new word gives back what it took of the first,
 /// or leaves it there; it never takes less.
 #[test]
-fn a_request_that_the_change_overtakes_is_charged_once_to_each_limit_or_errs_by_refusing() {
+fn an_overtaken_request_is_charged_once_or_refused() {
     explore(Some(2), || {
         let (limiter, _) = limiter([bucket(4), bucket(3)]);
         assert!(limiter.check_n(&X, 1).is_allowed());

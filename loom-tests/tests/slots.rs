@@ -18,7 +18,7 @@ fn check(limiter: &Shared<TokenBucket>, keys: &'static [Named], counted: Named) 
     Box::new(move || keys.iter().map(count).sum())
 }
 
-/// L1. Also V2.1: refill and take are one step.
+/// One step refills the bucket and takes the tokens.
 #[test]
 fn two_charges_of_one_key_take_one_token_once() {
     explore(None, || {
@@ -29,7 +29,7 @@ fn two_charges_of_one_key_take_one_token_once() {
     });
 }
 
-/// L1 with three threads.
+/// The same with three threads and two tokens.
 #[test]
 fn three_charges_of_one_key_take_two_tokens() {
     explore(Some(3), || {
@@ -41,7 +41,7 @@ fn three_charges_of_one_key_take_two_tokens() {
     });
 }
 
-/// L2.
+/// Two threads insert the same new key.
 #[test]
 fn a_key_inserted_twice_at_once_is_inserted_once() {
     explore(None, || {
@@ -51,7 +51,7 @@ fn a_key_inserted_twice_at_once_is_inserted_once() {
     });
 }
 
-/// L2 with three threads: the paths are many, so one involuntary switch on each.
+/// The same with three threads: the paths are many, so one involuntary switch on each.
 #[test]
 fn a_key_inserted_three_times_at_once_is_inserted_once() {
     explore(Some(1), || {
@@ -61,7 +61,7 @@ fn a_key_inserted_three_times_at_once_is_inserted_once() {
     });
 }
 
-/// L3.
+/// A charge of the last owner is in flight while another key recycles the slot.
 #[test]
 fn a_recycled_slot_takes_no_charge_of_its_last_owner() {
     explore(Some(3), || {
@@ -75,7 +75,7 @@ fn a_recycled_slot_takes_no_charge_of_its_last_owner() {
     });
 }
 
-/// L3 and L9: two keys come back and a third takes a slot of theirs.
+/// X comes back in two threads while Y recycles a slot.
 #[test]
 fn a_revived_owner_and_a_recycler_never_share_a_slot() {
     explore(Some(1), || {
@@ -87,7 +87,7 @@ fn a_revived_owner_and_a_recycler_never_share_a_slot() {
     });
 }
 
-/// L4: with one slot to be had, both end, and neither is admitted twice.
+/// One slot is free: both threads end, and no key is admitted twice.
 #[test]
 fn two_keys_for_one_slot_both_get_an_answer() {
     explore(Some(3), || {
@@ -98,7 +98,7 @@ fn two_keys_for_one_slot_both_get_an_answer() {
     });
 }
 
-/// L5: a charge that meets a committed, unpublished word.
+/// A charge meets a committed, unpublished word.
 #[test]
 fn a_charge_on_an_unpublished_word_is_counted_once() {
     explore(Some(3), || {
@@ -108,7 +108,7 @@ fn a_charge_on_an_unpublished_word_is_counted_once() {
     });
 }
 
-/// L7.
+/// A late thread asks for the new owner of a recycled slot.
 #[test]
 fn a_denial_speaks_of_the_key_that_was_asked_about() {
     explore(Some(3), || {
@@ -122,7 +122,7 @@ fn a_denial_speaks_of_the_key_that_was_asked_about() {
     });
 }
 
-/// L8: the clock moves under an insertion. V1.3: a stale time mints nothing.
+/// The clock moves during an insertion: an outdated time mints no token.
 #[test]
 fn a_moving_clock_mints_no_token() {
     explore(Some(2), || {
@@ -134,7 +134,7 @@ fn a_moving_clock_mints_no_token() {
     });
 }
 
-/// L8 with a clock that steps back.
+/// The clock steps back during an insertion.
 #[test]
 fn a_clock_that_steps_back_mints_no_token() {
     explore(Some(2), || {
@@ -166,7 +166,7 @@ fn a_reset_forgives_once() {
 /// owner. It is not X's: or X would be admitted once for it, and once more in the slot that empties
 /// meanwhile.
 #[test]
-fn a_charge_that_meets_the_word_of_a_third_owner_is_not_the_keys() {
+fn a_charge_of_a_third_owners_word_does_not_count() {
     explore(Some(2), || {
         let (limiter, clock) = limiter(ONE, WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_byte_string_can_be_read_back_from_its_fingerprint() {
+    fn a_short_byte_string_is_recovered_from_its_fingerprint() {
         let hasher = KeyHasher::random(false);
         for len in 0..=8 {
             for seed in 0..1_000_u64 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_packed_as_they_lie_in_memory_whatever_their_number() {
+    fn bytes_are_packed_in_memory_order() {
         for len in 0..=8 {
             let mut memory = [0xF1, 2, 0xF3, 4, 0xF5, 6, 0xF7, 0xF8];
             memory[len..].fill(0);

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_detached_for_another_key_is_repaired_before_a_claim() {
+    fn another_keys_detached_word_is_repaired_before_a_claim() {
         let (table, rule, index) = charged();
         let view = table.view(KEY);
         skew(view, index);

@@ -105,7 +105,7 @@ mod tests {
     const STALL: u64 = 1 << 18;
 
     #[test]
-    fn a_header_does_not_come_back_however_often_the_bucket_is_shared() {
+    fn a_header_does_not_recur_however_often_a_bucket_shares() {
         let stale = Header::UNTOUCHED.committing(3, false).sharing();
         let mut header = stale;
         for nth in 1..=STALL {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_does_not_come_back_however_often_a_slot_is_inserted_into() {
+    fn a_header_does_not_recur_however_many_keys_are_inserted() {
         let stale = Header::UNTOUCHED.sharing();
         let mut header = stale;
         for nth in 1..=STALL {

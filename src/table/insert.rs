@@ -269,7 +269,7 @@ mod tests {
         assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
     }
 
-    /// D6: an insertion that stalls right before its commit, while 65,536 requests charge the
+    /// An insertion that stalls right before its commit, while 65,536 requests charge the
     /// overflow word, must not commit: it has not seen their charges.
     #[test]
     fn an_insertion_that_stalls_over_65536_shares_does_not_commit() {

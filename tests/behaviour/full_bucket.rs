@@ -60,7 +60,7 @@ fn is_admitted_after(wait: Duration, clock: &ManualClock, what: &str, admitted: 
 }
 
 #[test]
-fn a_refusal_by_a_full_bucket_says_when_a_slot_is_vacant() {
+fn a_full_buckets_refusal_says_when_a_slot_is_vacant() {
     for (quota, when_full) in refusing() {
         for peeks in [false, true] {
             let clock = start();
@@ -79,7 +79,7 @@ fn a_refusal_by_a_full_bucket_says_when_a_slot_is_vacant() {
 }
 
 #[test]
-fn a_full_bucket_has_nothing_left_for_a_key_that_is_not_in_it() {
+fn a_full_bucket_has_nothing_left_for_other_keys() {
     for (quota, when_full) in refusing() {
         let clock = start();
         let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
@@ -93,7 +93,7 @@ fn a_full_bucket_has_nothing_left_for_a_key_that_is_not_in_it() {
 }
 
 #[test]
-fn several_limits_say_when_a_slot_is_vacant_in_each_table() {
+fn several_limits_say_when_every_table_has_room() {
     for (quota, when_full) in refusing() {
         let clock = start();
         let other = Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(1_000_000));
@@ -112,7 +112,7 @@ fn several_limits_say_when_a_slot_is_vacant_in_each_table() {
 }
 
 #[test]
-fn a_reservation_in_a_full_bucket_is_told_when_a_slot_is_vacant() {
+fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
     for (quota, when_full) in refusing() {
         if is_a_window(&quota) || matches!(quota, Quota::FixedWindow(_)) {
             continue;

@@ -270,7 +270,7 @@ fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
 }
 
 #[test]
-fn one_limit_counts_refusals_of_a_full_table_as_a_limiter_does() {
+fn one_limit_counts_refused_full_as_a_limiter_does() {
     for when_full in [WhenFull::Deny, WhenFull::Share] {
         let quota = TokenBucket::new(Rate::per_hour(2));
         let multi = MultiLimiter::<u64>::builder([quota]).max_keys(1).when_full(when_full).build().unwrap();

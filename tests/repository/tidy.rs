@@ -58,6 +58,12 @@ const LADDER: &[&[&str]] = &[
 /// The most lines of a file.
 const LONGEST_FILE: usize = 500;
 
+/// The most columns of a line with a comment.
+const WIDEST_COMMENT: usize = 100;
+
+/// The most words of a test's name.
+const LONGEST_NAME: usize = 10;
+
 /// The files that may contain `unsafe`.
 const UNSAFE_FILES: [&str; 1] = ["src/table/memory.rs"];
 
@@ -185,6 +191,40 @@ fn is_short(file: &File) -> Vec<Offence> {
         .collect()
 }
 
+fn comments_fit(file: &File) -> Vec<Offence> {
+    if !file.is_rust() {
+        return Vec::new();
+    }
+    // Behind an odd number of quotes the slashes are in a string.
+    let has_comment = |line: &str| match line.split_once("//") {
+        Some((code, _)) => code.matches('"').count() % 2 == 0,
+        None => false,
+    };
+    let lines = file.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.chars().count() > WIDEST_COMMENT && has_comment(line))
+        .map(|(index, _)| file.offence(index + 1, format!("comments end at column {WIDEST_COMMENT}")))
+        .collect()
+}
+
+fn names_tests_briefly(file: &File) -> Vec<Offence> {
+    if !file.is_rust() {
+        return Vec::new();
+    }
+    let mut is_test = false;
+    let mut offences = Vec::new();
+    for (number, line) in file.code() {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) else { continue };
+        is_test = false;
+        let name = rest.split('(').next().unwrap_or(rest);
+        if name.split('_').count() > LONGEST_NAME {
+            offences.push(file.offence(number, format!("`{name}` has more than {LONGEST_NAME} words")));
+        }
+    }
+    offences
+}
+
 fn takes_atomics_from_sync(file: &File) -> Vec<Offence> {
     if !file.is_engine() || file.path == "src/sync.rs" {
         return Vec::new();
@@ -267,6 +307,16 @@ fn files_fit_one_sitting() {
 }
 
 #[test]
+fn comments_have_at_most_100_columns() {
+    every_file(comments_fit);
+}
+
+#[test]
+fn test_names_have_at_most_ten_words() {
+    every_file(names_tests_briefly);
+}
+
+#[test]
 fn atomics_come_through_one_door() {
     every_file(takes_atomics_from_sync);
 }
@@ -319,6 +369,24 @@ mod each_rule {
     fn a_long_file_is_an_error() {
         assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE + 1)), [LONGEST_FILE + 1]);
         assert_eq!(found(is_short, "src/a.rs", &"\n".repeat(LONGEST_FILE)), []);
+    }
+
+    #[test]
+    fn a_wide_comment_is_an_error() {
+        let text = |indent: &str, length| format!("{indent}{}\n", "é".repeat(length));
+        let bad = [text("//! ", 97), text("    // ", 94), text("f(\"a\"); // ", 90)].concat();
+        assert_eq!(found(comments_fit, "src/a.rs", &bad), [1, 2, 3]);
+        let good = [text("/// ", 96), text("let code = ", 99), text("let url = \"https://", 99)].concat();
+        assert_eq!(found(comments_fit, "src/a.rs", &good), []);
+        assert_eq!(found(comments_fit, "README.md", &bad), []);
+    }
+
+    #[test]
+    fn a_long_test_name_is_an_error() {
+        let function = |words| format!("fn {}a() {{}}\n", "a_".repeat(words - 1));
+        let test = |words| format!("#[test]\n#[should_panic]\n    {}", function(words));
+        let text = [test(LONGEST_NAME), test(LONGEST_NAME + 1), function(LONGEST_NAME + 1)].concat();
+        assert_eq!(found(names_tests_briefly, "tests/a.rs", &text), [6]);
     }
 
     #[test]

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_engine_runs_its_unit_and_model_tests() {
+    fn a_change_of_the_engine_runs_unit_and_model_tests() {
         assert_eq!(
             commands(&["src/table/slot.rs"]),
             [

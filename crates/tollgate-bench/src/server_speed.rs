@@ -272,7 +272,7 @@ Transfer/sec:     14.87MB
 ";
 
     #[test]
-    fn the_output_of_wrk_is_read_unless_a_response_was_an_error() {
+    fn wrks_output_is_read_unless_a_response_failed() {
         let report = WrkReport { requests: 118_190.0, requests_a_second: 118_129.26, p99_micros: 1_780.0 };
         assert_eq!(WrkReport::parse(WRK_OUTPUT), Some(report));
         assert_eq!(WrkReport::parse(&format!("{WRK_OUTPUT}  Non-2xx or 3xx responses: 7\n")), None);

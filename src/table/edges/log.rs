@@ -91,7 +91,7 @@ pub fn a_head_that_was_reset_has_no_times() {
 
 /// R2: a reader of a later lap's time finds that the head has moved, and so proposes nothing over
 /// it.
-pub fn a_time_of_a_later_lap_says_that_the_head_moved() {
+pub fn a_time_of_a_later_lap_shows_the_moved_head() {
     carries(
         Log::new,
         |log| assert!(log.charge(2) && log.charge(4)),

@@ -145,7 +145,7 @@ pub fn a_charge_publishes_a_word_with_its_fingerprint() {
 
 /// S1: a reader of a claimed word reads what its last owner left in the overflow word before, as a
 /// save does.
-pub fn a_claimed_word_carries_the_debt_left_in_the_overflow_word() {
+pub fn a_claimed_word_carries_the_debt_from_the_overflow_word() {
     carries(
         Bucket::new,
         |bucket| {
@@ -209,7 +209,7 @@ pub fn a_charge_knows_the_owner_of_its_word() {
 }
 
 /// S1: the same for a request that several limits decide.
-pub fn a_charge_of_several_limits_knows_the_owner_of_its_word() {
+pub fn a_charge_of_several_limits_knows_its_words_owner() {
     a_charge_of_a_word_that_came_back(|slot, seen| charge_seen(slot, seen, X));
 }
 

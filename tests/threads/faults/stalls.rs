@@ -209,7 +209,7 @@ fn a_cost_made_possible_during_its_check_is_charged() {
     }
 }
 
-/// D2: an insertion that began before a change of the quota judges the other keys of its bucket by
+/// An insertion that began before a change of the quota judges the other keys of its bucket by
 /// that quota, and so at no later time than that of the change: its debt of then remains under the
 /// new quota.
 #[test]
@@ -218,7 +218,7 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     let slow = || TokenBucket::new(Rate::per_hour(1)).burst(1_000);
     let (limiter, clock) = limiter(fast().into(), 1);
     clock.advance(Duration::from_secs(10));
-    // Fifteen keys fill the bucket; the first has the least debt, and by the old quota not for long.
+    // Fifteen keys fill the bucket; the first has the least debt, which the old quota soon refills.
     let keys: Vec<Placed> = (0..15).map(|nth| Placed(200 + nth)).collect();
     for (key, cost) in keys.iter().zip([300].into_iter().chain([1_000; 14])) {
         assert!(limiter.check_n(key, cost).is_allowed());

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ordering_of_the_engine_cites_an_edge_of_a_ledger() {
+    fn every_ordering_of_the_engine_cites_an_edge() {
         let ledger = Ledger::read(crate::root()).expect("the sources can be read");
         assert!(ledger.sites.len() >= 30, "the orderings must be found");
         assert_eq!(ledger.offences(), Vec::<String>::new());

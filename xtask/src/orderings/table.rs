@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_a_row_for_every_ordering_and_no_other() {
+    fn the_page_has_a_row_for_each_ordering_only() {
         let ledger = Ledger::read(root()).expect("the sources can be read");
         let rows: Vec<String> = ledger.weakenings().iter().map(|weakening| weakening.row()).collect();
         let shown: Vec<String> = page().0.into_iter().map(|(row, _)| row).collect();

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_page_of_the_documentation_has_the_picture_of_the_readme() {
+    fn the_documentation_has_the_picture_of_the_readme() {
         let charts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/charts");
         let read = |name: &str| std::fs::read_to_string(charts.join(name)).expect(name);
         assert!(read(TEXT) == reference(&read(PICTURE)), "{TEXT} is not {PICTURE}: draw the charts again");

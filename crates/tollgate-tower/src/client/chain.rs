@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_quote_on_the_left_does_not_reach_the_right() {
+    fn an_open_quote_hides_no_entry_to_its_right() {
         for evil in ["for=\"1.2.3.4", "for=\"", "\"", "host=\"\\", "for=\"1.2.3.4\\", "for=\"x\\\""] {
             let line = format!("{evil}, for=\"[2001:db8::9]:1\", for=203.0.113.9;proto=https");
             let mut entries = rightmost_first(line.as_bytes(), Syntax::Forwarded);

@@ -104,8 +104,8 @@ impl LimitHeaders {
     /// Adds the headers to a response. Headers that the response already has stay.
     pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
         if let Some(ratelimit) = self.ratelimit.take() {
-            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the policy
-            // of the inner service.
+            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
+            // policy of the inner service.
             let no_other_policy = match self.policy.take() {
                 None => !headers.contains_key(&RATELIMIT_POLICY),
                 policy => put(headers, RATELIMIT_POLICY, policy),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_policy_are_not_added_to_an_inner_policy() {
+    fn values_without_a_policy_yield_to_an_inner_policy() {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
         // The limit of a backend has no policy.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_reset_is_in_the_future_and_yields_to_a_delta() {
+    fn an_epoch_reset_is_in_the_future_unless_deltas_win() {
         let mut headers = HeaderMap::new();
         limit_headers(&[HeaderStyle::XRateLimitEpoch], &[("a", 7)]).write(&mut headers);
         let epoch: u64 = headers[X_RESET].to_str().unwrap().parse().unwrap();

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_has_a_method_and_all_but_connect_a_path() {
+    fn only_connect_requests_have_no_path() {
         assert_eq!(key_of(&KeyBy::method(), &[]), b"GET");
         assert_eq!(key_of(&KeyBy::path(), &[]), b"/a/b");
         assert_eq!(key_of(&KeyBy::everyone(), &[]), b"*");

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_has_the_limit_and_the_seconds_of_its_window() {
+    fn a_policy_has_its_limit_and_its_window_in_seconds() {
         assert_eq!(
             policy_items_of(&[TokenBucket::new(Rate::per_second(10)).burst(25).into()]),
             ["\"api\";q=25;w=3"]

@@ -77,7 +77,7 @@ async fn an_error_is_refunded_and_a_disconnect_is_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiting_request_is_refunded_if_the_service_fails_before_it() {
+async fn a_waiting_request_is_refunded_if_the_service_fails_first() {
     #[derive(Clone)]
     struct Closed;
     impl Service<Request<String>> for Closed {
