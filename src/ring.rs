@@ -141,8 +141,8 @@ impl<'a> Ring<'a> {
         (head..head + self.len()).all(|position| {
             let seen = self.entry(position);
             let left = if seen.proposed { LIVE.set(seen.bits, 0) } else { 0 };
-            // An entry never has the same value twice, so the exchange erases what was read while
-            // the word was unmoved. A time that the key has written since stays.
+            // An entry never has the same value twice, so the exchange erases only the value read
+            // while the word was unmoved. A time that the key has written since stays.
             let erased = unmoved();
             if erased && left != seen.bits {
                 let (cell, _) = self.place(position);

@@ -31,8 +31,8 @@ pub trait Words {
     #[doc(hidden)]
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
 
-    /// Gives back what was `taken`, unless a reset later than number `resets` forgave it: how many
-    /// units.
+    /// Gives back the units `taken`, unless a reset later than number `resets` forgave them.
+    /// Returns how many units came back.
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,

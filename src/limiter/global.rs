@@ -61,7 +61,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     }
 
     /// The limiter at a time that the caller already has: see [`now`](Self::now). A time earlier
-    /// than the latest charge's counts as that one.
+    /// than the latest charge counts as the time of that charge.
     #[inline]
     pub fn at(&self, now: Timestamp) -> Prepared<'_, Global<A>, C, Timestamp> {
         self.prepare().at(now)

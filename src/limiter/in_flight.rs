@@ -317,8 +317,8 @@ pub struct InFlightBuilder<K: ?Sized> {
 impl<K: Key + ?Sized> InFlightBuilder<K> {
     /// How many keys may have something in flight at once: see
     /// [`Builder::max_keys`](crate::Builder::max_keys). Keys with nothing in flight take no
-    /// room. A guard holds its slot, so no key moves, and this table does not grow:
-    /// all of it is in use from the first, page by page as it is touched.
+    /// room. A guard holds its slot, so no key moves, and this table does not grow: it has its full
+    /// size from the start, and memory is used page by page as it is touched.
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
         self

@@ -78,9 +78,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
 
     /// The limiter at a time that the caller already has: see [`now`](Self::now).
     ///
-    /// A time earlier than the key has seen counts as that one. A caller that lags by more than it
-    /// takes a key to recover may find the key forgotten, and so admit at its own late time
-    /// what it would have admitted in time.
+    /// A time earlier than the key's latest charge counts as the time of that charge. A caller that
+    /// lags by more than it takes a key to recover may find the key forgotten, and so admit at its
+    /// own late time what it would have admitted in time.
     #[inline]
     pub fn at(&self, now: Timestamp) -> View<'_, K, Keyed<A>, C, Timestamp> {
         self.view().at(now)

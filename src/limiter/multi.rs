@@ -22,14 +22,14 @@ use crate::time::Timestamp;
 /// it and [counts](crate::CountPolicy::All) refused requests counts it, as it does alone. When no
 /// other thread interferes every answer is exact.
 ///
-/// **What a concurrent caller can see.** A request that all limits admit when it looks at them, and
-/// that one then refuses because another thread was faster, has been charged to others for a short
-/// time. Meanwhile a request may be refused that would have been admitted, by at most the cost of
-/// the requests that are being refused then. A charge of such a request that stays errs by
-/// refusing. A bucket keeps the charge that dripped before it was undone, a window the part that
-/// was rounded up when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its
-/// shared allowance. And of several [queues](crate::LeakyBucket::queue) or
-/// [logs](crate::SlidingLog), all but one keep a charge that another followed.
+/// **What a concurrent caller can see.** A request that every limit first admits, and a limit then
+/// refuses because another thread was faster, was charged to other limits for a short time.
+/// Meanwhile a request may be refused that would have been admitted, by at most the cost of the
+/// requests that are being refused then. A charge of such a request that stays errs by refusing. A
+/// bucket keeps the charge that dripped before it was undone, a window the part that was rounded up
+/// when it closed meanwhile, a [full bucket](crate::WhenFull) of the table its shared allowance.
+/// And of several [queues](crate::LeakyBucket::queue) or [logs](crate::SlidingLog), all but one
+/// keep a charge that another followed.
 ///
 /// Quotas change [at run time](Self::reconfigure), for all limits at one instant.
 ///

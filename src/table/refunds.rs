@@ -1,7 +1,7 @@
 //! What a limiter remembers of refunds and resets: when keys were last given back something out of
 //! order, or forgiven.
 //!
-//! Keys share marks by their fingerprints, so that one key's refund may count as another's: that
+//! Keys share marks by their fingerprints, so a refund of one key may count as another's: the other
 //! key then gets back less, never more. Checks do not read marks.
 //!
 //! A mark of resets:
@@ -14,7 +14,7 @@
 //!  +-----------+--------------------+-------------------+
 //! ```
 //!
-//! *Overtaken*: a reset came while another refund or reset ran. That one may hold a word as it was
+//! *Overtaken*: a reset came while another refund or reset ran. The other may hold a word as it was
 //! before the reset, and a later charge can bring the word back to the same value. Then the stalled
 //! thread's compare-exchange would succeed if another refund held the word again. So no refund
 //! begins until all that were overtaken have ended: it gives back nothing.

@@ -72,7 +72,7 @@ fn integers_of_128_bits_differ_in_every_bit() {
 /// Asserts that a key has the same limit as `held`, by which it is held.
 #[track_caller]
 fn assert_same<K: Key + ?Sized>(key: &K, held: &dyn Key) {
-    /// One type for both keys, so that one limiter can take them.
+    /// One type for both keys, so the same limiter can take them.
     struct Either<'k, K: ?Sized>(Result<&'k K, &'k dyn Key>);
     impl<K: Key + ?Sized> Key for Either<'_, K> {
         fn fingerprint(&self, hasher: &tollgate::KeyHasher) -> u64 {

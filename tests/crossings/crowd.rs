@@ -46,7 +46,7 @@ struct Span {
 /// Units that were admitted, and may act now.
 #[derive(Clone, Copy, Debug)]
 struct Act {
-    /// Names it for those who give back.
+    /// The name by which a later return refers to these units.
     id: u64,
     key: usize,
     units: u64,
@@ -197,8 +197,8 @@ impl Round<'_> {
                     let asked = if is_part { cost } else { u64::MAX };
                     log.words.push(if is_part { Word::Part } else { Word::Refund });
                     let (back, span) = self.span(|| engine.refund_part(key, &mut kept, asked));
-                    // Several limits tell the least that one of them gave back. The units asked
-                    // back did not act.
+                    // The answer of several limits is the least that any limit gave back. The units
+                    // asked back did not act.
                     let units = if self.plan.sort == Sort::Multi { asked } else { back };
                     log.backs.push(Back { id, units, span });
                     if is_part {

@@ -16,9 +16,9 @@ fn refund_and_stop(engine: &Engine, kept: Kept, is_held: Sender<()>, goes_on: Re
     interrupted(1, stop, || engine.refund(0, kept)).0
 }
 
-/// The first refund stops while it holds the word. Then its charge is forgiven, and a second request
-/// brings the word to where it was. If the second request's refund held the word now, the first
-/// would take that hold for its own. So nothing comes back until the first has ended.
+/// The first refund stops while it holds the word. Then its charge is forgiven, and a second
+/// request brings the word to where it was. If the second request's refund held the word now, the
+/// first would take that hold for its own. So nothing comes back until the first has ended.
 #[test]
 fn a_refund_that_a_reset_forgave_lowers_no_other_charge() {
     for kind in [Kind::Bucket, Kind::Fixed] {

@@ -91,7 +91,7 @@ pub(crate) struct Lease {
     pub(crate) at: u64,
 }
 
-/// What is fixed for a program.
+/// The rules that are fixed for a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rules {
     /// Whether each key has a state for each limit. Otherwise the limits are tiers of one state.

@@ -33,7 +33,7 @@ pub(crate) struct Limit {
     pub(crate) kind: Kind,
     /// The most that is admitted at once.
     pub(crate) most: u64,
-    /// Nanoseconds: of a bucket those that one unit takes to refill, of the others the window.
+    /// Nanoseconds: in which a bucket refills one unit, or the length of the window.
     pub(crate) nanos: u64,
 }
 

@@ -89,7 +89,7 @@ pub(crate) struct Change {
     pub(crate) inherit: Inherit,
 }
 
-/// What is run in the middle of a verb.
+/// An operation in the middle of a verb.
 #[derive(Clone, Debug)]
 pub(crate) enum Inner {
     Check(usize, Cost),

@@ -161,7 +161,7 @@ impl Specification {
         self.forgave();
     }
 
-    /// What is given back from here on, the model does not know.
+    /// From here on the model does not know how much comes back.
     fn forgave(&mut self) {
         self.receipts.clear();
         self.reservations.clear();

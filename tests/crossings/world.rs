@@ -20,7 +20,7 @@ use super::engine::KEYS;
 use super::judge::{Event, Rules};
 use super::limits::{Kind, Limit};
 
-/// What was taken by one request and may come back.
+/// The units of a request that may come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Taken {
     key: usize,
@@ -41,7 +41,7 @@ enum State {
     Bucket { version: usize, lo: u64, hi: u64 },
     /// How much counts until `end`.
     Fixed { version: usize, end: u64, lo: u64, hi: u64 },
-    /// What was admitted when, under which receipt: no bound above it is known.
+    /// Admissions with their times and receipts: no upper bound is known.
     Acts(Vec<(usize, u64, u64)>),
 }
 

@@ -46,8 +46,8 @@ fn cores(model: &Model) -> String {
     let heads = CORES.map(|cores| format!(" {cores} |")).concat();
     let rule = "---|".repeat(CORES.len());
     let mut text = format!(
-        "\n## 1 to 64 cores: a model\n\nMillion checks a second in all, by the number of cores; in bold what was \
-         measured, the rest computed from it.\n\n| |{heads}\n|---|{rule}\n"
+        "\n## 1 to 64 cores: a model\n\nMillion checks a second in all, by the number of cores; the \
+         measured figures are bold, the rest computed from them.\n\n| |{heads}\n|---|{rule}\n"
     );
     for projection in &model.projections {
         let _ = write!(text, "| {} |", projection.name);

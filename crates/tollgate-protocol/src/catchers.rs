@@ -25,7 +25,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::SiblingOpensFirst, "helpers agree on what moves"),
         (Mutant::FinishWithoutParity, "a key is charged while it moves"),
         (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
-        (Mutant::SkewedTaken, "a key enters where a word was parted twice"),
+        (Mutant::SkewedTaken, "a key enters where a word was detached twice"),
         (Mutant::PartBlindly, "a bucket is split twice"),
         (Mutant::OverflowForgotten, "a slot empties beside a share"),
         (Mutant::ShareWithoutHeader, "a slot empties beside a share"),

@@ -437,7 +437,7 @@ const BUCKETS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
-        name: "a key enters where a word was parted twice",
+        name: "a key enters where a word was detached twice",
         rule: TWO,
         slots: &[(X, 9), (Z, 10)],
         skewed: true,
@@ -445,7 +445,7 @@ const BUCKETS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
-        name: "a key moves whose word was parted twice",
+        name: "a key moves whose word was detached twice",
         known: &[STALLED_TWICE],
         rule: TWO,
         quick: true,
@@ -456,7 +456,7 @@ const BUCKETS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
-        name: "a refund where a word was parted twice",
+        name: "a refund where a word was detached twice",
         rule: TWO,
         slots: &[(X, 12), (Z, 18)],
         skewed: true,

@@ -62,7 +62,7 @@ impl Word {
         Self { frozen: true, parity: !self.parity, payload }
     }
 
-    pub(crate) fn parted(self) -> Self {
+    pub(crate) fn detached(self) -> Self {
         Self { frozen: false, parity: !self.parity, ..self }
     }
 }

@@ -51,7 +51,7 @@ impl Model {
         (full.saturating_sub(self.owed) / u128::from(self.limit.nanos)) as u64
     }
 
-    /// Converts the available tokens, `(full - owed) / nanos`, as `inherit` defines it.
+    /// Converts the available tokens, the full bucket less the debt, as `inherit` defines it.
     fn change(&mut self, new: Limit, inherit: Inherit) {
         let old = self.limit;
         let (old_nanos, new_nanos) = (i128::from(old.nanos), i128::from(new.nanos));

@@ -103,7 +103,7 @@ fn a_change_can_make_a_cost_possible_or_impossible() {
     assert!(limiter.check_n(&8, 2).is_allowed());
 }
 
-/// A change that one limit rejects changes no limit.
+/// A change rejected by one limit changes no limit.
 #[test]
 fn a_change_that_one_limit_refuses_changes_none() {
     let (limiter, _) = several(every(10));

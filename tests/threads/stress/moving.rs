@@ -11,7 +11,7 @@ const LIMIT: u64 = 10;
 const KEYS: u64 = 3;
 const OPERATIONS: u64 = 8_000;
 
-/// Returns the most that one key may be admitted from zero until `latest`.
+/// Returns the most units that a key may be admitted from zero until `latest`.
 fn bound(quota: &Quota, latest: u64) -> u64 {
     match quota {
         Quota::TokenBucket(_) | Quota::LeakyBucket(_) => LIMIT + LIMIT * latest / SECOND,

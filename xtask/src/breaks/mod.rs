@@ -52,7 +52,7 @@ fn options(words: &[&str]) -> Result<Options, String> {
 
 /// Returns the table of breaks and their tests, as in `docs/correctness.md`.
 fn table(breaks: &[Break]) -> String {
-    let mut table = String::from("| break | what is broken | caught by |\n|---|---|---|\n");
+    let mut table = String::from("| break | fault | caught by |\n|---|---|---|\n");
     for Break { name, what, check, .. } in breaks {
         table.push_str(&format!("| `{name}` | {what} | `{check}` |\n"));
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: applies small changes to the pure algorithms; each time a test must fail.
 //!
 //! `list` gets the changes from cargo-mutants, `copy` makes a tree in which any of them can be
-//! selected when a test starts (so that one build suffices, which would otherwise take a minute
+//! selected when a test starts (so a single build suffices, which would otherwise take a minute
 //! each), `suite` runs the tests, and `hunt` runs all mutants. `.cargo/mutants.toml` names the
 //! files, `.cargo/equal-mutants.txt` the equivalent mutants.
 

@@ -2,7 +2,7 @@
 //! fail.
 //!
 //! `ledger` finds the orderings and the edges that they cite, `copy` makes a tree in which any of
-//! them can be weakened when a model starts (so that one build suffices), `models` runs the loom
+//! them can be weakened when a model starts (so a single build suffices), `models` runs the loom
 //! models, `hunt` tries all weakenings, and `table` reads the results in the documentation.
 
 mod copy;

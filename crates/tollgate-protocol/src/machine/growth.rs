@@ -112,7 +112,7 @@ impl Machine<'_> {
             }
             _ => {
                 if slot.word == split.word {
-                    slot.word = split.word.parted();
+                    slot.word = split.word.detached();
                 }
                 Pc::PartWord
             }

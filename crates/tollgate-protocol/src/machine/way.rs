@@ -153,7 +153,7 @@ impl Machine<'_> {
             return;
         }
         if thread.pc == Pc::Straighten {
-            Self::swap_word(state, (thread.at, place), thread.seen, thread.seen.parted());
+            Self::swap_word(state, (thread.at, place), thread.seen, thread.seen.detached());
         }
         state.threads[nth].again();
     }

@@ -7,10 +7,10 @@
 /// because they would describe another limit.
 ///
 /// Times are in whole seconds, rounded up. *Limit* is the most that can be admitted at once (burst,
-/// capacity, or the window's limit), *remaining* is how much of it is left, and *reset* is the time
-/// until all of it is available again. For a refused request, *reset* is the time until it would be
-/// admitted. A style that has room for one limit shows the tightest; for a refused request, it
-/// shows the limit with the longest wait.
+/// capacity, or the window's limit), *remaining* is how much is left of the limit, and *reset* is
+/// the time until the whole limit is available again. For a refused request, *reset* is the time
+/// until it would be admitted. A style that has room for one limit shows the tightest; for a
+/// refused request, it shows the limit with the longest wait.
 ///
 /// # Examples
 ///
