@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::algorithm::{AnyRule, Numbers, Rule};
 use crate::receipt::{Receipt, Set};
 use crate::ring::Ring;
+use crate::table::Fingerprint;
 use crate::table::slot::Ruling;
 use crate::time::{Timestamp, nanos};
 
@@ -50,7 +51,7 @@ pub struct Decision<'l> {
     by: &'l Shown,
     pub(crate) ring: Ring<'l>,
     /// The fingerprint of the key that was asked for.
-    fingerprint: u64,
+    fingerprint: Fingerprint,
 }
 
 /// What a decision shows of the rule that made it.
@@ -89,7 +90,7 @@ impl<'l> Decision<'l> {
         by: &'l Shown,
         now: Timestamp,
         cost: u64,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         resets: u32,
     ) -> Self {
         let verdict = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
@@ -99,7 +100,7 @@ impl<'l> Decision<'l> {
     /// The answer to a request that changes nothing: of cost 0, or of more than the limit.
     pub(crate) fn trivial(payload: u64, ring: Ring<'l>, by: &'l Shown, now: Timestamp, cost: u64) -> Self {
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-        Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: 0 }
+        Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: Fingerprint::UNTOUCHED }
     }
 
     /// The same, field by field: returned as it is, the decision would live in memory on every

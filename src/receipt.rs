@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
 /// The most limits that decide a request together.
@@ -34,7 +35,7 @@ pub(crate) const MOST: usize = 8;
 pub struct Receipt<const LIMITS: usize = 1> {
     /// The limiter's number among all of this process.
     pub(crate) limiter: u64,
-    pub(crate) fingerprint: u64,
+    pub(crate) fingerprint: Fingerprint,
     /// No later than the time of any of the charges.
     pub(crate) since: Timestamp,
     /// Units that may still come back.

@@ -10,6 +10,7 @@ use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
 use crate::core::{Core, Limits, Words};
 use crate::receipt::Receipt;
+use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -44,7 +45,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
-    pub(crate) fn reset(&self, fingerprint: u64) -> bool {
+    pub(crate) fn reset(&self, fingerprint: Fingerprint) -> bool {
         let mut version = self.versions.current();
         loop {
             let (now, mut known) = (self.clock.now(), false);

@@ -34,7 +34,7 @@ use crate::error::BuildError;
 use crate::key::KeyHasher;
 use crate::observe::Observer;
 use crate::saved::Kind;
-use crate::table::Stats;
+use crate::table::{Fingerprint, Stats};
 use crate::time::{Timestamp, nanos};
 
 pub use lease::{Lease, Leased};
@@ -203,7 +203,7 @@ pub(crate) mod sealed {
 
 /// A key as the core asks for it.
 pub struct Asked<'l, L: Limits> {
-    pub(crate) fingerprint: u64,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) tier: L::Tier<'l>,
 }
 
@@ -270,7 +270,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 
     /// Asks for the cache lines that a check of this key looks at first.
     #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: u64) {
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
         self.each().iter().for_each(|words| words.prefetch(fingerprint));
     }
 

@@ -8,7 +8,7 @@ use crate::core::{Core, Limits, OnDecision, Space, Words};
 use crate::key::KeyHasher;
 use crate::observe::Observer;
 use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, payload, same};
-use crate::table::Debt;
+use crate::table::{Debt, Fingerprint};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -126,7 +126,8 @@ fn records<R: Numbers>(
     loop {
         match input.byte()? {
             KEY => {
-                let (fingerprint, payload) = (input.word()?, payload(input.word()?)?);
+                let fingerprint = Fingerprint::from_bits(input.word()?);
+                let payload = payload(input.word()?)?;
                 times.clear();
                 let len = input.half()?;
                 if u64::from(len) > rule.ring_len() {

@@ -126,7 +126,7 @@ fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     match debt {
         Debt::Key { fingerprint, payload, times } => {
             out.byte(KEY)?;
-            out.word(fingerprint)?;
+            out.word(fingerprint.bits())?;
             out.word(payload)?;
             out.half(times.len() as u32)?;
             times.iter().try_for_each(|when| out.word(*when))

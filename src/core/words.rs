@@ -9,7 +9,7 @@ use crate::sync::AtomicU64;
 use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Ruling, Slot};
-use crate::table::{Debt, Stats, Table, Zeroed, kept, zeroed_words};
+use crate::table::{Debt, Fingerprint, Stats, Table, Zeroed, zeroed_words};
 use crate::time::Timestamp;
 
 /// The words of one limit. Two places implement it: [`Table`] and [`OneWord`].
@@ -37,7 +37,7 @@ pub trait Words {
     fn refund<R: Rule>(
         &self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
         clock: impl Fn() -> Timestamp,
@@ -46,7 +46,13 @@ pub trait Words {
     /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
     /// when the key has no slot.
     #[doc(hidden)]
-    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool;
+    fn reset<R: Rule>(
+        &self,
+        rule: &R,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+        count: impl Fn() -> u32,
+    ) -> bool;
 
     /// What the limit remembers of its refunds.
     #[doc(hidden)]
@@ -54,7 +60,7 @@ pub trait Words {
 
     /// Asks for the cache line that a check of this key looks at first.
     #[doc(hidden)]
-    fn prefetch(&self, fingerprint: u64);
+    fn prefetch(&self, fingerprint: Fingerprint);
 
     /// Hands every debt at `at` to `each`, while other threads check.
     #[doc(hidden)]
@@ -72,7 +78,12 @@ pub trait Words {
     /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo
     /// `classes`.
     #[doc(hidden)]
-    fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64>;
+    fn in_debt<R: Rule>(
+        &self,
+        class: (usize, usize),
+        rule: &R,
+        at: Moment,
+    ) -> impl Iterator<Item = Fingerprint>;
 
     /// How many classes of buckets there are at the least.
     #[doc(hidden)]
@@ -94,7 +105,7 @@ pub trait Words {
 impl Words for Table {
     #[inline(always)]
     fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.fingerprint).check(Ask { fingerprint: kept(ask.fingerprint), ..ask }, clock)
+        self.view(ask.fingerprint).check(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
     }
 
     fn check_anywhere<R: Rule>(
@@ -102,26 +113,32 @@ impl Words for Table {
         ask: Ask<'_, R>,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.fingerprint).check_anywhere(Ask { fingerprint: kept(ask.fingerprint), ..ask }, clock)
+        self.view(ask.fingerprint).check_anywhere(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
     }
 
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
-        self.view(ask.fingerprint).probe(Ask { fingerprint: kept(ask.fingerprint), ..ask }, at)
+        self.view(ask.fingerprint).probe(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, at)
     }
 
     fn refund<R: Rule>(
         &self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64 {
-        self.view(fingerprint).refund(rule, kept(fingerprint), taken, resets, clock)
+        self.view(fingerprint).refund(rule, fingerprint.kept(), taken, resets, clock)
     }
 
-    fn reset<R: Rule>(&self, rule: &R, fingerprint: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
-        self.view(fingerprint).reset(rule, kept(fingerprint), now, count)
+    fn reset<R: Rule>(
+        &self,
+        rule: &R,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+        count: impl Fn() -> u32,
+    ) -> bool {
+        self.view(fingerprint).reset(rule, fingerprint.kept(), now, count)
     }
 
     fn refunds(&self) -> &Refunds {
@@ -129,7 +146,7 @@ impl Words for Table {
     }
 
     #[inline]
-    fn prefetch(&self, fingerprint: u64) {
+    fn prefetch(&self, fingerprint: Fingerprint) {
         self.view(fingerprint).prefetch(fingerprint);
     }
 
@@ -146,7 +163,12 @@ impl Words for Table {
         self.enter(rule, at, debt)
     }
 
-    fn in_debt<R: Rule>(&self, class: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
+    fn in_debt<R: Rule>(
+        &self,
+        class: (usize, usize),
+        rule: &R,
+        at: Moment,
+    ) -> impl Iterator<Item = Fingerprint> {
         self.in_debt(class, rule, at)
     }
 
@@ -176,7 +198,7 @@ pub struct OneWord {
 
 impl OneWord {
     /// The fingerprint of the one key.
-    pub(crate) const KEY: u64 = 1;
+    pub(crate) const KEY: Fingerprint = Fingerprint::from_bits(1);
 
     /// A slot with a ring of `ring_len` entries.
     pub(crate) fn new(ring_len: usize) -> Result<Self, BuildError> {
@@ -218,7 +240,7 @@ impl Words for OneWord {
     fn refund<R: Rule>(
         &self,
         rule: &R,
-        _: u64,
+        _: Fingerprint,
         taken: Taken,
         resets: u32,
         clock: impl Fn() -> Timestamp,
@@ -233,7 +255,7 @@ impl Words for OneWord {
         }
     }
 
-    fn reset<R: Rule>(&self, rule: &R, _: u64, now: Timestamp, count: impl Fn() -> u32) -> bool {
+    fn reset<R: Rule>(&self, rule: &R, _: Fingerprint, now: Timestamp, count: impl Fn() -> u32) -> bool {
         let (at, running) = (rule.moment(now), self.refunds.begin_reset(Self::KEY));
         loop {
             let seen = self.slot.load();
@@ -254,7 +276,7 @@ impl Words for OneWord {
     }
 
     #[inline]
-    fn prefetch(&self, _: u64) {}
+    fn prefetch(&self, _: Fingerprint) {}
 
     fn debts<R: Numbers, E>(
         &self,
@@ -274,7 +296,7 @@ impl Words for OneWord {
         true
     }
 
-    fn in_debt<R: Rule>(&self, _: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = u64> {
+    fn in_debt<R: Rule>(&self, _: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = Fingerprint> {
         rule.is_in_debt(self.slot.load().payload(), at).then_some(Self::KEY).into_iter()
     }
 

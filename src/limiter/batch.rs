@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::core::{Asked, Limits};
 use crate::key::Key;
 use crate::limiter::View;
+use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
 /// How many keys are hashed ahead of the one that is decided: enough for a line to come while so
@@ -64,7 +65,7 @@ where
     I: Iterator<Item: Borrow<K>>,
 {
     pub(super) fn new(view: View<'l, K, L, C, Timestamp>, keys: I) -> Self {
-        let none = Asked { fingerprint: 0, tier: L::default_tier(&view.core.versions) };
+        let none = Asked { fingerprint: Fingerprint::UNTOUCHED, tier: L::default_tier(&view.core.versions) };
         let mut batch = Self { view, keys: keys.fuse(), window: [none; WINDOW], first: 0, ahead: 0 };
         for (asked, key) in batch.window.iter_mut().zip(&mut batch.keys) {
             *asked = fetched(&view, key.borrow());

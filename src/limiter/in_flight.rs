@@ -10,7 +10,7 @@ use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
 use crate::table::slot::{Ask, Slot};
-use crate::table::{Stats, Table, WhenFull, kept};
+use crate::table::{Fingerprint, Stats, Table, WhenFull};
 use crate::time::Timestamp;
 
 /// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a
@@ -124,24 +124,34 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         if units == 0 {
             return Ok(InFlight { slot: None, units });
         }
-        let name = key.fingerprint(&self.hasher);
+        let fingerprint = self.fingerprint(key);
         loop {
             let seen = self.limit.read();
-            let taken = self.take(&seen.rule(), name, units);
+            let taken = self.take(&seen.rule(), fingerprint, units);
             if self.limit.is_still(seen) {
                 return taken;
             }
         }
     }
 
+    #[inline]
+    fn fingerprint(&self, key: &K) -> Fingerprint {
+        Fingerprint::from_bits(key.fingerprint(&self.hasher))
+    }
+
     /// Takes units by this rule.
     #[inline]
-    fn take(&self, rule: &InFlightRule, name: u64, units: u64) -> Result<InFlight<'_>, AcquireError> {
+    fn take(
+        &self,
+        rule: &InFlightRule,
+        fingerprint: Fingerprint,
+        units: u64,
+    ) -> Result<InFlight<'_>, AcquireError> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule, fingerprint: kept(name), cost: units };
-        let slot = self.table.view(name).hold(ask).ok_or(AcquireError::Busy)?;
+        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost: units };
+        let slot = self.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { slot: Some(slot), units })
     }
 
@@ -187,10 +197,10 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// How many units of the key are in flight. Writes nothing.
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
-        let (name, rule) = (key.fingerprint(&self.hasher), self.limit.read().rule());
-        let ask = Ask { rule: &rule, fingerprint: kept(name), cost: 1 };
+        let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
+        let ask = Ask { rule: &rule, fingerprint: fingerprint.kept(), cost: 1 };
         // A key for which there is no room has nothing in flight.
-        let standing = self.table.view(name).probe(ask, rule.moment(Timestamp::ZERO));
+        let standing = self.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
     }
 

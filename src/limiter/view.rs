@@ -8,6 +8,7 @@ use crate::core::{Asked, Core, Limits};
 use crate::key::Key;
 use crate::limiter::builder::TierOf;
 use crate::limiter::{Batch, Prepared};
+use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
 /// Where a [`View`] has its time from: the limiter's own clock ([`ByClock`]), or the caller
@@ -160,7 +161,7 @@ impl<'l, K: Key + ?Sized, L: Limits, C: Clock, T: Time> View<'l, K, L, C, T> {
                 L::tier(versions, tier_of(key)).unwrap_or_else(|| L::default_tier(versions))
             }
         };
-        Asked { fingerprint: key.fingerprint(&self.core.hasher), tier }
+        Asked { fingerprint: Fingerprint::from_bits(key.fingerprint(&self.core.hasher)), tier }
     }
 }
 

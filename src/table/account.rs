@@ -1,9 +1,10 @@
 //! A key's account: resets, refunds, and which keys are in debt.
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
-use crate::table::bucket::{ENTRIES, Found, View};
-use crate::table::fingerprint::is_key;
+use crate::table::bucket::{Found, View};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
+use crate::table::slot_index::SlotIndex;
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
@@ -12,7 +13,7 @@ impl<'a> View<'a> {
     pub(crate) fn reset<R: Rule>(
         self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         now: Timestamp,
         count: impl Fn() -> u32,
     ) -> bool {
@@ -44,7 +45,7 @@ impl<'a> View<'a> {
     pub(crate) fn refund<R: Rule>(
         self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
         clock: impl Fn() -> Timestamp,
@@ -76,11 +77,11 @@ impl<'a> View<'a> {
         self,
         rule: &'r R,
         at: Moment,
-    ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
-        let fingerprints = (1..ENTRIES).filter_map(move |index| {
+    ) -> impl Iterator<Item = Fingerprint> + use<'a, 'r, R> {
+        let fingerprints = SlotIndex::all().filter_map(move |index| {
             let slot = self.bucket.slot(index);
             rule.is_in_debt(slot.load().payload(), at).then(|| slot.fingerprint())
         });
-        fingerprints.filter(|&fingerprint| is_key(fingerprint))
+        fingerprints.filter(|&fingerprint| fingerprint.is_key())
     }
 }

@@ -38,10 +38,11 @@
 use crate::algorithm::Rule;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::fingerprint::is_migrating;
+use crate::table::fingerprint::Fingerprint;
 use crate::table::full::Rest;
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::slot_index::{ENTRIES, SlotIndex, home_slot, probes};
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
@@ -49,12 +50,6 @@ use Ordering::{Acquire, Relaxed, Release};
 
 /// Entries in a cache line.
 const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
-
-/// Entries in a bucket. Under loom, which explores all interleavings, there are two slots.
-pub(crate) const ENTRIES: usize = if cfg!(loom) { 3 } else { 16 };
-
-/// Slots in a bucket.
-pub(crate) const SLOTS: usize = ENTRIES - 1;
 
 /// Fifteen slots and their header. All zero is an empty bucket.
 #[repr(C, align(256))]
@@ -74,25 +69,11 @@ pub(crate) struct View<'a> {
 /// The outcome of a scan.
 pub(super) enum Found {
     /// The key's slot, and its word.
-    Mine(usize, Word),
+    Mine(SlotIndex, Word),
     /// The key has no slot here.
     Others,
     /// The bucket changed during the scan.
     Changed,
-}
-
-/// A key's home slot, where it is looked for first.
-#[inline]
-pub(super) fn home_slot(fingerprint: u64) -> usize {
-    1 + (((fingerprint >> 32) * SLOTS as u64) >> 32) as usize
-}
-
-/// The probe sequence of a key: its home slot, the rest of that line, the other lines.
-pub(super) fn probes(fingerprint: u64) -> impl Iterator<Item = usize> {
-    let home = home_slot(fingerprint);
-    (0..ENTRIES.next_power_of_two())
-        .map(move |step| home ^ step)
-        .filter(|&index| index != 0 && index < ENTRIES)
 }
 
 impl Bucket {
@@ -103,20 +84,22 @@ impl Bucket {
 
     /// The slot of this index.
     #[inline]
-    pub(super) fn slot(&self, index: usize) -> &Slot {
-        &self.entries[index % ENTRIES]
+    pub(super) fn slot(&self, index: SlotIndex) -> &Slot {
+        &self.entries[index.get() % ENTRIES]
     }
 
     /// The slot index of a displaced key. A hint. Which slot it is cannot be predicted, so no
     /// branch depends on it.
-    pub(super) fn displaced(&self, fingerprint: u64) -> Option<usize> {
-        let home = home_slot(fingerprint);
+    pub(super) fn displaced(&self, fingerprint: Fingerprint) -> Option<SlotIndex> {
+        let home = home_slot(fingerprint).get();
         (0..ENTRIES.next_power_of_two() / WIDTH).find_map(|step| {
             let line = ((home / WIDTH) ^ step) * WIDTH;
-            let hit = |nth: usize| u32::from(self.slot(line + nth).has_fingerprint(fingerprint)) << nth;
+            let hit = |nth: usize| {
+                u32::from(self.slot(SlotIndex::new(line + nth)).has_fingerprint(fingerprint)) << nth
+            };
             // Entry 0 is the header.
             let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
-            (hits != 0).then(|| line + hits.trailing_zeros() as usize)
+            (hits != 0).then(|| SlotIndex::new(line + hits.trailing_zeros() as usize))
         })
     }
 
@@ -149,14 +132,14 @@ impl<'a> View<'a> {
     /// Prefetches the line of the key's home slot. It is computed from the fingerprint: no memory
     /// is read.
     #[inline]
-    pub(crate) fn prefetch(self, fingerprint: u64) {
+    pub(crate) fn prefetch(self, fingerprint: Fingerprint) {
         prefetch(self.bucket.slot(home_slot(fingerprint)));
     }
 
     /// Prefetches all lines of the bucket.
     #[inline(always)]
     pub(crate) fn prefetch_all(self) {
-        (0..ENTRIES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(line)));
+        (0..ENTRIES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(SlotIndex::new(line))));
     }
 
     /// Decides a request and charges it; returns the time that it read from `clock`. An insertion
@@ -203,7 +186,7 @@ impl<'a> View<'a> {
     fn check_displaced<R: Rule>(
         self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
@@ -228,7 +211,7 @@ impl<'a> View<'a> {
 
     /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.
     #[inline]
-    pub(super) fn scan(self, fingerprint: u64, header: Header, other: impl FnMut(Rest)) -> Found {
+    pub(super) fn scan(self, fingerprint: Fingerprint, header: Header, other: impl FnMut(Rest)) -> Found {
         let repaired = |index, word| {
             self.repair_parity(index, word, header);
             false
@@ -241,15 +224,15 @@ impl<'a> View<'a> {
     #[inline]
     pub(super) fn scan_by(
         self,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         header: Header,
-        counts_anyway: impl Fn(usize, Word) -> bool,
+        counts_anyway: impl Fn(SlotIndex, Word) -> bool,
         mut other: impl FnMut(Rest),
     ) -> Found {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
-            let is_at_rest = !word.is_frozen() && (!is_migrating(owner) || self.has_migrated(owner, header));
+            let is_at_rest = !word.is_frozen() && (!owner.is_migrating() || self.has_migrated(owner, header));
             if is_at_rest && !header.commits(index, word) && !counts_anyway(index, word) {
                 return Found::Changed;
             } else if owner != fingerprint {
@@ -278,14 +261,14 @@ impl<'a> View<'a> {
     /// which had the same value. The key itself is not affected; but a claim of the word would look
     /// committed at once, and a held word would look claimed.
     #[cold]
-    fn repair_parity(self, index: usize, word: Word, header: Header) {
+    fn repair_parity(self, index: SlotIndex, word: Word, header: Header) {
         if self.bucket.header() == header {
             self.bucket.slot(index).flip_parity(word);
         }
     }
 
     #[inline]
-    pub(super) fn ring<R: Rule>(self, index: usize) -> Ring<'a> {
-        if R::RINGED { self.table.ring(self.bucket, index - 1) } else { Ring::NONE }
+    pub(super) fn ring<R: Rule>(self, index: SlotIndex) -> Ring<'a> {
+        if R::RINGED { self.table.ring(self.bucket, index) } else { Ring::NONE }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
-use crate::table::fingerprint::{is_key, is_vacant};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
+use crate::table::slot_index::SlotIndex;
 use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys in debt.
@@ -37,13 +38,13 @@ pub enum WhenFull {
 /// Where a new key goes.
 pub(crate) enum Placement {
     /// Into a slot without debt.
-    Vacant(usize, Word),
+    Vacant(SlotIndex, Word),
     /// Into the slot of an evicted key, inheriting its debt.
-    Evict(usize, Word),
+    Evict(SlotIndex, Word),
     /// To the bucket's overflow word.
     Shared,
     /// Nowhere: refused, until the slot with this payload is vacant.
-    Refuse(u64, usize),
+    Refuse(u64, SlotIndex),
     /// Nowhere: admitted, leaving this payload.
     AdmitUncounted(u64),
 }
@@ -51,9 +52,9 @@ pub(crate) enum Placement {
 /// A slot at rest.
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    pub(super) index: usize,
+    pub(super) index: SlotIndex,
     pub(super) word: Word,
-    pub(super) fingerprint: u64,
+    pub(super) fingerprint: Fingerprint,
 }
 
 /// The best slot for a new key among those weighed, in the order of its probes.
@@ -72,7 +73,7 @@ impl Best {
         if self.vacant.is_some() {
             return;
         }
-        if is_vacant(slot.fingerprint) {
+        if slot.fingerprint.is_vacant() {
             self.vacant = Some(slot);
             return;
         }
@@ -93,13 +94,13 @@ impl Best {
             Some((slot, debt)) => when_full.placement(ask, (slot.index, slot.word, debt), at),
             // Every slot is being inserted into: the next try may find room.
             None if when_full == WhenFull::Allow => Placement::AdmitUncounted(0),
-            None => Placement::Refuse(0, 1),
+            None => Placement::Refuse(0, SlotIndex::FIRST),
         }
     }
 
     /// Whether the vacant slot was that of a key whose debt has expired.
     pub(super) fn recycles(self) -> bool {
-        self.vacant.is_none() && self.least.is_some_and(|(slot, _)| is_key(slot.fingerprint))
+        self.vacant.is_none() && self.least.is_some_and(|(slot, _)| slot.fingerprint.is_key())
     }
 }
 
@@ -108,7 +109,7 @@ impl WhenFull {
     fn placement<R: Rule>(
         self,
         ask: Ask<'_, R>,
-        (index, word, payload): (usize, Word, u64),
+        (index, word, payload): (SlotIndex, Word, u64),
         at: Moment,
     ) -> Placement {
         let rule = ask.rule;

@@ -39,9 +39,10 @@
 use crate::algorithm::{Moment, Rule};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, ENTRIES, SLOTS, View};
-use crate::table::fingerprint::KNOWN;
+use crate::table::bucket::{Bucket, View};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
+use crate::table::slot_index::{SLOTS, SlotIndex};
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
@@ -64,8 +65,8 @@ impl Table {
 
     /// The bucket of the key with this fingerprint, as far as the mask knows.
     #[inline]
-    pub(crate) fn view(&self, fingerprint: u64) -> View<'_> {
-        self.at((fingerprint & self.mask.load(TallyOrdering::Relaxed)) as usize)
+    pub(crate) fn view(&self, fingerprint: Fingerprint) -> View<'_> {
+        self.at((fingerprint.bits() & self.mask.load(TallyOrdering::Relaxed)) as usize)
     }
 
     /// All buckets in use. A key that migrates meanwhile goes to a later one.
@@ -113,8 +114,8 @@ enum Route<'a> {
 }
 
 /// The number of the bucket that has the keys of this fingerprint at this level.
-fn number_at(level: u32, fingerprint: u64) -> usize {
-    (fingerprint & ((1 << level) - 1)) as usize
+fn number_at(level: u32, fingerprint: Fingerprint) -> usize {
+    (fingerprint.bits() & ((1 << level) - 1)) as usize
 }
 
 impl<'a> View<'a> {
@@ -142,20 +143,20 @@ impl<'a> View<'a> {
     }
 
     /// Whether the key has migrated from here to a bucket that was split off.
-    pub(super) fn has_migrated(self, fingerprint: u64, header: Header) -> bool {
+    pub(super) fn has_migrated(self, fingerprint: Fingerprint, header: Header) -> bool {
         self.table
             .level_of(self.number(), header)
             .is_some_and(|level| number_at(level, self.whole(fingerprint)) != self.number())
     }
 
     /// The whole fingerprint: a slot does not store the bits that the bucket's number tells.
-    pub(super) fn whole(self, fingerprint: u64) -> u64 {
-        fingerprint & !KNOWN | self.number() as u64 & KNOWN
+    pub(super) fn whole(self, fingerprint: Fingerprint) -> Fingerprint {
+        fingerprint.whole(self.number())
     }
 
     /// The key's bucket, and its header, which is not splitting. For writers: helps to split or
     /// open it.
-    pub(super) fn home_bucket(self, fingerprint: u64) -> (Self, Header) {
+    pub(super) fn home_bucket(self, fingerprint: Fingerprint) -> (Self, Header) {
         loop {
             match self.route(fingerprint) {
                 Route::Home(view, header) => return (view, header),
@@ -167,7 +168,7 @@ impl<'a> View<'a> {
 
     /// The same without helping: `None` when a bucket on the way is being split or not open.
     #[inline]
-    pub(super) fn home_bucket_now(self, fingerprint: u64) -> Option<(Self, Header)> {
+    pub(super) fn home_bucket_now(self, fingerprint: Fingerprint) -> Option<(Self, Header)> {
         match self.route(fingerprint) {
             Route::Home(view, header) => Some((view, header)),
             _ => None,
@@ -175,7 +176,7 @@ impl<'a> View<'a> {
     }
 
     #[inline]
-    fn route(self, fingerprint: u64) -> Route<'a> {
+    fn route(self, fingerprint: Fingerprint) -> Route<'a> {
         let (mut view, fingerprint) = (self, self.whole(fingerprint));
         loop {
             let header = view.bucket.header();
@@ -191,7 +192,7 @@ impl<'a> View<'a> {
     }
 
     /// Where a reader looks for the key. Writes nothing.
-    pub(super) fn bucket_to_read(self, fingerprint: u64) -> Reading<'a> {
+    pub(super) fn bucket_to_read(self, fingerprint: Fingerprint) -> Reading<'a> {
         let (mut view, fingerprint) = (self, self.whole(fingerprint));
         loop {
             let header = view.bucket.header();
@@ -245,13 +246,13 @@ impl<'a> View<'a> {
     }
 
     /// Whether a split of this full bucket would make room for the key.
-    pub(super) fn would_make_room(self, fingerprint: u64, header: Header) -> bool {
+    pub(super) fn would_make_room(self, fingerprint: Fingerprint, header: Header) -> bool {
         let Some(level) = self.splits(header) else { return false };
-        let parts = |level: u32, other: u64| {
+        let parts = |level: u32, other: Fingerprint| {
             number_at(level, self.whole(other)) != number_at(level, self.whole(fingerprint))
         };
         let would_part =
-            |level| (1..ENTRIES).any(|index| parts(level, self.bucket.slot(index).fingerprint()));
+            |level| SlotIndex::all().any(|index| parts(level, self.bucket.slot(index).fingerprint()));
         (level + 1..=self.table.buckets().ilog2()).any(would_part)
     }
 
@@ -294,13 +295,13 @@ impl<'a> View<'a> {
         // limiter.
         sibling.change_shared(0, self.bucket.shared());
         let mut gone = 0;
-        for index in 1..ENTRIES {
+        for index in SlotIndex::all() {
             let counts = |word| splitting.commits(index, word);
             let moved = self.bucket.slot(index).detach(leaves, counts, is_over);
             if is_over() {
                 return;
             }
-            gone |= u64::from(moved.is_some()) << index;
+            gone |= u64::from(moved.is_some()) << index.get();
             sibling.slot(index).receive(moved);
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
@@ -314,7 +315,6 @@ mod tests {
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
     use crate::sync::counted::{Writes, writes_of};
-    use crate::table::fingerprint::{is_same_key, kept};
     use crate::table::slot::Ask;
     use crate::table::{Size, WhenFull};
     use crate::time::Timestamp;
@@ -322,36 +322,36 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
     /// A key of bucket 7 that migrates when that is split.
-    const KEY: u64 = 0x1234_5678_0000_0047;
+    const KEY: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0047);
 
     /// A table in which the key has been charged three of its ten units, and the index of its slot.
-    fn charged() -> (Table, impl Rule, usize) {
+    fn charged() -> (Table, impl Rule, SlotIndex) {
         let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
         let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
         assert!((0..3).all(|_| is_admitted(&table, &rule, KEY)));
         let bucket = table.view(KEY).bucket;
-        let index = (1..ENTRIES).find(|&index| bucket.slot(index).has_fingerprint(KEY)).unwrap();
+        let index = SlotIndex::all().find(|&index| bucket.slot(index).has_fingerprint(KEY)).unwrap();
         (table, rule, index)
     }
 
-    fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: u64) -> bool {
-        let ask = Ask { rule, fingerprint: kept(fingerprint), cost: 1 };
+    fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: Fingerprint) -> bool {
+        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost: 1 };
         table.view(fingerprint).check(ask, || NOW).0.allowed
     }
 
     /// Flips the parity of the word, as a stalled helper of the previous owner's split does.
-    fn skew(view: View<'_>, index: usize) {
+    fn skew(view: View<'_>, index: SlotIndex) {
         let slot = view.bucket.slot(index);
         slot.flip_parity(slot.load());
         assert!(!view.bucket.header().commits(index, slot.load()));
     }
 
     /// How many slots the key has; the header commits each of their words.
-    fn slots_of(table: &Table, fingerprint: u64) -> usize {
+    fn slots_of(table: &Table, fingerprint: Fingerprint) -> usize {
         let mut slots = 0;
         for view in table.views() {
-            for index in 1..ENTRIES {
+            for index in SlotIndex::all() {
                 let (word, owner) = view.bucket.slot(index).read();
                 if owner == fingerprint {
                     assert!(!word.is_frozen() && view.bucket.header().commits(index, word));
@@ -369,7 +369,7 @@ mod tests {
         skew(view, index);
         assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
         // A scan of the bucket, here for a new key, repairs it.
-        assert!(is_admitted(&table, &rule, 0x9999_9999_0000_0047));
+        assert!(is_admitted(&table, &rule, Fingerprint::from_bits(0x9999_9999_0000_0047)));
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
         skew(view, index);
@@ -385,7 +385,7 @@ mod tests {
         skew(view, index);
         assert!(view.make_room(view.bucket.header(), || true));
         assert!(
-            is_same_key(view.bucket.slot(index).fingerprint(), KEY)
+            view.bucket.slot(index).fingerprint().is_same_key(KEY)
                 && !view.bucket.slot(index).has_fingerprint(KEY)
         );
         assert_eq!(slots_of(&table, KEY), 1);
@@ -393,12 +393,13 @@ mod tests {
     }
 
     /// A key that stays when the bucket of `KEY` is split, and keys that were never seen.
-    const STAYS: u64 = 0x1234_5678_0000_0007;
-    const STRANGERS: [u64; 2] = [0x7777_7777_0000_0047, 0x7777_7777_0000_0007];
+    const STAYS: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0007);
+    const STRANGERS: [Fingerprint; 2] =
+        [Fingerprint::from_bits(0x7777_7777_0000_0047), Fingerprint::from_bits(0x7777_7777_0000_0007)];
 
     /// Whether a peek admits this cost; where it refuses, a check does, too.
-    fn would_admit(table: &Table, rule: &impl Rule, fingerprint: u64, cost: u64) -> bool {
-        let ask = Ask { rule, fingerprint: kept(fingerprint), cost };
+    fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
+        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost };
         let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
         assert_eq!(writes, Writes::default(), "a peek");
         if !allowed {
@@ -415,10 +416,10 @@ mod tests {
         let view = table.view(KEY);
         let stage = |stage: &str| {
             for (fingerprint, left) in [(KEY, 7), (STAYS, 8), (STRANGERS[0], 10), (STRANGERS[1], 10)] {
-                assert!(would_admit(&table, &rule, fingerprint, left), "{stage}: {fingerprint:x}");
+                assert!(would_admit(&table, &rule, fingerprint, left), "{stage}: {fingerprint:x?}");
                 assert!(
                     left == 10 || !would_admit(&table, &rule, fingerprint, left + 1),
-                    "{stage}: {fingerprint:x}"
+                    "{stage}: {fingerprint:x?}"
                 );
             }
         };
@@ -433,7 +434,7 @@ mod tests {
         // Over when it reads the header for the second time: the fingerprint is marked, the word is
         // as it was.
         assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
-        assert!(counts(slot.load()) && !slot.has_fingerprint(kept(KEY)));
+        assert!(counts(slot.load()) && !slot.has_fingerprint(KEY.kept()));
         stage("its fingerprint is marked");
         let moved = slot.detach(|_| true, counts, || false);
         assert!(moved.is_some() && !counts(slot.load()));
@@ -441,7 +442,7 @@ mod tests {
         sibling.bucket.slot(index).receive(moved);
         stage("it has arrived");
         // A check that finds the fingerprint there charges the key at once.
-        let ask = Ask { rule: &rule, fingerprint: kept(KEY), cost: 1 };
+        let ask = Ask { rule: &rule, fingerprint: KEY.kept(), cost: 1 };
         assert!(sibling.check(ask, || NOW).0.allowed);
         assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
         view.split(level, splitting);

@@ -16,7 +16,7 @@
 //! header only comes back after 2^41 changes within one thread's stall.
 
 use crate::bits::Field;
-use crate::table::bucket::ENTRIES;
+use crate::table::slot_index::{ENTRIES, SlotIndex};
 use crate::table::word::Word;
 
 const CHANGES: Field = Field::lowest(41);
@@ -59,14 +59,14 @@ impl Header {
     }
 
     /// Whether the header commits the `word` of slot `index`.
-    pub(crate) fn commits(self, index: usize, word: Word) -> bool {
-        (PARITY.get(self.0) >> (index - 1)) & 1 == word.parity()
+    pub(crate) fn commits(self, index: SlotIndex, word: Word) -> bool {
+        (PARITY.get(self.0) >> (index.get() - 1)) & 1 == word.parity()
     }
 
     /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still
     /// holds a debt.
-    pub(crate) fn committing(self, index: usize, shared: bool) -> Self {
-        let flipped = PARITY.get(self.0) ^ (1 << (index - 1));
+    pub(crate) fn committing(self, index: SlotIndex, shared: bool) -> Self {
+        let flipped = PARITY.get(self.0) ^ (1 << (index.get() - 1));
         Self(PARITY.set(SHARED.set(changed(self.0), u64::from(shared)), flipped))
     }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_header_does_not_recur_however_often_a_bucket_shares() {
-        let stale = Header::UNTOUCHED.committing(3, false).sharing();
+        let stale = Header::UNTOUCHED.committing(SlotIndex::new(3), false).sharing();
         let mut header = stale;
         for nth in 1..=STALL {
             header = header.sharing();
@@ -119,7 +119,7 @@ mod tests {
         let stale = Header::UNTOUCHED.sharing();
         let mut header = stale;
         for nth in 1..=STALL {
-            header = header.committing(3, true);
+            header = header.committing(SlotIndex::new(3), true);
             assert!(header != stale, "after {nth} insertions");
         }
     }

@@ -5,8 +5,10 @@
 //! back without looking for the key.
 
 use crate::algorithm::Rule;
-use crate::table::bucket::{Found, View, home_slot};
+use crate::table::bucket::{Found, View};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::{Ask, Slot};
+use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::time::Timestamp;
 
 impl<'a> View<'a> {
@@ -14,7 +16,7 @@ impl<'a> View<'a> {
     #[inline]
     pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let at = ask.rule.moment(Timestamp::ZERO);
-        let known = |index: usize| {
+        let known = |index: SlotIndex| {
             let slot = self.bucket.slot(index);
             let (word, fingerprint) = slot.read();
             let mine = fingerprint == ask.fingerprint && !word.is_frozen();
@@ -37,7 +39,7 @@ impl<'a> View<'a> {
     }
 
     /// The slot of a key that the caller holds: a scan finds it, unless it migrates meanwhile.
-    fn held(self, fingerprint: u64) -> &'a Slot {
+    fn held(self, fingerprint: Fingerprint) -> &'a Slot {
         loop {
             // Another insertion of the key may have written its fingerprint to a slot that it will
             // abandon: that word changes.

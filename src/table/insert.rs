@@ -3,10 +3,11 @@
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::{Found, View};
-use crate::table::fingerprint::{IN_DEBT, VACANT};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling};
+use crate::table::slot_index::SlotIndex;
 use crate::table::stats::Events;
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -22,7 +23,7 @@ impl<'a> View<'a> {
     pub(super) fn enter<R: Rule>(
         self,
         rule: &R,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         cost: u64,
         mut now: Timestamp,
         clock: impl Fn() -> Timestamp,
@@ -79,7 +80,7 @@ impl<'a> View<'a> {
             let ruling = match placement {
                 Placement::Vacant(index, word) => {
                     let inserted = || events.inserted(best.recycles());
-                    view.insert(ask, header, (index, word, VACANT), at, inserted)
+                    view.insert(ask, header, (index, word, Fingerprint::VACANT), at, inserted)
                 }
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
@@ -88,7 +89,9 @@ impl<'a> View<'a> {
                 }
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
-                    view.insert(ask, header, (index, word, IN_DEBT), at, || events.evicted_with_debt())
+                    view.insert(ask, header, (index, word, Fingerprint::IN_DEBT), at, || {
+                        events.evicted_with_debt()
+                    })
                 }
                 Placement::Evict(..) | Placement::Shared if shares < TRIES => {
                     shares += 1;
@@ -123,7 +126,7 @@ impl<'a> View<'a> {
         self,
         ask: Ask<'_, R>,
         header: Header,
-        (index, word, left): (usize, Word, u64),
+        (index, word, left): (SlotIndex, Word, Fingerprint),
         at: Moment,
         inserted: impl FnOnce(),
     ) -> Option<Ruling<'a>> {
@@ -148,7 +151,7 @@ impl<'a> View<'a> {
             // the ring.
             Verdict::Deny if !slot.is_still(word) => return None,
             Verdict::Deny => {
-                if left == IN_DEBT {
+                if left == Fingerprint::IN_DEBT {
                     self.table.events(ask.fingerprint).refused_full();
                 }
                 return Some(Ruling { allowed: false, payload: debt, ring });
@@ -157,8 +160,8 @@ impl<'a> View<'a> {
         if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
-        let header = if left == IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
-        let shared = shared || left == IN_DEBT;
+        let header = if left == Fingerprint::IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
+        let shared = shared || left == Fingerprint::IN_DEBT;
         let claim = slot.claim(word, payload)?;
         claim.write_fingerprint(ask.fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {
@@ -182,8 +185,9 @@ impl<'a> View<'a> {
     }
 
     /// The payload from which a new key starts in a slot with this `word`.
-    pub(super) fn inherited_debt<R: Rule>(self, rule: &R, word: Word, left: u64, at: Moment) -> u64 {
-        if left == VACANT { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
+    pub(super) fn inherited_debt<R: Rule>(self, rule: &R, word: Word, left: Fingerprint, at: Moment) -> u64 {
+        let is_vacant = left == Fingerprint::VACANT;
+        if is_vacant { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
     }
 
     /// Charges the bucket's overflow word. `None` when the bucket changed.
@@ -235,8 +239,8 @@ mod tests {
     use super::*;
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
-    use crate::table::bucket::SLOTS;
-    use crate::table::fingerprint::kept;
+    use crate::table::fingerprint::Fingerprint;
+    use crate::table::slot_index::SLOTS;
     use crate::table::{Size, Table, WhenFull};
 
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
@@ -250,9 +254,9 @@ mod tests {
         let fingerprints = Cell::new(0_u64);
         let newcomer = || {
             fingerprints.set(fingerprints.get() + 1);
-            fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2
+            Fingerprint::from_bits(fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2)
         };
-        let ask = |fingerprint| Ask { rule: &rule, fingerprint: kept(fingerprint), cost: 1 };
+        let ask = |fingerprint: Fingerprint| Ask { rule: &rule, fingerprint: fingerprint.kept(), cost: 1 };
         let check = |fingerprint, clock: &dyn Fn() -> Timestamp| {
             table.view(fingerprint).check(ask(fingerprint), clock).0.allowed
         };
@@ -276,21 +280,22 @@ mod tests {
         let quota = TokenBucket::new(Rate::per_day(1)).burst(140_000);
         let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
-        let view = table.view(0);
-        let (ask, at) = (Ask { rule: &rule, fingerprint: kept(4), cost: 1 }, rule.moment(NOW));
+        let view = table.view(Fingerprint::from_bits(0));
+        let (ask, at) =
+            (Ask { rule: &rule, fingerprint: Fingerprint::from_bits(4).kept(), cost: 1 }, rule.moment(NOW));
         let share = || {
             let (overflow, header) = (view.bucket.shared(), view.bucket.header());
             view.share(ask, header, overflow, at).is_some_and(|ruling| ruling.allowed)
         };
         assert!(share());
-        let (stale, slot) = (view.bucket.header(), view.bucket.slot(1));
+        let (stale, slot) = (view.bucket.header(), view.bucket.slot(SlotIndex::FIRST));
         for nth in 1..=65_536 {
             assert!(share());
             // The last two steps of an insertion.
             let claim = slot.claim(slot.load(), 5).unwrap();
             claim.write_fingerprint(ask.fingerprint);
-            let commits = view.bucket.advance(stale, stale.committing(1, true));
-            claim.abandon(VACANT, |payload| payload + 1);
+            let commits = view.bucket.advance(stale, stale.committing(SlotIndex::FIRST, true));
+            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
             assert!(!commits, "after {nth} shares");
         }
     }

@@ -23,6 +23,7 @@ mod probe;
 pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;
+mod slot_index;
 mod stats;
 mod word;
 
@@ -30,11 +31,11 @@ use crate::algorithm::{Moment, Rule};
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
-use bucket::{Bucket, SLOTS};
-use fingerprint::KNOWN;
+use bucket::Bucket;
 use refunds::Refunds;
+use slot_index::{SLOTS, SlotIndex};
 
-pub(crate) use fingerprint::kept;
+pub(crate) use fingerprint::Fingerprint;
 #[cfg(not(loom))]
 pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use probe::{HomeProbe, Probe};
@@ -56,8 +57,29 @@ pub(crate) fn prefetch<T>(_place: &T) {}
 /// The most keys of a table.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
-/// Beside a slot index: the ring is another key's.
-const ANOTHERS: usize = 1 << 7;
+/// Which ring of a key's bucket a decision is about.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct RingPlace(u8);
+
+impl RingPlace {
+    /// No ring.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Beside a slot index: the ring is [another key's](Ring::of_another).
+    const ANOTHERS: u8 = 1 << 7;
+
+    /// The ring of this slot.
+    #[inline]
+    fn of(index: SlotIndex) -> Self {
+        Self(index.get() as u8)
+    }
+
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
 
 /// How many marks the refunds of all keys share.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
@@ -104,7 +126,8 @@ impl Size {
     /// where it is.
     pub(crate) fn for_keys(max_keys: usize, ring_len: u64) -> Result<Self, BuildError> {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
-        let buckets = (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(KNOWN as usize + 1);
+        let buckets =
+            (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(Fingerprint::LEAST_BUCKETS);
         let size =
             Self { buckets, roots: buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) };
         Ok(if ring_len == 0 { Self { roots: buckets.min(ROOTS), ..size } } else { size })
@@ -148,37 +171,36 @@ impl Table {
 
     /// The ring of a slot.
     #[inline]
-    fn ring(&self, bucket: &Bucket, slot: usize) -> Ring<'_> {
+    fn ring(&self, bucket: &Bucket, index: SlotIndex) -> Ring<'_> {
         if self.ring_len == 0 {
             return Ring::NONE;
         }
         let offset = std::ptr::from_ref(bucket).addr() - self.buckets.as_ptr().addr();
-        let first = (offset / size_of::<Bucket>() * SLOTS + slot) * self.ring_len;
+        let first = (offset / size_of::<Bucket>() * SLOTS + (index.get() - 1)) * self.ring_len;
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
-    /// The index of the slot that has this ring, and whether the ring is [another
-    /// key's](Ring::of_another), in a byte: for [`ring_at`](Self::ring_at). 0 for no ring.
+    /// Where this ring is in its bucket: for [`ring_at`](Self::ring_at).
     #[inline]
-    pub(crate) fn slot_index_of(&self, ring: Ring<'_>) -> usize {
-        let index = if ring.len() == 0 { 0 } else { ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1 };
-        if ring.is_anothers() { index | ANOTHERS } else { index }
+    pub(crate) fn place_of(&self, ring: Ring<'_>) -> RingPlace {
+        let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1);
+        let place = if ring.len() == 0 { RingPlace::NONE } else { RingPlace::of(slot()) };
+        if ring.is_anothers() { RingPlace(place.0 | RingPlace::ANOTHERS) } else { place }
     }
 
-    /// The ring in the key's bucket for which [`slot_index_of`](Self::slot_index_of) returned
-    /// `index`.
-    pub(crate) fn ring_at(&self, fingerprint: u64, index: usize) -> Ring<'_> {
-        let ring = match index & !ANOTHERS {
+    /// The ring at this place in the key's bucket.
+    pub(crate) fn ring_at(&self, fingerprint: Fingerprint, RingPlace(place): RingPlace) -> Ring<'_> {
+        let ring = match place & !RingPlace::ANOTHERS {
             0 => Ring::NONE,
-            index => self.ring(self.view(fingerprint).bucket, index - 1),
+            index => self.ring(self.view(fingerprint).bucket, SlotIndex::new(index.into())),
         };
-        if index & ANOTHERS != 0 { ring.of_another() } else { ring }
+        if place & RingPlace::ANOTHERS != 0 { ring.of_another() } else { ring }
     }
 
     /// The event counters of this fingerprint's stripe.
     #[inline]
-    pub(crate) fn events(&self, fingerprint: u64) -> &Events {
-        &self.shards[(fingerprint >> 1) as usize % SHARDS]
+    pub(crate) fn events(&self, fingerprint: Fingerprint) -> &Events {
+        &self.shards[fingerprint.share_of(SHARDS)]
     }
 
     /// The fingerprints of the keys in debt, in the buckets whose numbers are `class` modulo
@@ -188,7 +210,7 @@ impl Table {
         (class, classes): (usize, usize),
         rule: &R,
         at: Moment,
-    ) -> impl Iterator<Item = u64> {
+    ) -> impl Iterator<Item = Fingerprint> {
         // Steps over numbers, not over `views`, which would visit every bucket in between.
         let numbers = (class..).step_by(classes).take_while(|&number| number < self.end());
         numbers.flat_map(move |number| self.at(number).in_debt(rule, at))

@@ -7,20 +7,21 @@
 
 use crate::algorithm::{Moment, Rule, Verdict};
 use crate::ring::Ring;
-use crate::table::bucket::{Found, View, probes};
-use crate::table::fingerprint::{IN_DEBT, VACANT, is_same_key};
+use crate::table::bucket::{Found, View};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
 use crate::table::insert::shared_debt;
 use crate::table::slot::{Ask, Ruling};
+use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// The outcome of reading a bucket.
 enum Seen {
     /// The key's payload, and its slot index.
-    Key(u64, usize),
+    Key(u64, SlotIndex),
     /// The key has no slot here.
     Others,
     /// The bucket changed meanwhile: read again.
@@ -67,9 +68,11 @@ impl<'a> View<'a> {
             }
             let overflow = view.bucket.shared();
             let (index, word, left) = match best.placement(self.table.when_full, ask, at) {
-                Placement::Vacant(index, word) => (index, word, VACANT),
-                _ if view.would_make_room(ask.fingerprint, header) => (1, Word::ZERO, VACANT),
-                Placement::Evict(index, word) => (index, word, IN_DEBT),
+                Placement::Vacant(index, word) => (index, word, Fingerprint::VACANT),
+                _ if view.would_make_room(ask.fingerprint, header) => {
+                    (SlotIndex::FIRST, Word::ZERO, Fingerprint::VACANT)
+                }
+                Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
                 Placement::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
                 Placement::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index).of_another();
@@ -92,7 +95,7 @@ impl<'a> View<'a> {
     /// `sibling`: where the bucket's split is taking the key.
     fn read_key(
         self,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         header: Header,
         sibling: Option<Self>,
         other: impl FnMut(Rest),
@@ -116,14 +119,14 @@ impl<'a> View<'a> {
     }
 
     /// The same for a key that migrates to the sibling, which is not open yet.
-    fn read_leaving(self, fingerprint: u64, header: Header, sibling: Self) -> Seen {
+    fn read_leaving(self, fingerprint: Fingerprint, header: Header, sibling: Self) -> Seen {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
             // A claimed word that the header has not committed never will be: the header has
             // changed since.
             let is_claimed = word.is_frozen() && !header.commits(index, word);
-            if is_claimed || !is_same_key(owner, fingerprint) {
+            if is_claimed || !owner.is_same_key(fingerprint) {
                 continue;
             }
             let arrival = sibling.bucket.slot(index);

@@ -5,8 +5,10 @@
 //! that was read; when that fails the request is decided again.
 
 use crate::algorithm::{Rule, Verdict};
-use crate::table::bucket::{View, home_slot};
+use crate::table::RingPlace;
+use crate::table::bucket::View;
 use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -17,8 +19,8 @@ pub(crate) struct HomeProbe<'a> {
     pub(crate) payload: u64,
     /// The key's slot, at rest, and its word.
     pub(crate) seen: (&'a Slot, Word),
-    /// The index of the slot if it has a ring; 0 for none.
-    pub(crate) index: u8,
+    /// The ring of the slot.
+    pub(crate) place: RingPlace,
     pub(crate) allowed: bool,
 }
 
@@ -28,8 +30,8 @@ pub(crate) struct Probe<'a> {
     pub(crate) payload: u64,
     /// The key's slot, at rest, and its word. `None`: it has none.
     pub(crate) seen: Option<(&'a Slot, Word)>,
-    /// The index of the slot that has the key's ring; 0 for none.
-    pub(crate) index: u8,
+    /// The key's ring.
+    pub(crate) place: RingPlace,
     pub(crate) allowed: bool,
     /// Whether the refused request counts (`CountPolicy::All`).
     pub(crate) counts: bool,
@@ -51,8 +53,8 @@ impl<'a> View<'a> {
             Verdict::Deny if slot.is_still(word) => (false, debt),
             _ => return None,
         };
-        let index = if R::RINGED { home as u8 } else { 0 };
-        Some(HomeProbe { payload, seen: (slot, word), index, allowed })
+        let place = if R::RINGED { RingPlace::of(home) } else { RingPlace::NONE };
+        Some(HomeProbe { payload, seen: (slot, word), place, allowed })
     }
 
     /// What `check` would answer now.
@@ -66,12 +68,12 @@ impl<'a> View<'a> {
     fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
-        Probe { payload, seen: None, index: self.table.slot_index_of(ring) as u8, allowed, counts }
+        Probe { payload, seen: None, place: self.table.place_of(ring), allowed, counts }
     }
 
     /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
     /// word is unchanged.
-    fn probe_at<R: Rule>(self, index: usize, ask: Ask<'_, R>, now: Timestamp) -> Option<Probe<'a>> {
+    fn probe_at<R: Rule>(self, index: SlotIndex, ask: Ask<'_, R>, now: Timestamp) -> Option<Probe<'a>> {
         let slot = self.bucket.slot(index);
         let (word, fingerprint) = slot.read();
         if fingerprint != ask.fingerprint || word.is_frozen() {
@@ -84,7 +86,7 @@ impl<'a> View<'a> {
             Verdict::Deny => (false, false, debt),
             Verdict::DenyAndCount(_) => (false, true, debt),
         };
-        let index = self.table.slot_index_of(ring) as u8;
-        Some(Probe { payload, seen: Some((slot, word)), index, allowed, counts })
+        let place = self.table.place_of(ring);
+        Some(Probe { payload, seen: Some((slot, word)), place, allowed, counts })
     }
 }

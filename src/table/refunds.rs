@@ -32,7 +32,7 @@ use crate::algorithm::{Order, Refund, Rule, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::{Zeroed, zeroed_words};
+use crate::table::{Fingerprint, Zeroed, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -59,12 +59,12 @@ impl Refunds {
         Ok(Self { marks: zeroed_words(marks)?, resets, booked })
     }
 
-    fn index(&self, fingerprint: u64) -> usize {
-        (fingerprint >> 1) as usize % self.marks.len()
+    fn index(&self, fingerprint: Fingerprint) -> usize {
+        fingerprint.share_of(self.marks.len())
     }
 
     /// Begins a refund of the key. `None` while one that a reset has overtaken still runs.
-    pub(crate) fn begin(&self, fingerprint: u64) -> Option<Running<'_>> {
+    pub(crate) fn begin(&self, fingerprint: Fingerprint) -> Option<Running<'_>> {
         let mark = &self.resets[self.index(fingerprint)];
         // It does not join those that run: they would otherwise end only when no refund begins.
         let joined = |seen| (OVERTAKEN.get(seen) == 0).then(|| seen + RUNNING.of(1));
@@ -73,7 +73,7 @@ impl Refunds {
     }
 
     /// Begins a reset of the key.
-    pub(crate) fn begin_reset(&self, fingerprint: u64) -> Running<'_> {
+    pub(crate) fn begin_reset(&self, fingerprint: Fingerprint) -> Running<'_> {
         let mark = &self.resets[self.index(fingerprint)];
         mark.fetch_add(RUNNING.of(1), Relaxed);
         Running { mark }
@@ -81,7 +81,7 @@ impl Refunds {
 
     /// One that has begun.
     #[cfg(loom)]
-    pub(crate) fn running(&self, fingerprint: u64) -> Running<'_> {
+    pub(crate) fn running(&self, fingerprint: Fingerprint) -> Running<'_> {
         Running { mark: &self.resets[self.index(fingerprint)] }
     }
 
@@ -140,7 +140,7 @@ fn is_later(reset: u32, than: u32) -> bool {
 pub(crate) struct Refunding<'r, T> {
     refunds: &'r Refunds,
     running: Running<'r>,
-    fingerprint: u64,
+    fingerprint: Fingerprint,
     taken: Taken,
     /// The number of the limiter's latest reset before the request was charged.
     resets: u32,
@@ -152,7 +152,7 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     /// `None`: nothing comes back while a refund that a reset has overtaken still runs.
     pub(crate) fn begin(
         refunds: &'r Refunds,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
         clock: T,

@@ -5,16 +5,17 @@ use crate::algorithm::{Moment, Numbers};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
 use crate::table::Table;
-use crate::table::bucket::{ENTRIES, View, probes};
-use crate::table::fingerprint::{is_key, is_migrating, is_vacant, kept};
+use crate::table::bucket::View;
+use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
+use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::word::Word;
 
 /// A debt.
 #[derive(Clone, Copy, Debug)]
 pub enum Debt<'t> {
     /// A key's, with its times, newest first.
-    Key { fingerprint: u64, payload: u64, times: &'t [u64] },
+    Key { fingerprint: Fingerprint, payload: u64, times: &'t [u64] },
     /// The shared debt of the keys without a slot in their bucket. `ending`: the end of their
     /// fingerprints, behind a 1.
     Shared { ending: u64, payload: u64 },
@@ -35,7 +36,7 @@ impl Table {
     ) -> Result<(), E> {
         let mut times = Vec::new();
         for view in self.views() {
-            for index in 1..ENTRIES {
+            for index in SlotIndex::all() {
                 let (word, fingerprint) =
                     view.bucket.slot(index).debt(rule, view.ring::<R>(index), at, &mut times);
                 let payload = word.payload();
@@ -46,8 +47,8 @@ impl Table {
                 }
                 // A vacant slot's remaining debt is also counted in the overflow word.
                 let header = view.bucket.header();
-                let is_on_its_way = is_migrating(fingerprint) && !view.has_migrated(fingerprint, header);
-                let is_here = is_key(fingerprint) || is_on_its_way;
+                let is_on_its_way = fingerprint.is_migrating() && !view.has_migrated(fingerprint, header);
+                let is_here = fingerprint.is_key() || is_on_its_way;
                 if is_here && !rule.expired(payload, at) {
                     each(Debt::Key { fingerprint: view.whole(fingerprint), payload, times: &times })?;
                 }
@@ -65,7 +66,7 @@ impl Table {
         match debt {
             Debt::Key { fingerprint, payload, times } => loop {
                 let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
-                let entered = view.admit(rule, kept(fingerprint), payload, times);
+                let entered = view.admit(rule, fingerprint.kept(), payload, times);
                 if entered || !view.make_room(header, || view.is_crowded(rule, at)) {
                     let shares = !entered && rule.half(at).is_some();
                     if shares {
@@ -79,7 +80,7 @@ impl Table {
                 let end = self.end();
                 let common = (1 << ending.ilog2()).min(end);
                 let first = ending as usize % common;
-                self.at(first).home_bucket(first as u64).0.owe(payload);
+                self.at(first).home_bucket(Fingerprint::from_bits(first as u64)).0.owe(payload);
                 let others = (first..end).step_by(common).skip(1).map(|number| self.at(number));
                 others.filter(|view| view.is_open()).for_each(|view| view.owe(payload));
                 true
@@ -101,7 +102,7 @@ impl Slot {
         ring: Ring<'_>,
         at: Moment,
         times: &mut Vec<u64>,
-    ) -> (Word, u64) {
+    ) -> (Word, Fingerprint) {
         let mut word = self.load();
         let fingerprint = loop {
             let fingerprint = self.fingerprint();
@@ -125,8 +126,8 @@ impl View<'_> {
     }
 
     /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
-    fn admit<R: Numbers>(self, rule: &R, fingerprint: u64, payload: u64, times: &[u64]) -> bool {
-        let slot = |index: usize| self.bucket.slot(index);
+    fn admit<R: Numbers>(self, rule: &R, fingerprint: Fingerprint, payload: u64, times: &[u64]) -> bool {
+        let slot = |index: SlotIndex| self.bucket.slot(index);
         if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
             // The key was saved twice, since it migrated meanwhile: the larger debt counts.
             if slot(known).load().payload() < payload {
@@ -134,7 +135,7 @@ impl View<'_> {
             }
             return true;
         }
-        let vacant = probes(fingerprint).find(|index| is_vacant(slot(*index).fingerprint()));
+        let vacant = probes(fingerprint).find(|index| slot(*index).fingerprint().is_vacant());
         vacant
             .inspect(|&index| slot(index).enter(fingerprint, rule.log(payload, self.ring::<R>(index), times)))
             .is_some()

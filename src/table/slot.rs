@@ -37,7 +37,7 @@
 use crate::algorithm::{Moment, Refund, Rule, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::fingerprint::{UNTOUCHED, VACANT, is_key, is_migrating, is_same_key, kept, migrating};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -52,7 +52,7 @@ pub(crate) struct Slot {
 /// A request, in the terms of the table.
 pub struct Ask<'r, R> {
     pub(crate) rule: &'r R,
-    pub(crate) fingerprint: u64,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u64,
 }
 
@@ -94,12 +94,12 @@ impl Slot {
     /// A slot that no key has had.
     #[cfg(loom)]
     pub(crate) fn untouched() -> Self {
-        Self::new(UNTOUCHED)
+        Self::new(Fingerprint::UNTOUCHED)
     }
 
     /// A slot at rest that belongs to `fingerprint` and was never charged.
-    pub(crate) fn new(fingerprint: u64) -> Self {
-        Self { fingerprint: AtomicU64::new(fingerprint), word: AtomicU64::new(Word::ZERO.bits()) }
+    pub(crate) fn new(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint: AtomicU64::new(fingerprint.bits()), word: AtomicU64::new(Word::ZERO.bits()) }
     }
 
     /// Of a bucket's entry 0: its header.
@@ -123,13 +123,13 @@ impl Slot {
 
     /// Reads the fingerprint.
     #[inline]
-    pub(crate) fn fingerprint(&self) -> u64 {
-        self.fingerprint.load(Acquire) // S2, S6, S7
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::from_bits(self.fingerprint.load(Acquire)) // S2, S6, S7
     }
 
     /// Reads the word and then the fingerprint.
     #[inline]
-    pub(crate) fn read(&self) -> (Word, u64) {
+    pub(crate) fn read(&self) -> (Word, Fingerprint) {
         let word = self.load();
         (word, self.fingerprint())
     }
@@ -137,8 +137,8 @@ impl Slot {
     /// Whether the fingerprint is this one. A hint: read the word and the fingerprint again to be
     /// sure.
     #[inline]
-    pub(crate) fn has_fingerprint(&self, fingerprint: u64) -> bool {
-        self.fingerprint.load(Relaxed) == fingerprint
+    pub(crate) fn has_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+        self.fingerprint.load(Relaxed) == fingerprint.bits()
     }
 
     /// Whether the word is still `seen`.
@@ -256,7 +256,7 @@ impl Slot {
     /// at rest -> at rest: charges a request as it was decided on the word `seen`, and staged if
     /// the rule has a ring. `false` when the slot has changed since: decide again.
     #[inline]
-    pub(crate) fn charge_seen(&self, seen: Word, payload: u64, fingerprint: u64) -> bool {
+    pub(crate) fn charge_seen(&self, seen: Word, payload: u64, fingerprint: Fingerprint) -> bool {
         let charged = seen.charged(payload).bits();
         // Under another fingerprint a later owner's word had the same value: that key has been
         // charged.
@@ -267,19 +267,19 @@ impl Slot {
     /// Whether the word that was just changed was the key's. A migrating key counts: changes before
     /// its word is [detached](Self::detach) migrate with it, and later ones fail.
     #[inline]
-    fn was_of(&self, fingerprint: u64) -> bool {
-        is_same_key(self.fingerprint(), fingerprint)
+    fn was_of(&self, fingerprint: Fingerprint) -> bool {
+        self.fingerprint().is_same_key(fingerprint)
     }
 
     /// The current word, if it is at rest and the key's.
-    fn reload(&self, fingerprint: u64) -> Option<Word> {
+    fn reload(&self, fingerprint: Fingerprint) -> Option<Word> {
         let word = self.load();
         (self.fingerprint() == fingerprint && !word.is_frozen()).then_some(word)
     }
 
     /// Gives the slot to `fingerprint`, with this payload. Before the table is shared.
-    pub(crate) fn enter(&self, fingerprint: u64, payload: u64) {
-        self.fingerprint.store(fingerprint, Relaxed);
+    pub(crate) fn enter(&self, fingerprint: Fingerprint, payload: u64) {
+        self.fingerprint.store(fingerprint.bits(), Relaxed);
         self.word.store(self.load().charged(payload).bits(), Relaxed);
     }
 
@@ -291,7 +291,7 @@ impl Slot {
     pub(crate) fn refund(
         &self,
         seen: Word,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         less: impl FnOnce(u64) -> Option<Refund>,
     ) -> Option<u64> {
         let held = seen.held();
@@ -324,25 +324,25 @@ impl Slot {
     /// `is_over` reads the header after the slot, so that no later owner is detached.
     pub(crate) fn detach(
         &self,
-        leaves: impl Fn(u64) -> bool,
+        leaves: impl Fn(Fingerprint) -> bool,
         counts: impl Fn(Word) -> bool,
         is_over: impl Fn() -> bool,
-    ) -> Option<(u64, Word)> {
+    ) -> Option<(Fingerprint, Word)> {
         loop {
             let (word, fingerprint) = self.read();
             let is_pending = word.is_frozen() && !counts(word);
             if is_pending
-                || !(is_key(fingerprint) || is_migrating(fingerprint))
+                || !(fingerprint.is_key() || fingerprint.is_migrating())
                 || !leaves(fingerprint)
                 || is_over()
             {
                 return None;
             }
-            if is_key(fingerprint) {
-                let (old, new) = (fingerprint, migrating(fingerprint));
+            if fingerprint.is_key() {
+                let (old, new) = (fingerprint.bits(), fingerprint.migrating().bits());
                 let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S6
             } else if !counts(word) {
-                return Some((kept(fingerprint), word));
+                return Some((fingerprint.kept(), word));
             } else {
                 self.flip_parity(word);
             }
@@ -358,12 +358,13 @@ impl Slot {
     /// untouched -> held -> at rest: receives the key that `moved` here, or none. First the word,
     /// held, then the fingerprint, by which it can be charged: no word at rest is without a
     /// fingerprint.
-    pub(crate) fn receive(&self, moved: Option<(u64, Word)>) {
+    pub(crate) fn receive(&self, moved: Option<(Fingerprint, Word)>) {
         let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
         if let Some(arrived) = arrived {
             let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
         }
-        let (old, new) = (UNTOUCHED, moved.map_or(VACANT, |(fingerprint, _)| fingerprint));
+        let fingerprint = moved.map_or(Fingerprint::VACANT, |(fingerprint, _)| fingerprint);
+        let (old, new) = (Fingerprint::UNTOUCHED.bits(), fingerprint.bits());
         let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S2, S7
         if let Some(arrived) = arrived {
             self.release(arrived.held());
@@ -387,8 +388,8 @@ impl Slot {
 
 impl Claim<'_> {
     /// claimed -> named.
-    pub(crate) fn write_fingerprint(&self, fingerprint: u64) {
-        self.slot.fingerprint.store(fingerprint, Release); // S2
+    pub(crate) fn write_fingerprint(&self, fingerprint: Fingerprint) {
+        self.slot.fingerprint.store(fingerprint.bits(), Release); // S2
     }
 
     /// committed -> at rest. It fails when a charge of the same key has published on top.
@@ -400,10 +401,10 @@ impl Claim<'_> {
     /// named -> at rest, vacant: the header did not commit. No charge in flight expects the word
     /// that is left. `fingerprint` is [`VACANT`], or [`IN_DEBT`] when the old owner has remaining
     /// debt.
-    pub(crate) fn abandon(self, fingerprint: u64, bump: impl Fn(u64) -> u64) {
+    pub(crate) fn abandon(self, fingerprint: Fingerprint, bump: impl Fn(u64) -> u64) {
         // A swap: it comes after a concurrent `detach` of this fingerprint. The word is published
         // below.
-        self.slot.fingerprint.swap(fingerprint, Release); // S2, for S5
+        self.slot.fingerprint.swap(fingerprint.bits(), Release); // S2, for S5
         self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
     }
 }
@@ -414,7 +415,7 @@ mod tests {
     use crate::algorithm::InFlightRule;
     use crate::time::Timestamp;
 
-    const FINGERPRINT: u64 = 0x13;
+    const FINGERPRINT: Fingerprint = Fingerprint::from_bits(0x13);
 
     /// How often a request of this cost was retried when another charge came in between, and
     /// whether it was admitted.

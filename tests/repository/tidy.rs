@@ -30,6 +30,7 @@ const LADDER: &[&[&str]] = &[
     &["clock", "key"],
     &["saved"],
     &["table::word", "table::fingerprint"],
+    &["table::slot_index"],
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` and its parts: a bucket needs its table's rings, and the table needs its buckets.

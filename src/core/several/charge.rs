@@ -10,13 +10,13 @@ use crate::core::{Core, Manner};
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Receipt, Set};
 use crate::table::slot::{Ask, Slot};
-use crate::table::{Word, kept};
+use crate::table::{Fingerprint, Word};
 use crate::time::Timestamp;
 
 /// A request, before it is decided.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    pub(super) fingerprint: u64,
+    pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
 }
 
@@ -178,7 +178,7 @@ impl<C: Clock> Core<Several, C> {
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
-                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
+                (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
                 if !glance.allowed {
                     decision.refused.add(index);
                 }
@@ -198,8 +198,8 @@ impl<C: Clock> Core<Several, C> {
         for index in 0..self.places.len() {
             let is_charged = seen.slots[index].is_some_and(|slot| {
                 let (word, payload) = (seen.words[index], decision.payloads[index]);
-                let is_staged = decision.places[index] == 0 || self.stage(decision, index, slot, word);
-                is_staged && slot.charge_seen(word, payload, kept(fingerprint))
+                let is_staged = decision.places[index].is_none() || self.stage(decision, index, slot, word);
+                is_staged && slot.charge_seen(word, payload, fingerprint.kept())
             });
             if !is_charged {
                 let tries = u64::from(seen.slots[index].is_some());
@@ -225,7 +225,7 @@ impl<C: Clock> Core<Several, C> {
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
         }
-        (decision.payloads[index], decision.places[index]) = (look.payload, look.index);
+        (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
         seen.counts.add_if(look.counts, index);
         decision.refused.add_if(!look.allowed, index);
     }
@@ -235,7 +235,7 @@ impl<C: Clock> Core<Several, C> {
     fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
         let MultiDecision { fingerprint, cost, now, .. } = *decision;
         let rule = decision.version.rule(index);
-        let ring = self.places[index].ring_at(fingerprint, decision.places[index].into());
+        let ring = self.places[index].ring_at(fingerprint, decision.places[index]);
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
 

@@ -11,6 +11,7 @@ use crate::decision::Outcome;
 use crate::receipt::{MOST, Receipt, Set};
 use crate::ring::Ring;
 use crate::table::slot::Ruling;
+use crate::table::{Fingerprint, RingPlace};
 use crate::time::{Timestamp, nanos};
 
 /// The answer of several limits to one request: admitted by all, or refused for now or forever by
@@ -47,7 +48,7 @@ pub struct MultiDecision<'l> {
     pub(super) tables: &'l Tables,
     /// The quotas that decided.
     pub(super) version: &'l Version<AnyRule>,
-    pub(super) fingerprint: u64,
+    pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
     pub(super) now: Timestamp,
     /// No later than the time of any of the charges.
@@ -61,8 +62,8 @@ pub struct MultiDecision<'l> {
     pub(super) unstaged: Set,
     /// The limiter's resets before the request was charged.
     pub(super) resets: u32,
-    /// For each limit the slot that has the key's ring; 0 for none.
-    pub(super) places: [u8; MOST],
+    /// For each limit the key's ring.
+    pub(super) places: [RingPlace; MOST],
     /// For each limit the key's payload after the request.
     pub(super) payloads: [u64; MOST],
 }
@@ -75,7 +76,7 @@ impl<'l> MultiDecision<'l> {
     pub(super) fn new(
         tables: &'l Tables,
         version: &'l Version<AnyRule>,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
         resets: u32,
@@ -92,7 +93,7 @@ impl<'l> MultiDecision<'l> {
             taken: Set::default(),
             unstaged: Set::default(),
             resets,
-            places: [0; MOST],
+            places: [RingPlace::NONE; MOST],
             payloads: [0; MOST],
         }
     }
@@ -100,7 +101,7 @@ impl<'l> MultiDecision<'l> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.tables[index].slot_index_of(ruling.ring) as u8;
+        self.places[index] = self.tables[index].place_of(ruling.ring);
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
         } else if ruling.allowed {
@@ -123,7 +124,7 @@ impl<'l> MultiDecision<'l> {
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
         let (payload, place) = self.tables.probe(index, self.version.rule(index), self.fingerprint, self.now);
-        (self.payloads[index], self.places[index]) = (payload, place as u8);
+        (self.payloads[index], self.places[index]) = (payload, place);
         self.unstaged.remove(index);
     }
 
@@ -279,7 +280,7 @@ impl LimitDecision<'_> {
 
     fn ring(&self) -> Ring<'_> {
         let MultiDecision { tables, fingerprint, cost, places, unstaged, .. } = self.decision;
-        let ring = tables[self.index].ring_at(*fingerprint, places[self.index].into());
+        let ring = tables[self.index].ring_at(*fingerprint, places[self.index]);
         if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
     }
 

@@ -42,7 +42,7 @@ use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
 use crate::table::slot::Ask;
-use crate::table::{HomeProbe, Probe, Table, kept};
+use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::{Timestamp, nanos};
 use charge::Request;
 
@@ -84,27 +84,40 @@ impl Tables {
         &self,
         index: usize,
         rule: &AnyRule,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
     ) -> Option<HomeProbe<'_>> {
-        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+        let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
         for_rule!(rule, rule => view.probe_home(Ask { rule, fingerprint, cost }, now))
     }
 
     /// Looks at the key wherever it is.
     #[inline]
-    fn look(&self, index: usize, rule: &AnyRule, fingerprint: u64, cost: u64, now: Timestamp) -> Probe<'_> {
-        let (view, fingerprint) = (self[index].view(fingerprint), kept(fingerprint));
+    fn look(
+        &self,
+        index: usize,
+        rule: &AnyRule,
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Timestamp,
+    ) -> Probe<'_> {
+        let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
         for_rule!(rule, rule => view.probe_slot(Ask { rule, fingerprint, cost }, now))
     }
 
-    /// The key's payload, and the slot index of its ring.
-    fn probe(&self, index: usize, rule: &AnyRule, fingerprint: u64, now: Timestamp) -> (u64, usize) {
+    /// The key's payload, and its ring.
+    fn probe(
+        &self,
+        index: usize,
+        rule: &AnyRule,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> (u64, RingPlace) {
         let table = &self[index];
         let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now));
         let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-        (payload, table.slot_index_of(ring))
+        (payload, table.place_of(ring))
     }
 
     /// The table of the limit of this number, as given to the builder.
@@ -278,7 +291,7 @@ impl<C: Clock> Core<Several, C> {
     /// another thread was faster, it is computed anew: some thread has then been admitted.
     fn reserve_turn(
         &self,
-        fingerprint: u64,
+        fingerprint: Fingerprint,
         Patient { cost, max_wait, now }: Patient,
     ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
         let (request, manner) =

@@ -28,7 +28,7 @@ use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::slot::Ask;
-use crate::table::{HomeProbe, Table, kept};
+use crate::table::{HomeProbe, Table};
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {
@@ -72,7 +72,7 @@ impl<C: Clock> Core<Several, C> {
         }
         for (index, glance) in glances.iter().enumerate() {
             let (slot, word) = glance.seen;
-            if !slot.charge_seen(word, glance.payload, kept(request.fingerprint)) {
+            if !slot.charge_seen(word, glance.payload, request.fingerprint.kept()) {
                 return Some(self.charge_on(decision(payloads), index, time));
             }
         }
@@ -103,7 +103,7 @@ impl<C: Clock> Core<Several, C> {
 #[inline(always)]
 fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<HomeProbe<'t>> {
     let Request { fingerprint, cost } = request;
-    let (view, fingerprint) = (table.view(fingerprint), kept(fingerprint));
+    let (view, fingerprint) = (table.view(fingerprint), fingerprint.kept());
     view.prefetch_all();
     match rule {
         AnyRule::Gcra(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),

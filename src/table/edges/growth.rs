@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{X, bounded};
 use crate::sync::spawn;
-use crate::table::bucket::{View, home_slot};
+use crate::table::bucket::View;
+use crate::table::slot_index::home_slot;
 use crate::table::word::Word;
-use crate::table::{Size, Table, WhenFull};
+use crate::table::{Fingerprint, Size, Table, WhenFull};
 
 /// A key of X's bucket that migrates when that is split.
-const MOVER: u64 = X | 1 << 2;
+const MOVER: Fingerprint = Fingerprint::from_bits(X.bits() | 1 << 2);
 
 /// The numbers of that bucket and of its sibling.
 const BUCKET: usize = 3;

@@ -16,9 +16,10 @@ use crate::algorithm::{InFlightRule, Refund, Rule, Term};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
-use crate::table::fingerprint::{VACANT, is_migrating};
+use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunds;
 use crate::table::slot::{Ask, Slot};
+use crate::table::slot_index::SlotIndex;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -26,9 +27,9 @@ pub use growth::*;
 pub use log::*;
 
 /// The fingerprints of three keys.
-const X: u64 = 0x13;
-const Y: u64 = 0x23;
-const Z: u64 = 0x33;
+const X: Fingerprint = Fingerprint::from_bits(0x13);
+const Y: Fingerprint = Fingerprint::from_bits(0x23);
+const Z: Fingerprint = Fingerprint::from_bits(0x33);
 
 /// Runs the model in every interleaving with at most so many preemptions.
 fn bounded(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -89,19 +90,19 @@ fn with_debt(payload: u64) -> (Slot, Word) {
 }
 
 /// Charges the word `seen`, if it is still there and this key's: whether it was admitted.
-fn charge(slot: &Slot, seen: Word, fingerprint: u64) -> Option<bool> {
+fn charge(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> Option<bool> {
     let rule = InFlightRule::new(9).expect("nine is a limit");
     let ask = Ask { rule: &rule, fingerprint, cost: 1 };
     slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }
 
 /// The same by the other way of charging.
-fn charge_seen(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
+fn charge_seen(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> bool {
     slot.charge_seen(seen, seen.payload() + 1, fingerprint)
 }
 
 /// Gives the slot to the key of this fingerprint, with its debt.
-fn take_over(slot: &Slot, seen: Word, fingerprint: u64) -> bool {
+fn take_over(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> bool {
     let claim = slot.claim(seen, seen.payload());
     claim
         .map(|claim| {
@@ -151,10 +152,10 @@ pub fn a_claimed_word_carries_the_debt_from_the_overflow_word() {
         |bucket| {
             let header = bucket.header();
             assert!(bucket.change_shared(0, 7) && bucket.advance(header, header.sharing()));
-            assert!(bucket.slot(1).claim(Word::ZERO, 5).is_some());
+            assert!(bucket.slot(SlotIndex::FIRST).claim(Word::ZERO, 5).is_some());
         },
         |bucket| {
-            if bucket.slot(1).load() != Word::ZERO {
+            if bucket.slot(SlotIndex::FIRST).load() != Word::ZERO {
                 assert!(bucket.shared() == 7 && bucket.header().is_shared());
             }
         },
@@ -168,11 +169,11 @@ pub fn an_abandoned_word_comes_with_its_fingerprint() {
         || with_debt(0),
         |(slot, word)| {
             let claim = slot.claim(*word, 5).expect("nobody else writes it");
-            claim.abandon(VACANT, |payload| payload + 1);
+            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
         },
         |(slot, _)| {
             let (word, fingerprint) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == VACANT);
+            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Fingerprint::VACANT);
         },
     );
 }
@@ -338,9 +339,9 @@ pub fn a_release_is_seen_in_a_vacated_slot() {
             slot.give_back(InFlightRule::weight(1));
             let seen = slot.load();
             let claim = slot.claim(seen, seen.payload()).expect("nobody else writes it");
-            claim.abandon(VACANT, |payload| payload + 1);
+            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
         },
-        |((slot, _), deed)| assert!(slot.fingerprint() != VACANT || deed.is_done()),
+        |((slot, _), deed)| assert!(slot.fingerprint() != Fingerprint::VACANT || deed.is_done()),
     );
 }
 
@@ -349,15 +350,23 @@ pub fn a_migrating_fingerprint_comes_after_the_header() {
     carries(
         || {
             let bucket = Bucket::new();
-            bucket.slot(1).enter(X, 5);
+            bucket.slot(SlotIndex::FIRST).enter(X, 5);
             bucket
         },
         |bucket| {
             let splitting = bucket.header().splitting();
             assert!(bucket.advance(bucket.header(), splitting));
-            bucket.slot(1).detach(|_| true, |word| splitting.commits(1, word), || false);
+            bucket.slot(SlotIndex::FIRST).detach(
+                |_| true,
+                |word| splitting.commits(SlotIndex::FIRST, word),
+                || false,
+            );
         },
-        |bucket| assert!(!is_migrating(bucket.slot(1).fingerprint()) || bucket.header().is_splitting()),
+        |bucket| {
+            assert!(
+                !bucket.slot(SlotIndex::FIRST).fingerprint().is_migrating() || bucket.header().is_splitting()
+            )
+        },
     );
 }
 
@@ -370,7 +379,7 @@ pub fn a_detached_word_has_a_migrating_fingerprint() {
         },
         |(slot, _)| {
             let (word, fingerprint) = slot.read();
-            assert!(word.parity() == 0 || is_migrating(fingerprint));
+            assert!(word.parity() == 0 || fingerprint.is_migrating());
         },
     );
 }
@@ -389,13 +398,13 @@ pub fn a_header_knows_the_slots_that_it_commits() {
     carries(
         Bucket::new,
         |bucket| {
-            let (header, slot) = (bucket.header(), bucket.slot(1));
+            let (header, slot) = (bucket.header(), bucket.slot(SlotIndex::FIRST));
             slot.claim(Word::ZERO, 5).expect("nobody else writes it").write_fingerprint(X);
-            assert!(bucket.advance(header, header.committing(1, false)));
+            assert!(bucket.advance(header, header.committing(SlotIndex::FIRST, false)));
         },
         |bucket| {
-            let is_committed = bucket.header().commits(1, Word::ZERO.claimed(5));
-            assert!(!is_committed || bucket.slot(1).has_fingerprint(X));
+            let is_committed = bucket.header().commits(SlotIndex::FIRST, Word::ZERO.claimed(5));
+            assert!(!is_committed || bucket.slot(SlotIndex::FIRST).has_fingerprint(X));
         },
     );
 }
