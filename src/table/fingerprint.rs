@@ -84,16 +84,27 @@ impl Fingerprint {
         self.0 & Self::IN_DEBT.0 == 0
     }
 
-    /// Which of so many `parts` the key shares with other keys.
+    /// Which of so many `parts` the key shares with other keys. Not by the known bits: they are the
+    /// same in every slot of a key.
     #[inline]
     pub(super) fn share_of(self, parts: usize) -> usize {
-        (self.0 >> 1) as usize % parts
+        (self.0 >> KNOWN.count_ones()) as usize % parts
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_share_every_part_of_what_they_share() {
+        let parts = |kept: fn(Fingerprint) -> Fingerprint| {
+            let shared = (0..256).map(|bits| kept(Fingerprint(bits)).share_of(16));
+            shared.collect::<std::collections::BTreeSet<_>>().len()
+        };
+        assert_eq!(parts(Fingerprint::kept), 16);
+        assert_eq!(parts(|whole| whole), 16);
+    }
 
     #[test]
     fn every_stored_fingerprint_says_one_thing() {
