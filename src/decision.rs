@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Numbers, Rule};
-use crate::receipt::{Receipt, Set};
+use crate::receipt::{Charged, Receipt};
 use crate::ring::Ring;
 use crate::table::Fingerprint;
 use crate::table::slot::Ruling;
@@ -147,16 +147,14 @@ impl<'l> Decision<'l> {
     /// ```
     pub fn receipt(self) -> Receipt {
         let took = self.is_allowed() && self.ring.unstaged() == 0;
+        let left = if took { self.cost } else { 0 };
         Receipt {
             limiter: self.by.limiter,
-            fingerprint: self.fingerprint,
             since: self.now,
-            left: if took { self.cost } else { 0 },
             version: self.by.version,
             resets: self.resets,
             rule: self.by.index,
-            taken: Set::first(1),
-            charged: [self.payload],
+            charged: [Charged { fingerprint: self.fingerprint, payload: self.payload, left }],
         }
     }
 

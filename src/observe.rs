@@ -10,7 +10,7 @@ use crate::decision::Outcome;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// What a limiter calls with each decision, if there is anything: an `F`.
-pub(crate) struct Observer<F: ?Sized>(Option<Box<F>>);
+pub struct Observer<F: ?Sized>(Option<Box<F>>);
 
 impl<F: ?Sized> Observer<F> {
     pub(crate) const NONE: Self = Self(None);

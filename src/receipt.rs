@@ -35,21 +35,26 @@ pub(crate) const MOST: usize = 8;
 pub struct Receipt<const LIMITS: usize = 1> {
     /// The limiter's number among all of this process.
     pub(crate) limiter: u64,
-    pub(crate) fingerprint: Fingerprint,
     /// No later than the time of any of the charges.
     pub(crate) since: Timestamp,
-    /// Units that may still come back.
-    pub(crate) left: u64,
     /// The version of the quotas that decided.
     pub(crate) version: u32,
     /// The limiter's resets before the request was charged.
     pub(crate) resets: u32,
     /// Of the version, the rule of the first limit.
     pub(crate) rule: u16,
-    /// The limits that were charged.
-    pub(crate) taken: Set,
-    /// For each limit the payload right after the charge.
-    pub(crate) charged: [u64; LIMITS],
+    /// For each limit what it was charged.
+    pub(crate) charged: [Charged; LIMITS],
+}
+
+/// What one limit was charged.
+#[derive(Clone, Copy)]
+pub(crate) struct Charged {
+    pub(crate) fingerprint: Fingerprint,
+    /// The payload right after the charge.
+    pub(crate) payload: u64,
+    /// Units that may still come back; 0 when the limit was not charged.
+    pub(crate) left: u64,
 }
 
 impl<const LIMITS: usize> Receipt<LIMITS> {
@@ -57,13 +62,13 @@ impl<const LIMITS: usize> Receipt<LIMITS> {
     /// far. 0: it is spent, or the request took nothing.
     #[must_use]
     pub fn left(&self) -> u64 {
-        self.left
+        self.charged.iter().map(|charged| charged.left).max().unwrap_or(0)
     }
 }
 
 impl<const LIMITS: usize> fmt::Debug for Receipt<LIMITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Receipt").field("left", &self.left()).finish_non_exhaustive()
     }
 }
 
@@ -100,9 +105,5 @@ impl Set {
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
-    }
-
-    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..MOST).filter(move |&index| self.has(index))
     }
 }

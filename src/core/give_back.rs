@@ -23,25 +23,24 @@ impl<L: Limits, C: Clock> Core<L, C> {
         units: u64,
         time: impl Fn() -> Timestamp,
     ) -> u64 {
-        let cost = units.min(receipt.left);
-        if cost == 0 || receipt.limiter != self.versions.limiter() {
+        if receipt.limiter != self.versions.limiter() {
             return 0;
         }
-        receipt.left -= cost;
         let version = self.versions.numbered(receipt.version.into());
-        let mut least = cost;
-        for index in receipt.taken.iter().rev() {
-            let Some(words) = self.each().get(index) else { continue };
+        let mut least = None;
+        for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
+            let cost = units.min(charged.left);
+            let Some(words) = self.each().get(index).filter(|_| cost > 0) else { continue };
+            charged.left -= cost;
             let rule = version.rule(usize::from(receipt.rule) + index);
-            let charged = &mut receipt.charged[index];
-            let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
-            let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
+            let taken = Taken { charged: charged.payload, since: rule.moment(receipt.since), cost };
+            let back = words.refund(rule, charged.fingerprint, taken, receipt.resets, &time);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
-            *charged = rule.less(*charged, cost);
-            least = least.min(back);
+            charged.payload = rule.less(charged.payload, cost);
+            least = Some(least.unwrap_or(back).min(back));
         }
-        least
+        least.unwrap_or(0)
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.

@@ -2,23 +2,17 @@
 
 use crate::algorithm::{AnyRule, Rule};
 use crate::clock::Clock;
+use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
 use crate::core::several::{By, Several};
 use crate::core::version::State;
 use crate::core::words::{Words, peek};
 use crate::core::{Core, Manner};
 use crate::decision::Outcome;
-use crate::receipt::{MOST, Receipt, Set};
+use crate::receipt::{MOST, Set};
+use crate::table::Word;
 use crate::table::slot::{Ask, Slot};
-use crate::table::{Fingerprint, Word};
 use crate::time::Timestamp;
-
-/// A request, before it is decided.
-#[derive(Clone, Copy)]
-pub(super) struct Request {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) cost: u64,
-}
 
 /// The first pass over the limits: the word of each.
 struct Seen<'l> {
@@ -38,19 +32,19 @@ impl<C: Clock> Core<Several, C> {
     /// after the words: edge V1 of `version`. So the quotas of one version decide: of the
     /// current one, or of one before it if they charged the request.
     #[inline]
-    pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+    pub(super) fn charge<A: Asks>(&self, asks: A, time: impl Fn() -> Timestamp) -> MultiDecision<'_, A> {
         let state = self.versions.state();
         let now = time();
         // The short way first: where it says nothing, nothing was written.
         let decision = match self.places.brief {
-            1 => self.charge_briefly::<1>(state, request, now, &time),
-            2 => self.charge_briefly::<2>(state, request, now, &time),
-            3 => self.charge_briefly::<3>(state, request, now, &time),
+            1 => self.charge_briefly::<1, A>(state, asks, now, &time),
+            2 => self.charge_briefly::<2, A>(state, asks, now, &time),
+            3 => self.charge_briefly::<3, A>(state, asks, now, &time),
             _ => None,
         };
         match decision {
             Some(decision) => decision,
-            None => self.charge_anywhere(state, request, now, &time),
+            None => self.charge_anywhere(state, asks, now, &time),
         }
     }
 
@@ -58,20 +52,22 @@ impl<C: Clock> Core<Several, C> {
     // One loop of each kind and one decision, filled in place: a closure called from two places, or
     // a decision that is moved, is a call.
     #[inline(never)]
-    fn charge_anywhere<'l>(
+    fn charge_anywhere<'l, A: Asks>(
         &'l self,
         state: State,
-        request: Request,
+        asks: A,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
+    ) -> MultiDecision<'l, A> {
         // Before anything is read: each limit's line is in another table.
-        self.each().iter().for_each(|table| table.view(request.fingerprint).prefetch_all());
+        for (index, table) in self.each().iter().enumerate() {
+            table.view(asks.fingerprint(index)).prefetch_all();
+        }
         // Asked ahead: what looks at the decision once it is made has it written to memory first.
         if self.observer.is_some() {
-            return self.charge_and_tell(state, request, now, time);
+            return self.charge_and_tell(state, asks, now, time);
         }
-        let mut decision = self.decision(state, request, now);
+        let mut decision = self.decision(state, asks, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
@@ -80,32 +76,32 @@ impl<C: Clock> Core<Several, C> {
 
     /// The same for an observer.
     #[inline(never)]
-    fn charge_and_tell<'l>(
+    fn charge_and_tell<'l, A: Asks>(
         &'l self,
         state: State,
-        request: Request,
+        asks: A,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
-        let mut decision = self.decision(state, request, now);
+    ) -> MultiDecision<'l, A> {
+        let mut decision = self.decision(state, asks, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
-        self.observer.tell(decision)
+        A::tell(&self.observer, decision)
     }
 
     /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not
     /// told. `None`: a limit has no such rule.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_in_manner<'l>(
+    pub(super) fn charge_in_manner<'l, A: Asks>(
         &'l self,
-        request: Request,
+        asks: A,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
-    ) -> Option<MultiDecision<'l>> {
+    ) -> Option<MultiDecision<'l, A>> {
         let state = self.versions.state();
-        let mut decision = self.decision(state, request, time());
+        let mut decision = self.decision(state, asks, time());
         let by = By::in_manner(manner, decision.version)?;
         if !self.charge_by(&mut decision, &by, time) {
             self.charge_by_later(&mut decision, manner, time);
@@ -114,26 +110,25 @@ impl<C: Clock> Core<Several, C> {
     }
 
     /// The same at a time that is given.
-    pub(super) fn charge_untold(
+    pub(super) fn charge_untold<A: Asks>(
         &self,
-        request: Request,
+        asks: A,
         manner: Option<Manner>,
         now: Timestamp,
-    ) -> Option<MultiDecision<'_>> {
-        self.charge_in_manner(request, manner, &|| now)
+    ) -> Option<MultiDecision<'_, A>> {
+        self.charge_in_manner(asks, manner, &|| now)
     }
 
     /// A decision that admits, so far.
     #[inline]
-    pub(super) fn decision(&self, state: State, request: Request, now: Timestamp) -> MultiDecision<'_> {
-        let Request { fingerprint, cost } = request;
-        MultiDecision::new(&self.places, self.versions.of(state), fingerprint, cost, now, state.resets())
+    pub(super) fn decision<A: Asks>(&self, state: State, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
+        MultiDecision::new(&self.places, self.versions.of(state), asks, now, state.resets())
     }
 
     /// Decides and writes nothing.
-    pub(super) fn look(&self, request: Request, now: Timestamp) -> MultiDecision<'_> {
+    pub(super) fn look<A: Asks>(&self, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
         loop {
-            let mut decision = self.decision(self.versions.state(), request, now);
+            let mut decision = self.decision(self.versions.state(), asks, now);
             self.foresee(&mut decision);
             if self.versions.following(decision.version, now).is_none() {
                 return decision;
@@ -144,15 +139,14 @@ impl<C: Clock> Core<Several, C> {
     /// Decides a request that was not charged by each version that followed meanwhile, until one is
     /// still in force.
     #[inline(never)]
-    pub(super) fn charge_by_later<'l>(
+    pub(super) fn charge_by_later<'l, A: Asks>(
         &'l self,
-        decision: &mut MultiDecision<'l>,
+        decision: &mut MultiDecision<'l, A>,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
     ) {
         while self.versions.following(decision.version, decision.now).is_some() {
-            let MultiDecision { fingerprint, cost, .. } = *decision;
-            *decision = self.decision(self.versions.state(), Request { fingerprint, cost }, time());
+            *decision = self.decision(self.versions.state(), decision.asks, time());
             // No change of a quota changes whether its rule has such a manner.
             let by = By::in_manner(manner, decision.version).unwrap_or(By::Current);
             if self.charge_by(decision, &by, time) {
@@ -163,9 +157,14 @@ impl<C: Clock> Core<Several, C> {
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.
     #[inline(always)]
-    fn charge_by(&self, decision: &mut MultiDecision<'_>, by: &By, time: &impl Fn() -> Timestamp) -> bool {
-        let MultiDecision { version, fingerprint, cost, .. } = *decision;
-        if !version.has_room_for(cost) {
+    fn charge_by<A: Asks>(
+        &self,
+        decision: &mut MultiDecision<'_, A>,
+        by: &By,
+        time: &impl Fn() -> Timestamp,
+    ) -> bool {
+        let MultiDecision { version, asks, .. } = *decision;
+        if !asks.fit(version) {
             self.foresee(decision);
             return false;
         }
@@ -175,6 +174,7 @@ impl<C: Clock> Core<Several, C> {
             let rule = by.rule(version, index);
             // The quick refusal does not know how long a request would wait.
             let is_plain = matches!(by, By::Current);
+            let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
@@ -199,11 +199,11 @@ impl<C: Clock> Core<Several, C> {
             let is_charged = seen.slots[index].is_some_and(|slot| {
                 let (word, payload) = (seen.words[index], decision.payloads[index]);
                 let is_staged = decision.places[index].is_none() || self.stage(decision, index, slot, word);
-                is_staged && slot.charge_seen(word, payload, fingerprint.kept())
+                is_staged && slot.charge_seen(word, payload, asks.fingerprint(index).kept())
             });
             if !is_charged {
                 let tries = u64::from(seen.slots[index].is_some());
-                self.places[index].events(fingerprint).retried(tries);
+                self.places[index].events(asks.fingerprint(index)).retried(tries);
                 return self.charge_anew(decision, by, index, then, time);
             }
         }
@@ -213,14 +213,15 @@ impl<C: Clock> Core<Several, C> {
 
     /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
-    fn look_closer<'l>(
+    fn look_closer<'l, A: Asks>(
         &'l self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         seen: &mut Seen<'l>,
         index: usize,
     ) {
-        let MultiDecision { version, fingerprint, cost, now, .. } = *decision;
+        let MultiDecision { version, asks, now, .. } = *decision;
+        let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
         let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
@@ -232,20 +233,20 @@ impl<C: Clock> Core<Several, C> {
 
     /// Writes the time of a request that a log admits into its ring. `false`: decide again.
     #[inline(never)]
-    fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
-        let MultiDecision { fingerprint, cost, now, .. } = *decision;
+    fn stage<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize, slot: &Slot, word: Word) -> bool {
+        let MultiDecision { asks, now, .. } = *decision;
         let rule = decision.version.rule(index);
-        let ring = self.places[index].ring_at(fingerprint, decision.places[index]);
-        rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
+        let ring = self.places[index].ring_at(asks.fingerprint(index), decision.places[index]);
+        rule.stage(word.payload(), ring, rule.moment(now), asks.cost(index), || slot.is_still(word))
     }
 
     /// Decides and charges the limits from `first` on by their current words. When one refuses, the
     /// charges are undone.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_anew(
+    pub(super) fn charge_anew<A: Asks>(
         &self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         first: usize,
         then: Timestamp,
@@ -253,7 +254,7 @@ impl<C: Clock> Core<Several, C> {
     ) -> bool {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
-            let ask = ask(by.rule(decision.version, index), decision);
+            let ask = ask(by.rule(decision.version, index), decision, index);
             let (ruling, now) = Words::check(&self.places[index], ask, time);
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
@@ -271,28 +272,17 @@ impl<C: Clock> Core<Several, C> {
     /// Undoes what the request was charged before a limit refused it.
     ///
     /// `then` is no later than any of the charges: what may have dripped since is not given back.
-    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
-        let mut receipt: Receipt<MOST> = Receipt {
-            limiter: self.versions.limiter(),
-            fingerprint: decision.fingerprint,
-            since: then,
-            left: decision.cost,
-            version: decision.version.default.shown.version,
-            resets: decision.resets,
-            rule: 0,
-            taken: decision.taken,
-            charged: decision.payloads,
-        };
-        self.give_back(&mut receipt, decision.cost, || self.clock.now());
+    fn undo<A: Asks>(&self, decision: &mut MultiDecision<'_, A>, then: Timestamp) {
         decision.since = then;
+        self.give_back(&mut decision.receipt_of_taken(), u64::MAX, || self.clock.now());
         decision.taken = Set::default();
     }
 
     /// Completes a decision that some limits refuse: those that count it count it, the others stand
     /// as they were.
-    fn stand(
+    fn stand<A: Asks>(
         &self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         seen: &Seen<'_>,
         time: &impl Fn() -> Timestamp,
@@ -301,7 +291,7 @@ impl<C: Clock> Core<Several, C> {
         for (index, table) in self.each().iter().enumerate() {
             if seen.counts.has(index) {
                 // The peek's word refused it. If the charge is admitted now, it counts too.
-                let ask = ask(by.rule(decision.version, index), decision);
+                let ask = ask(by.rule(decision.version, index), decision, index);
                 let (ruling, _) = Words::check(table, ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
@@ -316,21 +306,21 @@ impl<C: Clock> Core<Several, C> {
     /// The answer to a request that is not to be charged.
     #[cold]
     #[inline(never)]
-    fn foresee(&self, decision: &mut MultiDecision<'_>) {
-        let MultiDecision { version, cost, now, .. } = *decision;
+    fn foresee<A: Asks>(&self, decision: &mut MultiDecision<'_, A>) {
+        let MultiDecision { version, asks, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
-            decision.refused.add_if(cost > limit.rule.limit(), index);
+            decision.refused.add_if(asks.cost(index) > limit.rule.limit(), index);
         }
         let is_never = !decision.refused.is_empty();
         if is_never {
             decision.outcome = Outcome::Never;
         }
         for (index, table) in self.each().iter().enumerate() {
-            if is_never || cost == 0 {
+            if is_never || asks.cost(index) == 0 {
                 decision.stand(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.rule(index), decision), now);
+            let ruling = peek(table, ask(version.rule(index), decision, index), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);
@@ -344,6 +334,6 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
-    Ask { rule, fingerprint: decision.fingerprint, cost: decision.cost }
+fn ask<'r, A: Asks>(rule: &'r AnyRule, decision: &MultiDecision<'_, A>, index: usize) -> Ask<'r, AnyRule> {
+    Ask { rule, fingerprint: decision.asks.fingerprint(index), cost: decision.asks.cost(index) }
 }

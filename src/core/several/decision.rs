@@ -6,12 +6,13 @@ use std::time::Duration;
 use crate::algorithm::{AnyRule, Numbers, Rule};
 use crate::core::Answer;
 use crate::core::several::Tables;
+use crate::core::several::asks::{Asks, OneKey};
 use crate::core::version::Version;
-use crate::decision::Outcome;
-use crate::receipt::{MOST, Receipt, Set};
+use crate::decision::{Outcome, Shown};
+use crate::receipt::{Charged, MOST, Receipt, Set};
 use crate::ring::Ring;
+use crate::table::RingPlace;
 use crate::table::slot::Ruling;
-use crate::table::{Fingerprint, RingPlace};
 use crate::time::{Timestamp, nanos};
 
 /// The answer of several limits to one request: admitted by all, or refused for now or forever by
@@ -44,12 +45,11 @@ use crate::time::{Timestamp, nanos};
 ///
 /// It is neither `Copy` nor `Clone`, so that there is one [receipt](Self::receipt) of a request.
 #[must_use = "a decision that is not looked at limits nothing"]
-pub struct MultiDecision<'l> {
+pub struct MultiDecision<'l, A = OneKey> {
     pub(super) tables: &'l Tables,
     /// The quotas that decided.
     pub(super) version: &'l Version<AnyRule>,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) cost: u64,
+    pub(super) asks: A,
     pub(super) now: Timestamp,
     /// No later than the time of any of the charges.
     pub(super) since: Timestamp,
@@ -70,22 +70,20 @@ pub struct MultiDecision<'l> {
 
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
-impl<'l> MultiDecision<'l> {
+impl<'l, A: Asks> MultiDecision<'l, A> {
     /// Admitted, so far.
     #[inline]
     pub(super) fn new(
         tables: &'l Tables,
         version: &'l Version<AnyRule>,
-        fingerprint: Fingerprint,
-        cost: u64,
+        asks: A,
         now: Timestamp,
         resets: u32,
     ) -> Self {
         Self {
             tables,
             version,
-            fingerprint,
-            cost,
+            asks,
             now,
             since: now,
             outcome: Outcome::Allowed,
@@ -113,7 +111,7 @@ impl<'l> MultiDecision<'l> {
     pub(super) fn wait_for_turn(&self) -> u64 {
         let wait = |part: LimitDecision<'_>| match part.is_full() {
             true => nanos(part.retry_after().unwrap_or_default()),
-            false => part.rule().wait(part.payload(), self.now, self.cost),
+            false => part.rule.wait(part.payload, part.now, part.cost),
         };
         match self.outcome {
             Outcome::Denied => self.parts().map(wait).max().unwrap_or(0),
@@ -123,13 +121,14 @@ impl<'l> MultiDecision<'l> {
 
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
-        let (payload, place) = self.tables.probe(index, self.version.rule(index), self.fingerprint, self.now);
+        let (rule, fingerprint) = (self.version.rule(index), self.asks.fingerprint(index));
+        let (payload, place) = self.tables.probe(index, rule, fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place);
         self.unstaged.remove(index);
     }
 
     /// The limits that do not refuse.
-    pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<A> {
         let (refused, limits) = (self.refused, self.tables.len());
         (0..limits).filter(move |&index| !refused.has(index))
     }
@@ -191,40 +190,60 @@ impl<'l> MultiDecision<'l> {
     /// times, when some limits are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let rules = self.version.all().map(|limit| &limit.rule);
-        let delay = |(rule, &payload): (&AnyRule, &u64)| rule.delay(payload, self.now, self.cost);
-        let longest = || rules.zip(&self.payloads).map(delay).max().unwrap_or(0);
+        let delay = |part: LimitDecision<'_>| part.rule.delay(part.payload, part.now, part.cost);
+        let longest = || self.parts().map(delay).max().unwrap_or(0);
         if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
-    }
-
-    /// What the request asked for.
-    #[must_use]
-    pub fn cost(&self) -> u64 {
-        self.cost
     }
 
     /// What gives back what the request took of each limit: see
     /// [`Decision::receipt`](crate::Decision::receipt).
-    pub fn receipt(self) -> Receipt<MOST> {
-        let took = self.is_allowed() && !self.taken.is_empty();
-        Receipt {
-            limiter: self.version.default.shown.limiter,
-            fingerprint: self.fingerprint,
-            since: self.since,
-            left: if took { self.cost } else { 0 },
-            version: self.version.default.shown.version,
-            resets: self.resets,
-            rule: 0,
-            taken: self.taken,
-            charged: self.payloads,
+    pub fn receipt(mut self) -> Receipt<MOST> {
+        if !self.is_allowed() {
+            self.taken = Set::default();
         }
+        self.receipt_of_taken()
+    }
+
+    /// What gives back what the limits have taken so far.
+    pub(super) fn receipt_of_taken(&self) -> Receipt<MOST> {
+        let charged = |index: usize| Charged {
+            fingerprint: self.asks.fingerprint(index),
+            payload: self.payloads[index],
+            left: if self.taken.has(index) { self.asks.cost(index) } else { 0 },
+        };
+        let Shown { limiter, version, .. } = self.version.default.shown;
+        let (since, resets) = (self.since, self.resets);
+        Receipt { limiter, since, version, resets, rule: 0, charged: std::array::from_fn(charged) }
     }
 
     /// What each limit says, in the order in which they were given to the builder.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = LimitDecision<'_>> {
         let index = |number| self.tables.numbers.iter().position(|&other| other == number);
-        (0..self.tables.len())
-            .map(move |number| LimitDecision { decision: self, index: index(number).unwrap_or(number) })
+        (0..self.tables.len()).map(move |number| self.part(number, index(number).unwrap_or(number)))
+    }
+
+    /// What limit `index` says, which is of this number.
+    fn part(&self, number: usize, index: usize) -> LimitDecision<'_> {
+        let (fingerprint, cost) = (self.asks.fingerprint(index), self.asks.cost(index));
+        let ring = self.tables[index].ring_at(fingerprint, self.places[index]);
+        LimitDecision {
+            number,
+            rule: self.version.rule(index),
+            payload: self.payloads[index],
+            ring: if self.unstaged.has(index) { ring.with_unstaged(cost) } else { ring },
+            cost,
+            now: self.now,
+            refuses: self.refused.has(index),
+            is_never: self.is_never(),
+        }
+    }
+}
+
+impl MultiDecision<'_> {
+    /// What the request asked for.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.asks.cost
     }
 }
 
@@ -240,7 +259,7 @@ impl Answer for MultiDecision<'_> {
     }
 
     fn cost(&self) -> u64 {
-        self.cost
+        self.cost()
     }
 
     fn now(&self) -> Timestamp {
@@ -269,76 +288,64 @@ impl From<&MultiDecision<'_>> for Outcome {
 /// What one of several limits says of a request: see [`MultiDecision::parts`].
 #[derive(Clone, Copy)]
 pub struct LimitDecision<'d> {
-    decision: &'d MultiDecision<'d>,
-    index: usize,
+    number: usize,
+    rule: &'d AnyRule,
+    payload: u64,
+    ring: Ring<'d>,
+    cost: u64,
+    now: Timestamp,
+    refuses: bool,
+    /// Whether the request can never be admitted, by this limit or another.
+    is_never: bool,
 }
 
 impl LimitDecision<'_> {
-    fn payload(&self) -> u64 {
-        self.decision.payloads[self.index]
-    }
-
-    fn ring(&self) -> Ring<'_> {
-        let MultiDecision { tables, fingerprint, cost, places, unstaged, .. } = self.decision;
-        let ring = tables[self.index].ring_at(*fingerprint, places[self.index]);
-        if unstaged.has(self.index) { ring.with_unstaged(*cost) } else { ring }
-    }
-
-    fn rule(&self) -> &AnyRule {
-        self.decision.version.rule(self.index)
-    }
-
     /// The number of the limit, as given to the builder, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
-        self.decision.tables.numbers[self.index]
+        self.number
     }
 
     /// Whether this limit refuses the request. When the request can
     /// [never](MultiDecision::is_never) be admitted: whether it is above this limit.
     #[must_use]
     pub fn refuses(&self) -> bool {
-        self.decision.refused.has(self.index)
+        self.refuses
     }
 
     /// Whether the key's bucket has no room for it in this limit's table.
     fn is_full(&self) -> bool {
-        self.ring().is_anothers()
+        self.ring.is_anothers()
     }
 
     /// The most that this limit can admit at once.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.rule().limit()
+        self.rule.limit()
     }
 
     /// What this limit could still admit now: after the request if it was admitted, without it if
     /// not.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if self.is_full() {
-            return 0;
-        }
-        self.rule().remaining(self.payload(), self.ring(), self.decision.now)
+        if self.is_full() { 0 } else { self.rule.remaining(self.payload, self.ring, self.now) }
     }
 
     /// How long until this limit would admit the request. `None` when it does not refuse it, or
     /// always will.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let MultiDecision { now, cost, outcome, .. } = *self.decision;
         let wait = || match self.is_full() {
-            true => self.rule().vacant_after(self.payload(), self.ring(), now),
-            false => self.rule().retry_after(self.payload(), self.ring(), now, cost),
+            true => self.rule.vacant_after(self.payload, self.ring, self.now),
+            false => self.rule.retry_after(self.payload, self.ring, self.now, self.cost),
         };
-        (self.refuses() && outcome == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
+        (self.refuses && !self.is_never).then(|| Duration::from_nanos(wait().max(1)))
     }
 
     /// How long until the key is as good as new to this limit, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        let reset = self.rule().reset_after(self.payload(), self.ring(), self.decision.now);
-        Duration::from_nanos(reset)
+        Duration::from_nanos(self.rule.reset_after(self.payload, self.ring, self.now))
     }
 }
 
@@ -346,7 +353,7 @@ impl fmt::Debug for MultiDecision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MultiDecision")
             .field("outcome", &self.outcome)
-            .field("cost", &self.cost)
+            .field("cost", &self.cost())
             .field("refused_by", &self.refused_by())
             .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())

@@ -1,7 +1,8 @@
 //! Several limits on each key, all or nothing.
 //!
 //! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's
-//! business. A check reads the clock once, names the key once and goes through the tables twice:
+//! business. A check reads the clock once and goes through the tables twice; each limit has its own
+//! ask, see `asks`:
 //!
 //! ```text
 //!   peek at every limit ---- some refuse ----> refused; only `CountPolicy::All` writes anything
@@ -26,6 +27,7 @@
 //!   over a change of its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
 
+mod asks;
 mod charge;
 mod decision;
 mod short_way;
@@ -44,7 +46,7 @@ use crate::saved::Kind;
 use crate::table::slot::Ask;
 use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::{Timestamp, nanos};
-use charge::Request;
+use asks::OneKey;
 
 pub use decision::{LimitDecision, MultiDecision};
 
@@ -240,7 +242,7 @@ impl Limits for Several {
         cost: u64,
         time: impl Fn() -> Timestamp + Copy,
     ) -> MultiDecision<'l> {
-        core.charge(Request { fingerprint, cost }, time)
+        core.charge(OneKey { fingerprint, cost }, time)
     }
 
     fn peek<'l, C: Clock>(
@@ -249,7 +251,7 @@ impl Limits for Several {
         cost: u64,
         now: Timestamp,
     ) -> MultiDecision<'l> {
-        core.look(Request { fingerprint, cost }, now)
+        core.look(OneKey { fingerprint, cost }, now)
     }
 
     fn reserve<'l, C: Clock>(
@@ -266,7 +268,7 @@ impl Limits for Several {
         permits: u64,
         time: impl Fn() -> Timestamp,
     ) -> Option<MultiDecision<'l>> {
-        core.charge_in_manner(Request { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
+        core.charge_in_manner(OneKey { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
     }
 
     fn give_back<C: Clock>(
@@ -295,7 +297,7 @@ impl<C: Clock> Core<Several, C> {
         Patient { cost, max_wait, now }: Patient,
     ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
         let (request, manner) =
-            (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
+            (OneKey { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
             if self.versions.current().has_room_for(cost) {
                 self.each().iter().for_each(|table| table.refunds().book());

@@ -37,6 +37,10 @@ pub(crate) struct LayerState {
 }
 
 /// Whether a request's verdict is complete.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a boxed charge would be an allocation for each request that its response decides"
+)]
 pub(crate) enum Decided {
     Now,
     /// The request is admitted, and its response may give these charges back.
