@@ -45,7 +45,7 @@ pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Builder, ByClock, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
+    AcquireError, Batch, Builder, ByClock, Face, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
     Limiter, MultiLimiter, Prepared, Time, View,
 };
 pub use observe::{Counters, Counts};

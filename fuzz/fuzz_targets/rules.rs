@@ -119,7 +119,7 @@ fuzz_target!(|input: Input| {
                 );
                 (wait, left) = (found.retry_after_ns.unwrap_or(wait), found.remaining);
                 if let (Verb::CheckAndRefund, true, Some(receipt)) = (step.verb, input.ahead, receipt) {
-                    let (found, right) = (engine.refund(decision), model.refund(receipt, now));
+                    let (found, right) = (engine.prepare().refund(decision), model.refund(receipt, now));
                     assert_eq!(found, right, "given back at {now} of {cost}\n{input:?}");
                 }
             }

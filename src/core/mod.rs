@@ -176,8 +176,6 @@ pub trait Answer {
     /// The largest cost that could be admitted.
     #[doc(hidden)]
     fn limit(&self) -> u64;
-    #[doc(hidden)]
-    fn retry_after(&self) -> Option<std::time::Duration>;
 }
 
 /// A request for a turn.

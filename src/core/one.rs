@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use crate::algorithm::{Algorithm, Rule};
 use crate::clock::Clock;
@@ -283,9 +282,5 @@ impl Answer for Decision<'_> {
 
     fn limit(&self) -> u64 {
         self.limit()
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        self.retry_after()
     }
 }

@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::limiter::{GlobalLimiter, Limiter, MultiLimiter};
 use crate::observe::Observer;
 use crate::saved::RestoreError;
-use crate::table::WhenFull;
+use crate::table::{Table, WhenFull};
 
 /// Which tier a key belongs to.
 pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
@@ -35,6 +35,14 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 9);
 /// # Ok::<(), tollgate::BuildError>(())
+/// ```
+///
+/// A [`GlobalLimiter`] has no table, and none of the settings of one:
+///
+/// ```compile_fail,E0599
+/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+///
+/// GlobalLimiter::builder(TokenBucket::new(Rate::per_second(1))).max_keys(10);
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K: ?Sized, L: Limits, C> {
@@ -59,10 +67,10 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
     }
 }
 
-impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
+/// The settings of tables, which a [`GlobalLimiter`] does not have.
+impl<K: Key + ?Sized, L: Limits<Words = Table>, C: Clock> Builder<K, L, C> {
     /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536.
-    /// Each of several limits has a table for as many. A [`GlobalLimiter`] has no table: this
-    /// and the other settings of tables change nothing there.
+    /// Each of several limits has a table for as many.
     ///
     /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes
     /// a key, since the table has room for half as many again, rounded up to a power of two; at
@@ -72,13 +80,6 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.space.max_keys = keys;
-        self
-    }
-
-    /// How many bytes all tables together may come to take ([`memory`](Self::memory));
-    /// [`build`](Self::build) refuses to promise more. By default 1 GiB.
-    pub fn memory_budget(mut self, bytes: usize) -> Self {
-        self.space.memory_budget = bytes;
         self
     }
 
@@ -96,6 +97,15 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// which keys share a limit can find ahash's secret.
     pub fn trusted_keys(mut self) -> Self {
         self.space.trusted_keys = true;
+        self
+    }
+}
+
+impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
+    /// How many bytes all tables together may come to take ([`memory`](Self::memory));
+    /// [`build`](Self::build) refuses to promise more. By default 1 GiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.space.memory_budget = bytes;
         self
     }
 
@@ -149,64 +159,27 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         L::bytes(&self.space, &L::Quota::compile(&self.quotas, 0)?)
     }
 
-    fn core(self) -> Result<Core<L, C>, BuildError> {
-        let hasher = self.space.hasher();
-        Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)
-    }
-
-    fn restored(self, input: impl Read) -> Result<Core<L, C>, RestoreError> {
-        Core::restore(self.quotas, &self.space, self.clock, self.observer, input)
-    }
-}
-
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
-    /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's
-    /// own quota is tier 0.
-    ///
-    /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
-    /// tier is chosen a call at a time by [`Limiter::tier`], or for each key by
-    /// [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(10)))
-    ///     .tier(TokenBucket::new(Rate::per_second(100)))
-    ///     .tier_by(|key: &str| usize::from(key.starts_with("paid:")))
-    ///     .build()?;
-    /// assert_eq!(limiter.check("paid:alice").limit(), 100);
-    /// assert_eq!(limiter.check("bob").limit(), 10);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn tier(mut self, quota: A) -> Self {
-        self.quotas.push(quota);
-        self
-    }
-
-    /// How a key's tier is found. A number that is no tier's means tier 0.
-    pub fn tier_by(mut self, tier_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
-        self.tier_of = Some(Box::new(tier_of));
-        self
-    }
-
-    /// Judges the settings, reserves the table, and starts the clock.
+    /// Judges the settings, reserves the tables, and starts the clock.
     ///
     /// # Errors
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
     /// then.
-    pub fn build(mut self) -> Result<Limiter<K, A, C>, BuildError> {
-        let tier_of = self.tier_of.take();
-        self.core().map(|core| Limiter { core, tier_of })
+    pub fn build(mut self) -> Result<L::Limiter, BuildError>
+    where
+        L: Face<K, C>,
+    {
+        let (tier_of, hasher) = (self.tier_of.take(), self.space.hasher());
+        let core = Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)?;
+        Ok(L::limiter(core, tier_of))
     }
 
-    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`] wrote
-    /// down.
+    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`],
+    /// [`MultiLimiter::save`] or [`GlobalLimiter::save`] wrote down.
     ///
-    /// The quotas must be those of the saved limiter, tier by tier, and the keys of the same type;
-    /// [`trusted_keys`](Self::trusted_keys) must be, too. Everything else may differ.
+    /// The quotas must be those of the saved limiter, tier by tier or limit by limit, in the same
+    /// order, and the keys of the same type; [`trusted_keys`](Self::trusted_keys) must be, too.
+    /// Everything else may differ.
     ///
     /// **Guarantee.** Each key is answered as the saved limiter would answer it at the same Unix
     /// time, to within one [grain](crate::Resolution::grains), and no debt is forgiven, as long
@@ -242,72 +215,80 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restore(mut self, input: impl Read) -> Result<Limiter<K, A, C>, RestoreError> {
+    pub fn restore(mut self, input: impl Read) -> Result<L::Limiter, RestoreError>
+    where
+        L: Face<K, C>,
+    {
         let tier_of = self.tier_of.take();
-        self.restored(input).map(|core| Limiter { core, tier_of })
+        let core = Core::restore(self.quotas, &self.space, self.clock, self.observer, input)?;
+        Ok(L::limiter(core, tier_of))
     }
 }
 
-impl<A: Algorithm, C: Clock> Builder<(), Global<A>, C> {
-    /// Judges the quota and starts the clock.
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
+    /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's
+    /// own quota is tier 0.
     ///
-    /// # Errors
-    ///
-    /// [`BuildError`] names the setting, its value and what would be accepted.
-    pub fn build(self) -> Result<GlobalLimiter<A, C>, BuildError> {
-        self.core().map(|core| GlobalLimiter { core })
-    }
-
-    /// [`build`](Self::build) for a limiter that begins with what [`GlobalLimiter::save`] wrote
-    /// down: see [`Builder::restore`](#method.restore).
-    ///
-    /// # Errors
-    ///
-    /// [`RestoreError`], and nothing is built.
-    pub fn restore(self, input: impl Read) -> Result<GlobalLimiter<A, C>, RestoreError> {
-        self.restored(input).map(|core| GlobalLimiter { core })
-    }
-}
-
-impl<K: Key + ?Sized, C: Clock> Builder<K, Several, C> {
-    /// Judges the settings, reserves the tables, and starts the clock.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
-    /// then.
-    pub fn build(self) -> Result<MultiLimiter<K, C>, BuildError> {
-        self.core().map(MultiLimiter::from)
-    }
-
-    /// [`build`](Self::build) for a limiter that begins with the debts that [`MultiLimiter::save`]
-    /// wrote down.
-    ///
-    /// The quotas must be those of the saved limiter, in the same order. Everything else is as it
-    /// is for [`Builder::restore`](#method.restore), limit by limit.
-    ///
-    /// # Errors
-    ///
-    /// [`RestoreError`], and nothing is built: the input is no saved limiter of several limits, is
-    /// damaged or ends too soon, was saved under other settings, or needs more room.
+    /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
+    /// tier is chosen a call at a time by [`Limiter::tier`], or for each key by
+    /// [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    /// use tollgate::{Limiter, Rate, TokenBucket};
     ///
-    /// let quotas = |day| [Rate::per_hour(5), Rate::per_day(day)].map(TokenBucket::new);
-    /// let settings = |day| MultiLimiter::<str>::builder(quotas(day));
-    /// let mut file = Vec::new();
-    /// settings(7).build()?.save(&mut file)?;
-    ///
-    /// let error = settings(8).restore(&file[..]).unwrap_err();
-    /// let message = "limit 1's rate.count is 8, but was 7 when the limiter was saved";
-    /// assert_eq!(error.to_string(), message);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(10)))
+    ///     .tier(TokenBucket::new(Rate::per_second(100)))
+    ///     .tier_by(|key: &str| usize::from(key.starts_with("paid:")))
+    ///     .build()?;
+    /// assert_eq!(limiter.check("paid:alice").limit(), 100);
+    /// assert_eq!(limiter.check("bob").limit(), 10);
+    /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn restore(self, input: impl Read) -> Result<MultiLimiter<K, C>, RestoreError> {
-        self.restored(input).map(MultiLimiter::from)
+    pub fn tier(mut self, quota: A) -> Self {
+        self.quotas.push(quota);
+        self
+    }
+
+    /// How a key's tier is found. A number that is no tier's means tier 0.
+    pub fn tier_by(mut self, tier_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
+        self.tier_of = Some(Box::new(tier_of));
+        self
+    }
+}
+
+/// The limits that a [`Builder`] makes a limiter of, with the limiter that it makes.
+///
+/// Sealed.
+pub trait Face<K: ?Sized, C>: Limits {
+    /// The limiter.
+    type Limiter;
+    #[doc(hidden)]
+    fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Self::Limiter;
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Face<K, C> for Keyed<A> {
+    type Limiter = Limiter<K, A, C>;
+
+    fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Limiter<K, A, C> {
+        Limiter { core, tier_of }
+    }
+}
+
+impl<A: Algorithm, C: Clock> Face<(), C> for Global<A> {
+    type Limiter = GlobalLimiter<A, C>;
+
+    fn limiter(core: Core<Self, C>, _: Option<TierOf<()>>) -> GlobalLimiter<A, C> {
+        GlobalLimiter { core }
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> Face<K, C> for Several {
+    type Limiter = MultiLimiter<K, C>;
+
+    fn limiter(core: Core<Self, C>, _: Option<TierOf<K>>) -> MultiLimiter<K, C> {
+        MultiLimiter { core, key: PhantomData }
     }
 }
 

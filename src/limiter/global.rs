@@ -9,7 +9,6 @@ use crate::core::{Asked, Core, Global, Limits, OneWord};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::limiter::{Builder, ByClock, Prepared};
-use crate::receipt::Receipt;
 use crate::time::Timestamp;
 
 /// One limit for everything, shared by all threads: the same algorithms and verbs as
@@ -67,22 +66,12 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.prepare().at(now)
     }
 
-    /// The one key of the limiter, with all verbs. It costs nothing.
+    /// The one key of the limiter, with all verbs: [`refund`](Prepared::refund),
+    /// [`reserve`](Prepared::reserve), [`lease`](Prepared::lease) and others. It costs nothing.
     #[inline]
     pub fn prepare(&self) -> Prepared<'_, Global<A>, C> {
         let tier = Global::<A>::default_tier(&self.core.versions);
         Prepared { core: &self.core, asked: Asked { fingerprint: OneWord::KEY, tier }, time: ByClock }
-    }
-
-    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
-    pub fn refund(&self, charge: impl Into<Receipt>) -> u64 {
-        self.prepare().refund(charge)
-    }
-
-    /// Gives back up to `units` of the request only: see
-    /// [`Limiter::refund_part`](crate::Limiter::refund_part).
-    pub fn refund_part(&self, receipt: &mut Receipt, units: u64) -> u64 {
-        self.prepare().refund_part(receipt, units)
     }
 
     /// Makes another quota current: see [`Limiter::reconfigure`](crate::Limiter::reconfigure).
@@ -105,7 +94,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
         self.core.change_first(quota, inherit)
     }
 
-    /// Writes down the debt, for [`Builder::restore`](crate::Builder#method.restore) in the next
+    /// Writes down the debt, for [`Builder::restore`](crate::Builder::restore) in the next
     /// process.
     ///
     /// **Guarantee.** As [`Limiter::save`](crate::Limiter::save). There is no secret in it.

@@ -11,7 +11,7 @@ mod prepared;
 mod view;
 
 pub use batch::Batch;
-pub use builder::Builder;
+pub use builder::{Builder, Face};
 pub use global::GlobalLimiter;
 pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
 pub use keyed::Limiter;

@@ -60,14 +60,8 @@ use crate::time::Timestamp;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub struct MultiLimiter<K: ?Sized, C = TscClock> {
-    core: Core<Several, C>,
-    key: PhantomData<fn(&K)>,
-}
-
-impl<K: ?Sized, C> From<Core<Several, C>> for MultiLimiter<K, C> {
-    fn from(core: Core<Several, C>) -> Self {
-        Self { core, key: PhantomData }
-    }
+    pub(super) core: Core<Several, C>,
+    pub(super) key: PhantomData<fn(&K)>,
 }
 
 impl<K: Key + ?Sized> MultiLimiter<K> {
@@ -180,7 +174,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ///
     /// # Errors
     ///
-    /// What [`build`](crate::Builder#method.build) would say of a quota;
+    /// What [`build`](crate::Builder::build) would say of a quota;
     /// [`BuildError::CannotInherit`], of `"limits"` when their number is another;
     /// [`BuildError::ChangedTooOften`]. All of the old quotas stay current then.
     ///
@@ -254,7 +248,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     }
 
     /// Writes down every key's debt to every limit, for
-    /// [`Builder::restore`](crate::Builder#method.restore) in the next process. Returns how
+    /// [`Builder::restore`](crate::Builder::restore) in the next process. Returns how
     /// many debts that is: of each limit, the keys in debt to it.
     ///
     /// **The file is a secret**, and everything else is as it is for

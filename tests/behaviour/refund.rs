@@ -258,7 +258,7 @@ fn a_receipt_of_another_limiter_gives_nothing_back() {
     let (charged, drained) = (build(), build());
     let receipt = charged.check_n(5).receipt();
     assert!(drained.check_n(10).is_allowed());
-    assert_eq!(drained.refund(receipt), 0);
+    assert_eq!(drained.prepare().refund(receipt), 0);
     assert!(!drained.check().is_allowed());
 
     // Nor does a limiter restored from the same file, whose keys have the same fingerprints.

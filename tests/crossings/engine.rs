@@ -276,7 +276,7 @@ impl Engine {
     pub(crate) fn refund(&self, key: usize, kept: Kept) -> u64 {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund(receipt),
-            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].refund(receipt),
+            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].prepare().refund(receipt),
             (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund(receipt),
             _ => unreachable!("a receipt is of its own sort of limiter"),
         }
@@ -285,7 +285,9 @@ impl Engine {
     pub(crate) fn refund_part(&self, key: usize, kept: &mut Kept, units: u64) -> u64 {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund_part(receipt, units),
-            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].refund_part(receipt, units),
+            (Self::Global(limiters), Kept::One(receipt)) => {
+                limiters[key].prepare().refund_part(receipt, units)
+            }
             (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund_part(receipt, units),
             _ => unreachable!("a receipt is of its own sort of limiter"),
         }

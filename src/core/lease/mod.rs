@@ -143,16 +143,6 @@ impl<D: Answer> Leased<D> {
             Self::Decided(decision) => Some(decision),
         }
     }
-
-    /// How long until this request would be admitted, if no other request comes: see
-    /// [`Decision::retry_after`](crate::Decision::retry_after).
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Permit => None,
-            Self::Decided(decision) => decision.retry_after(),
-        }
-    }
 }
 
 impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
@@ -206,7 +196,7 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
         if self.spends(cost, now) { Leased::Permit } else { self.ask(cost, now, || core.clock.now()) }
     }
 
-    /// [`check`](Self::check) at a time that the caller already has: see
+    /// [`check_n`](Self::check_n) at a time that the caller already has: see
     /// [`Limiter::now`](crate::Limiter::now).
     ///
     /// # Examples
@@ -217,16 +207,10 @@ impl<'l, L: Limits, C: Clock> Lease<'l, L, C> {
     /// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_second(100))).build()?;
     /// let mut lease = limiter.prepare().lease();
     /// let now = limiter.now();
-    /// assert!((0..100).all(|_| lease.check_at(now).is_allowed()));
-    /// assert!(!lease.check_at(now).is_allowed());
+    /// assert!((0..100).all(|_| lease.check_n_at(1, now).is_allowed()));
+    /// assert!(!lease.check_n_at(1, now).is_allowed());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    #[inline]
-    pub fn check_at(&mut self, now: Timestamp) -> Leased<L::Decision<'l>> {
-        self.check_n_at(1, now)
-    }
-
-    /// [`check_n`](Self::check_n) at a time that the caller already has.
     #[inline]
     pub fn check_n_at(&mut self, cost: u64, now: Timestamp) -> Leased<L::Decision<'l>> {
         if self.spends(cost, now) { Leased::Permit } else { self.ask(cost, now, move || now) }

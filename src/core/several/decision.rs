@@ -273,10 +273,6 @@ impl Answer for MultiDecision<'_> {
     fn limit(&self) -> u64 {
         self.version.all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
     }
-
-    fn retry_after(&self) -> Option<Duration> {
-        self.retry_after()
-    }
 }
 
 impl From<&MultiDecision<'_>> for Outcome {

@@ -212,7 +212,7 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
                 // The time is passed to the check, so the recorded time is the time of the
                 // decision.
                 let now = limiter.now();
-                if lease.check_at(now).is_allowed() {
+                if lease.check_n_at(1, now).is_allowed() {
                     times.push(now);
                 } else {
                     thread::yield_now(); // to the thread that advances the clock

@@ -53,7 +53,7 @@ impl<'l, A: Algorithm> Door<'l> for &'l Each<A> {
 
     fn refund(self, key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
         match at {
-            None => self.0[key].refund(decision),
+            None => self.0[key].prepare().refund(decision),
             Some(at) => self.0[key].at(at).refund(decision),
         }
     }
