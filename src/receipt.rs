@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::algorithm::Payload;
 use crate::time::Timestamp;
 
 /// The most limits that decide a request together.
@@ -48,7 +49,7 @@ pub struct Receipt<const LIMITS: usize = 1> {
     /// The limits that were charged.
     pub(crate) taken: Set,
     /// For each limit the payload right after the charge.
-    pub(crate) charged: [u64; LIMITS],
+    pub(crate) charged: [Payload; LIMITS],
 }
 
 impl<const LIMITS: usize> Receipt<LIMITS> {

@@ -31,13 +31,13 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let mut least = cost;
         for index in receipt.taken.iter().rev() {
             let Some(words) = self.each().get(index) else { continue };
-            let rule = version.rule(usize::from(receipt.rule) + index);
+            let rule = version.dated(usize::from(receipt.rule) + index);
             let charged = &mut receipt.charged[index];
-            let taken = Taken { charged: *charged, since: rule.moment(receipt.since), cost };
+            let taken = Taken { charged: *charged, since: rule.moment_to_read(receipt.since), cost };
             let back = words.refund(rule, receipt.fingerprint, taken, receipt.resets, &time);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
-            *charged = rule.less(*charged, cost);
+            *charged = rule.rule.less(*charged, cost);
             least = least.min(back);
         }
         least
@@ -49,7 +49,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
         loop {
             let (now, mut known) = (self.clock.now(), false);
             for (index, words) in self.each().iter().enumerate() {
-                known |= words.reset(version.rule(index), fingerprint, now, || self.versions.count_reset());
+                known |= words.reset(version.dated(index), fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.following(version, now) {

@@ -2,6 +2,7 @@
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
 use crate::table::bucket::{ENTRIES, Found, View};
+use crate::table::dated::Dated;
 use crate::table::fingerprint::is_key;
 use crate::table::refunds::Refunding;
 use crate::time::Timestamp;
@@ -11,7 +12,7 @@ impl<'a> View<'a> {
     /// the key.
     pub(crate) fn reset<R: Rule>(
         self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: u64,
         now: Timestamp,
         count: impl Fn() -> u32,
@@ -43,7 +44,7 @@ impl<'a> View<'a> {
     /// forgave them. Returns the units; 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: u64,
         taken: Taken,
         resets: u32,
@@ -67,14 +68,14 @@ impl<'a> View<'a> {
     }
 
     /// How many slots belong to a key in debt.
-    pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
+    pub(crate) fn live<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> usize {
         self.in_debt(rule, at).count()
     }
 
     /// The fingerprints of the keys in debt.
     pub(crate) fn in_debt<'r, R: Rule>(
         self,
-        rule: &'r R,
+        rule: Dated<'r, R>,
         at: Moment,
     ) -> impl Iterator<Item = u64> + use<'a, 'r, R> {
         let fingerprints = (1..ENTRIES).filter_map(move |index| {

@@ -8,6 +8,7 @@
 
 mod account;
 pub(crate) mod bucket;
+pub(crate) mod dated;
 #[cfg(loom)]
 pub mod edges;
 mod fingerprint;
@@ -24,6 +25,7 @@ pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;
 mod stats;
+pub(crate) mod term;
 mod word;
 
 use crate::algorithm::{Moment, Rule};
@@ -31,6 +33,7 @@ use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
 use bucket::{Bucket, SLOTS};
+use dated::Dated;
 use fingerprint::KNOWN;
 use refunds::Refunds;
 
@@ -186,7 +189,7 @@ impl Table {
     pub(crate) fn in_debt<R: Rule>(
         &self,
         (class, classes): (usize, usize),
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
     ) -> impl Iterator<Item = u64> {
         // Steps over numbers, not over `views`, which would visit every bucket in between.

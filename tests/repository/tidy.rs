@@ -15,7 +15,8 @@ const LADDER: &[&[&str]] = &[
     &["error", "rate"],
     &["ring"],
     &["algorithm"],
-    &["algorithm::inherit", "algorithm::reach"],
+    &["algorithm::payload"],
+    &["algorithm::change"],
     &["algorithm::packing", "algorithm::refill", "algorithm::windows"],
     &["algorithm::gcra", "algorithm::sub_windows"],
     &[
@@ -30,6 +31,8 @@ const LADDER: &[&[&str]] = &[
     &["clock", "key"],
     &["saved"],
     &["table::word", "table::fingerprint"],
+    &["table::term"],
+    &["table::dated"],
     &["table::slot", "table::stats"],
     &["table::full"],
     // `table` and its parts: a bucket needs its table's rings, and the table needs its buckets.

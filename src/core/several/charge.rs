@@ -1,6 +1,6 @@
 //! How several limits decide a request together: by one version of their quotas.
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Payload, Rule};
 use crate::clock::Clock;
 use crate::core::several::decision::MultiDecision;
 use crate::core::several::{By, Several};
@@ -9,6 +9,7 @@ use crate::core::words::{Words, peek};
 use crate::core::{Core, Manner};
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Receipt, Set};
+use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Slot};
 use crate::table::{Word, kept};
 use crate::time::Timestamp;
@@ -26,6 +27,8 @@ struct Seen<'l> {
     slots: [Option<&'l Slot>; MOST],
     /// Their words.
     words: [Word; MOST],
+    /// The key's payloads before the request.
+    before: [Payload; MOST],
     /// The limits that refuse the request and count it.
     counts: Set,
 }
@@ -170,7 +173,12 @@ impl<C: Clock> Core<Several, C> {
             return false;
         }
         let then = decision.now;
-        let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
+        let mut seen = Seen {
+            slots: [None; MOST],
+            words: [Word::ZERO; MOST],
+            before: [Payload::UNSEEN; MOST],
+            counts: Set::default(),
+        };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
             // The quick refusal does not know how long a request would wait.
@@ -178,6 +186,7 @@ impl<C: Clock> Core<Several, C> {
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
+                seen.before[index] = glance.before;
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.index);
                 if !glance.allowed {
                     decision.refused.add(index);
@@ -208,6 +217,7 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         decision.taken = Set::first(self.places.len());
+        decision.now = version.within(decision.now);
         true
     }
 
@@ -224,6 +234,7 @@ impl<C: Clock> Core<Several, C> {
         let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
+            seen.before[index] = look.before;
         }
         (decision.payloads[index], decision.places[index]) = (look.payload, look.index);
         seen.counts.add_if(look.counts, index);
@@ -234,7 +245,7 @@ impl<C: Clock> Core<Several, C> {
     #[inline(never)]
     fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
         let MultiDecision { fingerprint, cost, now, .. } = *decision;
-        let rule = decision.version.rule(index);
+        let rule = decision.version.dated(index);
         let ring = self.places[index].ring_at(fingerprint, decision.places[index].into());
         rule.stage(word.payload(), ring, rule.moment(now), cost, || slot.is_still(word))
     }
@@ -254,7 +265,7 @@ impl<C: Clock> Core<Several, C> {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
             let ask = ask(by.rule(decision.version, index), decision);
-            let (ruling, now) = Words::check(&self.places[index], ask, time);
+            let (ruling, now) = self.places[index].check_anywhere(ask, time);
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
             if !ruling.allowed {
@@ -265,6 +276,7 @@ impl<C: Clock> Core<Several, C> {
                 return false;
             }
         }
+        decision.now = decision.version.within(decision.now);
         true
     }
 
@@ -302,10 +314,10 @@ impl<C: Clock> Core<Several, C> {
             if seen.counts.has(index) {
                 // The peek's word refused it. If the charge is admitted now, it counts too.
                 let ask = ask(by.rule(decision.version, index), decision);
-                let (ruling, _) = Words::check(table, ask, time);
+                let (ruling, _) = table.check_anywhere(ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
-                decision.payloads[index] = seen.words[index].payload();
+                decision.payloads[index] = seen.before[index];
             } else if !decision.refused.has(index) {
                 decision.stand(index);
             }
@@ -319,7 +331,7 @@ impl<C: Clock> Core<Several, C> {
     fn foresee(&self, decision: &mut MultiDecision<'_>) {
         let MultiDecision { version, cost, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
-            decision.refused.add_if(cost > limit.rule.limit(), index);
+            decision.refused.add_if(cost > limit.rule().limit(), index);
         }
         let is_never = !decision.refused.is_empty();
         if is_never {
@@ -330,7 +342,7 @@ impl<C: Clock> Core<Several, C> {
                 decision.stand(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.rule(index), decision), now);
+            let ruling = peek(table, ask(version.dated(index), decision), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);
@@ -344,6 +356,6 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-fn ask<'r>(rule: &'r AnyRule, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
+fn ask<'r>(rule: Dated<'r, AnyRule>, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
     Ask { rule, fingerprint: decision.fingerprint, cost: decision.cost }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::core::Answer;
 use crate::core::several::Tables;
 use crate::core::version::Version;
@@ -64,7 +64,7 @@ pub struct MultiDecision<'l> {
     /// For each limit the slot that has the key's ring; 0 for none.
     pub(super) places: [u8; MOST],
     /// For each limit the key's payload after the request.
-    pub(super) payloads: [u64; MOST],
+    pub(super) payloads: [Payload; MOST],
 }
 
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
@@ -93,7 +93,7 @@ impl<'l> MultiDecision<'l> {
             unstaged: Set::default(),
             resets,
             places: [0; MOST],
-            payloads: [0; MOST],
+            payloads: [Payload::UNSEEN; MOST],
         }
     }
 
@@ -122,7 +122,8 @@ impl<'l> MultiDecision<'l> {
 
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
-        let (payload, place) = self.tables.probe(index, self.version.rule(index), self.fingerprint, self.now);
+        let (payload, place) =
+            self.tables.probe(index, self.version.dated(index), self.fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place as u8);
         self.unstaged.remove(index);
     }
@@ -190,8 +191,8 @@ impl<'l> MultiDecision<'l> {
     /// times, when some limits are a [`LeakyBucket::queue`](crate::LeakyBucket::queue).
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let rules = self.version.all().map(|limit| &limit.rule);
-        let delay = |(rule, &payload): (&AnyRule, &u64)| rule.delay(payload, self.now, self.cost);
+        let rules = self.version.all().map(|limit| limit.rule());
+        let delay = |(rule, &payload): (&AnyRule, &Payload)| rule.delay(payload, self.now, self.cost);
         let longest = || rules.zip(&self.payloads).map(delay).max().unwrap_or(0);
         if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
     }
@@ -251,7 +252,7 @@ impl Answer for MultiDecision<'_> {
     }
 
     fn limit(&self) -> u64 {
-        self.version.all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+        self.version.all().map(|limit| limit.rule().limit()).min().unwrap_or(0)
     }
 
     fn retry_after(&self) -> Option<Duration> {
@@ -273,7 +274,7 @@ pub struct LimitDecision<'d> {
 }
 
 impl LimitDecision<'_> {
-    fn payload(&self) -> u64 {
+    fn payload(&self) -> Payload {
         self.decision.payloads[self.index]
     }
 

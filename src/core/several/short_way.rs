@@ -18,7 +18,7 @@
 //!
 //! No observer is told of these decisions: with an observer every check takes the long way.
 
-use crate::algorithm::AnyRule;
+use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::core::several::charge::Request;
@@ -27,6 +27,7 @@ use crate::core::several::{By, Several};
 use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
+use crate::table::dated::Dated;
 use crate::table::slot::Ask;
 use crate::table::{HomeProbe, Table, kept};
 use crate::time::Timestamp;
@@ -47,11 +48,11 @@ impl<C: Clock> Core<Several, C> {
             return None;
         }
         let tables = self.places.first_chunk::<N>()?;
-        let mut glances = [glance(&tables[0], version.rule(0), request, now)?; N];
+        let mut glances = [glance(&tables[0], version.dated(0), request, now)?; N];
         for index in 1..N {
-            glances[index] = glance(&tables[index], version.rule(index), request, now)?;
+            glances[index] = glance(&tables[index], version.dated(index), request, now)?;
         }
-        let (mut payloads, mut refused) = ([0; MOST], Set::default());
+        let (mut payloads, mut refused) = ([Payload::UNSEEN; MOST], Set::default());
         for (index, glance) in glances.iter().enumerate() {
             payloads[index] = glance.payload;
             refused.add_if(!glance.allowed, index);
@@ -67,7 +68,7 @@ impl<C: Clock> Core<Several, C> {
             if self.versions.following(version, now).is_some() {
                 return None;
             }
-            (0..N).for_each(|index| payloads[index] = glances[index].seen.1.payload());
+            (0..N).for_each(|index| payloads[index] = glances[index].before);
             return Some(MultiDecision { outcome: Outcome::Denied, refused, ..decision(payloads) });
         }
         for (index, glance) in glances.iter().enumerate() {
@@ -101,13 +102,18 @@ impl<C: Clock> Core<Several, C> {
 /// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be
 /// written out for each limit. `None`: by any other.
 #[inline(always)]
-fn glance<'t>(table: &'t Table, rule: &AnyRule, request: Request, now: Timestamp) -> Option<HomeProbe<'t>> {
+fn glance<'t>(
+    table: &'t Table,
+    Dated { rule, term }: Dated<'_, AnyRule>,
+    request: Request,
+    now: Timestamp,
+) -> Option<HomeProbe<'t>> {
     let Request { fingerprint, cost } = request;
     let (view, fingerprint) = (table.view(fingerprint), kept(fingerprint));
     view.prefetch_all();
     match rule {
-        AnyRule::Gcra(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
-        AnyRule::Fixed(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
+        AnyRule::Gcra(rule) => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now),
+        AnyRule::Fixed(rule) => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now),
         _ => None,
     }
 }
