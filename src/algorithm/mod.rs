@@ -20,6 +20,7 @@
 //! has what a change of the quota does; the table's `dated` converts older payloads and clamps the
 //! time.
 
+mod any_rule;
 mod change;
 mod each;
 mod fixed_window;
@@ -46,6 +47,7 @@ use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
+pub(crate) use any_rule::{AnyRule, for_rule};
 pub use change::Inherit;
 pub(crate) use change::{Carry, Change, Past, Ranged};
 pub(crate) use each::Each;
@@ -55,7 +57,6 @@ pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
 pub use payload::{Payload, Stored};
 pub use quota::Quota;
-pub(crate) use quota::{AnyRule, for_rule};
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;

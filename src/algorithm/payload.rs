@@ -1,8 +1,8 @@
 //! A slot's payload, before and after it is known which version of the quota wrote it.
 //!
 //! A change of the quota touches no word, so a word that is read may be of any version. Its payload
-//! is [`Stored`]. A rule decides on a [`Payload`], which its own version wrote, or to which an older
-//! one was converted. Only `table::dated` and the rules turn the one into the other.
+//! is [`Stored`]. A rule decides on a [`Payload`]: its own version wrote it, or an older one was
+//! converted to it. Only `table::dated` and the rules turn the one into the other.
 //!
 //! So a word of an older version under a newer rule does not compile:
 //!

@@ -408,7 +408,8 @@ impl Claim<'_> {
         // A swap: it comes after a concurrent `detach` of this fingerprint. The word is published
         // below.
         self.slot.fingerprint.swap(fingerprint, Release); // S2, for S5
-        self.slot.word.store(self.old.charged(bump(self.old.payload()).stored()).bits(), Release); // S1
+        let bumped = self.old.charged(bump(self.old.payload()).stored());
+        self.slot.word.store(bumped.bits(), Release); // S1
     }
 }
 

@@ -210,8 +210,8 @@ impl Term {
         time.min(self.extend(time))
     }
 
-    /// The same for a reader of words, and nothing is raised: a horizon that is not sealed could be.
-    /// The reader looks afterwards whether the version is still current.
+    /// The same for a reader of words, and nothing is raised: a horizon that is not sealed could
+    /// be. The reader looks afterwards whether the version is still current.
     pub(super) fn elapsed_unraised(&self, now: u64) -> u64 {
         let time = self.time(now);
         self.horizon().map_or(time, |horizon| horizon.clamp(time))

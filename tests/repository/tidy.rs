@@ -27,7 +27,7 @@ const LADDER: &[&[&str]] = &[
         "algorithm::sliding_log",
         "algorithm::in_flight",
     ],
-    &["algorithm::quota"],
+    &["algorithm::quota", "algorithm::any_rule"],
     &["clock", "key"],
     &["saved"],
     &["table::word", "table::fingerprint"],

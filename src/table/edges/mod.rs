@@ -165,7 +165,10 @@ pub fn a_claimed_word_carries_the_debt_from_the_overflow_word() {
         Bucket::new,
         |bucket| {
             let header = bucket.header();
-            assert!(bucket.change_shared(Stored::new(0), Stored::new(7)) && bucket.advance(header, header.sharing()));
+            assert!(
+                bucket.change_shared(Stored::new(0), Stored::new(7))
+                    && bucket.advance(header, header.sharing())
+            );
             assert!(bucket.slot(1).claim(Word::ZERO, Payload::of(5)).is_some());
         },
         |bucket| {
@@ -240,7 +243,7 @@ pub fn a_refusal_is_by_the_keys_own_word() {
     carries(
         || with_debt(InFlightRule::weight(9)),
         |(slot, word)| {
-            let claim = slot.claim(*word, 0).expect("nobody else writes it");
+            let claim = slot.claim(*word, Payload::of(0)).expect("nobody else writes it");
             claim.write_fingerprint(Y);
             claim.publish();
         },
