@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::receipt::{Charged, Receipt};
 use crate::ring::Ring;
 use crate::table::Fingerprint;
@@ -45,7 +45,7 @@ pub struct Decision<'l> {
     pub(crate) verdict: Outcome,
     /// The limiter's resets before the request was charged.
     resets: u32,
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
     pub(crate) cost: u64,
     pub(crate) now: Timestamp,
     by: &'l Shown,
@@ -98,7 +98,13 @@ impl<'l> Decision<'l> {
     }
 
     /// The answer to a request that changes nothing: of cost 0, or of more than the limit.
-    pub(crate) fn trivial(payload: u64, ring: Ring<'l>, by: &'l Shown, now: Timestamp, cost: u64) -> Self {
+    pub(crate) fn trivial(
+        payload: Payload,
+        ring: Ring<'l>,
+        by: &'l Shown,
+        now: Timestamp,
+        cost: u64,
+    ) -> Self {
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
         Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: Fingerprint::UNTOUCHED }
     }

@@ -52,6 +52,12 @@ pub use observe::{Counters, Counts};
 pub use rate::Rate;
 pub use receipt::Receipt;
 pub use saved::RestoreError;
+/// What rules are made of, for the examples that do not compile.
+#[doc(hidden)]
+pub mod rules {
+    pub use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
+    pub use crate::ring::Ring;
+}
 #[doc(hidden)]
 pub use table::Table;
 #[cfg(loom)]

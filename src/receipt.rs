@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::algorithm::Payload;
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
@@ -52,7 +53,7 @@ pub struct Receipt<const LIMITS: usize = 1> {
 pub(crate) struct Charged {
     pub(crate) fingerprint: Fingerprint,
     /// The payload right after the charge.
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
     /// Units that may still come back; 0 when the limit was not charged.
     pub(crate) left: u64,
 }

@@ -1,15 +1,12 @@
 //! The fixed window.
 
-use std::borrow::Cow;
-use std::cmp::Ordering::{Greater, Less};
 use std::fmt;
-use std::sync::Arc;
 
-use crate::algorithm::inherit::{Past, Unit};
+use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, Refund, Rule, Settings, Taken,
-    Term, Verdict, sealed,
+    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund,
+    Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -98,25 +95,10 @@ impl Algorithm for FixedWindow {
         change: Change<'_>,
     ) -> Result<Vec<FixedRule>, BuildError> {
         let top = olds.first().map_or(0, |old| old.top(change.until));
-        let mut rules = FixedRule::tiers(tiers, change.since, |period, index| {
+        FixedRule::tiers(tiers, change.since, |period, index| {
             // The first window number whose payloads are above those of the older rules.
             Windows::renumbered(period, origin, change.since, (top >> index.start()) + 1)
-        })?;
-        let Some(old) = olds.first() else { return Ok(rules) };
-        let ended = old.moment(Timestamp::from_nanos(change.since));
-        let units = olds.iter().zip(&rules).map(|(old, new)| (old.unit(), new.unit())).collect();
-        // After the window of the last change, no count from before that change matters.
-        let kept = |old: &FixedRule| if ended.tick > old.first { None } else { old.past.clone() };
-        let olds: Vec<_> = olds.iter().map(|old| FixedRule { past: kept(old), ..old.clone() }).collect();
-        let depth = olds.iter().filter_map(|old| old.past.as_ref()).map(|past| past.depth()).max();
-        for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth.unwrap_or(0))?) {
-            rule.past = Some(past);
-            rule.change_window = rule.first;
-            rule.start = rule.field.get(rule.converted(0, Past::carried));
-        }
-        let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
-        rules.iter_mut().for_each(|rule| rule.idle = idle);
-        Ok(rules)
+        })
     }
 }
 
@@ -128,7 +110,7 @@ impl Algorithm for FixedWindow {
 ///  |  window   |  count  |
 ///  +-----------+---------+
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FixedRule {
     windows: Windows,
     index: Field,
@@ -137,7 +119,10 @@ pub struct FixedRule {
     /// Half of the smallest limit of the table.
     half: u64,
     count: CountPolicy,
-    term: Term,
+    /// The start of the version, on the clock of the limiter.
+    since: u64,
+    /// The last nanosecond after it that is in a numbered window.
+    last: u64,
     /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
     /// quotas matter in this window only. Smaller numbers are from earlier quotas.
     first: u64,
@@ -147,8 +132,6 @@ pub struct FixedRule {
     start: u64,
     /// The smallest `start` of all tiers.
     idle: u64,
-    /// The quota before this one, if any.
-    past: Option<Arc<Past<Self>>>,
 }
 
 impl FixedRule {
@@ -165,12 +148,12 @@ impl FixedRule {
         let field = Field::lowest(index.start());
         let windows = windows(period, index)?;
         let first = windows.locate(Timestamp::from_nanos(since)).tick;
-        let term = Term::new(since, windows.left(since));
+        let last = windows.left(since);
         let half = tiers.iter().map(|tier| tier.rate.count() / 2).min().unwrap_or(0).min(field.max());
         let rule = |tier: &FixedWindow| {
             let limit = tier.rate.count();
             within("rate.count", limit, 1_u64, field.max())?;
-            let (term, change_window, start, past) = (term.clone(), u64::MAX, 0, None);
+            let (change_window, start, idle) = (u64::MAX, 0, 0);
             Ok(Self {
                 windows,
                 index,
@@ -178,68 +161,45 @@ impl FixedRule {
                 limit,
                 half,
                 count,
-                term,
+                since,
+                last,
                 first,
                 change_window,
                 start,
-                idle: 0,
-                past,
+                idle,
             })
         };
         tiers.iter().map(rule).collect()
     }
 
     /// The window that counts for the key at `at`, and its count.
-    fn seen(&self, payload: u64, at: Moment) -> (u64, u64) {
-        let index = self.index.get(payload);
-        match index.cmp(&at.tick) {
-            // A later version wrote the word: this one admits nothing more.
-            Greater if self.is_later(payload) => (index, self.field.max()),
-            Less if at.tick == self.first => {
-                (at.tick, self.field.get(self.converted(payload, Past::carried)).max(self.start))
-            }
-            Less => (at.tick, 0),
-            _ => (index, self.field.get(payload)),
-        }
-    }
-
-    /// Converts a payload of any version to this one. `carried` says how its debt changes.
-    fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
-        let Some(past) = self.past.as_ref().filter(|_| self.index.get(payload) < self.first) else {
-            return payload;
-        };
-        let old = &past.rule;
-        let payload = old.converted(payload, carried);
-        let (_, count) = old.seen(payload, past.ended);
-        self.index.of(self.first) | carried(past, count).min(self.field.max())
-    }
-
-    fn unit(&self) -> Unit {
-        Unit { price: 1, burst: self.limit }
+    #[inline]
+    fn seen(&self, payload: Payload, at: Moment) -> (u64, u64) {
+        let index = self.index.get(payload.0);
+        if index >= at.tick { (index, self.field.get(payload.0)) } else { (at.tick, self.start_at(at)) }
     }
 
     /// The count of a key that was never seen in the window of `at`.
-    fn start_at(&self, at: Moment) -> u64 {
-        if at.tick == self.first { self.start } else { 0 }
-    }
-
-    /// The largest payload that a version with horizon `until` writes.
-    fn top(&self, until: u64) -> u64 {
-        let last = Timestamp::from_nanos(self.term.since().saturating_add(until));
-        self.index.of(self.windows.locate(last).tick) | self.field.max()
-    }
-
-    /// The verdict for a request in window `index`, which has counted `seen`.
     #[inline]
-    fn judge(&self, index: u64, seen: u64, cost: u64) -> Verdict {
+    fn start_at(&self, at: Moment) -> u64 {
+        if at.tick == self.change_window { self.start } else { 0 }
+    }
+
+    fn payload(&self, index: u64, count: u64) -> Payload {
+        Payload(self.index.of(index) | count)
+    }
+
+    /// The verdict for a request in window `index`, which has counted `seen` of this payload.
+    #[inline]
+    fn judge(&self, payload: Payload, index: u64, seen: u64, cost: u64) -> Verdict {
         let count = seen + cost;
         if count <= self.limit {
-            return Verdict::Allow(self.index.of(index) | count);
+            return Verdict::Allow(self.payload(index, count));
         }
         let count = count.min(self.ceiling());
         match self.count {
-            CountPolicy::All if count > seen => Verdict::DenyAndCount(self.index.of(index) | count),
-            _ => Verdict::Deny,
+            CountPolicy::All if count > seen => Verdict::DenyAndCount(self.payload(index, count)),
+            _ => Verdict::Deny(payload),
         }
     }
 
@@ -249,6 +209,81 @@ impl FixedRule {
     }
 }
 
+impl Ranged for FixedRule {
+    const RANGED: bool = true;
+
+    fn is_early(&self) -> bool {
+        self.since == 0
+    }
+
+    #[inline]
+    fn after(&self, elapsed: u64) -> Moment {
+        self.windows.locate(Timestamp::from_nanos(self.since.saturating_add(elapsed)))
+    }
+
+    #[inline]
+    fn early(&self, now: Timestamp) -> Moment {
+        self.windows.locate(now)
+    }
+
+    fn last(&self) -> u64 {
+        self.last
+    }
+
+    #[inline]
+    fn floor(&self) -> u64 {
+        self.index.of(self.first)
+    }
+
+    fn top(&self, until: u64) -> u64 {
+        self.index.of(self.after(until).tick) | self.field.max()
+    }
+
+    fn needs(&self, payload: Payload, at: Moment) -> u64 {
+        if self.index.get(payload.0) <= at.tick {
+            return 0;
+        }
+        let end = self.windows.start_of(self.index.get(payload.0).saturating_add(1));
+        end.saturating_sub(self.since)
+    }
+
+    /// In the window of the last change, older versions' counts matter.
+    #[inline]
+    fn own(&self, stored: Stored, at: Moment) -> Option<Payload> {
+        let index = self.index.get(stored.bits());
+        let is_own = index == at.tick || index < at.tick && at.tick != self.change_window;
+        is_own.then(|| Payload(stored.bits()))
+    }
+
+    /// A later version's count may be smaller than the limit: it reads as the largest.
+    fn beyond(&self, stored: Stored) -> Option<Payload> {
+        Some(Payload(stored.bits() | self.field.max()))
+    }
+
+    fn is_least(&self, payload: Payload) -> bool {
+        self.field.get(payload.0) <= self.idle
+    }
+
+    fn unit(&self) -> Unit {
+        Unit { price: 1, burst: self.limit }
+    }
+
+    fn debt(&self, payload: Payload, at: Moment) -> u64 {
+        self.seen(payload, at).1
+    }
+
+    fn owing(&self, debt: u64) -> Payload {
+        self.payload(self.first, debt.min(self.field.max()))
+    }
+
+    fn starting(self, debt: u64, least: u64) -> Self {
+        let count = |debt| self.field.get(self.owing(debt).0);
+        Self { change_window: self.first, start: count(debt), idle: count(least), ..self }
+    }
+}
+
+impl Ringed for FixedRule {}
+
 impl Rule for FixedRule {
     #[inline]
     fn limit(&self) -> u64 {
@@ -257,106 +292,62 @@ impl Rule for FixedRule {
 
     #[inline]
     fn moment(&self, now: Timestamp) -> Moment {
-        let time =
-            self.term.quick_elapsed(now.as_nanos()).unwrap_or_else(|| self.term.elapsed(now.as_nanos()));
-        self.windows.locate(Timestamp::from_nanos(self.term.since() + time))
+        self.after(now.as_nanos().saturating_sub(self.since).min(self.last))
     }
 
     #[inline]
-    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        self.term.quick_elapsed(now.as_nanos())?;
-        Some(self.windows.locate(now))
+    fn decide(&self, payload: Payload, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        let (index, seen) = self.seen(payload, at);
+        self.judge(payload, index, seen, cost)
     }
 
+    // Compares the window once.
     #[inline]
-    fn quick_decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
-        let index = self.index.get(payload);
+    fn decide_own(&self, stored: Stored, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        let (index, payload) = (self.index.get(stored.bits()), Payload(stored.bits()));
         if index == at.tick {
-            return Some(self.judge(index, self.field.get(payload), cost));
+            return Some(self.judge(payload, index, self.field.get(payload.0), cost));
         }
         // The slow path reads counts of older versions, and words of later ones.
         let is_new = index < at.tick && at.tick != self.change_window;
-        is_new.then(|| self.judge(at.tick, 0, cost))
+        is_new.then(|| self.judge(payload, at.tick, 0, cost))
     }
 
-    fn term(&self) -> Option<&Term> {
-        Some(&self.term)
+    fn expired(&self, payload: Payload, at: Moment) -> bool {
+        payload == Payload::UNSEEN || self.index.get(payload.0) < at.tick
     }
 
-    fn term_mut(&mut self) -> Option<&mut Term> {
-        Some(&mut self.term)
-    }
-
-    #[inline]
-    fn is_timely(&self, now: Timestamp) -> bool {
-        self.term.quick_elapsed(now.as_nanos()).is_some()
-    }
-
-    fn is_later(&self, payload: u64) -> bool {
-        payload > self.top(self.term.horizon().until())
-    }
-
-    fn current(&self, payload: u64) -> u64 {
-        self.converted(payload, Past::carried_by_any)
-    }
-
-    fn extend(&self, payload: u64) {
-        let end = self.windows.start_of(self.index.get(payload).saturating_add(1));
-        self.term.extend(end.saturating_sub(self.term.since()));
-    }
-
-    #[inline]
-    fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        let (index, seen) = self.seen(payload, at);
-        self.judge(index, seen, cost)
-    }
-
-    fn expired(&self, payload: u64, at: Moment) -> bool {
-        let index = self.index.get(payload);
-        // In the first window of this version the count of an older one may still matter.
-        let carried = || self.field.get(self.current(payload)) > self.idle;
-        payload == 0 || index < at.tick && (at.tick != self.change_window || !carried())
-    }
-
-    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
+    fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
         self.seen(payload, at).1 > self.start_at(at)
     }
 
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
-        if self.is_later(payload) {
-            return None;
-        }
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         let (index, count) = self.seen(payload, at);
-        let units = if index == self.index.get(taken.charged) { taken.cost.min(count) } else { 0 };
-        (units > 0).then(|| Refund { payload: payload - units, units })
+        let units = if index == self.index.get(taken.charged.0) { taken.cost.min(count) } else { 0 };
+        (units > 0).then(|| Refund { payload: Payload(payload.0 - units), units })
     }
 
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
-        Some(match self.count {
-            CountPolicy::Allowed => Cow::Borrowed(self),
-            CountPolicy::All => Cow::Owned(Self { count: CountPolicy::Allowed, ..self.clone() }),
-        })
+    fn half(&self, at: Moment) -> Option<Payload> {
+        Some(self.payload(at.tick, self.half.max(self.start_at(at))))
     }
 
-    fn half(&self, at: Moment) -> Option<u64> {
-        Some(self.index.of(at.tick) | self.half.max(self.start_at(at)))
+    fn forgive(&self, payload: Payload, at: Moment) -> Payload {
+        self.payload(self.seen(payload, at).0, self.start_at(at))
     }
+}
 
-    fn forgive(&self, payload: u64, at: Moment) -> u64 {
-        self.index.of(self.seen(payload, at).0) | self.start_at(at)
-    }
-
-    fn bump(&self, payload: u64) -> u64 {
-        self.current(payload) + 1
+impl Booking for FixedRule {
+    fn ahead(&self) -> Option<Self> {
+        Some(Self { count: CountPolicy::Allowed, ..*self })
     }
 }
 
 impl Numbers for FixedRule {
-    fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         self.limit.saturating_sub(self.seen(payload, self.moment(now)).1)
     }
 
-    fn retry_after(&self, payload: u64, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+    fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
         let (index, seen) = self.seen(payload, self.moment(now));
         if seen + cost <= self.limit {
             return self.windows.until(index, 0, now);
@@ -364,7 +355,7 @@ impl Numbers for FixedRule {
         self.windows.until(index + 1, 0, now)
     }
 
-    fn reset_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+    fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         let (index, seen) = self.seen(payload, self.moment(now));
         if seen == 0 { 0 } else { self.windows.until(index + 1, 0, now) }
     }
@@ -375,16 +366,15 @@ impl Numbers for FixedRule {
 }
 
 impl Carry for FixedRule {
-    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
         match self.windows.carry(self.index.get(payload), &saved.windows, shift) {
-            index if payload == 0 || index < 0 => 0,
-            index => self.index.set(payload, index.min(self.index.max().into()) as u64),
+            index if payload == 0 || index < 0 => Payload::UNSEEN,
+            index => Payload(self.index.set(payload, index.min(self.index.max().into()) as u64)),
         }
     }
 
-    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
-        let payload = self.current(payload);
-        let count = self.field.get(payload).min(fresh.field.max());
-        fresh.index.of(fresh.windows.renumber(self.index.get(payload), &self.windows)) | count
+    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
+        let count = self.field.get(payload.0).min(fresh.field.max());
+        fresh.payload(fresh.windows.renumber(self.index.get(payload.0), &self.windows), count)
     }
 }

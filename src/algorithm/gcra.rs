@@ -37,47 +37,38 @@
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its
 //! annex.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use crate::algorithm::horizon::Term;
-use crate::algorithm::inherit::{Past, Unit};
+use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
-use crate::algorithm::{AnyRule, Carry, Change, Moment, Numbers, Order, Refund, Rule, Taken, Verdict};
+use crate::algorithm::{
+    AnyRule, Booking, Carry, Change, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored,
+    Taken, Verdict,
+};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
-/// Every so many changes, `remember` drops old versions that no debt remains from. Seldom, because
-/// this copies the rules.
-const TRIM: u32 = 16;
-
 /// A bucket in grains.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Gcra {
     pub(crate) refill: Refill,
     /// Grains per token.
     pub(crate) price: u64,
     /// Grains in a full bucket.
     pub(crate) full: u64,
-    /// Grains by which a request may exceed the full bucket, because it waits for its turn.
-    pub(crate) patience: u64,
+    /// Grains by which a TAT may lie ahead: those of a full bucket, and what a request that waits
+    /// for its turn may exceed it by.
+    pub(crate) room: u64,
     /// Grains in half of the smallest bucket of the table.
     pub(crate) half: u64,
     /// The TAT of every bucket at the start of the refill clock. It is above the floor of the clock
-    /// when buckets do not start full. A payload below it stands for it, or comes from an older
-    /// version.
+    /// when buckets do not start full. A payload below it stands for it.
     pub(crate) start: u64,
     /// The smallest `start` of all tiers: no key has less debt.
     pub(crate) idle: u64,
-    /// An upper bound for the TATs of this version that payloads of older versions convert to.
-    pub(crate) settled: u64,
     /// Tokens in a full bucket.
     pub(crate) burst: u64,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
-    /// The quota before this one, if any.
-    pub(crate) past: Option<Arc<Past<Self>>>,
 }
 
 impl Gcra {
@@ -95,122 +86,85 @@ impl Gcra {
         let half = half(buckets, &prices);
         let rule = |(bucket, &price): (&Bucket, &u64)| {
             let (burst, full, start) = (bucket.burst, bucket.burst * price, refill.floor());
-            let (refill, settled, queue) = (refill.clone(), start, bucket.queue);
-            Self {
-                refill,
-                price,
-                full,
-                patience: 0,
-                half,
-                start,
-                idle: start,
-                settled,
-                burst,
-                queue,
-                past: None,
-            }
+            Self { refill, price, full, room: full, half, start, idle: start, burst, queue: bucket.queue }
         };
-        let mut rules: Vec<Self> = buckets.iter().zip(&prices).map(rule).collect();
-        if let Some((olds, change)) = change {
-            Self::remember(&mut rules, olds, change)?;
-        }
-        Ok(rules)
-    }
-
-    /// Links the rules to the `olds`, whose payloads they convert.
-    fn remember(rules: &mut [Self], olds: &[Self], change: Change<'_>) -> Result<(), BuildError> {
-        let Some(old) = olds.first() else { return Ok(()) };
-        let ended = Moment { tick: old.refill.at(change.since), elapsed: 0 };
-        let depth = |olds: &[Self]| olds.iter().map(Self::depth).max().unwrap_or(0);
-        let olds: Vec<Self> = if depth(olds) % TRIM == 0 {
-            olds.iter().map(|old| old.trimmed(&|tat| tat <= old.start.max(ended.tick))).collect()
-        } else {
-            olds.to_vec()
-        };
-        let depth = depth(&olds);
-        let units = olds.iter().zip(&*rules).map(|(old, new)| (old.unit(), new.unit())).collect();
-        for (rule, past) in rules.iter_mut().zip(Past::of(olds, ended, change, units, depth)?) {
-            // Payloads of older versions may convert to more than the last version ever wrote.
-            let most = past.rule.settled.max(rule.refill.floor() - 1);
-            rule.settled = rule.carry_over(&past, most, Past::carried_by_any);
-            rule.past = Some(past);
-            rule.start = rule.converted(0, Past::carried);
-        }
-        Self::agree(rules);
-        Ok(())
+        Ok(buckets.iter().zip(&prices).map(rule).collect())
     }
 
     /// Sets the tokens in the buckets of each tier at the zero of the clock.
     pub(crate) fn start_with(rules: &mut [Self], tokens: impl Iterator<Item = u64>) {
-        for (rule, tokens) in rules.iter_mut().zip(tokens) {
-            rule.start = (rule.burst - tokens) * rule.price;
-        }
-        Self::agree(rules);
+        let debts: Vec<u64> =
+            rules.iter().zip(tokens).map(|(rule, tokens)| (rule.burst - tokens) * rule.price).collect();
+        let least = debts.iter().copied().min().unwrap_or(0);
+        rules.iter_mut().zip(debts).for_each(|(rule, debt)| *rule = rule.starting(debt, least));
     }
 
-    fn agree(rules: &mut [Self]) {
-        let idle = rules.iter().map(|rule| rule.start).min().unwrap_or(0);
-        rules.iter_mut().for_each(|rule| rule.idle = idle);
+    /// The TAT of a payload.
+    #[inline]
+    fn tat(&self, payload: Payload) -> u64 {
+        payload.0.max(self.start)
+    }
+}
+
+impl Ranged for Gcra {
+    const RANGED: bool = true;
+
+    fn is_early(&self) -> bool {
+        self.refill.is_whole()
     }
 
-    fn depth(&self) -> u32 {
-        self.past.as_ref().map_or(0, |past| past.depth())
+    #[inline]
+    fn early(&self, now: Timestamp) -> Moment {
+        Moment { tick: self.refill.whole(now.as_nanos()), elapsed: 0 }
     }
 
-    /// The rule without the versions from which no debt remains. A payload from before them stands
-    /// for the debt of a key that was never seen, converted or not. `is_settled` says whether the
-    /// newest version already reads a TAT of this version as that debt.
-    fn trimmed(&self, is_settled: &dyn Fn(u64) -> bool) -> Self {
-        let past = self.past.as_ref().filter(|_| !is_settled(self.settled));
-        let past = past.map(|past| {
-            let rule = past.rule.trimmed(&|tat| is_settled(self.carry_over(past, tat, Past::carried_by_any)));
-            let depth = rule.depth();
-            past.after(rule, depth)
-        });
-        Self { past, ..self.clone() }
+    #[inline]
+    fn after(&self, elapsed: u64) -> Moment {
+        Moment { tick: self.refill.after(elapsed), elapsed: 0 }
+    }
+
+    fn last(&self) -> u64 {
+        self.refill.last()
+    }
+
+    #[inline]
+    fn floor(&self) -> u64 {
+        self.refill.floor()
+    }
+
+    fn top(&self, until: u64) -> u64 {
+        self.refill.top(until)
+    }
+
+    fn needs(&self, payload: Payload, at: Moment) -> u64 {
+        // Only a booked payload is larger than that of a full bucket at the time of the clock.
+        if payload.0 <= at.tick + self.full { 0 } else { self.refill.needs(payload.0) }
+    }
+
+    #[inline]
+    fn own(&self, stored: Stored, _: Moment) -> Option<Payload> {
+        (stored.bits() >= self.start).then(|| Payload(stored.bits()))
     }
 
     fn unit(&self) -> Unit {
         Unit { price: self.price, burst: self.burst }
     }
 
-    /// The TAT of a payload.
-    fn tat(&self, payload: u64) -> u64 {
-        if payload >= self.start { payload } else { self.below(payload) }
+    fn debt(&self, payload: Payload, at: Moment) -> u64 {
+        self.tat(payload).saturating_sub(at.tick)
     }
 
-    /// The TAT of a payload below `start`: no request ever charged the bucket, or an older version
-    /// did.
-    #[cold]
-    #[inline(never)]
-    fn below(&self, payload: u64) -> u64 {
-        self.converted(payload, Past::carried).max(self.start)
-    }
-
-    /// Converts a payload of any version to this one. `carried` says how its debt changes.
-    fn converted(&self, payload: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
-        if payload >= self.refill.floor() {
-            return payload;
-        }
-        let Some(past) = &self.past else { return payload };
-        let tat = past.rule.converted(payload, carried).max(past.rule.start);
-        self.carry_over(past, tat, carried)
-    }
-
-    /// Converts a TAT of the previous version to this one.
-    fn carry_over(&self, past: &Past<Self>, tat: u64, carried: fn(&Past<Self>, u64) -> u64) -> u64 {
-        let debt = carried(past, tat.saturating_sub(past.ended.tick));
+    fn owing(&self, debt: u64) -> Payload {
         // The clock never reaches the top of a word.
-        self.refill.floor().saturating_add(debt).min(Refill::TOP)
+        Payload(self.refill.floor().saturating_add(debt).min(Refill::TOP))
     }
 
-    /// Whether a request that exceeds the bucket now has its turn soon enough.
-    #[cold]
-    #[inline(never)]
-    fn waits(&self, tat: u64, now: u64) -> bool {
-        tat - now - self.full <= self.patience && self.refill.extend(tat)
+    fn starting(self, debt: u64, least: u64) -> Self {
+        Self { start: self.owing(debt).0, idle: self.owing(least).0, ..self }
     }
 }
+
+impl Ringed for Gcra {}
 
 impl Rule for Gcra {
     #[inline]
@@ -224,63 +178,23 @@ impl Rule for Gcra {
     }
 
     #[inline]
-    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        Some(Moment { tick: self.refill.quick_at(now.as_nanos())?, elapsed: 0 })
+    fn decide(&self, payload: Payload, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        let tat = self.tat(payload).max(at.tick) + cost * self.price;
+        if tat - at.tick <= self.room { Verdict::Allow(Payload(tat)) } else { Verdict::Deny(payload) }
     }
 
     #[inline]
-    fn quick_decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
-        if payload >= self.start {
-            let tat = payload.max(at.tick) + cost * self.price;
-            Some(if tat - at.tick <= self.full { Verdict::Allow(tat) } else { Verdict::Deny })
-        } else {
-            None
-        }
+    fn expired(&self, payload: Payload, at: Moment) -> bool {
+        payload.0 <= at.tick.max(self.idle)
     }
 
-    #[inline]
-    fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        let now = at.tick;
-        let tat = self.tat(payload).max(now) + cost * self.price;
-        let fits = tat - now <= self.full || self.patience > 0 && self.waits(tat, now);
-        if fits { Verdict::Allow(tat) } else { Verdict::Deny }
+    fn forgive(&self, _: Payload, at: Moment) -> Payload {
+        Payload(at.tick)
     }
 
-    #[inline]
-    fn expired(&self, payload: u64, at: Moment) -> bool {
-        self.current(payload) <= at.tick.max(self.idle)
-    }
-
-    #[inline]
-    fn is_timely(&self, now: Timestamp) -> bool {
-        self.refill.is_timely(now.as_nanos())
-    }
-
-    fn term(&self) -> Option<&Term> {
-        Some(self.refill.term())
-    }
-
-    fn term_mut(&mut self) -> Option<&mut Term> {
-        Some(self.refill.term_mut())
-    }
-
-    fn is_later(&self, payload: u64) -> bool {
-        payload > self.refill.top(self.refill.term().horizon().until())
-    }
-
-    fn current(&self, payload: u64) -> u64 {
-        self.converted(payload, Past::carried_by_any)
-    }
-
-    fn extend(&self, payload: u64) {
-        self.refill.extend(payload);
-    }
-
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
-        let Taken { charged, since, cost } = taken;
-        if self.is_later(payload) {
-            return None;
-        }
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+        let Taken { charged: Payload(charged), since, cost } = taken;
+        let Payload(payload) = payload;
         let (now, cost) = (at.tick.max(since.tick), cost * self.price);
         let owed = charged.saturating_sub(now).min(cost);
         let back = match order {
@@ -294,69 +208,66 @@ impl Rule for Gcra {
             Order::LostAndBooked => 0,
         };
         let back = back.min(payload.saturating_sub(now.max(self.start)));
-        (back > 0).then(|| Refund { payload: payload - back, units: back.div_ceil(self.price) })
+        let units = back.div_ceil(self.price);
+        (back > 0).then(|| Refund { payload: Payload(payload - back), units })
     }
 
-    fn less(&self, charged: u64, units: u64) -> u64 {
-        charged.saturating_sub(units * self.price)
+    fn half(&self, at: Moment) -> Option<Payload> {
+        Some(Payload(at.tick + self.half))
     }
 
-    fn reorders(&self, payload: u64, taken: Taken) -> bool {
+    fn less(&self, charged: Payload, units: u64) -> Payload {
+        Payload(charged.0.saturating_sub(units * self.price))
+    }
+
+    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
         !self.queue && payload != taken.charged
-    }
-
-    /// Each request of a queue has its own departure.
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
-        (!self.queue).then_some(Cow::Borrowed(self))
-    }
-
-    fn half(&self, at: Moment) -> Option<u64> {
-        Some(at.tick + self.half)
-    }
-
-    fn forgive(&self, _: u64, at: Moment) -> u64 {
-        at.tick
-    }
-
-    fn bump(&self, payload: u64) -> u64 {
-        self.current(payload) + 1
     }
 }
 
-impl Numbers for Gcra {
-    fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
-        let now = self.moment(now).tick;
-        (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price
-    }
-
-    fn retry_after(&self, payload: u64, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
-        let earliest = (self.tat(payload) + cost * self.price).saturating_sub(self.full);
-        self.refill.until(earliest, now.as_nanos())
-    }
-
-    fn reset_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
-        self.refill.until(self.tat(payload), now.as_nanos())
-    }
-
-    fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
-        let behind = if self.queue { cost * self.price } else { self.full };
-        if cost > 0 { self.refill.until(payload.saturating_sub(behind), now.as_nanos()) } else { 0 }
+impl Booking for Gcra {
+    /// Each request of a queue has its own departure.
+    fn ahead(&self) -> Option<Self> {
+        (!self.queue).then_some(*self)
     }
 
     fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
-        let now = now.as_nanos();
-        let drips = self.refill.drips(now, max_wait);
-        let (full, patience) =
-            if self.queue { (self.full.min(drips + cost * self.price), 0) } else { (self.full, drips) };
-        Some(Self { full, patience, ..self.clone() })
+        let drips = self.refill.drips(now.as_nanos(), max_wait);
+        let room = if self.queue { self.full.min(drips + cost * self.price) } else { self.full + drips };
+        Some(Self { room, ..*self })
     }
 
-    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+    fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
         let tick = self.moment(now).tick;
         let tat = self.tat(payload).max(tick) + cost * self.price;
         // A request that finds no room in a queue has no turn to wait for.
         let full = self.queue && tat - tick > self.full;
-        if full { self.retry_after(payload, Ring::NONE, now, cost) } else { self.delay(tat, now, cost) }
+        if full {
+            self.retry_after(payload, Ring::NONE, now, cost)
+        } else {
+            self.delay(Payload(tat), now, cost)
+        }
+    }
+
+    fn delay(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
+        let behind = if self.queue { cost * self.price } else { self.full };
+        if cost > 0 { self.refill.until(payload.0.saturating_sub(behind), now.as_nanos()) } else { 0 }
+    }
+}
+
+impl Numbers for Gcra {
+    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        let now = self.moment(now).tick;
+        (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price
+    }
+
+    fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        let earliest = (self.tat(payload) + cost * self.price).saturating_sub(self.full);
+        self.refill.until(earliest, now.as_nanos())
+    }
+
+    fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        self.refill.until(self.tat(payload), now.as_nanos())
     }
 
     fn any(self) -> AnyRule {
@@ -367,7 +278,7 @@ impl Numbers for Gcra {
 impl Carry for Gcra {
     /// The TAT at the start of the first clock. Later clocks do not start with a debt again.
     fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
-        self.anew(self.start, fresh, now)
+        self.anew(Payload(self.start), fresh, now).0
     }
 
     fn with_origin(self, start: u64) -> Self {
@@ -375,23 +286,22 @@ impl Carry for Gcra {
     }
 
     fn resuming(self, saved: &Self, shift: Shift) -> Self {
-        let start = self.carry(saved.start, saved, shift);
+        let start = self.carry(saved.start, saved, shift).0;
         self.with_origin(start)
     }
 
     /// The remaining debt, in grains of the fresh rule.
-    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {
-        let tick = self.refill.at(now.as_nanos());
-        let debt = self.current(payload).saturating_sub(tick);
+    fn anew(&self, payload: Payload, fresh: &Self, now: Timestamp) -> Payload {
+        let debt = payload.0.saturating_sub(self.refill.at(now.as_nanos()));
         if debt == 0 {
-            return 0;
+            return Payload::UNSEEN;
         }
         let owed = (u128::from(debt) * u128::from(fresh.price)).div_ceil(u128::from(self.price));
         let tat = u128::from(fresh.refill.at(now.as_nanos())) + owed;
-        u64::try_from(tat).unwrap_or(u64::MAX).min(Refill::TOP)
+        Payload(u64::try_from(tat).unwrap_or(u64::MAX).min(Refill::TOP))
     }
 
-    fn carry(&self, tat: u64, _: &Self, shift: Shift) -> u64 {
-        self.refill.carry(tat, shift)
+    fn carry(&self, tat: u64, _: &Self, shift: Shift) -> Payload {
+        Payload(self.refill.carry(tat, shift))
     }
 }

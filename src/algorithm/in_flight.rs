@@ -16,9 +16,7 @@
 //! The count is the upper field: the table evicts the slot with the smallest payload in a bucket,
 //! and that is an empty one if there is any.
 
-use std::borrow::Cow;
-
-use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Refund, Rule, Taken, Verdict};
+use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule, Taken, Verdict};
 use crate::bits::Field;
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
@@ -51,8 +49,8 @@ impl InFlightRule {
     }
 
     /// The units in flight.
-    pub(crate) fn count(payload: u64) -> u64 {
-        COUNT.get(payload)
+    pub(crate) fn count(payload: Payload) -> u64 {
+        COUNT.get(payload.0)
     }
 
     /// The amount to subtract from a payload to give back `units`.
@@ -61,6 +59,13 @@ impl InFlightRule {
     }
 }
 
+/// A limit may change while units are in flight, and no word changes its meaning.
+impl Ranged for InFlightRule {}
+
+impl Ringed for InFlightRule {}
+
+/// A slot with units in flight cannot be evicted: their guard gives them back under the key that
+/// acquired them.
 impl Rule for InFlightRule {
     #[inline]
     fn limit(&self) -> u64 {
@@ -74,39 +79,32 @@ impl Rule for InFlightRule {
     }
 
     #[inline]
-    fn decide(&self, payload: u64, _: Ring<'_>, _: Moment, cost: u64) -> Verdict {
+    fn decide(&self, payload: Payload, _: Ring<'_>, _: Moment, cost: u64) -> Verdict {
         let count = Self::count(payload) + cost;
-        if count <= self.limit { Verdict::Allow(COUNT.set(self.bump(payload), count)) } else { Verdict::Deny }
+        if count <= self.limit {
+            Verdict::Allow(Payload(COUNT.set(self.bump(payload).0, count)))
+        } else {
+            Verdict::Deny(payload)
+        }
     }
 
     #[inline]
-    fn expired(&self, payload: u64, _: Moment) -> bool {
+    fn expired(&self, payload: Payload, _: Moment) -> bool {
         Self::count(payload) == 0
     }
 
     /// A guard gives units back, not a decision.
-    fn refund(&self, _: u64, _: Taken, _: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, _: Payload, _: Taken, _: Moment, _: Order) -> Option<Refund> {
         None
     }
 
-    /// Each unit has its own guard.
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
-        None
-    }
-
-    /// A slot with units in flight cannot be evicted: their guard gives them back under the key
-    /// that acquired them.
-    fn half(&self, _: Moment) -> Option<u64> {
-        None
-    }
-
-    fn forgive(&self, payload: u64, _: Moment) -> u64 {
-        COUNT.set(payload, 0)
+    fn forgive(&self, payload: Payload, _: Moment) -> Payload {
+        Payload(COUNT.set(payload.0, 0))
     }
 
     #[inline]
-    fn bump(&self, payload: u64) -> u64 {
-        SEQUENCE.set(payload, (SEQUENCE.get(payload) + 1) & SEQUENCE.max())
+    fn bump(&self, payload: Payload) -> Payload {
+        Payload(SEQUENCE.set(payload.0, (SEQUENCE.get(payload.0) + 1) & SEQUENCE.max()))
     }
 }
 
@@ -116,7 +114,7 @@ mod tests {
 
     const NOW: Moment = Moment { tick: 0, elapsed: 0 };
 
-    fn charged(payload: u64, cost: u64) -> u64 {
+    fn charged(payload: Payload, cost: u64) -> Payload {
         let rule = InFlightRule::new(COUNT.max()).unwrap();
         match rule.decide(payload, Ring::NONE, NOW, cost) {
             Verdict::Allow(payload) => payload,
@@ -124,14 +122,18 @@ mod tests {
         }
     }
 
+    fn returned(payload: Payload, units: u64) -> Payload {
+        Payload(payload.0 - InFlightRule::weight(units))
+    }
+
     /// The word that a stalled thread read before its charge must not recur when it resumes.
     #[test]
     fn a_payload_does_not_come_back_when_its_units_do() {
-        let before = charged(charged(0, 1), 5);
-        let returned = charged(before, 2) - InFlightRule::weight(2);
-        assert_eq!(InFlightRule::count(returned), 6);
-        assert_ne!(returned, before);
-        let (emptied, rule) = (returned - InFlightRule::weight(6), InFlightRule::new(1).unwrap());
+        let before = charged(charged(Payload(0), 1), 5);
+        let back = returned(charged(before, 2), 2);
+        assert_eq!(InFlightRule::count(back), 6);
+        assert_ne!(back, before);
+        let (emptied, rule) = (returned(back, 6), InFlightRule::new(1).unwrap());
         assert!(rule.expired(emptied, NOW));
         assert_eq!(rule.forgive(emptied, NOW), emptied, "the next owner goes on from the sequence");
         assert_eq!(rule.half(NOW), None, "no debt is handed over: its guard gives it back under its own key");
@@ -139,15 +141,16 @@ mod tests {
 
     #[test]
     fn a_sequence_that_comes_around_leaves_the_count_alone() {
-        let last = COUNT.of(7) | SEQUENCE.of(SEQUENCE.max());
-        assert_eq!(charged(last, 1), COUNT.of(8));
-        assert_eq!(InFlightRule::new(1).unwrap().bump(last), COUNT.of(7));
+        let last = Payload(COUNT.of(7) | SEQUENCE.of(SEQUENCE.max()));
+        assert_eq!(charged(last, 1), Payload(COUNT.of(8)));
+        assert_eq!(InFlightRule::new(1).unwrap().bump(last), Payload(COUNT.of(7)));
     }
 
     /// The table evicts the slot with the smallest payload.
     #[test]
     fn an_empty_payload_is_smaller_than_any_that_counts() {
         let rule = InFlightRule::new(1).unwrap();
-        assert!(rule.forgive(SEQUENCE.of(SEQUENCE.max()) | COUNT.of(1), NOW) < charged(0, 1));
+        let last = Payload(SEQUENCE.of(SEQUENCE.max()) | COUNT.of(1));
+        assert!(rule.forgive(last, NOW) < charged(Payload(0), 1));
     }
 }

@@ -14,19 +14,22 @@
 //!   refunds or not; a bucket's new owner changes the fingerprint of the slot; the in-flight rule
 //!   counts its charges.
 //! * Where a rule gives `half`, a smaller payload has no more debt than a larger one, now and at
-//!   every later time. This holds for payloads of one version of the quota, so compare the payloads
-//!   that `current` returns (see `inherit`).
+//!   every later time. This holds for payloads of one version of the quota.
+//!
+//! A rule is plain data, and is asked about payloads and times of its own version only. `change`
+//! has what a change of the quota does; the table's `dated` converts older payloads and clamps the
+//! time.
 
-mod carry;
+mod any_rule;
+mod change;
 mod each;
 mod fixed_window;
 mod gcra;
-mod horizon;
 mod in_flight;
-mod inherit;
 mod leaky_bucket;
 mod packing;
 mod parse;
+mod payload;
 mod quota;
 mod refill;
 mod settings;
@@ -40,23 +43,20 @@ mod windows;
 
 use std::fmt;
 
-use std::borrow::Cow;
-
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
-pub(crate) use carry::Carry;
+pub(crate) use any_rule::{AnyRule, for_rule};
+pub use change::Inherit;
+pub(crate) use change::{Carry, Change, Past, Ranged};
 pub(crate) use each::Each;
 pub use fixed_window::FixedWindow;
-pub(crate) use horizon::Term;
 pub(crate) use in_flight::InFlightRule;
-pub(crate) use inherit::Change;
-pub use inherit::Inherit;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
+pub use payload::{Payload, Stored};
 pub use quota::Quota;
-pub(crate) use quota::{AnyRule, for_rule};
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -109,6 +109,10 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
     #[doc(hidden)]
     type Rule: Numbers;
 
+    /// Whether the rules that are compiled together read the words of one table.
+    #[doc(hidden)]
+    const IS_SHARED: bool = true;
+
     /// Checks the settings of all tiers that share one table. The first tier is the default.
     ///
     /// `origin` is the Unix time, in nanoseconds, of the clock's zero. Windows align to it.
@@ -138,18 +142,18 @@ pub(crate) mod sealed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Admitted: the payload becomes this.
-    Allow(u64),
-    /// Refused: nothing changes.
-    Deny,
+    Allow(Payload),
+    /// Refused: the payload stays what it was decided on.
+    Deny(Payload),
     /// Refused, but counted (`CountPolicy::All`): the payload becomes this.
-    DenyAndCount(u64),
+    DenyAndCount(Payload),
 }
 
 /// The result of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refund {
     /// The payload afterwards.
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
     /// Units given back. A unit of which only a part comes back counts as one.
     pub(crate) units: u64,
 }
@@ -158,7 +162,7 @@ pub struct Refund {
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// The payload right after it was charged.
-    pub(crate) charged: u64,
+    pub(crate) charged: Payload,
     /// When it was charged.
     pub(crate) since: Moment,
     pub(crate) cost: u64,
@@ -184,81 +188,31 @@ pub struct Moment {
     pub(crate) elapsed: u64,
 }
 
-/// An algorithm in the integers of one table, as the table calls it. Costs are between 1 and the
-/// limit.
-pub trait Rule: Clone + Send + Sync + 'static {
-    /// Whether the rule keeps a ring. Then a store of the word must also publish the ring.
-    const RINGED: bool = false;
-
-    /// The time for which this version of the quota is current. `None`: payloads mean the same
-    /// under every quota that this one can change to, so a thread that still uses this version does
-    /// no harm.
-    fn term(&self) -> Option<&Term> {
-        None
-    }
-
-    /// The term, so that the rules of several limits can [share](Term::join) one.
-    fn term_mut(&mut self) -> Option<&mut Term> {
-        None
-    }
-
-    /// The earlier of `now` and the end of this version. A thread judges the debt of another key by
-    /// this version only up to that end: from then on the debt follows the next version.
-    fn before_its_end(&self, now: Timestamp) -> Timestamp {
-        self.term().map_or(now, |term| Timestamp::from_nanos(term.before_its_end(now.as_nanos())))
-    }
-
-    /// Whether this version still reads `now` exactly. After its end it reads an earlier time.
-    #[inline]
-    fn is_timely(&self, _now: Timestamp) -> bool {
-        true
-    }
-
-    /// Whether a later version wrote `payload`, or may have. Such a key can be charged nothing by
-    /// this version.
-    fn is_later(&self, _payload: u64) -> bool {
-        false
-    }
-
-    /// Converts a payload of this or an earlier version to this version. The result has at least
-    /// the debt that any tier would make of it.
-    fn current(&self, payload: u64) -> u64 {
-        payload
-    }
-
-    /// Extends the horizon so that this version covers `payload`, which a restore carried over.
-    fn extend(&self, _payload: u64) {}
-
+/// An algorithm in the integers of one table, as the table calls it: plain data, and pure
+/// functions. Costs are between 1 and the limit.
+pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     /// The largest cost that the rule can admit at once.
     fn limit(&self) -> u64;
 
-    /// `now` as this rule counts time.
+    /// `now` as this rule counts time: at the earliest the start of its version, and at the latest
+    /// the last nanosecond that payloads have room for.
     fn moment(&self, now: Timestamp) -> Moment;
 
-    /// The instant of `now`, where a few instructions suffice. The hot path must not call a
-    /// function that returns: every value that lives across a call is kept in memory.
-    #[inline]
-    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        Some(self.moment(now))
-    }
-
-    /// `decide`, where a few instructions suffice. Not for a rule that is `patient`.
-    #[inline]
-    fn quick_decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
-        Some(self.decide(payload, ring, at, cost))
-    }
-
     /// Decides one request.
-    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
+    fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
+
+    /// `decide`, where the payload shows to be the rule's [own](Ranged::own).
+    #[inline]
+    fn decide_own(&self, stored: Stored, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        Some(self.decide(self.own(stored, at)?, ring, at, cost))
+    }
 
     /// Whether the key has as much available as one that was never seen, and no charge in flight
     /// can still expect this payload after another key has started from it.
-    fn expired(&self, payload: u64, at: Moment) -> bool;
+    fn expired(&self, payload: Payload, at: Moment) -> bool;
 
-    /// Whether the key is in debt.
-    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
-        !self.expired(payload, at)
-    }
+    /// `payload` without its debt. [`erase`](Ringed::erase) clears the ring.
+    fn forgive(&self, payload: Payload, at: Moment) -> Payload;
 
     /// Gives back `taken` from `payload`. It never gives back more than the part of the debt that
     /// the request certainly still causes, so it creates no tokens. `None`: nothing comes back.
@@ -266,51 +220,48 @@ pub trait Rule: Clone + Send + Sync + 'static {
     /// The last `cost` units of a larger request can be given back, too: a request of `n` leaves
     /// the same payload as a request of `n - cost` and then one of `cost` at the same instant, and
     /// the second is given back.
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+
+    /// Whether the key is in debt.
+    fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
+        !self.expired(payload, at)
+    }
+
+    /// The largest payload of a key that may be evicted: its debt is half of the smallest limit.
+    /// `None` when payloads cannot be compared, that is, unless a larger payload has more debt at
+    /// every later time.
+    fn half(&self, _at: Moment) -> Option<Payload> {
+        None
+    }
+
+    /// A larger payload that grants the same to within one step of the clock or count of the rule.
+    fn bump(&self, payload: Payload) -> Payload {
+        Payload(payload.0 + 1)
+    }
 
     /// The payload that a charge would have left if its request had been `units` smaller. A later
     /// refund of the rest is judged by it. Rules that need only the window of a charge return
     /// `charged` itself.
-    fn less(&self, charged: u64, _units: u64) -> u64 {
+    fn less(&self, charged: Payload, _units: u64) -> Payload {
         charged
     }
 
     /// Whether giving back `taken` from `payload` depends on the order of refunds, and destroys
     /// that order for earlier requests.
-    fn reorders(&self, _payload: u64, _taken: Taken) -> bool {
+    fn reorders(&self, _payload: Payload, _taken: Taken) -> bool {
         false
     }
+}
 
-    /// The rule by which a lease acquires permits before requests spend them. When a lease is
-    /// refused, no request was refused, so the refusal is not counted. `None` where each request
-    /// has its own departure.
-    ///
-    /// Borrowed where it is this rule itself: a copy would change reference counts that all keys
-    /// share.
-    fn ahead(&self) -> Option<Cow<'_, Self>>;
-
-    /// The largest payload of a key that may be evicted: its debt is half of the smallest limit.
-    /// `None` when payloads cannot be compared, that is, unless a larger payload has more debt at
-    /// every later time.
-    fn half(&self, at: Moment) -> Option<u64>;
-
-    /// `payload` without its debt. [`erase`](Self::erase) clears the ring.
-    fn forgive(&self, payload: u64, at: Moment) -> u64;
-
-    /// A larger payload that grants the same to within one step of the clock or count of the rule.
-    fn bump(&self, payload: u64) -> u64 {
-        payload + 1
-    }
+/// A ring beside each slot. The defaults are those of rules without one; the log has one. Its
+/// payloads mean the same in all versions of a quota, so they are taken as they are stored.
+pub trait Ringed {
+    /// Whether the rule keeps a ring. Then a store of the word must also publish the ring.
+    const RINGED: bool = false;
 
     /// Ring entries per key.
     fn ring_len(&self) -> u64 {
         0
-    }
-
-    /// Clears the ring of a key that has this payload. `unmoved` says whether the word is still the
-    /// one that the caller read. `false`: the word changed.
-    fn erase(&self, _payload: u64, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
-        true
     }
 
     /// Writes the time of the request into the ring ahead of the head. `unmoved` says whether the
@@ -318,7 +269,7 @@ pub trait Rule: Clone + Send + Sync + 'static {
     #[inline]
     fn stage(
         &self,
-        _payload: u64,
+        _payload: Stored,
         _ring: Ring<'_>,
         _at: Moment,
         _cost: u64,
@@ -326,30 +277,30 @@ pub trait Rule: Clone + Send + Sync + 'static {
     ) -> bool {
         true
     }
+
+    /// Clears the ring of a key that has this payload. `unmoved` says whether the word is still the
+    /// one that the caller read. `false`: the word changed.
+    fn erase(&self, _payload: Stored, _ring: Ring<'_>, _unmoved: impl Fn() -> bool) -> bool {
+        true
+    }
+
+    /// The times behind the head that have not left the window at `at`, newest first.
+    fn times(&self, _payload: Stored, _ring: Ring<'_>, _at: Moment, _into: &mut Vec<u64>) {}
+
+    /// Writes `times`, newest first, into the ring, and returns `payload` with the matching head.
+    /// No other thread can use the ring yet.
+    fn log(&self, payload: Payload, _ring: Ring<'_>, _times: &[u64]) -> Payload {
+        payload
+    }
 }
 
-/// The numbers of a decision besides yes and no. Only rules that read time have them.
-pub trait Numbers: Rule + Carry {
-    /// The cost that can be admitted at `now` on top of `payload`.
-    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
-
-    /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
-    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;
-
-    /// Nanoseconds until the key has as much available as one that was never seen.
-    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64;
-
-    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired), so that another key
-    /// may own it.
-    fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        self.reset_after(payload, ring, now)
-    }
-
-    /// Nanoseconds that a request of `cost` must wait before it acts. It was admitted at `now` and
-    /// left `payload`.
-    fn delay(&self, _payload: u64, _now: Timestamp, _cost: u64) -> u64 {
-        0
-    }
+/// What requests that are charged before they act ask of a rule. The defaults are those of the
+/// windows, which cannot predict a turn.
+pub trait Booking: Copy {
+    /// The rule by which a lease acquires permits before requests spend them. When a lease is
+    /// refused, no request was refused, so the refusal is not counted. `None` where each request
+    /// has its own departure.
+    fn ahead(&self) -> Option<Self>;
 
     /// The rule for a request of `cost` that may wait for its turn, up to `max_wait` nanoseconds
     /// after `now`. `None` for algorithms that cannot predict a turn.
@@ -359,8 +310,35 @@ pub trait Numbers: Rule + Carry {
 
     /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or
     /// for room.
-    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
+    fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64
+    where
+        Self: Numbers,
+    {
         self.retry_after(payload, Ring::NONE, now, cost)
+    }
+
+    /// Nanoseconds that a request of `cost` must wait before it acts. It was admitted at `now` and
+    /// left `payload`.
+    fn delay(&self, _payload: Payload, _now: Timestamp, _cost: u64) -> u64 {
+        0
+    }
+}
+
+/// The numbers of a decision besides yes and no. Only rules that read time have them.
+pub trait Numbers: Rule + Booking + Carry {
+    /// The cost that can be admitted at `now` on top of `payload`.
+    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
+
+    /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
+    fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;
+
+    /// Nanoseconds until the key has as much available as one that was never seen.
+    fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
+
+    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired), so that another key
+    /// may own it.
+    fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        self.reset_after(payload, ring, now)
     }
 
     /// The rule as one of the five.

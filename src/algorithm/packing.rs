@@ -14,7 +14,7 @@
 use std::ops::RangeInclusive;
 
 use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
-use crate::algorithm::{CountPolicy, Refund};
+use crate::algorithm::{CountPolicy, Payload, Refund};
 use crate::bits::{Field, bits};
 use crate::error::BuildError;
 
@@ -199,8 +199,8 @@ impl Packing {
             _ => return None,
         };
         let back = (cost / granule).min(field.get(payload));
-        (back > 0)
-            .then(|| Refund { payload: field.set(payload, field.get(payload) - back), units: back * granule })
+        let payload = Payload(field.set(payload, field.get(payload) - back));
+        (back > 0).then(|| Refund { payload, units: back * granule })
     }
 
     /// The verdict for a refused request.
@@ -209,9 +209,9 @@ impl Packing {
         let seen = self.current(payload);
         let counted = seen.saturating_add(cost).min(self.ceiling);
         if count == CountPolicy::All && counted > seen {
-            DenyAndCount(self.with_current(payload, counted))
+            DenyAndCount(Payload(self.with_current(payload, counted)))
         } else {
-            Deny
+            Deny(Payload(payload))
         }
     }
 }
@@ -295,9 +295,9 @@ mod tests {
         assert_eq!(packing.closed(closed, 1), 10 * granule);
         assert_eq!(packing.refund(closed, 0, granule - 1), None);
         let refund = packing.refund(closed, 0, 3 * granule + 1).expect("three granules");
-        assert_eq!((refund.units, packing.closed(refund.payload, 1)), (3 * granule, 7 * granule));
+        assert_eq!((refund.units, packing.closed(refund.payload.0, 1)), (3 * granule, 7 * granule));
         let all = packing.refund(closed, 0, 1_000 * granule).expect("all ten");
-        assert_eq!((all.units, packing.closed(all.payload, 1)), (10 * granule, 0));
+        assert_eq!((all.units, packing.closed(all.payload.0, 1)), (10 * granule, 0));
     }
 
     #[test]

@@ -1,20 +1,13 @@
 //! Any of the five algorithms, chosen at run time.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use crate::algorithm::fixed_window::FixedRule;
-use crate::algorithm::gcra::Gcra;
-use crate::algorithm::sliding_log::LogRule;
-use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Algorithm, Carry, Change, CountPolicy, FixedWindow, LeakyBucket, Mode, Moment, Numbers, Order, Refund,
-    Resolution, Rule, Settings, SlidingLog, SlidingWindow, Taken, Term, TokenBucket, Verdict, sealed,
+    Algorithm, AnyRule, Change, CountPolicy, FixedWindow, LeakyBucket, Mode, Numbers, Settings, SlidingLog,
+    SlidingWindow, TokenBucket, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
-use crate::ring::Ring;
-use crate::time::{Shift, Timestamp};
 
 /// Any of the five algorithms, for limits from a command line or a file: as text through
 /// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
@@ -192,7 +185,7 @@ impl Algorithm for Quota {
                             _ => None,
                         }).collect();
                         let olds: Option<Vec<_>> = olds.iter().map(|old| match old {
-                            AnyRule::$rule(rule) => Some(rule.clone()),
+                            AnyRule::$rule(rule) => Some(*rule),
                             _ => None,
                         }).collect();
                         let tiers = tiers.ok_or(BuildError::TiersDiffer { field: "algorithm" })?;
@@ -209,242 +202,5 @@ impl Algorithm for Quota {
             SlidingWindow as Sliding,
             SlidingLog as Log
         )
-    }
-}
-
-/// The rule of any algorithm.
-#[derive(Clone, Debug)]
-pub enum AnyRule {
-    /// Both buckets.
-    Gcra(Gcra),
-    /// The fixed window.
-    Fixed(FixedRule),
-    /// The sliding window counter.
-    Sliding(SlidingRule),
-    /// The sliding window log.
-    Log(LogRule),
-}
-
-macro_rules! for_rule {
-    ($rule:expr, $one:ident => $call:expr) => {
-        match $rule {
-            $crate::algorithm::AnyRule::Gcra($one) => $call,
-            $crate::algorithm::AnyRule::Fixed($one) => $call,
-            $crate::algorithm::AnyRule::Sliding($one) => $call,
-            $crate::algorithm::AnyRule::Log($one) => $call,
-        }
-    };
-}
-pub(crate) use for_rule;
-
-impl AnyRule {
-    /// Whether the rule decides in so few instructions that a check of several limits inlines them
-    /// for each. A change of the quota keeps this, because it keeps the algorithm.
-    pub(crate) fn is_brief(&self) -> bool {
-        matches!(self, Self::Gcra(_) | Self::Fixed(_))
-    }
-
-    /// Whether each admitted request waits for its own departure.
-    pub(crate) fn is_queue(&self) -> bool {
-        matches!(self, Self::Gcra(rule) if rule.queue)
-    }
-
-    /// How finely the rule counts.
-    pub(crate) fn resolution(&self) -> Resolution {
-        let (grains, ceiling, granule) = match self {
-            Self::Gcra(rule) => (rule.refill.is_grained().then_some(rule.price), rule.burst, 1),
-            Self::Fixed(rule) => (None, rule.ceiling(), 1),
-            Self::Sliding(rule) => (None, rule.packing().ceiling, rule.packing().granule),
-            Self::Log(rule) => (None, rule.limit(), 1),
-        };
-        Resolution { grains, ceiling, granule }
-    }
-}
-
-impl Rule for AnyRule {
-    const RINGED: bool = true;
-
-    fn term(&self) -> Option<&Term> {
-        for_rule!(self, rule => rule.term())
-    }
-
-    fn term_mut(&mut self) -> Option<&mut Term> {
-        for_rule!(self, rule => rule.term_mut())
-    }
-
-    #[inline]
-    fn is_timely(&self, now: Timestamp) -> bool {
-        for_rule!(self, rule => rule.is_timely(now))
-    }
-
-    fn is_later(&self, payload: u64) -> bool {
-        for_rule!(self, rule => rule.is_later(payload))
-    }
-
-    fn current(&self, payload: u64) -> u64 {
-        for_rule!(self, rule => rule.current(payload))
-    }
-
-    fn extend(&self, payload: u64) {
-        for_rule!(self, rule => rule.extend(payload));
-    }
-
-    #[inline]
-    fn limit(&self) -> u64 {
-        for_rule!(self, rule => rule.limit())
-    }
-
-    #[inline]
-    fn moment(&self, now: Timestamp) -> Moment {
-        for_rule!(self, rule => rule.moment(now))
-    }
-
-    // Inlined, because a call returns its `Option` through memory, and every check waits for that.
-    // Every check also calls `stage`, though only the log does anything there.
-    #[inline(always)]
-    fn quick_moment(&self, now: Timestamp) -> Option<Moment> {
-        for_rule!(self, rule => rule.quick_moment(now))
-    }
-
-    #[inline]
-    fn quick_decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
-        for_rule!(self, rule => rule.quick_decide(payload, ring, at, cost))
-    }
-
-    #[inline]
-    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        for_rule!(self, rule => rule.decide(payload, ring, at, cost))
-    }
-
-    fn expired(&self, payload: u64, at: Moment) -> bool {
-        for_rule!(self, rule => rule.expired(payload, at))
-    }
-
-    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
-        for_rule!(self, rule => rule.is_in_debt(payload, at))
-    }
-
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
-        for_rule!(self, rule => rule.refund(payload, taken, at, order))
-    }
-
-    fn less(&self, charged: u64, units: u64) -> u64 {
-        for_rule!(self, rule => rule.less(charged, units))
-    }
-
-    fn reorders(&self, payload: u64, taken: Taken) -> bool {
-        for_rule!(self, rule => rule.reorders(payload, taken))
-    }
-
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
-        for_rule!(self, rule => match rule.ahead()? {
-            Cow::Borrowed(_) => Some(Cow::Borrowed(self)),
-            Cow::Owned(rule) => Some(Cow::Owned(rule.any())),
-        })
-    }
-
-    fn half(&self, at: Moment) -> Option<u64> {
-        for_rule!(self, rule => rule.half(at))
-    }
-
-    fn forgive(&self, payload: u64, at: Moment) -> u64 {
-        for_rule!(self, rule => rule.forgive(payload, at))
-    }
-
-    fn bump(&self, payload: u64) -> u64 {
-        for_rule!(self, rule => rule.bump(payload))
-    }
-
-    fn erase(&self, payload: u64, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
-        for_rule!(self, rule => rule.erase(payload, ring, unmoved))
-    }
-
-    fn ring_len(&self) -> u64 {
-        for_rule!(self, rule => rule.ring_len())
-    }
-
-    #[inline(always)]
-    fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
-        for_rule!(self, rule => rule.stage(payload, ring, at, cost, unmoved))
-    }
-}
-
-impl Numbers for AnyRule {
-    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        for_rule!(self, rule => rule.remaining(payload, ring, now))
-    }
-
-    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
-        for_rule!(self, rule => rule.retry_after(payload, ring, now, cost))
-    }
-
-    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        for_rule!(self, rule => rule.reset_after(payload, ring, now))
-    }
-
-    fn vacant_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
-        for_rule!(self, rule => rule.vacant_after(payload, ring, now))
-    }
-
-    fn delay(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
-        for_rule!(self, rule => rule.delay(payload, now, cost))
-    }
-
-    fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
-        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Numbers::any))
-    }
-
-    fn wait(&self, payload: u64, now: Timestamp, cost: u64) -> u64 {
-        for_rule!(self, rule => rule.wait(payload, now, cost))
-    }
-
-    fn any(self) -> AnyRule {
-        self
-    }
-}
-
-macro_rules! for_same {
-    ($rule:expr, $saved:expr, ($one:ident, $other:ident) => $call:expr) => {
-        match ($rule, $saved) {
-            (AnyRule::Gcra($one), AnyRule::Gcra($other)) => $call,
-            (AnyRule::Fixed($one), AnyRule::Fixed($other)) => $call,
-            (AnyRule::Sliding($one), AnyRule::Sliding($other)) => $call,
-            (AnyRule::Log($one), AnyRule::Log($other)) => $call,
-            _ => unreachable!("a rule is carried on by one of the same settings"),
-        }
-    };
-}
-
-impl Carry for AnyRule {
-    fn with_origin(self, origin: u64) -> Self {
-        for_rule!(self, rule => rule.with_origin(origin).any())
-    }
-
-    fn resuming(self, saved: &Self, shift: Shift) -> Self {
-        for_same!(self, saved, (rule, saved) => rule.resuming(saved, shift).any())
-    }
-
-    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
-        for_same!(self, saved, (rule, saved) => rule.carry(payload, saved, shift))
-    }
-
-    fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
-        for_same!(self, fresh, (rule, fresh) => rule.origin(fresh, now))
-    }
-
-    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64 {
-        for_same!(self, fresh, (rule, fresh) => rule.anew(payload, fresh, now))
-    }
-
-    fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
-        for_rule!(self, rule => rule.times(payload, ring, at, into));
-    }
-
-    fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
-        for_same!(self, saved, (rule, saved) => rule.carry_time(when, saved, shift))
-    }
-
-    fn log(&self, payload: u64, ring: Ring<'_>, times: &[u64]) -> u64 {
-        for_rule!(self, rule => rule.log(payload, ring, times))
     }
 }

@@ -13,7 +13,6 @@
 //! 0.07 ns or more each, or at most a millionth of a token for buckets that take more than 73 years
 //! to refill. A token may come up to one grain early; the error never accumulates.
 
-use crate::algorithm::horizon::{CachedHorizon, Term};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -35,17 +34,17 @@ const POINT: u32 = 60;
 
 /// Grains since the zero of the clock, as a function of time. After a change of the quota the clock
 /// continues from the floor of the new version.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Refill {
     a: u64,
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
-    /// Before this instant, each nanosecond since the limiter's zero is `a` whole grains: one more
-    /// than the cached horizon. 0 when `b` is not 1 or the version began later.
-    whole: CachedHorizon,
-    /// The time for which the clock moves. It stands still after that: buckets fail closed.
-    term: Term,
+    /// The start of the version, on the clock of the limiter.
+    since: u64,
+    /// The nanoseconds after it for which the clock moves. It stands still after that: buckets fail
+    /// closed.
+    last: u64,
     /// The reading of the clock at the start of the version.
     floor: u64,
     /// Grains in the largest bucket.
@@ -132,35 +131,30 @@ impl Refill {
         let last = ((u128::from(room.grains() - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
-        let term = Term::new(since, last);
-        let whole = CachedHorizon::new(0);
-        Ok((Self { a, b, scale, whole, term, floor, tolerance }, prices))
+        Ok((Self { a, b, scale, since, last, floor, tolerance }, prices))
     }
 
     /// `floor + floor((now - since) * a / b)`.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        self.quick_at(now).unwrap_or_else(|| self.floor + self.dripped(self.elapsed(now)))
+        self.after(now.saturating_sub(self.since).min(self.last))
     }
 
-    /// The same, where the cached horizon covers `now`.
+    /// The same, `elapsed` nanoseconds after the start of the version.
     #[inline]
-    pub(crate) fn quick_at(&self, now: u64) -> Option<u64> {
-        if now < self.whole.get() {
-            return Some(now * self.a);
-        }
-        Some(self.floor + self.dripped(self.term.quick_elapsed(now)?))
+    pub(crate) fn after(&self, elapsed: u64) -> u64 {
+        self.floor + self.dripped(elapsed)
     }
 
-    /// The elapsed time outside the cached horizon, which this raises where it can.
-    #[cold]
-    #[inline(never)]
-    fn elapsed(&self, now: u64) -> u64 {
-        let time = self.term.elapsed(now);
-        if self.b == 1 && self.floor == 0 {
-            self.whole.set(self.term.horizon().until() + 1);
-        }
-        time
+    /// The same where the clock [is whole](Self::is_whole).
+    #[inline]
+    pub(crate) fn whole(&self, now: u64) -> u64 {
+        now * self.a
+    }
+
+    /// Whether each nanosecond since the limiter's zero is `a` whole grains.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.b == 1 && self.floor == 0 && self.since == 0
     }
 
     /// `floor(time * a / b)`.
@@ -182,24 +176,15 @@ impl Refill {
     pub(crate) fn until(&self, target: u64, now: u64) -> u64 {
         let Some(target) = target.checked_sub(self.floor).filter(|&target| target > 0) else { return 0 };
         let when = self.when(target);
-        if when > u128::from(self.term.last()) {
+        if when > u128::from(self.last) {
             return u64::MAX;
         }
-        self.term.since().saturating_add(when as u64).saturating_sub(now)
+        self.since.saturating_add(when as u64).saturating_sub(now)
     }
 
     /// Grains that drip in `time` from `now` on, even beyond the end of the version.
     pub(crate) fn drips(&self, now: u64, time: u64) -> u64 {
-        let since = self.term.since();
-        let dripped = |at: u64| self.dripped(at.saturating_sub(since).min(self.term.last()));
-        dripped(now.saturating_add(time)) - dripped(now)
-    }
-
-    /// Whether the clock shows `now` itself. After the end of the version it shows an earlier
-    /// instant.
-    #[inline]
-    pub(crate) fn is_timely(&self, now: u64) -> bool {
-        now < self.whole.get() || now.wrapping_sub(self.term.since()) <= self.term.cached_horizon()
+        self.at(now.saturating_add(time)) - self.at(now)
     }
 
     /// The first nanosecond of the version at which `dripped` grains have dripped.
@@ -213,12 +198,9 @@ impl Refill {
         self.floor
     }
 
-    pub(crate) fn term(&self) -> &Term {
-        &self.term
-    }
-
-    pub(crate) fn term_mut(&mut self) -> &mut Term {
-        &mut self.term
+    /// The last nanosecond of the version that payloads have room for.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// The largest payload that a version with horizon `until` writes.
@@ -226,13 +208,10 @@ impl Refill {
         self.floor + self.dripped(until) + self.tolerance
     }
 
-    /// Raises the horizon so that this version may write `payload`. `false`: the version ends
-    /// before that.
-    pub(crate) fn extend(&self, payload: u64) -> bool {
+    /// How many nanoseconds a version lasts at least whose clock allows `payload`.
+    pub(crate) fn needs(&self, payload: u64) -> u64 {
         let beyond = payload.saturating_sub(self.floor.saturating_add(self.tolerance));
-        let needed = self.when(beyond);
-        u64::try_from(needed)
-            .is_ok_and(|needed| needed <= self.term.last() && needed <= self.term.extend(needed))
+        u64::try_from(self.when(beyond)).unwrap_or(u64::MAX)
     }
 
     /// Converts `target`, an instant of a clock that reads `shift` earlier. 0 for an instant before

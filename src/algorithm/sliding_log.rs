@@ -1,12 +1,11 @@
 //! The sliding window log.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Refund, Rule,
-    Settings, Taken, UPTIME, Verdict, sealed,
+    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
+    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -179,8 +178,8 @@ struct Seen {
 }
 
 impl LogRule {
-    fn seen(&self, payload: u64, ring: Ring<'_>, now: u64) -> Seen {
-        let head = self.head.get(payload);
+    fn seen(&self, payload: Payload, ring: Ring<'_>, now: u64) -> Seen {
+        let head = self.head.get(payload.0);
         let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.unstaged()));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
@@ -223,16 +222,17 @@ impl LogRule {
         if position < laps { position } else { position - laps }
     }
 
-    fn logged(&self, seen: &Seen, cost: u64) -> u64 {
+    fn logged(&self, seen: &Seen, cost: u64) -> Payload {
         let head = self.wrapped(seen.head + cost);
         let newest = (seen.now >> self.step) + 1;
-        self.newest.of(newest.min(self.newest.max())) | self.head.of(head)
+        Payload(self.newest.of(newest.min(self.newest.max())) | self.head.of(head))
     }
 }
 
-impl Rule for LogRule {
-    const RINGED: bool = true;
+/// The word is valid under any limit up to the length of the ring.
+impl Ranged for LogRule {}
 
+impl Rule for LogRule {
     fn limit(&self) -> u64 {
         self.limit
     }
@@ -243,7 +243,7 @@ impl Rule for LogRule {
         Moment { tick: now.as_nanos().saturating_add(self.lead).min(self.end), elapsed: 0 }
     }
 
-    fn decide(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+    fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         let seen = self.seen(payload, ring, at.tick);
         // The `cost` new units overwrite every entry further back than `limit - cost`.
         let oldest = ring.entry(seen.head + self.ring - (self.limit + 1 - cost));
@@ -255,14 +255,18 @@ impl Rule for LogRule {
             return Verdict::Allow(self.logged(&Seen { now: seen.now.max(proposed), ..seen }, cost));
         }
         match self.count {
-            CountPolicy::Allowed => Verdict::Deny,
+            CountPolicy::Allowed => Verdict::Deny(payload),
             CountPolicy::All => Verdict::DenyAndCount(self.logged(&seen, cost)),
         }
     }
 
-    fn expired(&self, payload: u64, at: Moment) -> bool {
-        let newest = self.newest.get(payload);
+    fn expired(&self, payload: Payload, at: Moment) -> bool {
+        let newest = self.newest.get(payload.0);
         newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
+    }
+
+    fn forgive(&self, payload: Payload, _: Moment) -> Payload {
+        Payload(self.newest.set(payload.0, 0))
     }
 
     /// Only the newest admission can be given back: the times before it must stay in order, and
@@ -272,7 +276,7 @@ impl Rule for LogRule {
     /// With `CountPolicy::All`, refusals at one time may move the head around the ring to the same
     /// position. Then their entries are removed, and no more than the admission took: fewer
     /// refusals count, but no window admits more.
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         // `expired` alone is too late: the word holds the newest time rounded up.
         let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
         if payload != taken.charged || left {
@@ -281,38 +285,33 @@ impl Rule for LogRule {
         Some(Refund { payload: self.less(payload, taken.cost), units: taken.cost })
     }
 
-    fn less(&self, charged: u64, units: u64) -> u64 {
-        let head = self.wrapped(self.head.get(charged) + 2 * self.ring - units);
-        self.head.set(charged, head)
+    fn bump(&self, payload: Payload) -> Payload {
+        let newest = (self.newest.get(payload.0) + 1).min(self.newest.max());
+        Payload(self.newest.set(payload.0, newest))
     }
 
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
-        Some(Cow::Owned(Self { count: CountPolicy::Allowed, ..*self }))
+    fn less(&self, charged: Payload, units: u64) -> Payload {
+        let head = self.wrapped(self.head.get(charged.0) + 2 * self.ring - units);
+        Payload(self.head.set(charged.0, head))
     }
+}
 
-    /// A payload of a log holds the time of its last move, not its debt.
-    fn half(&self, _: Moment) -> Option<u64> {
-        None
-    }
-
-    fn forgive(&self, payload: u64, _: Moment) -> u64 {
-        self.newest.set(payload, 0)
-    }
-
-    fn bump(&self, payload: u64) -> u64 {
-        self.newest.set(payload, (self.newest.get(payload) + 1).min(self.newest.max()))
-    }
-
-    fn erase(&self, payload: u64, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
-        ring.erase(self.head.get(payload), unmoved)
-    }
+impl Ringed for LogRule {
+    const RINGED: bool = true;
 
     fn ring_len(&self) -> u64 {
         self.ring
     }
 
-    fn stage(&self, payload: u64, ring: Ring<'_>, at: Moment, cost: u64, unmoved: impl Fn() -> bool) -> bool {
-        let seen = self.seen(payload, ring, at.tick);
+    fn stage(
+        &self,
+        payload: Stored,
+        ring: Ring<'_>,
+        at: Moment,
+        cost: u64,
+        unmoved: impl Fn() -> bool,
+    ) -> bool {
+        let seen = self.seen(Payload(payload.bits()), ring, at.tick);
         (0..cost).all(|next| {
             let entry = ring.entry(seen.head + next);
             // A refused request that counts is logged over an entry that is still inside the
@@ -322,28 +321,55 @@ impl Rule for LogRule {
             unmoved() && ring.propose(seen.head + next, entry, seen.now, live)
         })
     }
+
+    fn erase(&self, payload: Stored, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        ring.erase(self.head.get(payload.bits()), unmoved)
+    }
+
+    fn times(&self, payload: Stored, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
+        let head = self.head.get(payload.bits());
+        let logged = |back: u64| {
+            let entry = ring.entry(head + self.ring - back);
+            let left = entry.is_proposed() && !entry.is_over_live();
+            entry.when().filter(|when| !left && when.saturating_add(self.period) > at.tick)
+        };
+        into.extend((1..=self.ring).map_while(logged));
+    }
+
+    fn log(&self, payload: Payload, ring: Ring<'_>, times: &[u64]) -> Payload {
+        ring.rewrite(times.iter().rev().copied());
+        let newest = times.first().map_or(0, |newest| ((newest >> self.step) + 1).min(self.newest.max()));
+        let newest = newest.max(self.newest.get(payload.0));
+        Payload(self.newest.of(newest) | self.head.of(times.len() as u64))
+    }
+}
+
+impl Booking for LogRule {
+    fn ahead(&self) -> Option<Self> {
+        Some(Self { count: CountPolicy::Allowed, ..*self })
+    }
 }
 
 impl Numbers for LogRule {
-    fn remaining(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
         let seen = self.seen(payload, ring, self.moment(now).tick);
         self.limit - self.inside(ring, &seen)
     }
 
-    fn retry_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+    fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
         let seen = self.seen(payload, ring, self.moment(now).tick);
         let leaves = self.leaves(ring, &seen, self.limit + 1 - cost);
         leaves.unwrap_or(seen.now).saturating_sub(self.moment(now).tick)
     }
 
-    fn reset_after(&self, payload: u64, ring: Ring<'_>, now: Timestamp) -> u64 {
+    fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
         let seen = self.seen(payload, ring, self.moment(now).tick);
         self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
     /// Up to one step after the newest unit leaves: the word holds its time in steps, rounded up.
-    fn vacant_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
-        match self.newest.get(payload) {
+    fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        match self.newest.get(payload.0) {
             0 => 0,
             newest => (newest << self.step).saturating_add(self.period).saturating_sub(self.moment(now).tick),
         }
@@ -377,41 +403,24 @@ impl Carry for LogRule {
         Self { lead: lead as u64, ..self }
     }
 
-    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
         let newest = self.newest.get(payload);
         let moved = i128::from(newest << self.step) + self.later_than(saved, shift);
         if newest == 0 || moved <= 0 {
-            return 0;
+            return Payload::UNSEEN;
         }
-        self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64)
+        Payload(self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64))
     }
 
     /// The ring is saved separately, as `times`.
-    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
-        let newest = u128::from(self.newest.get(payload)) << self.step;
-        fresh.newest.of(newest.div_ceil(1 << fresh.step).min(fresh.newest.max().into()) as u64)
-    }
-
-    fn times(&self, payload: u64, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
-        let head = self.head.get(payload);
-        let logged = |back: u64| {
-            let entry = ring.entry(head + self.ring - back);
-            let left = entry.is_proposed() && !entry.is_over_live();
-            entry.when().filter(|when| !left && when.saturating_add(self.period) > at.tick)
-        };
-        into.extend((1..=self.ring).map_while(logged));
+    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
+        let newest = u128::from(self.newest.get(payload.0)) << self.step;
+        Payload(fresh.newest.of(newest.div_ceil(1 << fresh.step).min(fresh.newest.max().into()) as u64))
     }
 
     fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
         let moved = i128::from(when) + self.later_than(saved, shift);
         (moved >= 0).then(|| moved.min(Ring::END.into()) as u64)
-    }
-
-    fn log(&self, payload: u64, ring: Ring<'_>, times: &[u64]) -> u64 {
-        ring.rewrite(times.iter().rev().copied());
-        let newest = times.first().map_or(0, |newest| ((newest >> self.step) + 1).min(self.newest.max()));
-        let newest = newest.max(self.newest.get(payload));
-        self.newest.of(newest) | self.head.of(times.len() as u64)
     }
 }
 

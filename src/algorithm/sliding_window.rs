@@ -1,14 +1,13 @@
 //! The sliding window counter, in its two forms.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Carry, Change, CountPolicy, Moment, Numbers, Order, Refund, Rule, Settings, Taken,
-    Verdict, sealed,
+    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund,
+    Ringed, Rule, Settings, Taken, Verdict, sealed,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -186,6 +185,11 @@ impl SlidingRule {
     }
 }
 
+/// The counts are valid under any limit that they have room for.
+impl Ranged for SlidingRule {}
+
+impl Ringed for SlidingRule {}
+
 impl Rule for SlidingRule {
     #[inline]
     fn limit(&self) -> u64 {
@@ -198,56 +202,56 @@ impl Rule for SlidingRule {
     }
 
     #[inline]
-    fn decide(&self, payload: u64, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        either!(self, rule => rule.decide(payload, at, cost))
+    fn decide(&self, payload: Payload, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        either!(self, rule => rule.decide(payload.0, at, cost))
     }
 
-    fn expired(&self, payload: u64, at: Moment) -> bool {
+    fn expired(&self, Payload(payload): Payload, at: Moment) -> bool {
         either!(self, rule => {
             let age = at.tick.saturating_sub(rule.packing.index.get(payload));
             payload == 0 || age > u64::from(rule.closed())
         })
     }
 
-    fn is_in_debt(&self, payload: u64, at: Moment) -> bool {
-        either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload, at.tick)))
+    fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
+        either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload.0, at.tick)))
     }
 
-    fn refund(&self, payload: u64, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         either!(self, rule => {
-            let payload = rule.packing.rotated(payload, at.tick);
-            rule.packing.refund(payload, rule.packing.index.get(taken.charged), taken.cost)
+            let payload = rule.packing.rotated(payload.0, at.tick);
+            rule.packing.refund(payload, rule.packing.index.get(taken.charged.0), taken.cost)
         })
     }
 
-    fn ahead(&self) -> Option<Cow<'_, Self>> {
+    fn forgive(&self, payload: Payload, at: Moment) -> Payload {
+        either!(self, rule => {
+            let index = &rule.packing.index;
+            Payload(index.of(at.tick.max(index.get(payload.0))))
+        })
+    }
+}
+
+impl Booking for SlidingRule {
+    fn ahead(&self) -> Option<Self> {
         let mut ahead = *self;
         *either!(&mut ahead, rule => &mut rule.count) = CountPolicy::Allowed;
-        Some(Cow::Owned(ahead))
-    }
-
-    /// Two counts expire at different speeds, so payloads cannot be compared.
-    fn half(&self, _: Moment) -> Option<u64> {
-        None
-    }
-
-    fn forgive(&self, payload: u64, at: Moment) -> u64 {
-        either!(self, rule => rule.packing.index.of(at.tick.max(rule.packing.index.get(payload))))
+        Some(ahead)
     }
 }
 
 impl Numbers for SlidingRule {
-    fn remaining(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
-        either!(self, rule => rule.remaining(payload, rule.windows.locate(now)))
+    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        either!(self, rule => rule.remaining(payload.0, rule.windows.locate(now)))
     }
 
-    fn retry_after(&self, payload: u64, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
-        either!(self, rule => rule.retry_after(payload, now, cost))
+    fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        either!(self, rule => rule.retry_after(payload.0, now, cost))
     }
 
-    fn reset_after(&self, payload: u64, _: Ring<'_>, now: Timestamp) -> u64 {
+    fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         either!(self, rule => {
-            let payload = rule.packing.rotated(payload, rule.windows.locate(now).tick);
+            let payload = rule.packing.rotated(payload.0, rule.windows.locate(now).tick);
             match rule.packing.newest_counted(payload) {
                 None => 0,
                 Some(age) => {
@@ -264,14 +268,14 @@ impl Numbers for SlidingRule {
 }
 
 impl Carry for SlidingRule {
-    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64 {
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
         let index = self.packing().index.get(payload);
         let index = self.windows().carry(index, saved.windows(), shift);
-        if payload == 0 { 0 } else { self.packing().renumbered(payload, index) }
+        Payload(if payload == 0 { 0 } else { self.packing().renumbered(payload, index) })
     }
 
-    fn anew(&self, payload: u64, fresh: &Self, _: Timestamp) -> u64 {
-        fresh.packing().repacked(payload, self.packing())
+    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
+        Payload(fresh.packing().repacked(payload.0, self.packing()))
     }
 }
 
@@ -317,13 +321,13 @@ impl PlainRule {
     #[inline]
     fn decide(&self, payload: u64, at: Moment, cost: u64) -> Verdict {
         if let Some(charged) = self.quick_charge(payload, at, cost) {
-            return Verdict::Allow(charged);
+            return Verdict::Allow(Payload(charged));
         }
         let payload = self.packing.rotated(payload, at.tick);
         let at = at.no_earlier_than(self.packing.index.get(payload));
         let taken = self.packing.current(payload) + cost;
         if self.fits(self.packing.oldest(payload), at.elapsed, taken) {
-            Verdict::Allow(self.packing.with_current(payload, taken))
+            Verdict::Allow(Payload(self.packing.with_current(payload, taken)))
         } else {
             self.packing.refuse(self.count, payload, cost)
         }

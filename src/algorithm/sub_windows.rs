@@ -6,7 +6,7 @@
 
 use crate::algorithm::packing::Packing;
 use crate::algorithm::windows::Windows;
-use crate::algorithm::{CountPolicy, Moment, Verdict};
+use crate::algorithm::{CountPolicy, Moment, Payload, Verdict};
 use crate::time::Timestamp;
 
 /// Counts sub-windows, the oldest one whole.
@@ -36,7 +36,7 @@ impl SubWindowRule {
     pub(crate) fn decide(&self, payload: u64, at: Moment, cost: u64) -> Verdict {
         let payload = self.packing.rotated(payload, at.tick);
         if self.used(payload) + cost <= self.limit {
-            Verdict::Allow(self.packing.with_current(payload, self.packing.current(payload) + cost))
+            Verdict::Allow(Payload(self.packing.with_current(payload, self.packing.current(payload) + cost)))
         } else {
             self.packing.refuse(self.count, payload, cost)
         }

@@ -32,12 +32,12 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let cost = units.min(charged.left);
             let Some(words) = self.each().get(index).filter(|_| cost > 0) else { continue };
             charged.left -= cost;
-            let rule = version.rule(usize::from(receipt.rule) + index);
-            let taken = Taken { charged: charged.payload, since: rule.moment(receipt.since), cost };
+            let rule = version.dated(usize::from(receipt.rule) + index);
+            let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let back = words.refund(rule, charged.fingerprint, taken, receipt.resets, &time);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
-            charged.payload = rule.less(charged.payload, cost);
+            charged.payload = rule.rule.less(charged.payload, cost);
             least = Some(least.unwrap_or(back).min(back));
         }
         least.unwrap_or(0)
@@ -49,7 +49,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
         loop {
             let (now, mut known) = (self.clock.now(), false);
             for (index, words) in self.each().iter().enumerate() {
-                known |= words.reset(version.rule(index), fingerprint, now, || self.versions.count_reset());
+                known |= words.reset(version.dated(index), fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.following(version, now) {

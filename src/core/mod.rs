@@ -24,10 +24,9 @@ mod space;
 mod version;
 mod words;
 
-use std::borrow::Cow;
 use std::fmt;
 
-use crate::algorithm::{Algorithm, Numbers, Resolution, Rule};
+use crate::algorithm::{Algorithm, Numbers, Resolution};
 use crate::clock::Clock;
 use crate::decision::Outcome;
 use crate::error::BuildError;
@@ -302,8 +301,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let count = |class: usize| {
             fingerprints.clear();
             for (index, words) in self.each().iter().enumerate() {
-                let rule = version.rule(index);
-                fingerprints.extend(words.in_debt((class, classes), rule, rule.moment(now)));
+                let rule = version.dated(index);
+                fingerprints.extend(words.in_debt((class, classes), rule, rule.moment_to_read(now)));
             }
             fingerprints.sort_unstable();
             fingerprints.dedup();
@@ -338,12 +337,12 @@ pub(crate) enum Manner {
 
 impl Manner {
     /// The rule for a verb. `None`: the algorithm has none.
-    pub(crate) fn rule<R: Numbers>(self, rule: &R) -> Option<Cow<'_, R>> {
+    pub(crate) fn rule<R: Numbers>(self, rule: &R) -> Option<R> {
         match self {
             // Whether there are turns does not depend on the cost; a cost above the limit may be
             // too much to compute with.
             Self::Patient(Patient { cost, max_wait, now }) => {
-                rule.patient(now, max_wait, cost.min(rule.limit())).map(Cow::Owned)
+                rule.patient(now, max_wait, cost.min(rule.limit()))
             }
             Self::Ahead => rule.ahead(),
         }

@@ -1,9 +1,8 @@
 //! One limit: how a request is decided and charged.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Rule};
+use crate::algorithm::{Algorithm, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, Versions};
 use crate::core::words::{OneWord, Words, peek};
@@ -13,6 +12,7 @@ use crate::error::BuildError;
 use crate::receipt::Receipt;
 use crate::saved::Kind;
 use crate::table::Table;
+use crate::table::dated::Dated;
 use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
@@ -68,7 +68,7 @@ impl House for OneWord {
 }
 
 fn ring_len(rules: &[impl Rule]) -> u64 {
-    rules.first().map_or(0, Rule::ring_len)
+    rules.first().map_or(0, Ringed::ring_len)
 }
 
 impl<A: Algorithm, W: House> Limits for One<A, W> {
@@ -113,7 +113,7 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
     }
 
     fn limit<C: Clock>(core: &Core<Self, C>, tier: &Compiled<A::Rule>) -> u64 {
-        core.versions.renewed(tier).rule.limit()
+        core.versions.renewed(tier).rule().limit()
     }
 
     // A call would keep the decision in memory, which costs as much as the check; and a time that
@@ -128,10 +128,10 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         let Asked { fingerprint, tier } = asked;
         let state = core.versions.state();
         // Every limit is at least 1: a check of cost 1 compares nothing here.
-        if cost != 1 && (cost == 0 || cost > tier.rule.limit()) || !state.is_plain() {
+        if cost != 1 && (cost == 0 || cost > tier.rule().limit()) || !state.is_plain() {
             return core.charge_special(asked, cost, time).by_fields();
         }
-        let (ruling, now) = core.places.check(Ask { rule: &tier.rule, fingerprint, cost }, time);
+        let (ruling, now) = core.places.check(&tier.current, fingerprint, cost, time);
         if !ruling.allowed && !core.versions.stands(tier, now) {
             return core.charge_special(asked, cost, time).by_fields();
         }
@@ -148,13 +148,13 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
     ) -> Decision<'l> {
         let mut compiled = core.versions.renewed(tier);
         loop {
-            let Compiled { rule, shown } = compiled;
+            let (rule, shown) = (compiled.dated(), &compiled.shown);
             let ask = Ask { rule, fingerprint, cost };
             let decision = if cost > 0 && cost <= rule.limit() {
                 Decision::of(peek(&core.places, ask, now), shown, now, cost, fingerprint, 0)
             } else {
                 // Nothing to decide: only the numbers, as they are.
-                let found = core.places.probe(Ask { cost: 1, ..ask }, rule.moment(now));
+                let found = core.places.probe(Ask { cost: 1, ..ask }, rule.moment_to_read(now));
                 let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
                 Decision::trivial(payload, ring, shown, now, cost)
             };
@@ -207,8 +207,8 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
     ) -> Decision<'l> {
         let state = self.versions.state();
         let compiled = self.versions.renewed(tier);
-        if cost > 0 && cost <= compiled.rule.limit() {
-            let (ruling, now) = self.places.check(Ask { rule: &compiled.rule, fingerprint, cost }, time);
+        if cost > 0 && cost <= compiled.rule().limit() {
+            let (ruling, now) = self.places.check(&compiled.current, fingerprint, cost, time);
             if ruling.allowed || self.versions.after(compiled, now).is_none() {
                 let decision = Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
                 return if self.observer.is_some() { self.observer.tell(decision) } else { decision };
@@ -234,10 +234,10 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
         let mut compiled = self.versions.renewed(tier);
         loop {
             let rule = match manner {
-                None => Cow::Borrowed(&compiled.rule),
-                Some(manner) => manner.rule(&compiled.rule)?,
+                None => *compiled.rule(),
+                Some(manner) => manner.rule(compiled.rule())?,
             };
-            if cost == 0 || cost > compiled.rule.limit() {
+            if cost == 0 || cost > compiled.rule().limit() {
                 let decision = <One<A, W>>::peek(self, Asked { fingerprint, tier: compiled }, cost, time());
                 if cost == 0 || decision.is_never() {
                     return Some(decision);
@@ -250,7 +250,8 @@ impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
                 self.places.refunds().book();
             }
             // Not the function above: one that is called from two places is inlined into neither.
-            let ask = Ask { rule: &*rule, fingerprint, cost };
+            let rule = Dated { rule: &rule, ..compiled.dated() };
+            let ask = Ask { rule, fingerprint, cost };
             let (ruling, now) = self.places.check_anywhere(ask, &time);
             if !ruling.allowed
                 && let Some(newer) = self.versions.after_all(compiled)

@@ -2,12 +2,13 @@
 
 use std::io::Read;
 
-use crate::algorithm::{Algorithm, Carry, Numbers, Settings};
+use crate::algorithm::{Algorithm, Carry, Numbers, Payload, Settings};
 use crate::clock::Clock;
 use crate::core::{Core, Limits, OnDecision, Space, Words};
 use crate::key::KeyHasher;
 use crate::observe::Observer;
 use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, payload, same};
+use crate::table::dated::Dated;
 use crate::table::{Debt, Fingerprint};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
@@ -40,7 +41,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let mut room = Ok(());
         for index in given {
             if let Some(words) = core.each().get(index) {
-                room = room.and(past.enter(&mut input, words, version.rule(index), &in_order[index])?);
+                room = room.and(past.enter(&mut input, words, version.dated(index), &in_order[index])?);
             }
         }
         input.finish()?;
@@ -86,15 +87,15 @@ impl Past<'_> {
         &self,
         input: &mut Reader<impl Read>,
         words: &impl Words,
-        rule: &R,
+        rule: Dated<'_, R>,
         saved: &R,
     ) -> Result<Result<(), RestoreError>, RestoreError> {
         let Self { header, shift, now, max_keys } = *self;
-        let at = rule.moment(now);
+        let at = rule.moment_to_read(now);
         let (mut has_room, mut found) = (true, 0_u64);
         let keys = records(input, rule, saved, shift, |debt| {
             let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
-            if rule.expired(payload, at) {
+            if rule.expired(payload.stored(), at) {
                 return;
             }
             found += u64::from(matches!(debt, Debt::Key { .. }));
@@ -116,13 +117,18 @@ fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rul
 /// keys were saved.
 fn records<R: Numbers>(
     input: &mut Reader<impl Read>,
-    rule: &R,
+    dated: Dated<'_, R>,
     saved: &R,
     shift: Shift,
     mut each: impl FnMut(Debt<'_>),
 ) -> Result<u64, RestoreError> {
-    let mut times = Vec::new();
-    let mut keys = 0;
+    let rule = dated.rule;
+    let (mut times, mut keys) = (Vec::new(), 0);
+    // The horizon must cover each debt: a later version's payloads lie above it.
+    let covered = |payload| {
+        let _ = dated.lasts_for(payload, rule.after(0));
+        payload > Payload::UNSEEN
+    };
     loop {
         match input.byte()? {
             KEY => {
@@ -138,8 +144,7 @@ fn records<R: Numbers>(
                 }
                 keys += 1;
                 let payload = rule.carry(payload, saved, shift);
-                rule.extend(payload);
-                if payload > 0 {
+                if covered(payload) {
                     each(Debt::Key { fingerprint, payload, times: &times });
                 }
             }
@@ -149,8 +154,7 @@ fn records<R: Numbers>(
                 if ending == 0 {
                     return Err(RestoreError::Corrupt);
                 }
-                rule.extend(payload);
-                if payload > 0 {
+                if covered(payload) {
                     each(Debt::Shared { ending, payload });
                 }
             }

@@ -9,6 +9,7 @@ use crate::core::{Core, Limits, Words};
 use crate::key::KeyHasher;
 use crate::saved::{END, Header, KEY, Naming, SHARED, Writer};
 use crate::table::Debt;
+use crate::table::dated::Dated;
 use crate::time::{Reading, Timestamp, nanos};
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -77,23 +78,24 @@ impl<'l, R: Numbers> Book<'l, R> {
         // They were compiled before.
         let fresh = A::compile(quotas, unix_at_zero).unwrap_or_default();
         let rules = version.all().zip(&fresh).zip(quotas);
-        let tier =
-            |((old, fresh), quota): ((&Compiled<R>, &R), &A)| (quota.settings(), old.rule.origin(fresh, now));
+        let tier = |((old, fresh), quota): ((&Compiled<R>, &R), &A)| {
+            (quota.settings(), old.rule().origin(fresh, now))
+        };
         let tiers = rules.map(tier).collect();
         Self { version, fresh, now, tiers }
     }
 
     /// The rule in force that reads the words: tier 0's, or that of one of several limits.
-    fn rule(&self, number: usize) -> &'l R {
-        self.version.rule(number)
+    fn rule(&self, number: usize) -> Dated<'l, R> {
+        self.version.dated(number)
     }
 
     fn at(&self, number: usize) -> Moment {
-        self.rule(number).moment(self.now)
+        self.rule(number).moment_to_read(self.now)
     }
 
     fn anew<'t>(&self, number: usize, debt: Debt<'t>) -> Debt<'t> {
-        let rule = self.rule(number);
+        let rule = self.rule(number).rule;
         let fresh = self.fresh.get(number).unwrap_or(rule);
         let anew = |payload| rule.anew(payload, fresh, self.now);
         match debt {
@@ -127,14 +129,14 @@ fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
         Debt::Key { fingerprint, payload, times } => {
             out.byte(KEY)?;
             out.word(fingerprint.bits())?;
-            out.word(payload)?;
+            out.word(payload.bits())?;
             out.half(times.len() as u32)?;
             times.iter().try_for_each(|when| out.word(*when))
         }
         Debt::Shared { ending, payload } => {
             out.byte(SHARED)?;
             out.word(ending)?;
-            out.word(payload)
+            out.word(payload.bits())
         }
     }
 }

@@ -35,14 +35,16 @@
 //! that reads the word by an Acquire and then the number finds the same number or a later one: it
 //! asks the later version again.
 
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
-use crate::algorithm::{Algorithm, Carry, Change, Inherit, Numbers, Rule, Term};
+use crate::algorithm::{Algorithm, AnyRule, Carry, Change, Inherit, Numbers, Past};
 use crate::bits::Field;
 use crate::clock::Clock;
 use crate::decision::Shown;
 use crate::error::BuildError;
 use crate::sync::{AtomicU64, Mutex, Ordering, Tally, TallyOrdering};
+use crate::table::dated::{Current, Dated};
+use crate::table::term::{Horizon, Term};
 use crate::time::{Shift, Timestamp};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -72,12 +74,29 @@ impl State {
     }
 }
 
-/// A rule, what decisions show of it, and which rule of its version it is.
+/// A rule, the time for which it is current, what decisions show of it, and which rule of its
+/// version it is.
 #[derive(Debug)]
 pub struct Compiled<R> {
-    pub(crate) rule: R,
+    pub(crate) current: Current<R>,
     pub(crate) shown: Shown,
 }
+
+impl<R> Compiled<R> {
+    /// The rule as the table is handed it.
+    #[inline]
+    pub(crate) fn dated(&self) -> Dated<'_, R> {
+        self.current.dated()
+    }
+
+    #[inline]
+    pub(crate) fn rule(&self) -> &R {
+        &self.current.rule
+    }
+}
+
+/// A rule and the versions before it.
+type Linked<R> = (R, Option<Arc<Past>>);
 
 type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
 
@@ -108,10 +127,11 @@ struct Writer<A> {
 }
 
 impl<R: Numbers> Version<R> {
-    fn new(rules: Vec<R>, limiter: u64, number: u64, since: u64) -> Self {
-        let mut compiled = rules.into_iter().enumerate().map(|(index, rule)| {
-            let any = rule.clone().any();
-            Compiled { rule, shown: Shown { any, limiter, version: number as u32, index: index as u16 } }
+    fn new(rules: Vec<Linked<R>>, limiter: u64, number: u64, since: u64) -> Self {
+        let mut compiled = Term::all(rules, since).into_iter().enumerate().map(|(index, (rule, term))| {
+            let (version, index) = (number as u32, index as u16);
+            let shown = Shown { any: rule.any(), limiter, version, index };
+            Compiled { current: Current { rule, term }, shown }
         });
         let Some(default) = compiled.next() else { unreachable!("a limiter has at least one quota") };
         Self { default, tiers: compiled.collect(), since }
@@ -126,19 +146,35 @@ impl<R: Numbers> Version<R> {
     /// The rule of the tier of this number, which there is.
     #[inline]
     pub(crate) fn rule(&self, number: usize) -> &R {
-        &self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default).rule
+        self.compiled(number).rule()
     }
 
-    /// How long it lasts. All of its rules that tell share one horizon.
+    /// The same as the table is handed it.
+    #[inline]
+    pub(crate) fn dated(&self, number: usize) -> Dated<'_, R> {
+        self.compiled(number).dated()
+    }
+
+    #[inline]
+    fn compiled(&self, number: usize) -> &Compiled<R> {
+        self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
+    }
+
+    /// How long it lasts. All of its rules that have a horizon share one.
     fn term(&self) -> Option<&Term> {
-        self.all().find_map(|compiled| compiled.rule.term())
+        self.all().map(|compiled| &compiled.current.term).find(|term| term.horizon().is_some())
+    }
+
+    /// The time at which it decides at `now`: `now`, unless it has ended.
+    pub(crate) fn within(&self, now: Timestamp) -> Timestamp {
+        self.term().map_or(now, |term| term.within(now))
     }
 
     /// Whether a request of this cost can be charged to all of them.
     #[inline]
     pub(crate) fn has_room_for(&self, cost: u64) -> bool {
         // Every limit is at least 1: a check of cost 1 compares nothing here.
-        cost == 1 || cost > 0 && self.all().all(|compiled| cost <= compiled.rule.limit())
+        cost == 1 || cost > 0 && self.all().all(|compiled| cost <= compiled.rule().limit())
     }
 
     /// All tiers, the default first.
@@ -155,7 +191,7 @@ impl<A: Algorithm> Versions<A> {
         Self {
             state: AtomicU64::new(OBSERVED.of(observed.into())),
             limiter,
-            first: Version::new(rules, limiter, 0, 0),
+            first: Version::new(rules.into_iter().map(|rule| (rule, None)).collect(), limiter, 0, 0),
             later: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             writer: Mutex::new(Writer { quotas, last: 0 }),
         }
@@ -164,7 +200,7 @@ impl<A: Algorithm> Versions<A> {
     /// Goes on with what the `saved` rules began, before the limiter is shared.
     pub(crate) fn resume(&mut self, saved: &[A::Rule], shift: Shift) {
         let resumed =
-            |(compiled, saved): (&Compiled<A::Rule>, _)| compiled.rule.clone().resuming(saved, shift);
+            |(compiled, saved): (&Compiled<A::Rule>, _)| (compiled.rule().resuming(saved, shift), None);
         self.first = Version::new(self.first.all().zip(saved).map(resumed).collect(), self.limiter, 0, 0);
     }
 
@@ -189,7 +225,7 @@ impl<A: Algorithm> Versions<A> {
     #[inline]
     pub(crate) fn stands(&self, first: &Compiled<A::Rule>, now: Timestamp) -> bool {
         // Relaxed: a later version is read by its number, which is loaded anew.
-        State(self.state.load(Relaxed)).is_plain() && first.rule.is_timely(now)
+        State(self.state.load(Relaxed)).is_plain() && first.dated().is_timely(now)
     }
 
     /// Ends the permits of all leases: the reset's number. Call it while the key's word is held,
@@ -232,9 +268,26 @@ impl<A: Algorithm> Versions<A> {
 
     /// Announces what follows a version of this term, if the writer has not yet.
     fn announce_next(&self, term: Option<&Term>) {
-        if let Some(next) = term.and_then(|term| term.horizon().next()) {
+        if let Some(next) = term.and_then(Term::horizon).and_then(Horizon::next) {
             self.announce(next);
         }
+    }
+
+    /// The rules after a change of the `old` ones, with what converts older payloads for them.
+    fn remember(
+        old: &Version<A::Rule>,
+        rules: &[A::Rule],
+        change: Change<'_>,
+    ) -> Result<Vec<Linked<A::Rule>>, BuildError> {
+        let olds: Vec<Linked<AnyRule>> =
+            old.all().map(|compiled| (compiled.shown.any, compiled.current.term.past().cloned())).collect();
+        // Those whose keys' debts are in one table.
+        let together = if A::IS_SHARED { olds.len() } else { 1 };
+        let tables = olds.chunks(together).zip(rules.chunks(together)).zip(change.inherits.chunks(together));
+        let linked = tables
+            .map(|((olds, rules), inherits)| Past::remember(olds, rules, Change { inherits, ..change }))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(linked.into_iter().flatten().collect())
     }
 
     /// A version other than the first.
@@ -273,7 +326,7 @@ impl<A: Algorithm> Versions<A> {
         compiled: &Compiled<A::Rule>,
         now: Timestamp,
     ) -> Option<&'l Compiled<A::Rule>> {
-        let stands = self.number() == u64::from(compiled.shown.version) && compiled.rule.is_timely(now);
+        let stands = self.number() == u64::from(compiled.shown.version) && compiled.dated().is_timely(now);
         if stands { None } else { self.after_all(compiled) }
     }
 
@@ -281,7 +334,7 @@ impl<A: Algorithm> Versions<A> {
     #[cold]
     #[inline(never)]
     pub(crate) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {
-        self.announce_next(compiled.rule.term());
+        self.announce_next(Some(&compiled.current.term));
         let renewed = self.renewed(compiled);
         (renewed.shown.version != compiled.shown.version).then_some(renewed)
     }
@@ -290,7 +343,8 @@ impl<A: Algorithm> Versions<A> {
     /// rules: see `after`.
     pub(crate) fn following(&self, version: &Version<A::Rule>, now: Timestamp) -> Option<&Version<A::Rule>> {
         let number = version.default.shown.version;
-        if self.number() == u64::from(number) && version.all().all(|compiled| compiled.rule.is_timely(now)) {
+        if self.number() == u64::from(number) && version.all().all(|compiled| compiled.dated().is_timely(now))
+        {
             return None;
         }
         self.announce_next(version.term());
@@ -316,13 +370,15 @@ impl<A: Algorithm> Versions<A> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (quotas, inherits) = renew(&writer.quotas)?;
         let old = self.current();
-        let olds: Vec<A::Rule> = old.all().map(|compiled| compiled.rule.clone()).collect();
+        let olds: Vec<A::Rule> = old.all().map(|compiled| *compiled.rule()).collect();
         let since = clock.now().as_nanos().max(old.since);
         let term = old.term();
         loop {
             // The horizon lies beyond the change: it stops only threads that are late.
             let until = term.map_or(0, |term| term.extend(since - old.since));
-            let rules = A::recompile(&quotas, origin, &olds, Change { inherits: &inherits, since, until })?;
+            let change = Change { inherits: &inherits, since, until };
+            let rules = A::recompile(&quotas, origin, &olds, change)?;
+            let rules = Self::remember(old, &rules, change)?;
             let number = writer.last + 1;
             if number > NUMBER.max() {
                 return Err(BuildError::ChangedTooOften);
@@ -330,7 +386,7 @@ impl<A: Algorithm> Versions<A> {
             self.put(number, Version::new(rules, self.limiter, number, since))
                 .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
-            if term.is_none_or(|term| term.horizon().seal(until, number, since)) {
+            if term.and_then(Term::horizon).is_none_or(|horizon| horizon.seal(until, number, since)) {
                 self.announce(number);
                 writer.quotas = quotas;
                 return Ok(inherits);

@@ -2,10 +2,11 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Moment, Numbers, Refund, Rule, Taken};
+use crate::algorithm::{Moment, Numbers, Payload, Refund, Rule, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
+use crate::table::dated::{Current, Dated};
 use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Ruling, Slot};
@@ -16,7 +17,13 @@ use crate::time::Timestamp;
 pub trait Words {
     /// Decides a request and charges it, and says at what time by `clock`.
     #[doc(hidden)]
-    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp);
+    fn check<R: Rule>(
+        &self,
+        rule: &Current<R>,
+        fingerprint: Fingerprint,
+        cost: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp);
 
     /// The same, never inlined: for requests that are in no hurry.
     #[doc(hidden)]
@@ -29,14 +36,14 @@ pub trait Words {
     /// The key's payload before the request; or the request's answer, when there is no room for the
     /// key. Writes nothing.
     #[doc(hidden)]
-    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>>;
+    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(Payload, Ring<'_>), Ruling<'_>>;
 
     /// Gives back the units `taken`, unless a reset later than number `resets` forgave them.
     /// Returns how many units came back.
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
@@ -48,7 +55,7 @@ pub trait Words {
     #[doc(hidden)]
     fn reset<R: Rule>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         now: Timestamp,
         count: impl Fn() -> u32,
@@ -66,14 +73,14 @@ pub trait Words {
     #[doc(hidden)]
     fn debts<R: Numbers, E>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
         each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E>;
 
     /// Enters a debt before the words are shared. `false` when there is no room for it.
     #[doc(hidden)]
-    fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool;
+    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool;
 
     /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo
     /// `classes`.
@@ -81,7 +88,7 @@ pub trait Words {
     fn in_debt<R: Rule>(
         &self,
         class: (usize, usize),
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint>;
 
@@ -104,8 +111,14 @@ pub trait Words {
 
 impl Words for Table {
     #[inline(always)]
-    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.fingerprint).check(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
+    fn check<R: Rule>(
+        &self,
+        rule: &Current<R>,
+        fingerprint: Fingerprint,
+        cost: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
+        self.view(fingerprint).check(rule, fingerprint.kept(), cost, clock)
     }
 
     fn check_anywhere<R: Rule>(
@@ -116,13 +129,13 @@ impl Words for Table {
         self.view(ask.fingerprint).check_anywhere(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
     }
 
-    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
+    fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(Payload, Ring<'_>), Ruling<'_>> {
         self.view(ask.fingerprint).probe(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, at)
     }
 
     fn refund<R: Rule>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
@@ -133,7 +146,7 @@ impl Words for Table {
 
     fn reset<R: Rule>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         now: Timestamp,
         count: impl Fn() -> u32,
@@ -152,21 +165,21 @@ impl Words for Table {
 
     fn debts<R: Numbers, E>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
         each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.debts(rule, at, each)
     }
 
-    fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
+    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
         self.enter(rule, at, debt)
     }
 
     fn in_debt<R: Rule>(
         &self,
         class: (usize, usize),
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint> {
         self.in_debt(class, rule, at)
@@ -214,13 +227,20 @@ impl OneWord {
 
 impl Words for OneWord {
     #[inline(always)]
-    fn check<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> (Ruling<'_>, Timestamp) {
+    fn check<R: Rule>(
+        &self,
+        rule: &Current<R>,
+        _: Fingerprint,
+        cost: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
         let now = clock();
+        let ask = Ask { rule: rule.dated(), fingerprint: Self::KEY, cost };
         let quickly = |at| self.slot.charge_quickly(self.slot.load(), ask, self.ring::<R>(), at);
         match ask.rule.quick_moment(now).and_then(quickly) {
             Some(ruling) => (ruling, now),
             // The arguments one by one: a struct would be written to the stack on every check.
-            None => (self.check_slowly(ask.rule, ask.cost, now), now),
+            None => self.check_slowly(ask.rule, cost, now),
         }
     }
 
@@ -230,16 +250,16 @@ impl Words for OneWord {
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
         let now = clock();
-        (self.check_slowly(ask.rule, ask.cost, now), now)
+        self.check_slowly(ask.rule, ask.cost, now)
     }
 
-    fn probe<R: Rule>(&self, _: Ask<'_, R>, _: Moment) -> Result<(u64, Ring<'_>), Ruling<'_>> {
-        Ok((self.slot.load().payload(), self.ring::<R>()))
+    fn probe<R: Rule>(&self, ask: Ask<'_, R>, _: Moment) -> Result<(Payload, Ring<'_>), Ruling<'_>> {
+        Ok((ask.rule.read(self.slot.load().payload()), self.ring::<R>()))
     }
 
     fn refund<R: Rule>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         _: Fingerprint,
         taken: Taken,
         resets: u32,
@@ -255,7 +275,13 @@ impl Words for OneWord {
         }
     }
 
-    fn reset<R: Rule>(&self, rule: &R, _: Fingerprint, now: Timestamp, count: impl Fn() -> u32) -> bool {
+    fn reset<R: Rule>(
+        &self,
+        rule: Dated<'_, R>,
+        _: Fingerprint,
+        now: Timestamp,
+        count: impl Fn() -> u32,
+    ) -> bool {
         let (at, running) = (rule.moment(now), self.refunds.begin_reset(Self::KEY));
         loop {
             let seen = self.slot.load();
@@ -280,23 +306,28 @@ impl Words for OneWord {
 
     fn debts<R: Numbers, E>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut times = Vec::new();
         let (word, fingerprint) = self.slot.debt(rule, self.ring::<R>(), at, &mut times);
-        each(Debt::Key { fingerprint, payload: word.payload(), times: &times })
+        each(Debt::Key { fingerprint, payload: rule.current(word.payload()), times: &times })
     }
 
-    fn enter<R: Numbers>(&self, rule: &R, _: Moment, debt: Debt<'_>) -> bool {
+    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, _: Moment, debt: Debt<'_>) -> bool {
         if let Debt::Key { payload, times, .. } = debt {
-            self.slot.enter(Self::KEY, rule.log(payload, self.ring::<R>(), times));
+            self.slot.enter(Self::KEY, rule.rule.log(payload, self.ring::<R>(), times));
         }
         true
     }
 
-    fn in_debt<R: Rule>(&self, _: (usize, usize), rule: &R, at: Moment) -> impl Iterator<Item = Fingerprint> {
+    fn in_debt<R: Rule>(
+        &self,
+        _: (usize, usize),
+        rule: Dated<'_, R>,
+        at: Moment,
+    ) -> impl Iterator<Item = Fingerprint> {
         rule.is_in_debt(self.slot.load().payload(), at).then_some(Self::KEY).into_iter()
     }
 
@@ -317,11 +348,16 @@ impl Words for OneWord {
 
 impl OneWord {
     #[inline(never)]
-    fn check_slowly<R: Rule>(&self, rule: &R, cost: u64, now: Timestamp) -> Ruling<'_> {
+    fn check_slowly<R: Rule>(
+        &self,
+        rule: Dated<'_, R>,
+        cost: u64,
+        now: Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
         let (ask, at) = (Ask { rule, fingerprint: Self::KEY, cost }, rule.moment(now));
         loop {
             if let Some(ruling) = self.slot.charge(self.slot.load(), ask, self.ring::<R>(), at, &mut 0) {
-                return ruling;
+                return (ruling, if ruling.allowed { rule.within(now) } else { now });
             }
         }
     }
@@ -329,7 +365,7 @@ impl OneWord {
 
 /// What a check would decide now. Writes nothing.
 pub(crate) fn peek<'w, R: Rule>(words: &'w impl Words, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'w> {
-    let at = ask.rule.moment(now);
+    let at = ask.rule.moment_to_read(now);
     match words.probe(ask, at) {
         Ok((payload, ring)) => foresee(ask, payload, ring, at),
         Err(full) => full,

@@ -4,12 +4,14 @@ use std::error;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::{InFlightRule, Rule};
+use crate::algorithm::{InFlightRule, Ringed, Rule};
 use crate::core::{Space, Usage};
 use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
+use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Slot};
+use crate::table::term::Term;
 use crate::table::{Fingerprint, Stats, Table, WhenFull};
 use crate::time::Timestamp;
 
@@ -75,6 +77,8 @@ use crate::time::Timestamp;
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
     limit: InForce,
+    /// The rule has no versions.
+    term: Term,
     hasher: KeyHasher,
     table: Table,
     max_keys: usize,
@@ -127,7 +131,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         let fingerprint = self.fingerprint(key);
         loop {
             let seen = self.limit.read();
-            let taken = self.take(&seen.rule(), fingerprint, units);
+            let taken = self.take(seen.rule(), fingerprint, units);
             if self.limit.is_still(seen) {
                 return taken;
             }
@@ -143,16 +147,22 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     #[inline]
     fn take(
         &self,
-        rule: &InFlightRule,
+        rule: InFlightRule,
         fingerprint: Fingerprint,
         units: u64,
     ) -> Result<InFlight<'_>, AcquireError> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost: units };
+        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
         let slot = self.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { slot: Some(slot), units })
+    }
+
+    /// The rule as the table is handed it.
+    #[inline]
+    fn dated<'r>(&'r self, rule: &'r InFlightRule) -> Dated<'r, InFlightRule> {
+        Dated { rule, term: &self.term }
     }
 
     /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
@@ -198,7 +208,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     #[must_use]
     pub fn in_flight(&self, key: &K) -> u64 {
         let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
-        let ask = Ask { rule: &rule, fingerprint: fingerprint.kept(), cost: 1 };
+        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
         // A key for which there is no room has nothing in flight.
         let standing = self.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
@@ -217,7 +227,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         let rule = self.limit.read().rule();
         let at = rule.moment(Timestamp::ZERO);
         Usage {
-            live_keys: self.table.views().map(|view| view.live(&rule, at)).sum(),
+            live_keys: self.table.views().map(|view| view.live(self.dated(&rule), at)).sum(),
             max_keys: self.max_keys,
             memory_in_use: self.table.bytes(),
         }
@@ -369,6 +379,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {
             limit: InForce::new(rule),
+            term: Term::endless(),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
             table: space.table(space.size(rule.ring_len())?.fixed())?,

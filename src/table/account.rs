@@ -2,6 +2,7 @@
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
 use crate::table::bucket::{Found, View};
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
 use crate::table::slot_index::SlotIndex;
@@ -12,7 +13,7 @@ impl<'a> View<'a> {
     /// the key.
     pub(crate) fn reset<R: Rule>(
         self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         now: Timestamp,
         count: impl Fn() -> u32,
@@ -44,7 +45,7 @@ impl<'a> View<'a> {
     /// forgave them. Returns the units; 0 when the bucket does not hold the key.
     pub(crate) fn refund<R: Rule>(
         self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         resets: u32,
@@ -68,14 +69,14 @@ impl<'a> View<'a> {
     }
 
     /// How many slots belong to a key in debt.
-    pub(crate) fn live<R: Rule>(self, rule: &R, at: Moment) -> usize {
+    pub(crate) fn live<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> usize {
         self.in_debt(rule, at).count()
     }
 
     /// The fingerprints of the keys in debt.
     pub(crate) fn in_debt<'r, R: Rule>(
         self,
-        rule: &'r R,
+        rule: Dated<'r, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint> + use<'a, 'r, R> {
         let fingerprints = SlotIndex::all().filter_map(move |index| {

@@ -35,9 +35,10 @@
 //! word is at least the debt of any key that is not in the bucket, also after a refund in its old
 //! slot later.
 
-use crate::algorithm::Rule;
+use crate::algorithm::{Rule, Stored};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::dated::Current;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::Rest;
 use crate::table::header::Header;
@@ -109,13 +110,13 @@ impl Bucket {
     }
 
     /// Reads the overflow word.
-    pub(super) fn shared(&self) -> u64 {
-        self.overflow().load(Acquire) // B2
+    pub(super) fn shared(&self) -> Stored {
+        Stored::new(self.overflow().load(Acquire)) // B2
     }
 
     /// Changes the overflow word. `false` when it is no longer `from`.
-    pub(super) fn change_shared(&self, from: u64, to: u64) -> bool {
-        self.overflow().compare_exchange(from, to, Release, Relaxed).is_ok() // B2
+    pub(super) fn change_shared(&self, from: Stored, to: Stored) -> bool {
+        self.overflow().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B2
     }
 
     pub(super) fn header(&self) -> Header {
@@ -153,21 +154,24 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
-        ask: Ask<'_, R>,
+        rule: &Current<R>,
+        fingerprint: Fingerprint,
+        cost: u64,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
+        let ask = Ask { rule: rule.dated(), fingerprint, cost };
         let home = home_slot(ask.fingerprint);
         self.prefetch_all();
         let now = clock();
-        let (word, fingerprint) = self.bucket.slot(home).read();
-        if fingerprint == ask.fingerprint
+        let (word, owner) = self.bucket.slot(home).read();
+        if owner == fingerprint
             && !word.is_frozen()
             && let Some(at) = ask.rule.quick_moment(now)
             && let Some(ruling) = self.bucket.slot(home).charge_quickly(word, ask, self.ring::<R>(home), at)
         {
             return (ruling, now);
         }
-        self.check_displaced(ask.rule, ask.fingerprint, ask.cost, now, clock)
+        self.check_displaced(rule, fingerprint, cost, now, clock)
     }
 
     /// The same without the home slot first, and never inlined: for verbs off the hot path.
@@ -185,12 +189,13 @@ impl<'a> View<'a> {
     #[inline(never)]
     fn check_displaced<R: Rule>(
         self,
-        rule: &R,
+        rule: &Current<R>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
+        let rule = rule.dated();
         let ask = Ask { rule, fingerprint, cost };
         if let Some(index) = self.bucket.displaced(fingerprint)
             && let (word, owner) = self.bucket.slot(index).read()

@@ -1,7 +1,8 @@
 //! Where a new key goes, and what happens to it when its bucket is full of keys in debt.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Payload, Rule, Verdict};
 use crate::ring::Ring;
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
 use crate::table::slot_index::SlotIndex;
@@ -44,9 +45,9 @@ pub(crate) enum Placement {
     /// To the bucket's overflow word.
     Shared,
     /// Nowhere: refused, until the slot with this payload is vacant.
-    Refuse(u64, SlotIndex),
+    Refuse(Payload, SlotIndex),
     /// Nowhere: admitted, leaving this payload.
-    AdmitUncounted(u64),
+    AdmitUncounted(Payload),
 }
 
 /// A slot at rest.
@@ -62,14 +63,14 @@ pub(super) struct Rest {
 pub(super) struct Best {
     /// The first vacant one.
     vacant: Option<Rest>,
-    /// While there is none: the one with the least debt, and that debt.
+    /// While there is none: the one with the least debt, and the rank of that debt.
     least: Option<(Rest, u64)>,
 }
 
 impl Best {
-    /// Weighs another slot. Older versions' words are compared by their current value.
+    /// Weighs another slot.
     #[inline]
-    pub(super) fn weigh<R: Rule>(&mut self, rule: &R, slot: Rest) {
+    pub(super) fn weigh<R: Rule>(&mut self, rule: Dated<'_, R>, slot: Rest) {
         if self.vacant.is_some() {
             return;
         }
@@ -77,7 +78,7 @@ impl Best {
             self.vacant = Some(slot);
             return;
         }
-        let debt = rule.current(slot.word.payload());
+        let debt = rule.rank(slot.word.payload());
         if self.least.is_none_or(|(_, least)| debt < least) {
             self.least = Some((slot, debt));
         }
@@ -90,11 +91,13 @@ impl Best {
         }
         match self.least {
             // The smallest payload is the longest idle key's.
-            Some((slot, debt)) if ask.rule.expired(debt, at) => Placement::Vacant(slot.index, slot.word),
-            Some((slot, debt)) => when_full.placement(ask, (slot.index, slot.word, debt), at),
+            Some((slot, _)) if ask.rule.expired(slot.word.payload(), at) => {
+                Placement::Vacant(slot.index, slot.word)
+            }
+            Some((slot, _)) => when_full.placement(ask, (slot.index, slot.word), at),
             // Every slot is being inserted into: the next try may find room.
-            None if when_full == WhenFull::Allow => Placement::AdmitUncounted(0),
-            None => Placement::Refuse(0, SlotIndex::FIRST),
+            None if when_full == WhenFull::Allow => Placement::AdmitUncounted(Payload::UNSEEN),
+            None => Placement::Refuse(Payload::UNSEEN, SlotIndex::FIRST),
         }
     }
 
@@ -105,14 +108,9 @@ impl Best {
 }
 
 impl WhenFull {
-    /// Where a new key goes when slot `index`, with this `word`, has the least debt: `payload`.
-    fn placement<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        (index, word, payload): (SlotIndex, Word, u64),
-        at: Moment,
-    ) -> Placement {
-        let rule = ask.rule;
+    /// Where a new key goes when slot `index`, with this `word`, has the least debt.
+    fn placement<R: Rule>(self, ask: Ask<'_, R>, (index, word): (SlotIndex, Word), at: Moment) -> Placement {
+        let (rule, payload) = (ask.rule, ask.rule.current(word.payload()));
         match self {
             Self::Share => match rule.half(at) {
                 Some(half) if payload <= half => Placement::Evict(index, word),
@@ -121,7 +119,7 @@ impl WhenFull {
             },
             Self::Deny => Placement::Refuse(payload, index),
             Self::Allow => {
-                let fresh = rule.forgive(payload, at);
+                let fresh = rule.forgive(word.payload(), at);
                 match rule.decide(fresh, Ring::NONE, at, ask.cost) {
                     Verdict::Allow(payload) => Placement::AdmitUncounted(payload),
                     _ => Placement::AdmitUncounted(fresh),

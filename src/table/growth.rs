@@ -36,10 +36,11 @@
 //! `splitting` needs no edge: an insertion that began before it fails by its compare-exchange, and
 //! earlier commits are part of the header's release sequence (B1).
 
-use crate::algorithm::{Moment, Rule};
+use crate::algorithm::{Moment, Rule, Stored};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
 use crate::table::bucket::{Bucket, View};
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::slot_index::{SLOTS, SlotIndex};
@@ -263,7 +264,7 @@ impl<'a> View<'a> {
 
     /// Whether the table is about as full as it should be, judged by the keys in debt in the
     /// bucket's neighbours, as if all had reached the table's level.
-    pub(super) fn is_crowded<R: Rule>(self, rule: &R, at: Moment) -> bool {
+    pub(super) fn is_crowded<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> bool {
         let (mut slots, mut in_debt) = (0, 0);
         for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
             let neighbour = self.table.at(number % self.table.in_use());
@@ -293,7 +294,7 @@ impl<'a> View<'a> {
 
         // The overflow word of a bucket that can be split is not charged: it came with a saved
         // limiter.
-        sibling.change_shared(0, self.bucket.shared());
+        sibling.change_shared(Stored::default(), self.bucket.shared());
         let mut gone = 0;
         for index in SlotIndex::all() {
             let counts = |word| splitting.commits(index, word);
@@ -315,7 +316,9 @@ mod tests {
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
     use crate::sync::counted::{Writes, writes_of};
+    use crate::table::dated::Current;
     use crate::table::slot::Ask;
+    use crate::table::term::Term;
     use crate::table::{Size, WhenFull};
     use crate::time::Timestamp;
 
@@ -336,8 +339,9 @@ mod tests {
     }
 
     fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: Fingerprint) -> bool {
-        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost: 1 };
-        table.view(fingerprint).check(ask, || NOW).0.allowed
+        let current = Current { rule: *rule, term: Term::of_first(rule) };
+        let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost: 1 };
+        table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
     }
 
     /// Flips the parity of the word, as a stalled helper of the previous owner's split does.
@@ -373,7 +377,8 @@ mod tests {
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
         skew(view, index);
-        assert!(view.reset(&rule, KEY, NOW, || 1), "nor is it held so");
+        let current = Current { rule, term: Term::of_first(&rule) };
+        assert!(view.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
     }
@@ -399,11 +404,14 @@ mod tests {
 
     /// Whether a peek admits this cost; where it refuses, a check does, too.
     fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
-        let ask = Ask { rule, fingerprint: fingerprint.kept(), cost };
+        let current = Current { rule: *rule, term: Term::of_first(rule) };
+        let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost };
         let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
         assert_eq!(writes, Writes::default(), "a peek");
         if !allowed {
-            let refused = writes_of(|| table.view(fingerprint).check(ask, || NOW).0.allowed);
+            let refused = writes_of(|| {
+                table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
+            });
             assert_eq!(refused, (Writes::default(), false), "a refusal");
         }
         allowed
@@ -442,8 +450,9 @@ mod tests {
         sibling.bucket.slot(index).receive(moved);
         stage("it has arrived");
         // A check that finds the fingerprint there charges the key at once.
-        let ask = Ask { rule: &rule, fingerprint: KEY.kept(), cost: 1 };
-        assert!(sibling.check(ask, || NOW).0.allowed);
+        let current = Current { rule, term: Term::of_first(&rule) };
+        let ask = Ask { rule: current.dated(), fingerprint: KEY.kept(), cost: 1 };
+        assert!(sibling.check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed);
         assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
         view.split(level, splitting);
         assert!(sibling.is_open() && view.bucket.header().level() == level + 1);

@@ -1,8 +1,9 @@
 //! The insertion of a new key, and the answer when its bucket is full.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::{Found, View};
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
 use crate::table::header::Header;
@@ -22,7 +23,7 @@ impl<'a> View<'a> {
     #[inline(never)]
     pub(super) fn enter<R: Rule>(
         self,
-        rule: &R,
+        rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         cost: u64,
         mut now: Timestamp,
@@ -56,7 +57,7 @@ impl<'a> View<'a> {
                     let ruling = slot.charge(word, ask, ring, rule.moment(now), &mut retries);
                     events.retried(retries);
                     match ruling {
-                        Some(ruling) => return (ruling, now),
+                        Some(ruling) => return (ruling, if ruling.allowed { rule.within(now) } else { now }),
                         None => continue,
                     }
                 }
@@ -85,7 +86,7 @@ impl<'a> View<'a> {
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
                 Placement::Evict(..) if rule.is_later(overflow) => {
-                    Some(Ruling { allowed: false, payload: overflow, ring: Ring::NONE })
+                    Some(Ruling { allowed: false, payload: rule.current(overflow), ring: Ring::NONE })
                 }
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
@@ -112,10 +113,8 @@ impl<'a> View<'a> {
             if let Some(ruling) = ruling {
                 // A refusal by a version that has ended is no answer: from this time the caller
                 // sees that.
-                return (
-                    ruling,
-                    if ruling.allowed || judged == now { now } else { Timestamp::from_nanos(u64::MAX) },
-                );
+                let is_answer = ruling.allowed || judged == now;
+                return (ruling, if is_answer { judged } else { Timestamp::from_nanos(u64::MAX) });
             }
         }
     }
@@ -138,10 +137,10 @@ impl<'a> View<'a> {
         if header.is_shared() {
             // The key may have been charged to the overflow word. A later charge of that word
             // changes the header, so that this insertion cannot commit.
-            let overflow = rule.current(self.bucket.shared());
+            let overflow = self.bucket.shared();
             shared = !rule.expired(overflow, at);
             if shared {
-                debt = debt.max(overflow);
+                debt = debt.max(rule.current(overflow));
             }
         }
         let (allowed, payload) = match rule.decide(debt, ring, at, ask.cost) {
@@ -149,15 +148,15 @@ impl<'a> View<'a> {
             Verdict::DenyAndCount(payload) => (false, payload),
             // A refusal is only valid while the slot is unchanged: its next owner may have written
             // the ring.
-            Verdict::Deny if !slot.is_still(word) => return None,
-            Verdict::Deny => {
+            Verdict::Deny(_) if !slot.is_still(word) => return None,
+            Verdict::Deny(_) => {
                 if left == Fingerprint::IN_DEBT {
                     self.table.events(ask.fingerprint).refused_full();
                 }
                 return Some(Ruling { allowed: false, payload: debt, ring });
             }
         };
-        if !rule.stage(base, ring, at, ask.cost, || slot.is_still(word)) {
+        if !rule.stage(base.stored(), ring, at, ask.cost, || slot.is_still(word)) {
             return None;
         }
         let header = if left == Fingerprint::IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
@@ -165,7 +164,7 @@ impl<'a> View<'a> {
         let claim = slot.claim(word, payload)?;
         claim.write_fingerprint(ask.fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {
-            claim.abandon(left, |payload| rule.bump(payload));
+            claim.abandon(left, |stored| rule.bump(stored));
             return None;
         }
         claim.publish();
@@ -175,19 +174,28 @@ impl<'a> View<'a> {
 
     /// Leaves the debt of a key that is about to lose its slot in the overflow word. `None` when
     /// the bucket changed.
-    fn leave_debt<R: Rule>(self, rule: &R, header: Header, payload: u64) -> Option<Header> {
+    fn leave_debt<R: Rule>(self, rule: Dated<'_, R>, header: Header, payload: Payload) -> Option<Header> {
         let (debt, shared_header) = (self.bucket.shared(), header.sharing());
         // A later version's word would not show a debt that is added under this one.
         let parts = !rule.is_later(debt)
-            && self.bucket.change_shared(debt, rule.current(debt).max(payload))
+            && self.bucket.change_shared(debt, rule.current(debt).max(payload).stored())
             && self.bucket.advance(header, shared_header);
         parts.then_some(shared_header)
     }
 
     /// The payload from which a new key starts in a slot with this `word`.
-    pub(super) fn inherited_debt<R: Rule>(self, rule: &R, word: Word, left: Fingerprint, at: Moment) -> u64 {
-        let is_vacant = left == Fingerprint::VACANT;
-        if is_vacant { rule.forgive(word.payload(), at) } else { rule.current(word.payload()) }
+    pub(super) fn inherited_debt<R: Rule>(
+        self,
+        rule: Dated<'_, R>,
+        word: Word,
+        left: Fingerprint,
+        at: Moment,
+    ) -> Payload {
+        if left == Fingerprint::VACANT {
+            rule.forgive(word.payload(), at)
+        } else {
+            rule.current(word.payload())
+        }
     }
 
     /// Charges the bucket's overflow word. `None` when the bucket changed.
@@ -195,7 +203,7 @@ impl<'a> View<'a> {
         self,
         ask: Ask<'_, R>,
         header: Header,
-        overflow: u64,
+        overflow: Stored,
         at: Moment,
     ) -> Option<Ruling<'a>> {
         let Some(payload) = shared_allowance(ask, overflow, at) else {
@@ -207,25 +215,25 @@ impl<'a> View<'a> {
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
         // one committed before, the header is not the one that was read.
-        let shares =
-            self.bucket.change_shared(overflow, payload) && self.bucket.advance(header, header.sharing());
+        let shares = self.bucket.change_shared(overflow, payload.stored())
+            && self.bucket.advance(header, header.sharing());
         shares.then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
     }
 }
 
-fn refused_full<'a>(payload: u64, events: &Events) -> Ruling<'a> {
+fn refused_full<'a>(payload: Payload, events: &Events) -> Ruling<'a> {
     events.refused_full();
     Ruling { allowed: false, payload, ring: Ring::NONE }
 }
 
 /// The debt of the bucket's new keys together: at least the half that a key may have debt when it
 /// was evicted. So the overflow word is at least the debt of any key that is not in the bucket.
-pub(super) fn shared_debt<R: Rule>(rule: &R, overflow: u64, at: Moment) -> u64 {
-    rule.current(overflow).max(rule.half(at).unwrap_or(0))
+pub(super) fn shared_debt<R: Rule>(rule: Dated<'_, R>, overflow: Stored, at: Moment) -> Payload {
+    rule.current(overflow).max(rule.half(at).unwrap_or(Payload::UNSEEN))
 }
 
 /// The overflow word after the request, if it is admitted.
-fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: u64, at: Moment) -> Option<u64> {
+fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: Stored, at: Moment) -> Option<Payload> {
     match ask.rule.decide(shared_debt(ask.rule, overflow, at), Ring::NONE, at, ask.cost) {
         Verdict::Allow(payload) => Some(payload),
         _ => None,
@@ -239,8 +247,10 @@ mod tests {
     use super::*;
     use crate::algorithm::{Algorithm, TokenBucket};
     use crate::rate::Rate;
+    use crate::table::dated::Current;
     use crate::table::fingerprint::Fingerprint;
     use crate::table::slot_index::SLOTS;
+    use crate::table::term::Term;
     use crate::table::{Size, Table, WhenFull};
 
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
@@ -256,9 +266,9 @@ mod tests {
             fingerprints.set(fingerprints.get() + 1);
             Fingerprint::from_bits(fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2)
         };
-        let ask = |fingerprint: Fingerprint| Ask { rule: &rule, fingerprint: fingerprint.kept(), cost: 1 };
+        let current = Current { rule, term: Term::of_first(&rule) };
         let check = |fingerprint, clock: &dyn Fn() -> Timestamp| {
-            table.view(fingerprint).check(ask(fingerprint), clock).0.allowed
+            table.view(fingerprint).check(&current, fingerprint.kept(), 1, clock).0.allowed
         };
         assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
         // At each of its attempts another key evicts one.
@@ -281,8 +291,12 @@ mod tests {
         let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
         let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
         let view = table.view(Fingerprint::from_bits(0));
-        let (ask, at) =
-            (Ask { rule: &rule, fingerprint: Fingerprint::from_bits(4).kept(), cost: 1 }, rule.moment(NOW));
+        let (at, term) = (rule.moment(NOW), Term::of_first(&rule));
+        let ask = Ask {
+            rule: Dated { rule: &rule, term: &term },
+            fingerprint: Fingerprint::from_bits(4).kept(),
+            cost: 1,
+        };
         let share = || {
             let (overflow, header) = (view.bucket.shared(), view.bucket.header());
             view.share(ask, header, overflow, at).is_some_and(|ruling| ruling.allowed)
@@ -292,10 +306,10 @@ mod tests {
         for nth in 1..=65_536 {
             assert!(share());
             // The last two steps of an insertion.
-            let claim = slot.claim(slot.load(), 5).unwrap();
+            let claim = slot.claim(slot.load(), Payload::of(5)).unwrap();
             claim.write_fingerprint(ask.fingerprint);
             let commits = view.bucket.advance(stale, stale.committing(SlotIndex::FIRST, true));
-            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
+            claim.abandon(Fingerprint::VACANT, |stored| ask.rule.bump(stored));
             assert!(!commits, "after {nth} shares");
         }
     }

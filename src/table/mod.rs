@@ -8,6 +8,7 @@
 
 mod account;
 pub(crate) mod bucket;
+pub(crate) mod dated;
 #[cfg(loom)]
 pub mod edges;
 mod fingerprint;
@@ -25,6 +26,7 @@ mod saved;
 pub(crate) mod slot;
 mod slot_index;
 mod stats;
+pub(crate) mod term;
 mod word;
 
 use crate::algorithm::{Moment, Rule};
@@ -32,6 +34,7 @@ use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
 use bucket::Bucket;
+use dated::Dated;
 use refunds::Refunds;
 use slot_index::{SLOTS, SlotIndex};
 
@@ -208,7 +211,7 @@ impl Table {
     pub(crate) fn in_debt<R: Rule>(
         &self,
         (class, classes): (usize, usize),
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint> {
         // Steps over numbers, not over `views`, which would visit every bucket in between.

@@ -5,7 +5,7 @@
 //! word until the sibling's slot has its fingerprint, and in its new word from then on. Once the
 //! sibling is open, the sibling is read.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::{Found, View};
 use crate::table::fingerprint::Fingerprint;
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 /// The outcome of reading a bucket.
 enum Seen {
     /// The key's payload, and its slot index.
-    Key(u64, SlotIndex),
+    Key(Stored, SlotIndex),
     /// The key has no slot here.
     Others,
     /// The bucket changed meanwhile: read again.
@@ -31,7 +31,7 @@ enum Seen {
 impl<'a> View<'a> {
     /// What `check` would answer. Writes nothing.
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
-        let at = ask.rule.moment(now);
+        let at = ask.rule.moment_to_read(now);
         match self.probe(ask, at) {
             Ok((debt, ring)) => foresee(ask, debt, ring, at),
             Err(full) => full,
@@ -46,8 +46,9 @@ impl<'a> View<'a> {
         let Seen::Key(payload, index) = view.read_key(ask.fingerprint, header, sibling, |_| ()) else {
             return None;
         };
-        let (at, ring) = (ask.rule.moment(now), view.ring::<R>(index));
-        let is_refused = matches!(ask.rule.decide(payload, ring, at, ask.cost), Verdict::Deny);
+        let (at, ring) = (ask.rule.moment_to_read(now), view.ring::<R>(index));
+        let payload = ask.rule.read(payload);
+        let is_refused = matches!(ask.rule.rule.decide(payload, ring, at, ask.cost), Verdict::Deny(_));
         // Once the sibling is open, the key may have a refund there.
         let is_there = !sibling.is_some_and(View::is_open);
         (is_refused && is_there).then_some(Ruling { allowed: false, payload, ring })
@@ -55,14 +56,20 @@ impl<'a> View<'a> {
 
     /// The key's debt before the request, and its ring; or the request's answer, when there is no
     /// room for the key. Writes nothing.
-    pub(crate) fn probe<R: Rule>(self, ask: Ask<'_, R>, at: Moment) -> Result<(u64, Ring<'a>), Ruling<'a>> {
+    pub(crate) fn probe<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        at: Moment,
+    ) -> Result<(Payload, Ring<'a>), Ruling<'a>> {
         loop {
             let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
             let mut best = Best::default();
             let seen = view.read_key(ask.fingerprint, header, sibling, |slot| best.weigh(ask.rule, slot));
             let is_open = sibling.is_some_and(View::is_open);
             match seen {
-                Seen::Key(payload, index) if !is_open => return Ok((payload, view.ring::<R>(index))),
+                Seen::Key(payload, index) if !is_open => {
+                    return Ok((ask.rule.read(payload), view.ring::<R>(index)));
+                }
                 Seen::Others if !is_open && !view.has_changed_since(header) => {}
                 _ => continue,
             }
@@ -83,10 +90,9 @@ impl<'a> View<'a> {
                     return Err(Ruling { allowed: true, payload, ring });
                 }
             };
-            let overflow = ask.rule.current(overflow);
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let debt = view.inherited_debt(ask.rule, word, left, at);
-            let debt = if shared { debt.max(overflow) } else { debt };
+            let debt = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
             return Ok((debt, view.ring::<R>(index)));
         }
     }
@@ -145,11 +151,12 @@ impl<'a> View<'a> {
 }
 
 /// The answer to a request on top of this payload, without charging it.
-pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: u64, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
-    let (allowed, payload) = match ask.rule.decide(debt, ring, at, ask.cost) {
+pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: Payload, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+    // By the rule itself: nothing is booked, so the horizon stays.
+    let (allowed, payload) = match ask.rule.rule.decide(debt, ring, at, ask.cost) {
         Verdict::Allow(payload) => (true, payload),
         Verdict::DenyAndCount(payload) => (false, payload),
-        Verdict::Deny => return Ruling { allowed: false, payload: debt, ring },
+        Verdict::Deny(_) => return Ruling { allowed: false, payload: debt, ring },
     };
     Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
 }

@@ -4,7 +4,7 @@
 //! A probe writes nothing. It is charged as it was decided, by one compare-exchange from the word
 //! that was read; when that fails the request is decided again.
 
-use crate::algorithm::{Rule, Verdict};
+use crate::algorithm::{Payload, Rule, Verdict};
 use crate::table::RingPlace;
 use crate::table::bucket::View;
 use crate::table::slot::{Ask, Ruling, Slot};
@@ -16,7 +16,9 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy)]
 pub(crate) struct HomeProbe<'a> {
     /// The key's payload: after the request if it is admitted, before it if not.
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
+    /// The key's payload before the request.
+    pub(crate) before: Payload,
     /// The key's slot, at rest, and its word.
     pub(crate) seen: (&'a Slot, Word),
     /// The ring of the slot.
@@ -27,7 +29,9 @@ pub(crate) struct HomeProbe<'a> {
 /// A probe of the key's slot, wherever it is.
 pub(crate) struct Probe<'a> {
     /// The key's payload: after the request if it is admitted, before it if not.
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
+    /// The key's payload before the request.
+    pub(crate) before: Payload,
     /// The key's slot, at rest, and its word. `None`: it has none.
     pub(crate) seen: Option<(&'a Slot, Word)>,
     /// The key's ring.
@@ -47,14 +51,16 @@ impl<'a> View<'a> {
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (at, debt) = (ask.rule.quick_moment(now)?, word.payload());
-        let (allowed, payload) = match ask.rule.quick_decide(debt, self.ring::<R>(home), at, ask.cost)? {
-            Verdict::Allow(payload) => (true, payload),
-            Verdict::Deny if slot.is_still(word) => (false, debt),
-            _ => return None,
-        };
+        let at = ask.rule.quick_moment(now)?;
+        let before = ask.rule.rule.own(word.payload(), at)?;
+        let (allowed, payload) =
+            match ask.rule.decide_own(word.payload(), self.ring::<R>(home), at, ask.cost)? {
+                Verdict::Allow(payload) => (true, payload),
+                Verdict::Deny(payload) if slot.is_still(word) => (false, payload),
+                _ => return None,
+            };
         let place = if R::RINGED { RingPlace::of(home) } else { RingPlace::NONE };
-        Some(HomeProbe { payload, seen: (slot, word), place, allowed })
+        Some(HomeProbe { payload, before, seen: (slot, word), place, allowed })
     }
 
     /// What `check` would answer now.
@@ -68,7 +74,7 @@ impl<'a> View<'a> {
     fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
-        Probe { payload, seen: None, place: self.table.place_of(ring), allowed, counts }
+        Probe { payload, before: payload, seen: None, place: self.table.place_of(ring), allowed, counts }
     }
 
     /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
@@ -79,14 +85,14 @@ impl<'a> View<'a> {
         if fingerprint != ask.fingerprint || word.is_frozen() {
             return None;
         }
-        let (ring, debt) = (self.ring::<R>(index), word.payload());
-        let (allowed, counts, payload) = match ask.rule.decide(debt, ring, ask.rule.moment(now), ask.cost) {
+        let (ring, before) = (self.ring::<R>(index), ask.rule.read(word.payload()));
+        let (allowed, counts, payload) = match ask.rule.decide(before, ring, ask.rule.moment(now), ask.cost) {
             Verdict::Allow(payload) => (true, false, payload),
             _ if !slot.is_still(word) => return None,
-            Verdict::Deny => (false, false, debt),
-            Verdict::DenyAndCount(_) => (false, true, debt),
+            Verdict::Deny(_) => (false, false, before),
+            Verdict::DenyAndCount(_) => (false, true, before),
         };
         let place = self.table.place_of(ring);
-        Some(Probe { payload, seen: Some((slot, word)), place, allowed, counts })
+        Some(Probe { payload, before, seen: Some((slot, word)), place, allowed, counts })
     }
 }

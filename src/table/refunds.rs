@@ -28,10 +28,11 @@
 //! Otherwise marks are Relaxed: a mark is made before the word is lowered and read while the word
 //! is held, so the word carries it from one refund to the next (edge S1 of `slot`).
 
-use crate::algorithm::{Order, Refund, Rule, Taken};
+use crate::algorithm::{Order, Refund, Rule, Stored, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::dated::Dated;
 use crate::table::{Fingerprint, Zeroed, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
@@ -165,11 +166,11 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     ///
     /// The clock is read here, while no charge goes unseen: units refilled by a charge's time are
     /// not given back. And the mark is made here, before the word is lowered.
-    pub(crate) fn less<R: Rule>(&mut self, rule: &R, payload: u64) -> Option<Refund> {
+    pub(crate) fn less<R: Rule>(&mut self, rule: Dated<'_, R>, payload: Stored) -> Option<Refund> {
         if self.running.is_forgiven(self.resets) {
             return None;
         }
-        let at = rule.moment((self.clock)());
+        let at = rule.moment_to_read((self.clock)());
         let marks = &self.refunds.marks;
         let mark = &marks[self.refunds.index(self.fingerprint)];
         let is_before = |mark: u64| mark <= self.taken.since.tick;

@@ -1,11 +1,12 @@
 //! The debts of a table for the next process: read while checks go on, restored before the table is
 //! shared.
 
-use crate::algorithm::{Moment, Numbers};
+use crate::algorithm::{Moment, Numbers, Payload};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
 use crate::table::Table;
 use crate::table::bucket::View;
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, probes};
@@ -15,10 +16,10 @@ use crate::table::word::Word;
 #[derive(Clone, Copy, Debug)]
 pub enum Debt<'t> {
     /// A key's, with its times, newest first.
-    Key { fingerprint: Fingerprint, payload: u64, times: &'t [u64] },
+    Key { fingerprint: Fingerprint, payload: Payload, times: &'t [u64] },
     /// The shared debt of the keys without a slot in their bucket. `ending`: the end of their
     /// fingerprints, behind a 1.
-    Shared { ending: u64, payload: u64 },
+    Shared { ending: u64, payload: Payload },
 }
 
 impl Table {
@@ -30,7 +31,7 @@ impl Table {
     /// found twice: that errs by refusing.
     pub(crate) fn debts<R: Numbers, E>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         at: Moment,
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -50,19 +51,20 @@ impl Table {
                 let is_on_its_way = fingerprint.is_migrating() && !view.has_migrated(fingerprint, header);
                 let is_here = fingerprint.is_key() || is_on_its_way;
                 if is_here && !rule.expired(payload, at) {
-                    each(Debt::Key { fingerprint: view.whole(fingerprint), payload, times: &times })?;
+                    let (fingerprint, payload) = (view.whole(fingerprint), rule.current(payload));
+                    each(Debt::Key { fingerprint, payload, times: &times })?;
                 }
             }
             let overflow = view.bucket.shared();
             if view.bucket.header().is_shared() && !rule.expired(overflow, at) {
-                each(Debt::Shared { ending: view.ending(), payload: overflow })?;
+                each(Debt::Shared { ending: view.ending(), payload: rule.current(overflow) })?;
             }
         }
         Ok(())
     }
 
     /// Restores a debt, before the table is shared. `false` when there is no room for it.
-    pub(crate) fn enter<R: Numbers>(&self, rule: &R, at: Moment, debt: Debt<'_>) -> bool {
+    pub(crate) fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
         match debt {
             Debt::Key { fingerprint, payload, times } => loop {
                 let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
@@ -98,7 +100,7 @@ impl Slot {
     /// counted refusal; oldest first, so that no entry is missed.
     pub(crate) fn debt<R: Numbers>(
         &self,
-        rule: &R,
+        rule: Dated<'_, R>,
         ring: Ring<'_>,
         at: Moment,
         times: &mut Vec<u64>,
@@ -126,11 +128,18 @@ impl View<'_> {
     }
 
     /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
-    fn admit<R: Numbers>(self, rule: &R, fingerprint: Fingerprint, payload: u64, times: &[u64]) -> bool {
+    fn admit<R: Numbers>(
+        self,
+        rule: Dated<'_, R>,
+        fingerprint: Fingerprint,
+        payload: Payload,
+        times: &[u64],
+    ) -> bool {
+        let rule = rule.rule;
         let slot = |index: SlotIndex| self.bucket.slot(index);
         if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
             // The key was saved twice, since it migrated meanwhile: the larger debt counts.
-            if slot(known).load().payload() < payload {
+            if slot(known).load().payload() < payload.stored() {
                 slot(known).enter(fingerprint, rule.log(payload, self.ring::<R>(known), times));
             }
             return true;
@@ -142,9 +151,9 @@ impl View<'_> {
     }
 
     /// Raises the shared debt of the keys without a slot.
-    fn owe(self, payload: u64) {
+    fn owe(self, payload: Payload) {
         let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
-        let debt = overflow.load(Relaxed).max(payload);
+        let debt = overflow.load(Relaxed).max(payload.bits());
         overflow.store(debt, Relaxed);
         let marked = self.bucket.advance(header, header.sharing());
         debug_assert!(marked, "nobody else has the table yet");

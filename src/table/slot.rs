@@ -34,9 +34,10 @@
 //! fingerprint once more. A failed compare-exchange is Relaxed: its value is not used. The second
 //! look of a refusal is Relaxed: it only compares the word.
 
-use crate::algorithm::{Moment, Refund, Rule, Verdict};
+use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -51,7 +52,7 @@ pub(crate) struct Slot {
 
 /// A request, in the terms of the table.
 pub struct Ask<'r, R> {
-    pub(crate) rule: &'r R,
+    pub(crate) rule: Dated<'r, R>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u64,
 }
@@ -69,13 +70,14 @@ impl<R> Copy for Ask<'_, R> {}
 pub struct Ruling<'a> {
     pub(crate) allowed: bool,
     /// The key's payload after the request.
-    pub(crate) payload: u64,
+    pub(crate) payload: Payload,
     pub(crate) ring: Ring<'a>,
 }
 
 /// The outcome of an attempt to charge a word.
 enum Attempt<'a> {
-    Ruled(Ruling<'a>),
+    /// Decided, and whether that was written.
+    Ruled(Ruling<'a>, bool),
     /// The word has changed.
     Changed,
     /// Not decided: the slot belongs to another key, or the rule needs the slow path.
@@ -159,11 +161,11 @@ impl Slot {
         at: Moment,
         retries: &mut u64,
     ) -> Option<Ruling<'a>> {
-        let decide = |payload| Some(ask.rule.decide(payload, ring, at, ask.cost));
+        let decide = |stored| Some(ask.rule.decide(ask.rule.read(stored), ring, at, ask.cost));
         self.keep_trying(seen, ask, ring, at, decide, retries)
     }
 
-    /// The same if the rule can decide quickly.
+    /// The same by the words of which the rule knows quickly that they are its own.
     #[inline]
     pub(crate) fn charge_displaced<'a, R: Rule>(
         &self,
@@ -173,7 +175,7 @@ impl Slot {
         at: Moment,
         retries: &mut u64,
     ) -> Option<Ruling<'a>> {
-        let decide = |payload| ask.rule.quick_decide(payload, ring, at, ask.cost);
+        let decide = |stored| ask.rule.decide_own(stored, ring, at, ask.cost);
         self.keep_trying(seen, ask, ring, at, decide, retries)
     }
 
@@ -184,14 +186,14 @@ impl Slot {
         ask: Ask<'_, R>,
         ring: Ring<'a>,
         at: Moment,
-        decide: impl Fn(u64) -> Option<Verdict>,
+        decide: impl Fn(Stored) -> Option<Verdict>,
         retries: &mut u64,
     ) -> Option<Ruling<'a>> {
         loop {
             match self.attempt(seen, ask, ring, at, &decide) {
-                Attempt::Ruled(ruling) => {
+                Attempt::Ruled(ruling, is_written) => {
                     // A refusal writes nothing, and so no counter of retried charges either.
-                    if !ruling.allowed && ruling.payload == seen.payload() {
+                    if !is_written {
                         *retries = 0;
                     }
                     return Some(ruling);
@@ -214,9 +216,9 @@ impl Slot {
         ring: Ring<'a>,
         at: Moment,
     ) -> Option<Ruling<'a>> {
-        match self.attempt(seen, ask, ring, at, |payload| ask.rule.quick_decide(payload, ring, at, ask.cost))
-        {
-            Attempt::Ruled(ruling) => Some(ruling),
+        let decide = |stored| ask.rule.decide_own(stored, ring, at, ask.cost);
+        match self.attempt(seen, ask, ring, at, decide) {
+            Attempt::Ruled(ruling, _) => Some(ruling),
             _ => None,
         }
     }
@@ -229,24 +231,24 @@ impl Slot {
         ask: Ask<'_, R>,
         ring: Ring<'a>,
         at: Moment,
-        decide: impl Fn(u64) -> Option<Verdict>,
+        decide: impl Fn(Stored) -> Option<Verdict>,
     ) -> Attempt<'a> {
         let (allowed, payload) = match decide(seen.payload()) {
             Some(Verdict::Allow(payload)) => (true, payload),
             Some(Verdict::DenyAndCount(payload)) => (false, payload),
-            Some(Verdict::Deny) if self.is_still(seen) => {
-                return Attempt::Ruled(Ruling { allowed: false, payload: seen.payload(), ring });
+            Some(Verdict::Deny(payload)) if self.is_still(seen) => {
+                return Attempt::Ruled(Ruling { allowed: false, payload, ring }, false);
             }
-            Some(Verdict::Deny) => return Attempt::Changed,
+            Some(Verdict::Deny(_)) => return Attempt::Changed,
             None => return Attempt::Lost,
         };
         if !ask.rule.stage(seen.payload(), ring, at, ask.cost, || self.is_still(seen)) {
             return Attempt::Changed;
         }
-        let charged = seen.charged(payload);
+        let charged = seen.charged(payload.stored());
         match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed) {
             // S1, S3, S4, S5
-            Ok(_) if self.was_of(ask.fingerprint) => Attempt::Ruled(Ruling { allowed, payload, ring }),
+            Ok(_) if self.was_of(ask.fingerprint) => Attempt::Ruled(Ruling { allowed, payload, ring }, true),
             // Another owner's word came to the same value: that key has been charged.
             Ok(_) => Attempt::Lost,
             Err(_) => Attempt::Changed,
@@ -256,8 +258,8 @@ impl Slot {
     /// at rest -> at rest: charges a request as it was decided on the word `seen`, and staged if
     /// the rule has a ring. `false` when the slot has changed since: decide again.
     #[inline]
-    pub(crate) fn charge_seen(&self, seen: Word, payload: u64, fingerprint: Fingerprint) -> bool {
-        let charged = seen.charged(payload).bits();
+    pub(crate) fn charge_seen(&self, seen: Word, payload: Payload, fingerprint: Fingerprint) -> bool {
+        let charged = seen.charged(payload.stored()).bits();
         // Under another fingerprint a later owner's word had the same value: that key has been
         // charged.
         self.word.compare_exchange(seen.bits(), charged, AcqRel, Relaxed).is_ok() // S1, S3, S4
@@ -278,9 +280,9 @@ impl Slot {
     }
 
     /// Gives the slot to `fingerprint`, with this payload. Before the table is shared.
-    pub(crate) fn enter(&self, fingerprint: Fingerprint, payload: u64) {
+    pub(crate) fn enter(&self, fingerprint: Fingerprint, payload: Payload) {
         self.fingerprint.store(fingerprint.bits(), Relaxed);
-        self.word.store(self.load().charged(payload).bits(), Relaxed);
+        self.word.store(self.load().charged(payload.stored()).bits(), Relaxed);
     }
 
     /// at rest or committed -> committed -> at rest: changes the word `seen` as `less` says. `None`
@@ -292,18 +294,17 @@ impl Slot {
         &self,
         seen: Word,
         fingerprint: Fingerprint,
-        less: impl FnOnce(u64) -> Option<Refund>,
+        less: impl FnOnce(Stored) -> Option<Refund>,
     ) -> Option<u64> {
         let held = seen.held();
         if !seen.is_frozen() {
             self.word.compare_exchange(seen.bits(), held.bits(), Acquire, Relaxed).ok()?; // S1, S4
         }
         let mine = self.was_of(fingerprint);
-        let nothing = Refund { payload: seen.payload(), units: 0 };
-        let refund = if mine { less(seen.payload()).unwrap_or(nothing) } else { nothing };
-        let lowered = seen.charged(refund.payload);
+        let refund = if mine { less(seen.payload()) } else { None };
+        let lowered = seen.charged(refund.map_or(seen.payload(), |refund| refund.payload.stored()));
         self.word.compare_exchange(held.bits(), lowered.bits(), Release, Relaxed).ok()?; // S1, S3
-        mine.then_some(refund.units)
+        mine.then_some(refund.map_or(0, |refund| refund.units))
     }
 
     /// at rest -> at rest: lowers the payload by `less`, which the caller has charged and not given
@@ -311,7 +312,10 @@ impl Slot {
     #[inline]
     pub(crate) fn give_back(&self, less: u64) {
         let before = Word::from_bits(self.word.fetch_sub(Word::payload_of(less), Release)); // S5
-        debug_assert!(before.payload() >= less, "what is given back must have been in flight: {before:?}");
+        debug_assert!(
+            before.payload().bits() >= less,
+            "what is given back must have been in flight: {before:?}"
+        );
     }
 
     /// at rest, held or committed -> detached: takes a key that `leaves` out of the slot, and
@@ -379,7 +383,7 @@ impl Slot {
 
     /// at rest -> claimed: takes the slot for a new key with this payload. `None` when the word is
     /// no longer `seen`.
-    pub(crate) fn claim(&self, seen: Word, payload: u64) -> Option<Claim<'_>> {
+    pub(crate) fn claim(&self, seen: Word, payload: Payload) -> Option<Claim<'_>> {
         let new = seen.claimed(payload);
         self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed).ok()?; // S1
         Some(Claim { slot: self, old: seen, new })
@@ -401,11 +405,12 @@ impl Claim<'_> {
     /// named -> at rest, vacant: the header did not commit. No charge in flight expects the word
     /// that is left. `fingerprint` is [`VACANT`], or [`IN_DEBT`] when the old owner has remaining
     /// debt.
-    pub(crate) fn abandon(self, fingerprint: Fingerprint, bump: impl Fn(u64) -> u64) {
+    pub(crate) fn abandon(self, fingerprint: Fingerprint, bump: impl Fn(Stored) -> Payload) {
         // A swap: it comes after a concurrent `detach` of this fingerprint. The word is published
         // below.
         self.slot.fingerprint.swap(fingerprint.bits(), Release); // S2, for S5
-        self.slot.word.store(self.old.charged(bump(self.old.payload())).bits(), Release); // S1
+        let bumped = self.old.charged(bump(self.old.payload()).stored());
+        self.slot.word.store(bumped.bits(), Release); // S1
     }
 }
 
@@ -413,6 +418,7 @@ impl Claim<'_> {
 mod tests {
     use super::*;
     use crate::algorithm::InFlightRule;
+    use crate::table::term::Term;
     use crate::time::Timestamp;
 
     const FINGERPRINT: Fingerprint = Fingerprint::from_bits(0x13);
@@ -420,12 +426,13 @@ mod tests {
     /// How often a request of this cost was retried when another charge came in between, and
     /// whether it was admitted.
     fn overtaken(cost: u64) -> (u64, bool) {
-        let rule = InFlightRule::new(9).unwrap();
+        let (rule, term) = (InFlightRule::new(9).unwrap(), Term::endless());
         let (slot, at) = (Slot::new(FINGERPRINT), rule.moment(Timestamp::ZERO));
-        slot.enter(FINGERPRINT, InFlightRule::weight(5));
+        slot.enter(FINGERPRINT, Payload::of(InFlightRule::weight(5)));
         let seen = slot.load();
-        slot.enter(FINGERPRINT, InFlightRule::weight(6));
-        let (ask, mut retries) = (Ask { rule: &rule, fingerprint: FINGERPRINT, cost }, 0);
+        slot.enter(FINGERPRINT, Payload::of(InFlightRule::weight(6)));
+        let rule = Dated { rule: &rule, term: &term };
+        let (ask, mut retries) = (Ask { rule, fingerprint: FINGERPRINT, cost }, 0);
         let ruling = slot.charge(seen, ask, Ring::NONE, at, &mut retries).unwrap();
         (retries, ruling.allowed)
     }

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use crate::algorithm::PAYLOAD_BITS;
+use crate::algorithm::{PAYLOAD_BITS, Payload, Stored};
 use crate::bits::Field;
 
 const PAYLOAD: Field = Field::lowest(PAYLOAD_BITS);
@@ -40,8 +40,8 @@ impl Word {
     }
 
     #[inline]
-    pub(crate) fn payload(self) -> u64 {
-        PAYLOAD.get(self.0)
+    pub(crate) fn payload(self) -> Stored {
+        Stored::new(PAYLOAD.get(self.0))
     }
 
     /// The difference of two words whose payloads differ by this.
@@ -62,8 +62,8 @@ impl Word {
 
     /// The word once its key has been charged: published, whichever thread inserted it.
     #[inline]
-    pub(crate) fn charged(self, payload: u64) -> Self {
-        Self(PARITY.of(self.parity()) | PAYLOAD.of(payload))
+    pub(crate) fn charged(self, payload: Stored) -> Self {
+        Self(PARITY.of(self.parity()) | PAYLOAD.of(payload.bits()))
     }
 
     /// The same word, held: committed and not published. The key's own charges succeed, a claim
@@ -73,13 +73,13 @@ impl Word {
     }
 
     /// The word of a new key in this slot, not yet committed.
-    pub(crate) fn claimed(self, payload: u64) -> Self {
-        Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload))
+    pub(crate) fn claimed(self, payload: Payload) -> Self {
+        Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload.bits()))
     }
 
     /// The word of a key that migrates, at rest: no charge, refund or claim expects it.
     pub(crate) fn detached(self) -> Self {
-        Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload()))
+        Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload().bits()))
     }
 
     /// The word without its frozen bit.
@@ -93,7 +93,7 @@ impl fmt::Debug for Word {
         f.debug_struct("Word")
             .field("frozen", &self.is_frozen())
             .field("parity", &self.parity())
-            .field("payload", &self.payload())
+            .field("payload", &self.payload().bits())
             .finish()
     }
 }

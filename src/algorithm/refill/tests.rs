@@ -108,7 +108,7 @@ fn the_clock_runs_while_a_full_bucket_fits_above_it() {
     for count in 5..=10 {
         for burst in 1..=20 {
             let refill = alone(count, 1, burst);
-            let last = refill.term.last();
+            let last = refill.last;
             let full = |time| grains(time, refill.a, refill.b) + u128::from(refill.tolerance);
             assert!(full(last) <= u128::from(TOP) && full(last + 1) > u128::from(TOP), "{refill:?}");
             assert_eq!((refill.at(last) + refill.tolerance) >> PAYLOAD_BITS, 0);
@@ -117,25 +117,7 @@ fn the_clock_runs_while_a_full_bucket_fits_above_it() {
         }
     }
     let slow = alone(1, 1, 1);
-    assert_eq!(slow.term.last(), (1 << POINT) - 1, "the times for which `scale` is near enough");
-}
-
-#[test]
-fn the_clock_shows_the_same_whatever_horizon_is_cached() {
-    for (count, nanos) in [(1, 1_000_000_000), (7, 3), (99_999_999, 1_000_000_000), (17, 1_000_000_000)] {
-        for now in [0, 1, 1 << 30, (1 << 30) + 1, (1 << 30) + 2, 1 << 31, UPTIME, UPTIME + 1] {
-            let refill = alone(count, nanos, 3);
-            let exact = grains(now, refill.a, refill.b);
-            let early = refill.quick_at(now);
-            assert_eq!(u128::from(refill.at(now)), exact, "{refill:?} at {now}");
-            assert!(early.is_none_or(|early| u128::from(early) == exact), "{refill:?} at {now}");
-            // From here on the cached horizon covers `now`.
-            assert!(refill.is_timely(now));
-            assert_eq!(refill.quick_at(now), Some(refill.at(now)));
-            assert!(!refill.is_timely(now + (1 << 32)));
-            assert_eq!(refill.quick_at(now + (1 << 32)), None);
-        }
-    }
+    assert_eq!(slow.last, (1 << POINT) - 1, "the times for which `scale` is near enough");
 }
 
 #[test]
@@ -280,6 +262,19 @@ fn a_change_leaves_room_for_ten_years_or_one_more() {
     }
 }
 
+/// A clock that begins with the limiter, and whose grains are nanoseconds, is one multiplication.
+#[test]
+fn a_whole_clock_shows_the_same_in_fewer_instructions() {
+    for (count, nanos) in [(1, 1_000_000_000), (7, 3), (99_999_999, 1_000_000_000), (17, 1_000_000_000)] {
+        for now in [0, 1, 1 << 30, 1 << 31, UPTIME] {
+            let refill = alone(count, nanos, 3);
+            assert_eq!(u128::from(refill.at(now)), grains(now, refill.a, refill.b), "{refill:?} at {now}");
+            assert!(!refill.is_whole() || refill.whole(now) == refill.at(now), "{refill:?} at {now}");
+        }
+    }
+    assert!(alone(7, 3, 3).is_whole() && !alone(17, 1_000_000_000, 3).is_whole());
+}
+
 #[test]
 fn a_target_already_shown_needs_no_wait() {
     let (since, floor) = (1_000, 5_000);
@@ -289,18 +284,9 @@ fn a_target_already_shown_needs_no_wait() {
     }
     assert_eq!(refill.until(floor + 1, 0), since + 1);
     assert_eq!(refill.until(floor + 10, since + 1), 1);
-    let (last, end) = (refill.term.last(), refill.at(u64::MAX));
+    let (last, end) = (refill.last, refill.at(u64::MAX));
     assert_eq!(refill.until(end, since), last);
     assert_eq!(refill.until(end + 1, since), u64::MAX);
-}
-
-#[test]
-fn the_horizon_is_exact_to_the_nanosecond() {
-    let refill = alone(1, 1_000_000_000, 3);
-    refill.at(1_000);
-    let until = refill.term.horizon().until();
-    assert!(refill.is_timely(until) && !refill.is_timely(until + 1));
-    assert_eq!(refill.quick_at(until + 1), None);
 }
 
 #[test]

@@ -22,9 +22,9 @@ fn at(tick: u64) -> Moment {
 }
 
 /// Proposes a request of cost 1. Returns the word that it would leave if it won.
-fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u64> {
+fn proposed(rule: &LogRule, payload: Payload, ring: Ring<'_>, now: u64) -> Option<Payload> {
     let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 1) else { return None };
-    assert!(rule.stage(payload, ring, at(now), 1, || true));
+    assert!(rule.stage(payload.stored(), ring, at(now), 1, || true));
     Some(charged)
 }
 
@@ -32,7 +32,7 @@ fn proposed(rule: &LogRule, payload: u64, ring: Ring<'_>, now: u64) -> Option<u6
 fn a_request_over_a_proposal_counts_at_its_time() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
-    let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+    let full = (0..2).fold(Payload(0), |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert_eq!(proposed(&rule, full, ring, 500 + PERIOD - 1), None);
     // A thread proposes after the times have left, and stalls. Another thread, whose clock is
     // earlier, finds the proposal.
@@ -50,11 +50,11 @@ fn a_request_over_a_proposal_counts_at_its_time() {
 fn a_time_won_during_a_reset_counts() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
-    let seen = proposed(&rule, 0, ring, 500).unwrap();
+    let seen = proposed(&rule, Payload(0), ring, 500).unwrap();
     // An insertion that is about to win the slot has proposed a time when a reset clears the last
     // owner.
     let won = proposed(&rule, seen, ring, 700).unwrap();
-    assert!(rule.erase(seen, ring, || true));
+    assert!(rule.erase(seen.stored(), ring, || true));
     let full = proposed(&rule, won, ring, 701).expect("what was before is forgiven");
     assert_eq!(proposed(&rule, full, ring, 702), None, "what was won is not");
 }
@@ -66,10 +66,11 @@ fn a_proposal_tells_whether_the_entry_below_had_left() {
     for (now, had_left) in [(500 + PERIOD - 1, false), (500 + PERIOD, true)] {
         let (rule, entries) = two(CountPolicy::All);
         let ring = Ring::new(&entries);
-        let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+        let full = (0..2).fold(Payload(0), |payload, _| proposed(&rule, payload, ring, 500).unwrap());
         // Two threads propose, and stall before they win. The second raises the time of the first.
         assert!(
-            rule.stage(full, ring, at(now), 1, || true) && rule.stage(full, ring, at(now + 1), 1, || true)
+            rule.stage(full.stored(), ring, at(now), 1, || true)
+                && rule.stage(full.stored(), ring, at(now + 1), 1, || true)
         );
         let admitted = matches!(rule.decide(full, ring, at(now + 1), 1), Verdict::Allow(_));
         assert_eq!(admitted, had_left, "at {now}");
@@ -80,10 +81,11 @@ fn a_proposal_tells_whether_the_entry_below_had_left() {
 fn only_won_times_inside_the_window_are_saved() {
     let (rule, entries) = two(CountPolicy::Allowed);
     let ring = Ring::new(&entries);
-    let full = [500, 900].into_iter().fold(0, |payload, now| proposed(&rule, payload, ring, now).unwrap());
+    let full =
+        [500, 900].into_iter().fold(Payload(0), |payload, now| proposed(&rule, payload, ring, now).unwrap());
     let times = |now| {
         let mut times = Vec::new();
-        rule.times(full, ring, at(now), &mut times);
+        rule.times(full.stored(), ring, at(now), &mut times);
         times
     };
     assert_eq!(times(500 + PERIOD - 1), [900, 500]);
@@ -121,10 +123,10 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
 fn a_rewritten_log_expires_after_its_newest_time() {
     let (rule, entries) = (log(10, 1_000, CountPolicy::Allowed).unwrap(), [const { AtomicU64::new(0) }; 10]);
     for newest in [7, 1_234] {
-        let payload = rule.log(0, Ring::new(&entries), &[newest, 3]);
+        let payload = rule.log(Payload(0), Ring::new(&entries), &[newest, 3]);
         assert!(!rule.expired(payload, at(newest + PERIOD - 1)));
         assert!(rule.expired(payload, at(newest + PERIOD + (1 << rule.step))));
-        assert_eq!(rule.head.get(payload), 2);
+        assert_eq!(rule.head.get(payload.0), 2);
     }
 }
 
@@ -132,8 +134,8 @@ fn a_rewritten_log_expires_after_its_newest_time() {
 fn a_refused_lease_of_a_log_is_not_counted() {
     let (rule, entries) = two(CountPolicy::All);
     let ring = Ring::new(&entries);
-    let full = (0..2).fold(0, |payload, _| proposed(&rule, payload, ring, 500).unwrap());
+    let full = (0..2).fold(Payload(0), |payload, _| proposed(&rule, payload, ring, 500).unwrap());
     assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));
     let ahead = rule.ahead().expect("no queue");
-    assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny);
+    assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny(full));
 }

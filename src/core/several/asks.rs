@@ -69,7 +69,7 @@ impl Asks for [OneKey; MOST] {
     }
 
     fn fit(&self, version: &Version<AnyRule>) -> bool {
-        self.iter().zip(version.all()).all(|(ask, limit)| ask.cost > 0 && ask.cost <= limit.rule.limit())
+        self.iter().zip(version.all()).all(|(ask, limit)| ask.cost > 0 && ask.cost <= limit.rule().limit())
     }
 
     /// An observer is told of decisions about one key only.

@@ -1,6 +1,6 @@
 //! How several limits decide a request together: by one version of their quotas.
 
-use crate::algorithm::{AnyRule, Rule};
+use crate::algorithm::{AnyRule, Payload, Rule};
 use crate::clock::Clock;
 use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
@@ -11,6 +11,7 @@ use crate::core::{Core, Manner};
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::Word;
+use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Slot};
 use crate::time::Timestamp;
 
@@ -20,6 +21,8 @@ struct Seen<'l> {
     slots: [Option<&'l Slot>; MOST],
     /// Their words.
     words: [Word; MOST],
+    /// The key's payloads before the request.
+    before: [Payload; MOST],
     /// The limits that refuse the request and count it.
     counts: Set,
 }
@@ -169,7 +172,12 @@ impl<C: Clock> Core<Several, C> {
             return false;
         }
         let then = decision.now;
-        let mut seen = Seen { slots: [None; MOST], words: [Word::ZERO; MOST], counts: Set::default() };
+        let mut seen = Seen {
+            slots: [None; MOST],
+            words: [Word::ZERO; MOST],
+            before: [Payload::UNSEEN; MOST],
+            counts: Set::default(),
+        };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
             // The quick refusal does not know how long a request would wait.
@@ -178,6 +186,7 @@ impl<C: Clock> Core<Several, C> {
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
+                seen.before[index] = glance.before;
                 (decision.payloads[index], decision.places[index]) = (glance.payload, glance.place);
                 if !glance.allowed {
                     decision.refused.add(index);
@@ -208,6 +217,7 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         decision.taken = Set::first(self.places.len());
+        decision.now = version.within(decision.now);
         true
     }
 
@@ -225,6 +235,7 @@ impl<C: Clock> Core<Several, C> {
         let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
+            seen.before[index] = look.before;
         }
         (decision.payloads[index], decision.places[index]) = (look.payload, look.place);
         seen.counts.add_if(look.counts, index);
@@ -235,7 +246,7 @@ impl<C: Clock> Core<Several, C> {
     #[inline(never)]
     fn stage<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize, slot: &Slot, word: Word) -> bool {
         let MultiDecision { asks, now, .. } = *decision;
-        let rule = decision.version.rule(index);
+        let rule = decision.version.dated(index);
         let ring = self.places[index].ring_at(asks.fingerprint(index), decision.places[index]);
         rule.stage(word.payload(), ring, rule.moment(now), asks.cost(index), || slot.is_still(word))
     }
@@ -255,7 +266,7 @@ impl<C: Clock> Core<Several, C> {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
             let ask = ask(by.rule(decision.version, index), decision, index);
-            let (ruling, now) = Words::check(&self.places[index], ask, time);
+            let (ruling, now) = self.places[index].check_anywhere(ask, time);
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
             if !ruling.allowed {
@@ -266,6 +277,7 @@ impl<C: Clock> Core<Several, C> {
                 return false;
             }
         }
+        decision.now = decision.version.within(decision.now);
         true
     }
 
@@ -292,10 +304,10 @@ impl<C: Clock> Core<Several, C> {
             if seen.counts.has(index) {
                 // The peek's word refused it. If the charge is admitted now, it counts too.
                 let ask = ask(by.rule(decision.version, index), decision, index);
-                let (ruling, _) = Words::check(table, ask, time);
+                let (ruling, _) = table.check_anywhere(ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
-                decision.payloads[index] = seen.words[index].payload();
+                decision.payloads[index] = seen.before[index];
             } else if !decision.refused.has(index) {
                 decision.stand(index);
             }
@@ -309,7 +321,7 @@ impl<C: Clock> Core<Several, C> {
     fn foresee<A: Asks>(&self, decision: &mut MultiDecision<'_, A>) {
         let MultiDecision { version, asks, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
-            decision.refused.add_if(asks.cost(index) > limit.rule.limit(), index);
+            decision.refused.add_if(asks.cost(index) > limit.rule().limit(), index);
         }
         let is_never = !decision.refused.is_empty();
         if is_never {
@@ -320,7 +332,7 @@ impl<C: Clock> Core<Several, C> {
                 decision.stand(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.rule(index), decision, index), now);
+            let ruling = peek(table, ask(version.dated(index), decision, index), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);
@@ -334,6 +346,10 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-fn ask<'r, A: Asks>(rule: &'r AnyRule, decision: &MultiDecision<'_, A>, index: usize) -> Ask<'r, AnyRule> {
+fn ask<'r, A: Asks>(
+    rule: Dated<'r, AnyRule>,
+    decision: &MultiDecision<'_, A>,
+    index: usize,
+) -> Ask<'r, AnyRule> {
     Ask { rule, fingerprint: decision.asks.fingerprint(index), cost: decision.asks.cost(index) }
 }

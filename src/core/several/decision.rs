@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Numbers, Rule};
+use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::core::Answer;
 use crate::core::several::Tables;
 use crate::core::several::asks::{Asks, OneKey};
@@ -65,7 +65,7 @@ pub struct MultiDecision<'l, A = OneKey> {
     /// For each limit the key's ring.
     pub(super) places: [RingPlace; MOST],
     /// For each limit the key's payload after the request.
-    pub(super) payloads: [u64; MOST],
+    pub(super) payloads: [Payload; MOST],
 }
 
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
@@ -92,7 +92,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
             unstaged: Set::default(),
             resets,
             places: [RingPlace::NONE; MOST],
-            payloads: [0; MOST],
+            payloads: [Payload::UNSEEN; MOST],
         }
     }
 
@@ -121,7 +121,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
 
     /// Shows limit `index` without the request.
     pub(super) fn stand(&mut self, index: usize) {
-        let (rule, fingerprint) = (self.version.rule(index), self.asks.fingerprint(index));
+        let (rule, fingerprint) = (self.version.dated(index), self.asks.fingerprint(index));
         let (payload, place) = self.tables.probe(index, rule, fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place);
         self.unstaged.remove(index);
@@ -271,7 +271,7 @@ impl Answer for MultiDecision<'_> {
     }
 
     fn limit(&self) -> u64 {
-        self.version.all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+        self.version.all().map(|limit| limit.rule().limit()).min().unwrap_or(0)
     }
 }
 
@@ -286,7 +286,7 @@ impl From<&MultiDecision<'_>> for Outcome {
 pub struct LimitDecision<'d> {
     number: usize,
     rule: &'d AnyRule,
-    payload: u64,
+    payload: Payload,
     ring: Ring<'d>,
     cost: u64,
     now: Timestamp,

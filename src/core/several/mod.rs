@@ -32,17 +32,17 @@ mod charge;
 mod decision;
 mod short_way;
 
-use std::borrow::Cow;
 use std::ops::Deref;
 
-use crate::algorithm::{AnyRule, Each, Numbers, Quota, Rule, for_rule};
+use crate::algorithm::{AnyRule, Booking, Each, Payload, Quota, Ringed, Rule, for_rule};
 use crate::clock::Clock;
-use crate::core::version::{Compiled, Version, Versions};
+use crate::core::version::{Version, Versions};
 use crate::core::words::Words;
 use crate::core::{Asked, Core, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
 use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
+use crate::table::dated::Dated;
 use crate::table::slot::Ask;
 use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::{Timestamp, nanos};
@@ -85,13 +85,13 @@ impl Tables {
     fn glance(
         &self,
         index: usize,
-        rule: &AnyRule,
+        Dated { rule, term }: Dated<'_, AnyRule>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
     ) -> Option<HomeProbe<'_>> {
         let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
-        for_rule!(rule, rule => view.probe_home(Ask { rule, fingerprint, cost }, now))
+        for_rule!(rule, rule => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now))
     }
 
     /// Looks at the key wherever it is.
@@ -99,25 +99,25 @@ impl Tables {
     fn look(
         &self,
         index: usize,
-        rule: &AnyRule,
+        Dated { rule, term }: Dated<'_, AnyRule>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
     ) -> Probe<'_> {
         let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
-        for_rule!(rule, rule => view.probe_slot(Ask { rule, fingerprint, cost }, now))
+        for_rule!(rule, rule => view.probe_slot(Ask { rule: Dated { rule, term }, fingerprint, cost }, now))
     }
 
     /// The key's payload, and its ring.
     fn probe(
         &self,
         index: usize,
-        rule: &AnyRule,
+        rule: Dated<'_, AnyRule>,
         fingerprint: Fingerprint,
         now: Timestamp,
-    ) -> (u64, RingPlace) {
+    ) -> (Payload, RingPlace) {
         let table = &self[index];
-        let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now));
+        let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
         let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
         (payload, table.place_of(ring))
     }
@@ -150,20 +150,17 @@ impl By {
         let Some(manner) = manner else { return Some(Self::Current) };
         let mut rules = [const { None }; MOST];
         for (place, compiled) in rules.iter_mut().zip(version.all()) {
-            // Of no rule of its own, the version's is the one.
-            *place = match manner.rule(&compiled.rule)? {
-                Cow::Borrowed(_) => None,
-                Cow::Owned(rule) => Some(rule),
-            };
+            *place = Some(manner.rule(compiled.rule())?);
         }
         Some(Self::InManner(rules))
     }
 
     #[inline]
-    fn rule<'r>(&'r self, version: &'r Version<AnyRule>, index: usize) -> &'r AnyRule {
+    fn rule<'r>(&'r self, version: &'r Version<AnyRule>, index: usize) -> Dated<'r, AnyRule> {
+        let dated = version.dated(index);
         match self {
-            Self::Current => version.rule(index),
-            Self::InManner(rules) => rules[index].as_ref().unwrap_or_else(|| version.rule(index)),
+            Self::Current => dated,
+            Self::InManner(rules) => Dated { rule: rules[index].as_ref().unwrap_or(dated.rule), ..dated },
         }
     }
 }
@@ -232,7 +229,7 @@ impl Limits for Several {
     fn default_tier(_: &Versions<Each>) {}
 
     fn limit<C: Clock>(core: &Core<Self, C>, (): ()) -> u64 {
-        core.versions.current().all().map(|limit| limit.rule.limit()).min().unwrap_or(0)
+        core.versions.current().all().map(|limit| limit.rule().limit()).min().unwrap_or(0)
     }
 
     #[inline(always)]
@@ -309,12 +306,13 @@ impl<C: Clock> Core<Several, C> {
         loop {
             let version = self.versions.current();
             let (mut wait, mut is_full) = (0, false);
-            for (table, Compiled { rule, .. }) in self.each().iter().zip(version.all()) {
+            for (table, compiled) in self.each().iter().zip(version.all()) {
+                let (rule, dated) = (compiled.rule(), compiled.dated());
                 if rule.is_queue() || manner.rule(rule).is_none() {
                     return Err(ReserveError::NoTurns);
                 }
                 let cost = cost.min(rule.limit());
-                match table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment(now)) {
+                match table.probe(Ask { rule: dated, fingerprint, cost: 1 }, dated.moment_to_read(now)) {
                     Ok((payload, _)) => wait = wait.max(rule.wait(payload, now, cost)),
                     Err(full) => is_full |= !full.allowed,
                 }

@@ -18,7 +18,7 @@
 //!
 //! No observer is told of these decisions: with an observer every check takes the long way.
 
-use crate::algorithm::AnyRule;
+use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::core::several::asks::Asks;
@@ -27,6 +27,7 @@ use crate::core::several::{By, Several};
 use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
+use crate::table::dated::Dated;
 use crate::table::slot::Ask;
 use crate::table::{HomeProbe, Table};
 use crate::time::Timestamp;
@@ -47,11 +48,11 @@ impl<C: Clock> Core<Several, C> {
             return None;
         }
         let tables = self.places.first_chunk::<N>()?;
-        let mut glances = [glance(&tables[0], version.rule(0), asks, 0, now)?; N];
+        let mut glances = [glance(&tables[0], version.dated(0), asks, 0, now)?; N];
         for index in 1..N {
-            glances[index] = glance(&tables[index], version.rule(index), asks, index, now)?;
+            glances[index] = glance(&tables[index], version.dated(index), asks, index, now)?;
         }
-        let (mut payloads, mut refused) = ([0; MOST], Set::default());
+        let (mut payloads, mut refused) = ([Payload::UNSEEN; MOST], Set::default());
         for (index, glance) in glances.iter().enumerate() {
             payloads[index] = glance.payload;
             refused.add_if(!glance.allowed, index);
@@ -66,7 +67,7 @@ impl<C: Clock> Core<Several, C> {
             if self.versions.following(version, now).is_some() {
                 return None;
             }
-            (0..N).for_each(|index| payloads[index] = glances[index].seen.1.payload());
+            (0..N).for_each(|index| payloads[index] = glances[index].before);
             return Some(MultiDecision { outcome: Outcome::Denied, refused, ..decision(payloads) });
         }
         for (index, glance) in glances.iter().enumerate() {
@@ -102,7 +103,7 @@ impl<C: Clock> Core<Several, C> {
 #[inline(always)]
 fn glance<'t>(
     table: &'t Table,
-    rule: &AnyRule,
+    Dated { rule, term }: Dated<'_, AnyRule>,
     asks: impl Asks,
     index: usize,
     now: Timestamp,
@@ -111,8 +112,8 @@ fn glance<'t>(
     let (view, fingerprint) = (table.view(fingerprint), fingerprint.kept());
     view.prefetch_all();
     match rule {
-        AnyRule::Gcra(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
-        AnyRule::Fixed(rule) => view.probe_home(Ask { rule, fingerprint, cost }, now),
+        AnyRule::Gcra(rule) => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now),
+        AnyRule::Fixed(rule) => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{X, bounded};
+use crate::algorithm::{Payload, Stored};
 use crate::sync::spawn;
 use crate::table::bucket::View;
 use crate::table::slot_index::home_slot;
@@ -22,8 +23,8 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
     bounded(3, move || {
         let size = Size::for_keys(6, 0).expect("six keys are few");
         let table = Table::new(size, WhenFull::Deny).expect("there is memory");
-        table.at(BUCKET).bucket.slot(home_slot(MOVER)).enter(MOVER, 5);
-        assert!(table.at(BUCKET).bucket.change_shared(0, 7));
+        table.at(BUCKET).bucket.slot(home_slot(MOVER)).enter(MOVER, Payload::of(5));
+        assert!(table.at(BUCKET).bucket.change_shared(Stored::new(0), Stored::new(7)));
         let part = Arc::new(table);
         let other = part.clone();
         let thread = spawn(move || judge(&other));
@@ -44,7 +45,7 @@ fn has_arrived(sibling: View<'_>) -> bool {
 pub fn an_open_sibling_has_its_migrated_keys() {
     while_a_bucket_is_split(|table| {
         let sibling = table.at(SIBLING);
-        assert!(!sibling.is_open() || has_arrived(sibling) && sibling.bucket.shared() == 7);
+        assert!(!sibling.is_open() || has_arrived(sibling) && sibling.bucket.shared() == Stored::new(7));
     });
 }
 

@@ -1,17 +1,20 @@
 //! The edges of a log: its slot's word, which holds the head, and the times in its ring.
 
 use super::{X, carries, explore};
-use crate::algorithm::{Algorithm, Moment, Refund, Rule, SlidingLog, Verdict};
+use crate::algorithm::{Algorithm, Moment, Payload, Refund, Rule, SlidingLog, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
+use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Slot};
+use crate::table::term::Term;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// A slot and its ring of one entry, of a key that was admitted at second 0.
 struct Log {
     rule: <SlidingLog as Algorithm>::Rule,
+    term: Term,
     slot: Slot,
     word: Word,
     entries: Vec<AtomicU64>,
@@ -23,10 +26,14 @@ impl Log {
         let rule = SlidingLog::compile(&quota, 0).expect("the model's quota is valid").remove(0);
         let slot = Slot::new(X);
         let entries = vec![AtomicU64::new(0)];
-        let mut log = Self { rule, slot, word: Word::ZERO, entries };
+        let mut log = Self { rule, term: Term::endless(), slot, word: Word::ZERO, entries };
         assert!(log.charge(0));
         log.word = log.slot.load();
         log
+    }
+
+    fn rule(&self) -> Dated<'_, <SlidingLog as Algorithm>::Rule> {
+        Dated { rule: &self.rule, term: &self.term }
     }
 
     fn ring(&self) -> Ring<'_> {
@@ -38,15 +45,15 @@ impl Log {
     }
 
     /// The payload after an admission at that second on the first word.
-    fn decide(&self, second: u64) -> Option<u64> {
-        match self.rule.decide(self.word.payload(), self.ring(), self.at(second), 1) {
+    fn decide(&self, second: u64) -> Option<Payload> {
+        match self.rule.decide(self.rule().read(self.word.payload()), self.ring(), self.at(second), 1) {
             Verdict::Allow(payload) => Some(payload),
             _ => None,
         }
     }
 
     fn charge(&self, second: u64) -> bool {
-        let ask = Ask { rule: &self.rule, fingerprint: X, cost: 1 };
+        let ask = Ask { rule: self.rule(), fingerprint: X, cost: 1 };
         let ruling = self.slot.charge(self.slot.load(), ask, self.ring(), self.at(second), &mut 0);
         ruling.is_some_and(|ruling| ruling.allowed)
     }
@@ -57,7 +64,7 @@ pub fn a_head_has_its_times() {
     carries(
         Log::new,
         |log| {
-            let (rule, at) = (&log.rule, log.at(2));
+            let (rule, at) = (log.rule(), log.at(2));
             let Some(payload) = log.decide(2) else { unreachable!("the first has left the window") };
             assert!(rule.stage(log.word.payload(), log.ring(), at, 1, || log.slot.is_still(log.word)));
             assert!(log.slot.charge_seen(log.word, payload, X));
@@ -75,8 +82,9 @@ pub fn a_head_that_was_reset_has_no_times() {
     carries(
         Log::new,
         |log| {
-            assert!(log.rule.erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)));
-            let forgiven = |payload| Some(Refund { payload: log.rule.forgive(payload, log.at(0)), units: 0 });
+            assert!(log.rule().erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)));
+            let forgiven =
+                |payload| Some(Refund { payload: log.rule().forgive(payload, log.at(0)), units: 0 });
             assert!(log.slot.refund(log.word, X, forgiven).is_some());
         },
         |log| {
@@ -109,7 +117,7 @@ pub fn an_erased_time_says_that_the_head_moved() {
         |log| {
             assert!(log.charge(2));
             let word = log.slot.load();
-            assert!(log.rule.erase(word.payload(), log.ring(), || log.slot.is_still(word)));
+            assert!(log.rule().erase(word.payload(), log.ring(), || log.slot.is_still(word)));
         },
         |log| {
             let when = log.ring().entry(0).when();
@@ -123,7 +131,7 @@ pub fn a_late_reset_erases_no_time_of_a_later_lap() {
     explore(
         Log::new,
         |log| (log.charge(2), log.charge(4)),
-        |log| log.rule.erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)),
+        |log| log.rule().erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)),
         |log, charged, _| {
             assert_eq!(charged, (true, true));
             assert_eq!(log.ring().entry(0).when(), Some(log.at(4).tick));

@@ -12,14 +12,16 @@ mod log;
 
 use std::sync::Arc;
 
-use crate::algorithm::{InFlightRule, Refund, Rule, Term};
+use crate::algorithm::{InFlightRule, Payload, Refund, Rule, Stored};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
+use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunds;
 use crate::table::slot::{Ask, Slot};
 use crate::table::slot_index::SlotIndex;
+use crate::table::term::{Horizon, Term};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -84,26 +86,39 @@ impl Deed {
 /// A slot at rest of the key `X` with this payload, and its word.
 fn with_debt(payload: u64) -> (Slot, Word) {
     let slot = Slot::new(X);
-    slot.enter(X, payload);
+    slot.enter(X, Payload::of(payload));
     let word = slot.load();
     (slot, word)
 }
 
+/// The same payload, of a rule without versions.
+fn same(payload: Stored) -> Payload {
+    Payload::of(payload.bits())
+}
+
+fn more(payload: Stored) -> Payload {
+    Payload::of(payload.bits() + 1)
+}
+
+fn less(payload: Stored) -> Payload {
+    Payload::of(payload.bits() - 1)
+}
+
 /// Charges the word `seen`, if it is still there and this key's: whether it was admitted.
 fn charge(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> Option<bool> {
-    let rule = InFlightRule::new(9).expect("nine is a limit");
-    let ask = Ask { rule: &rule, fingerprint, cost: 1 };
+    let (rule, term) = (InFlightRule::new(9).expect("nine is a limit"), Term::endless());
+    let ask = Ask { rule: Dated { rule: &rule, term: &term }, fingerprint, cost: 1 };
     slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }
 
 /// The same by the other way of charging.
 fn charge_seen(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> bool {
-    slot.charge_seen(seen, seen.payload() + 1, fingerprint)
+    slot.charge_seen(seen, more(seen.payload()), fingerprint)
 }
 
 /// Gives the slot to the key of this fingerprint, with its debt.
 fn take_over(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> bool {
-    let claim = slot.claim(seen, seen.payload());
+    let claim = slot.claim(seen, same(seen.payload()));
     claim
         .map(|claim| {
             claim.write_fingerprint(fingerprint);
@@ -117,13 +132,13 @@ pub fn a_published_word_has_its_fingerprint() {
     carries(
         || with_debt(0),
         |(slot, word)| {
-            let claim = slot.claim(*word, 5).expect("nobody else writes it");
+            let claim = slot.claim(*word, Payload::of(5)).expect("nobody else writes it");
             claim.write_fingerprint(Y);
             claim.publish();
         },
         |(slot, _)| {
             let (word, fingerprint) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Y);
+            assert!(word.is_frozen() || word.payload().bits() == 0 || fingerprint == Y);
         },
     );
 }
@@ -133,13 +148,13 @@ pub fn a_charge_publishes_a_word_with_its_fingerprint() {
     carries(
         || with_debt(0),
         |(slot, word)| {
-            let claim = slot.claim(*word, 5).expect("nobody else writes it");
+            let claim = slot.claim(*word, Payload::of(5)).expect("nobody else writes it");
             claim.write_fingerprint(Y);
             assert_eq!(charge(slot, slot.load(), Y), Some(true));
         },
         |(slot, _)| {
             let (word, fingerprint) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Y);
+            assert!(word.is_frozen() || word.payload().bits() == 0 || fingerprint == Y);
         },
     );
 }
@@ -151,12 +166,15 @@ pub fn a_claimed_word_carries_the_debt_from_the_overflow_word() {
         Bucket::new,
         |bucket| {
             let header = bucket.header();
-            assert!(bucket.change_shared(0, 7) && bucket.advance(header, header.sharing()));
-            assert!(bucket.slot(SlotIndex::FIRST).claim(Word::ZERO, 5).is_some());
+            assert!(
+                bucket.change_shared(Stored::new(0), Stored::new(7))
+                    && bucket.advance(header, header.sharing())
+            );
+            assert!(bucket.slot(SlotIndex::FIRST).claim(Word::ZERO, Payload::of(5)).is_some());
         },
         |bucket| {
             if bucket.slot(SlotIndex::FIRST).load() != Word::ZERO {
-                assert!(bucket.shared() == 7 && bucket.header().is_shared());
+                assert!(bucket.shared() == Stored::new(7) && bucket.header().is_shared());
             }
         },
     );
@@ -168,12 +186,12 @@ pub fn an_abandoned_word_comes_with_its_fingerprint() {
     carries(
         || with_debt(0),
         |(slot, word)| {
-            let claim = slot.claim(*word, 5).expect("nobody else writes it");
-            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
+            let claim = slot.claim(*word, Payload::of(5)).expect("nobody else writes it");
+            claim.abandon(Fingerprint::VACANT, more);
         },
         |(slot, _)| {
             let (word, fingerprint) = slot.read();
-            assert!(word.is_frozen() || word.payload() == 0 || fingerprint == Fingerprint::VACANT);
+            assert!(word.is_frozen() || word.payload().bits() == 0 || fingerprint == Fingerprint::VACANT);
         },
     );
 }
@@ -182,7 +200,7 @@ pub fn an_abandoned_word_comes_with_its_fingerprint() {
 pub fn an_arrived_word_has_its_fingerprint() {
     carries(
         Slot::untouched,
-        |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
+        |slot| slot.receive(Some((X, Word::ZERO.charged(Stored::new(5))))),
         |slot| {
             let (word, fingerprint) = slot.read();
             assert!(word.is_frozen() || word == Word::ZERO || fingerprint == X);
@@ -217,7 +235,7 @@ pub fn a_charge_of_several_limits_knows_its_words_owner() {
 /// S1: a thread that holds a word for a refund knows whose it is.
 pub fn a_refund_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| {
-        slot.refund(seen, X, |payload| Some(Refund { payload: payload - 1, units: 1 })).is_some()
+        slot.refund(seen, X, |payload| Some(Refund { payload: less(payload), units: 1 })).is_some()
     });
 }
 
@@ -226,7 +244,7 @@ pub fn a_refusal_is_by_the_keys_own_word() {
     carries(
         || with_debt(InFlightRule::weight(9)),
         |(slot, word)| {
-            let claim = slot.claim(*word, 0).expect("nobody else writes it");
+            let claim = slot.claim(*word, Payload::of(0)).expect("nobody else writes it");
             claim.write_fingerprint(Y);
             claim.publish();
         },
@@ -243,17 +261,17 @@ pub fn a_refund_knows_of_the_refund_before() {
     explore(
         || (with_debt(5), Deed::new()),
         |((slot, word), mark)| {
-            let lowered = |payload: u64| {
+            let lowered = |payload: Stored| {
                 mark.happens();
-                Some(Refund { payload: payload - 1, units: 1 })
+                Some(Refund { payload: less(payload), units: 1 })
             };
-            slot.charge_seen(*word, 6, X) && slot.refund(slot.load(), X, lowered).is_some()
+            slot.charge_seen(*word, Payload::of(6), X) && slot.refund(slot.load(), X, lowered).is_some()
         },
         |((slot, word), mark)| {
             let mut knows = true;
-            let lowered = |payload: u64| {
+            let lowered = |payload: Stored| {
                 knows = mark.is_done();
-                Some(Refund { payload: payload - 1, units: 1 })
+                Some(Refund { payload: less(payload), units: 1 })
             };
             // From the first word, to which the other thread returns.
             slot.refund(*word, X, lowered).map(|_| knows)
@@ -284,7 +302,7 @@ pub fn a_refund_comes_after_those_that_were_overtaken() {
 pub fn a_new_fingerprint_comes_after_the_claim() {
     carries(
         || with_debt(0),
-        |(slot, word)| slot.claim(*word, 5).expect("nobody else writes it").write_fingerprint(Y),
+        |(slot, word)| slot.claim(*word, Payload::of(5)).expect("nobody else writes it").write_fingerprint(Y),
         |(slot, word)| assert!(slot.fingerprint() != Y || !slot.is_still(*word)),
     );
 }
@@ -310,7 +328,7 @@ pub fn a_refund_knows_that_a_caller_booked() {
             assert!(charge_seen(slot, *word, X));
         },
         |((slot, word), booked)| {
-            slot.refund(word.charged(word.payload() + 1), X, |_| {
+            slot.refund(word.charged(more(word.payload()).stored()), X, |_| {
                 assert!(booked.is_done());
                 None
             });
@@ -326,7 +344,7 @@ pub fn a_release_is_seen_by_the_next_charge() {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
         },
-        |((slot, _), deed)| assert!(slot.load().payload() > 0 || deed.is_done()),
+        |((slot, _), deed)| assert!(slot.load().payload().bits() > 0 || deed.is_done()),
     );
 }
 
@@ -338,8 +356,8 @@ pub fn a_release_is_seen_in_a_vacated_slot() {
             deed.happens();
             slot.give_back(InFlightRule::weight(1));
             let seen = slot.load();
-            let claim = slot.claim(seen, seen.payload()).expect("nobody else writes it");
-            claim.abandon(Fingerprint::VACANT, |payload| payload + 1);
+            let claim = slot.claim(seen, same(seen.payload())).expect("nobody else writes it");
+            claim.abandon(Fingerprint::VACANT, more);
         },
         |((slot, _), deed)| assert!(slot.fingerprint() != Fingerprint::VACANT || deed.is_done()),
     );
@@ -350,7 +368,7 @@ pub fn a_migrating_fingerprint_comes_after_the_header() {
     carries(
         || {
             let bucket = Bucket::new();
-            bucket.slot(SlotIndex::FIRST).enter(X, 5);
+            bucket.slot(SlotIndex::FIRST).enter(X, Payload::of(5));
             bucket
         },
         |bucket| {
@@ -388,7 +406,7 @@ pub fn a_detached_word_has_a_migrating_fingerprint() {
 pub fn an_arrived_fingerprint_has_its_word() {
     carries(
         Slot::untouched,
-        |slot| slot.receive(Some((X, Word::ZERO.charged(5)))),
+        |slot| slot.receive(Some((X, Word::ZERO.charged(Stored::new(5))))),
         |slot| assert!(slot.fingerprint() != X || !slot.is_still(Word::ZERO)),
     );
 }
@@ -399,11 +417,11 @@ pub fn a_header_knows_the_slots_that_it_commits() {
         Bucket::new,
         |bucket| {
             let (header, slot) = (bucket.header(), bucket.slot(SlotIndex::FIRST));
-            slot.claim(Word::ZERO, 5).expect("nobody else writes it").write_fingerprint(X);
+            slot.claim(Word::ZERO, Payload::of(5)).expect("nobody else writes it").write_fingerprint(X);
             assert!(bucket.advance(header, header.committing(SlotIndex::FIRST, false)));
         },
         |bucket| {
-            let is_committed = bucket.header().commits(SlotIndex::FIRST, Word::ZERO.claimed(5));
+            let is_committed = bucket.header().commits(SlotIndex::FIRST, Word::ZERO.claimed(Payload::of(5)));
             assert!(!is_committed || bucket.slot(SlotIndex::FIRST).has_fingerprint(X));
         },
     );
@@ -412,11 +430,11 @@ pub fn a_header_knows_the_slots_that_it_commits() {
 /// E1: a thread that finds a version sealed finds the one that follows, and when that began.
 pub fn a_sealed_version_knows_the_next() {
     carries(
-        || Term::new(0, 1),
-        |term| assert!(term.horizon().seal(0, 7, 9)),
-        |term| {
-            assert!(term.horizon().next().is_none_or(|next| next == 7));
-            assert!(term.horizon().end().is_none_or(|end| end == 9));
+        Horizon::new,
+        |horizon| assert!(horizon.seal(0, 7, 9)),
+        |horizon| {
+            assert!(horizon.next().is_none_or(|next| next == 7));
+            assert!(horizon.end().is_none_or(|end| end == 9));
         },
     );
 }

@@ -5,13 +5,12 @@
 //! same Unix time. The result is exact where the new clock can express it. Otherwise it is rounded
 //! up to the later time: a request may be refused too long, and none is admitted too early.
 
-use crate::algorithm::Moment;
-use crate::ring::Ring;
+use crate::algorithm::Payload;
 use crate::time::{Shift, Timestamp};
 
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
 /// old clock.
-pub trait Carry: Clone {
+pub trait Carry: Copy {
     /// Besides the zero of the clock, the value from which a limiter built with this quota must
     /// count to continue this one. `fresh` is the rule of that limiter. 0: none.
     fn origin(&self, _fresh: &Self, _now: Timestamp) -> u64 {
@@ -30,25 +29,16 @@ pub trait Carry: Clone {
         self
     }
 
-    /// The payload on this clock of a key that had `payload` on the saved one. 0: the key has no
-    /// debt at or after the zero of this clock.
-    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> u64;
+    /// The payload on this clock of a key that had `payload` on the saved one, whose bits were
+    /// written to a file. 0: the key has no debt at or after the zero of this clock.
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload;
 
     /// `payload` as a limiter built with this quota would have written it. `fresh` is its rule on
     /// this clock.
-    fn anew(&self, payload: u64, fresh: &Self, now: Timestamp) -> u64;
+    fn anew(&self, payload: Payload, fresh: &Self, now: Timestamp) -> Payload;
 
-    /// The times behind the head that have not left the window at `at`, newest first.
-    fn times(&self, _payload: u64, _ring: Ring<'_>, _at: Moment, _into: &mut Vec<u64>) {}
-
-    /// One of those times on this clock. `None`: it left the window before the zero of this clock.
+    /// A time of a ring on this clock. `None`: it left the window before the zero of this clock.
     fn carry_time(&self, _when: u64, _saved: &Self, _shift: Shift) -> Option<u64> {
         None
-    }
-
-    /// Writes `times`, newest first, into the ring, and returns `payload` with the matching head.
-    /// No other thread can use the ring yet.
-    fn log(&self, payload: u64, _ring: Ring<'_>, _times: &[u64]) -> u64 {
-        payload
     }
 }

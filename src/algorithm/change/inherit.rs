@@ -1,20 +1,6 @@
-//! What a key inherits when its quota changes. The change touches no key.
-//!
-//! The payloads of a version lie in a range of their own, above those of earlier versions: a word
-//! tells which version wrote it. A rule *converts* an older payload as it reads it: the debt at the
-//! instant of the change becomes a debt of the new version, which its clock pays off from there.
-//!
-//! ```text
-//!   0                          floor                       floor                    2^62
-//!   |  first version's payloads |  second version's         |  third version's       |
-//!                               ^                           ^
-//!                               the second version's clock  the third's starts here at its change
-//!                               starts here at the change
-//! ```
+//! What a key inherits when its quota changes.
 
-use std::sync::Arc;
-
-use crate::algorithm::{Moment, Rule};
+use crate::algorithm::change::Unit;
 use crate::error::BuildError;
 
 /// The policy for the state of a key when its quota [changes](crate::Limiter::reconfigure) at run
@@ -76,15 +62,6 @@ impl Change<'_> {
     }
 }
 
-/// The unit in which one tier of a version counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unit {
-    /// Steps of the payload per unit of cost.
-    pub(crate) price: u64,
-    /// Units of cost in a full bucket, or in a window.
-    pub(crate) burst: u64,
-}
-
 /// A change of the quota, as the rules of the new version receive it.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
@@ -92,22 +69,22 @@ pub struct Change<'c> {
     pub(crate) inherits: &'c [Inherit],
     /// The instant of the change on the clock of the limiter.
     pub(crate) since: u64,
-    /// The horizon of the previous version, in nanoseconds: see `horizon`.
+    /// The horizon of the previous version, in nanoseconds: see `table::term`.
     pub(crate) until: u64,
 }
 
 /// The change of debts in one tier.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    inherit: Inherit,
-    old: Unit,
-    new: Unit,
+pub(super) struct Step {
+    pub(super) inherit: Inherit,
+    pub(super) old: Unit,
+    pub(super) new: Unit,
 }
 
 impl Step {
     /// The debt after the change of a key that had `debt` before it, rounded up, at most
     /// `u64::MAX`. It keeps the order of debts: a larger one never becomes the smaller one.
-    fn of(self, debt: u64) -> u64 {
+    pub(super) fn of(self, debt: u64) -> u64 {
         let Self { inherit, old, new } = self;
         let wide = u128::from;
         // The debt at the new price, when a token keeps its worth.
@@ -137,68 +114,5 @@ impl Unit {
     /// The debt of an empty bucket at another price.
     fn empty_debt(self, price: u64) -> u64 {
         self.burst.saturating_mul(price)
-    }
-}
-
-/// How many changes a debt may outlive. It bounds the cost of reading an old payload.
-const DEEPEST: u32 = 1_024;
-
-/// The previous version, as the rules of the next one remember it.
-#[derive(Debug)]
-pub(crate) struct Past<R> {
-    /// The rule of the same tier in that version.
-    pub(crate) rule: R,
-    /// The instant of the change, as the older rule reads it.
-    pub(crate) ended: Moment,
-    /// The change in each tier.
-    steps: Arc<[Step]>,
-    /// The index of this tier in `steps`.
-    tier: usize,
-    /// How many versions, counted back from here, may still have debts.
-    depth: u32,
-}
-
-impl<R: Rule> Past<R> {
-    /// The past of each new rule. `units` are the units of each old rule and of the new one.
-    pub(crate) fn of(
-        olds: Vec<R>,
-        ended: Moment,
-        change: Change<'_>,
-        units: Vec<(Unit, Unit)>,
-        depth: u32,
-    ) -> Result<Vec<Arc<Self>>, BuildError> {
-        if depth >= DEEPEST {
-            return Err(BuildError::ChangedTooOften);
-        }
-        let step = |((old, new), &inherit)| Step { inherit, old, new };
-        let steps: Arc<[Step]> = units.into_iter().zip(change.inherits).map(step).collect();
-        let past =
-            |(tier, rule)| Arc::new(Self { rule, ended, steps: steps.clone(), tier, depth: depth + 1 });
-        Ok(olds.into_iter().enumerate().map(past).collect())
-    }
-
-    /// The same, with a shorter past before it.
-    pub(crate) fn after(&self, rule: R, depth: u32) -> Arc<Self> {
-        Arc::new(Self {
-            rule,
-            ended: self.ended,
-            steps: self.steps.clone(),
-            tier: self.tier,
-            depth: depth + 1,
-        })
-    }
-
-    /// The debt of this tier after the change, of a key that had `debt`.
-    pub(crate) fn carried(&self, debt: u64) -> u64 {
-        self.steps[self.tier].of(debt)
-    }
-
-    /// The largest debt in any tier after the change, of a key that had `debt`.
-    pub(crate) fn carried_by_any(&self, debt: u64) -> u64 {
-        self.steps.iter().map(|step| step.of(debt)).max().unwrap_or(debt)
-    }
-
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth
     }
 }

@@ -1,0 +1,307 @@
+//! The rule of any of the five algorithms.
+
+use crate::algorithm::change::Unit;
+use crate::algorithm::fixed_window::FixedRule;
+use crate::algorithm::gcra::Gcra;
+use crate::algorithm::sliding_log::LogRule;
+use crate::algorithm::sliding_window::SlidingRule;
+use crate::algorithm::{
+    Booking, Carry, Moment, Numbers, Order, Payload, Ranged, Refund, Resolution, Ringed, Rule, Stored, Taken,
+    Verdict,
+};
+use crate::ring::Ring;
+use crate::time::{Shift, Timestamp};
+
+/// The rule of any algorithm.
+// With a tag of its own: one in an unused value of a rule's field takes five instructions to read.
+#[derive(Clone, Copy, Debug)]
+#[repr(u64)]
+pub enum AnyRule {
+    /// Both buckets.
+    Gcra(Gcra),
+    /// The fixed window.
+    Fixed(FixedRule),
+    /// The sliding window counter.
+    Sliding(SlidingRule),
+    /// The sliding window log.
+    Log(LogRule),
+}
+
+macro_rules! for_rule {
+    ($rule:expr, $one:ident => $call:expr) => {
+        match $rule {
+            $crate::algorithm::AnyRule::Gcra($one) => $call,
+            $crate::algorithm::AnyRule::Fixed($one) => $call,
+            $crate::algorithm::AnyRule::Sliding($one) => $call,
+            $crate::algorithm::AnyRule::Log($one) => $call,
+        }
+    };
+}
+pub(crate) use for_rule;
+
+impl AnyRule {
+    /// Whether the rule decides in so few instructions that a check of several limits inlines them
+    /// for each. A change of the quota keeps this, because it keeps the algorithm.
+    pub(crate) fn is_brief(&self) -> bool {
+        matches!(self, Self::Gcra(_) | Self::Fixed(_))
+    }
+
+    /// Whether each admitted request waits for its own departure.
+    pub(crate) fn is_queue(&self) -> bool {
+        matches!(self, Self::Gcra(rule) if rule.queue)
+    }
+
+    /// How finely the rule counts.
+    pub(crate) fn resolution(&self) -> Resolution {
+        let (grains, ceiling, granule) = match self {
+            Self::Gcra(rule) => (rule.refill.is_grained().then_some(rule.price), rule.burst, 1),
+            Self::Fixed(rule) => (None, rule.ceiling(), 1),
+            Self::Sliding(rule) => (None, rule.packing().ceiling, rule.packing().granule),
+            Self::Log(rule) => (None, rule.limit(), 1),
+        };
+        Resolution { grains, ceiling, granule }
+    }
+}
+
+impl Ranged for AnyRule {
+    const RANGED: bool = true;
+
+    #[inline]
+    fn is_ranged(&self) -> bool {
+        for_rule!(self, rule => rule.is_ranged())
+    }
+
+    fn is_early(&self) -> bool {
+        for_rule!(self, rule => rule.is_early())
+    }
+
+    fn early(&self, now: Timestamp) -> Moment {
+        for_rule!(self, rule => rule.early(now))
+    }
+
+    // Inlined, because a call returns its `Option` through memory, and every check waits for that.
+    #[inline(always)]
+    fn quick_moment(
+        &self,
+        now: Timestamp,
+        is_early: impl Fn() -> bool,
+        elapsed: impl Fn() -> Option<u64>,
+    ) -> Option<Moment> {
+        for_rule!(self, rule => rule.quick_moment(now, is_early, elapsed))
+    }
+
+    fn after(&self, elapsed: u64) -> Moment {
+        for_rule!(self, rule => rule.after(elapsed))
+    }
+
+    fn last(&self) -> u64 {
+        for_rule!(self, rule => rule.last())
+    }
+
+    #[inline]
+    fn floor(&self) -> u64 {
+        for_rule!(self, rule => rule.floor())
+    }
+
+    fn top(&self, until: u64) -> u64 {
+        for_rule!(self, rule => rule.top(until))
+    }
+
+    fn needs(&self, payload: Payload, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.needs(payload, at))
+    }
+
+    #[inline]
+    fn own(&self, stored: Stored, at: Moment) -> Option<Payload> {
+        for_rule!(self, rule => rule.own(stored, at))
+    }
+
+    fn beyond(&self, stored: Stored) -> Option<Payload> {
+        for_rule!(self, rule => rule.beyond(stored))
+    }
+
+    fn is_least(&self, payload: Payload) -> bool {
+        for_rule!(self, rule => rule.is_least(payload))
+    }
+
+    fn unit(&self) -> Unit {
+        for_rule!(self, rule => rule.unit())
+    }
+
+    fn debt(&self, payload: Payload, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.debt(payload, at))
+    }
+
+    fn owing(&self, debt: u64) -> Payload {
+        for_rule!(self, rule => rule.owing(debt))
+    }
+
+    fn starting(self, debt: u64, least: u64) -> Self {
+        for_rule!(self, rule => rule.starting(debt, least).any())
+    }
+}
+
+impl Rule for AnyRule {
+    #[inline]
+    fn limit(&self) -> u64 {
+        for_rule!(self, rule => rule.limit())
+    }
+
+    #[inline]
+    fn moment(&self, now: Timestamp) -> Moment {
+        for_rule!(self, rule => rule.moment(now))
+    }
+
+    #[inline]
+    fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        for_rule!(self, rule => rule.decide(payload, ring, at, cost))
+    }
+
+    #[inline]
+    fn decide_own(&self, stored: Stored, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        for_rule!(self, rule => rule.decide_own(stored, ring, at, cost))
+    }
+
+    fn expired(&self, payload: Payload, at: Moment) -> bool {
+        for_rule!(self, rule => rule.expired(payload, at))
+    }
+
+    fn forgive(&self, payload: Payload, at: Moment) -> Payload {
+        for_rule!(self, rule => rule.forgive(payload, at))
+    }
+
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+        for_rule!(self, rule => rule.refund(payload, taken, at, order))
+    }
+
+    fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
+        for_rule!(self, rule => rule.is_in_debt(payload, at))
+    }
+
+    fn half(&self, at: Moment) -> Option<Payload> {
+        for_rule!(self, rule => rule.half(at))
+    }
+
+    fn bump(&self, payload: Payload) -> Payload {
+        for_rule!(self, rule => rule.bump(payload))
+    }
+
+    fn less(&self, charged: Payload, units: u64) -> Payload {
+        for_rule!(self, rule => rule.less(charged, units))
+    }
+
+    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
+        for_rule!(self, rule => rule.reorders(payload, taken))
+    }
+}
+
+impl Ringed for AnyRule {
+    const RINGED: bool = true;
+
+    fn ring_len(&self) -> u64 {
+        for_rule!(self, rule => rule.ring_len())
+    }
+
+    // Inlined: every check calls it, though only the log does anything there.
+    #[inline(always)]
+    fn stage(
+        &self,
+        payload: Stored,
+        ring: Ring<'_>,
+        at: Moment,
+        cost: u64,
+        unmoved: impl Fn() -> bool,
+    ) -> bool {
+        for_rule!(self, rule => rule.stage(payload, ring, at, cost, unmoved))
+    }
+
+    fn erase(&self, payload: Stored, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        for_rule!(self, rule => rule.erase(payload, ring, unmoved))
+    }
+
+    fn times(&self, payload: Stored, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
+        for_rule!(self, rule => rule.times(payload, ring, at, into));
+    }
+
+    fn log(&self, payload: Payload, ring: Ring<'_>, times: &[u64]) -> Payload {
+        for_rule!(self, rule => rule.log(payload, ring, times))
+    }
+}
+
+impl Booking for AnyRule {
+    fn ahead(&self) -> Option<Self> {
+        for_rule!(self, rule => rule.ahead().map(Numbers::any))
+    }
+
+    fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
+        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Numbers::any))
+    }
+
+    fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.wait(payload, now, cost))
+    }
+
+    fn delay(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.delay(payload, now, cost))
+    }
+}
+
+impl Numbers for AnyRule {
+    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.remaining(payload, ring, now))
+    }
+
+    fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
+        for_rule!(self, rule => rule.retry_after(payload, ring, now, cost))
+    }
+
+    fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.reset_after(payload, ring, now))
+    }
+
+    fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.vacant_after(payload, ring, now))
+    }
+
+    fn any(self) -> AnyRule {
+        self
+    }
+}
+
+macro_rules! for_same {
+    ($rule:expr, $saved:expr, ($one:ident, $other:ident) => $call:expr) => {
+        match ($rule, $saved) {
+            (AnyRule::Gcra($one), AnyRule::Gcra($other)) => $call,
+            (AnyRule::Fixed($one), AnyRule::Fixed($other)) => $call,
+            (AnyRule::Sliding($one), AnyRule::Sliding($other)) => $call,
+            (AnyRule::Log($one), AnyRule::Log($other)) => $call,
+            _ => unreachable!("a rule is carried on by one of the same settings"),
+        }
+    };
+}
+
+impl Carry for AnyRule {
+    fn with_origin(self, origin: u64) -> Self {
+        for_rule!(self, rule => rule.with_origin(origin).any())
+    }
+
+    fn resuming(self, saved: &Self, shift: Shift) -> Self {
+        for_same!(self, saved, (rule, saved) => rule.resuming(saved, shift).any())
+    }
+
+    fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
+        for_same!(self, saved, (rule, saved) => rule.carry(payload, saved, shift))
+    }
+
+    fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
+        for_same!(self, fresh, (rule, fresh) => rule.origin(fresh, now))
+    }
+
+    fn anew(&self, payload: Payload, fresh: &Self, now: Timestamp) -> Payload {
+        for_same!(self, fresh, (rule, fresh) => rule.anew(payload, fresh, now))
+    }
+
+    fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {
+        for_same!(self, saved, (rule, saved) => rule.carry_time(when, saved, shift))
+    }
+}

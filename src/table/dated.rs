@@ -1,0 +1,209 @@
+//! A rule with the term for which it is current: what the table is handed.
+//!
+//! This is where a word becomes a payload of the rule's version, and where the time of a version
+//! ends. The rule itself knows neither.
+
+use crate::algorithm::{Moment, Order, Past, Payload, Refund, Rule, Stored, Taken, Verdict};
+use crate::ring::Ring;
+use crate::table::term::Term;
+use crate::time::Timestamp;
+
+/// A rule of a version, and its term.
+#[derive(Debug)]
+pub struct Current<R> {
+    pub(crate) rule: R,
+    pub(crate) term: Term,
+}
+
+impl<R> Current<R> {
+    #[inline]
+    pub(crate) fn dated(&self) -> Dated<'_, R> {
+        Dated { rule: &self.rule, term: &self.term }
+    }
+}
+
+/// A rule for as long as its version is current: the version's own, or what a verb makes of it.
+pub struct Dated<'v, R> {
+    pub(crate) rule: &'v R,
+    pub(crate) term: &'v Term,
+}
+
+impl<R> Clone for Dated<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Dated<'_, R> {}
+
+impl<'v, R: Rule> Dated<'v, R> {
+    pub(crate) fn limit(self) -> u64 {
+        self.rule.limit()
+    }
+
+    /// The instant of `now`, where a few instructions suffice.
+    #[inline(always)]
+    pub(crate) fn quick_moment(self, now: Timestamp) -> Option<Moment> {
+        let (term, nanos) = (self.term, now.as_nanos());
+        self.rule.quick_moment(now, || term.is_early(nanos), || term.quick_elapsed(nanos))
+    }
+
+    /// The instant of `now` for a charge. The clock of a version stands still where it ends.
+    pub(crate) fn moment(self, now: Timestamp) -> Moment {
+        self.quick_moment(now).unwrap_or_else(|| self.rule.after(self.term.elapsed(now.as_nanos())))
+    }
+
+    /// The same for what only reads the words: nothing is written.
+    pub(crate) fn moment_to_read(self, now: Timestamp) -> Moment {
+        let late = || self.rule.after(self.term.elapsed_unraised(now.as_nanos()));
+        self.quick_moment(now).unwrap_or_else(late)
+    }
+
+    /// Whether this version still reads `now` exactly. After its end it reads an earlier time.
+    #[inline]
+    pub(crate) fn is_timely(self, now: Timestamp) -> bool {
+        let now = now.as_nanos();
+        !R::RANGED || self.term.is_early(now) || self.term.quick_elapsed(now).is_some()
+    }
+
+    /// The time at which this version decides at `now`: `now`, unless the version has ended.
+    pub(crate) fn within(self, now: Timestamp) -> Timestamp {
+        self.term.within(now)
+    }
+
+    /// The earlier of `now` and the end of this version. A thread judges the debt of another key by
+    /// this version only up to that end: from then on the debt follows the next version.
+    pub(crate) fn before_its_end(self, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(self.term.before_its_end(now.as_nanos()))
+    }
+
+    /// The decision, if a few instructions show that the payload is the rule's own. Not for a rule
+    /// that books ahead.
+    #[inline(always)]
+    pub(crate) fn decide_own(self, stored: Stored, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
+        self.rule.decide_own(stored, ring, at, cost)
+    }
+
+    /// The payload of this version for one of any version.
+    pub(crate) fn read(self, stored: Stored) -> Payload {
+        self.beyond(stored).unwrap_or_else(|| Past::read(self.past(), self.rule, stored))
+    }
+
+    /// The same with at least the debt that any tier would make of it.
+    pub(crate) fn current(self, stored: Stored) -> Payload {
+        self.beyond(stored).unwrap_or_else(|| self.converted(stored))
+    }
+
+    /// A number by which payloads of all versions compare as their debts do.
+    #[inline]
+    pub(crate) fn rank(self, stored: Stored) -> u64 {
+        self.converted(stored).bits()
+    }
+
+    #[inline]
+    fn converted(self, stored: Stored) -> Payload {
+        Past::newest(self.rule, stored).unwrap_or_else(|| Past::read_by_any(self.past(), self.rule, stored))
+    }
+
+    #[inline]
+    fn past(self) -> Option<&'v Past> {
+        self.term.past().map(AsRef::as_ref)
+    }
+
+    /// What a later version's payload reads as.
+    fn beyond(self, stored: Stored) -> Option<Payload> {
+        self.rule.beyond(stored).filter(|_| self.is_later(stored))
+    }
+
+    /// Whether an older version wrote the payload.
+    fn is_older(self, stored: Stored) -> bool {
+        stored.bits() < self.rule.floor()
+    }
+
+    /// Whether a later version wrote the payload, or may have. Such a key can be charged nothing by
+    /// this version.
+    pub(crate) fn is_later(self, stored: Stored) -> bool {
+        R::RANGED && self.rule.is_ranged() && stored.bits() > self.rule.top(self.term.until())
+    }
+
+    /// Decides one request, which may book ahead. A booking that this version does not last for is
+    /// refused.
+    pub(crate) fn decide(self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
+        match self.rule.decide(payload, ring, at, cost) {
+            Verdict::Allow(booked) if !self.lasts_for(booked, at) => Verdict::Deny(payload),
+            verdict => verdict,
+        }
+    }
+
+    /// Raises the horizon so that this version may write `payload` at `at`. `false`: it ends before
+    /// that.
+    pub(crate) fn lasts_for(self, payload: Payload, at: Moment) -> bool {
+        self.term.lasts(self.rule.needs(payload, at))
+    }
+
+    /// Whether the key has as much available as one that was never seen: see
+    /// [`Rule::expired`].
+    pub(crate) fn expired(self, stored: Stored, at: Moment) -> bool {
+        let payload = self.converted(stored);
+        let is_least = || stored == Payload::UNSEEN.stored() || self.rule.is_least(payload);
+        self.rule.expired(payload, at) || self.is_older(stored) && is_least()
+    }
+
+    /// Whether the key is in debt.
+    pub(crate) fn is_in_debt(self, stored: Stored, at: Moment) -> bool {
+        self.rule.is_in_debt(self.converted(stored), at)
+    }
+
+    /// Gives back `taken`: see [`Rule::refund`]. Nothing comes back from a word of another version.
+    pub(crate) fn refund(self, stored: Stored, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+        let is_own = !self.is_older(stored) && !self.is_later(stored);
+        is_own.then(|| self.rule.refund(self.converted(stored), taken, at, order)).flatten()
+    }
+
+    /// Whether giving back `taken` depends on the order of refunds: see [`Rule::reorders`].
+    pub(crate) fn reorders(self, stored: Stored, taken: Taken) -> bool {
+        self.rule.reorders(self.converted(stored), taken)
+    }
+
+    /// The largest payload of a key that may be evicted: see [`Rule::half`].
+    pub(crate) fn half(self, at: Moment) -> Option<Payload> {
+        self.rule.half(at)
+    }
+
+    /// The payload without its debt.
+    pub(crate) fn forgive(self, stored: Stored, at: Moment) -> Payload {
+        self.rule.forgive(self.converted(stored), at)
+    }
+
+    /// A larger payload that grants the same: see [`Rule::bump`].
+    pub(crate) fn bump(self, stored: Stored) -> Payload {
+        self.rule.bump(self.converted(stored))
+    }
+
+    /// Clears the ring of a key that has this payload.
+    pub(crate) fn erase(self, stored: Stored, ring: Ring<'_>, unmoved: impl Fn() -> bool) -> bool {
+        self.rule.erase(stored, ring, unmoved)
+    }
+
+    /// The times behind the head that have not left the window at `at`, newest first.
+    pub(crate) fn times(self, stored: Stored, ring: Ring<'_>, at: Moment, into: &mut Vec<u64>) {
+        self.rule.times(stored, ring, at, into);
+    }
+
+    /// Writes the time of the request into the ring ahead of the head: see
+    /// [`Ringed::stage`](crate::algorithm::Ringed::stage).
+    #[inline(always)]
+    pub(crate) fn stage(
+        self,
+        stored: Stored,
+        ring: Ring<'_>,
+        at: Moment,
+        cost: u64,
+        unmoved: impl Fn() -> bool,
+    ) -> bool {
+        self.rule.stage(stored, ring, at, cost, unmoved)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,285 @@
+//! The versions of a rule: where the time of each ends, and what each reads the others' words as.
+
+use std::time::Duration;
+
+use super::*;
+use crate::algorithm::{
+    Algorithm, AnyRule, Change, Each, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
+use crate::rate::Rate;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A rule in its term.
+#[derive(Debug)]
+struct Version {
+    rule: AnyRule,
+    term: Term,
+}
+
+impl Version {
+    fn dated(&self) -> Dated<'_, AnyRule> {
+        Dated { rule: &self.rule, term: &self.term }
+    }
+
+    /// The payload after `cost` was admitted at `now`.
+    fn charged(&self, payload: Stored, now: u64, cost: u64) -> Stored {
+        let (dated, at) = (self.dated(), self.dated().moment(at(now)));
+        match dated.decide(dated.read(payload), Ring::NONE, at, cost) {
+            Verdict::Allow(payload) => payload.stored(),
+            verdict => panic!("{self:?}: {verdict:?}"),
+        }
+    }
+
+    fn remaining(&self, payload: Stored, now: u64) -> u64 {
+        crate::algorithm::Numbers::remaining(&self.rule, self.dated().read(payload), Ring::NONE, at(now))
+    }
+
+    /// Changes the quota, seals this version, and returns the new one.
+    fn changed(&self, quota: impl Into<Quota>, inherit: Inherit, since: u64) -> Self {
+        let until = self.term.extend(since);
+        let change = Change { inherits: &[inherit], since, until };
+        let rules = Quota::recompile(&[quota.into()], 0, &[self.rule], change).expect("there is room");
+        let olds = [(self.rule, self.term.past().cloned())];
+        let rules = Past::remember(&olds, &rules, change).expect("it is the first change");
+        assert!(self.term.horizon().expect("it can be changed").seal(until, 1, since));
+        version(Term::all(rules, since))
+    }
+}
+
+const UNSEEN: Stored = Payload::UNSEEN.stored();
+
+fn ten() -> Rate {
+    Rate::per_second(10)
+}
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn version(rules: Vec<(AnyRule, Term)>) -> Version {
+    let (rule, term) = rules.into_iter().next().expect("there is one rule");
+    Version { rule, term }
+}
+
+fn first(quota: impl Into<Quota>) -> Version {
+    let rule = Quota::compile(&[quota.into()], 0).expect("ten a second").remove(0);
+    Version { rule, term: Term::of_first(&rule) }
+}
+
+/// Quotas whose versions have ranges of their own.
+fn ranged() -> [Version; 2] {
+    [first(TokenBucket::new(ten())), first(FixedWindow::new(ten()))]
+}
+
+#[test]
+fn quick_decisions_equal_slow_ones() {
+    let (bucket, third) = (TokenBucket::new(ten()), Rate::per_second(17));
+    for version in [
+        first(bucket),
+        first(bucket.initial(3)),
+        first(TokenBucket::new(third)),
+        first(LeakyBucket::queue(ten())),
+        first(FixedWindow::new(ten())),
+        first(SlidingWindow::new(ten())),
+        first(bucket).changed(bucket, Inherit::AsIs, SECOND),
+        first(FixedWindow::new(ten())).changed(FixedWindow::new(third), Inherit::AsIs, SECOND),
+    ] {
+        let dated = version.dated();
+        for (charge, now) in
+            [(SECOND, SECOND), (SECOND, 3 * SECOND / 2), (SECOND, 5 * SECOND), (SECOND, 0), (SECOND, 1 << 50)]
+        {
+            let payload = version.charged(UNSEEN, charge, 3);
+            let moment = dated.moment(at(now));
+            assert!(dated.quick_moment(at(now)).is_none_or(|quick| quick == moment), "{version:?}");
+            for stored in [UNSEEN, payload] {
+                for cost in [1, 7, 8, 10] {
+                    let quick = dated.decide_own(stored, Ring::NONE, moment, cost);
+                    let slow = dated.decide(dated.read(stored), Ring::NONE, moment, cost);
+                    let is_deny = |verdict| matches!(verdict, Verdict::Deny(_));
+                    let same = |quick| quick == slow || is_deny(quick) && is_deny(slow);
+                    assert!(quick.is_none_or(same), "{version:?} at {now}");
+                    let own = version.rule.own(stored, moment);
+                    assert_eq!(quick.is_some(), own.is_some(), "{version:?} at {now}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_version_is_timely_up_to_its_cached_horizon() {
+    for version in ranged() {
+        let dated = version.dated();
+        dated.moment(at(SECOND));
+        let until = version.term.until();
+        assert!(dated.is_timely(at(SECOND)) && dated.is_timely(at(until)), "{version:?}");
+        assert!(!dated.is_timely(at(until + 1)), "{version:?}");
+        assert_eq!(dated.quick_moment(at(until + 1)), None, "{version:?}");
+    }
+}
+
+/// A reader sees the time beyond the horizon, and does not raise it; once sealed it ends there.
+#[test]
+fn a_reader_raises_no_horizon() {
+    for version in ranged() {
+        let (until, later) = (version.term.until(), at(1 << 50));
+        let read = version.dated().moment_to_read(later);
+        assert_eq!(version.term.until(), until, "{version:?}");
+        assert!(!version.dated().is_timely(later), "{version:?}");
+        assert_eq!(version.dated().moment(later), read, "{version:?}");
+    }
+    for version in ranged() {
+        let until = version.term.until();
+        assert!(version.term.horizon().expect("it can be changed").seal(until, 1, SECOND));
+        let end = version.dated().moment(at(until));
+        assert_eq!(version.dated().moment_to_read(at(1 << 50)), end, "{version:?}");
+        assert_eq!(version.dated().moment(at(1 << 50)), end, "{version:?}");
+    }
+}
+
+/// A version takes payloads within its horizon for its own, and larger ones for a later version's.
+#[test]
+fn a_later_versions_payload_is_recognized_by_its_size() {
+    for version in ranged() {
+        let payload = version.charged(UNSEEN, SECOND, 10);
+        assert!(!version.dated().is_later(payload), "{version:?}");
+        let later = version.charged(payload, 1 << 50, 10);
+        assert!(later > payload && !version.dated().is_later(later), "{version:?}");
+        assert!(version.dated().is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
+    }
+}
+
+#[test]
+fn a_version_extends_its_horizon_to_a_restored_payload() {
+    for (before, after) in ranged().into_iter().zip(ranged()) {
+        let stored = before.charged(UNSEEN, 1_000 * SECOND, 10);
+        assert!(after.dated().is_later(stored), "{after:?}");
+        let payload = Past::read(None, &after.rule, stored);
+        assert!(after.dated().lasts_for(payload, after.rule.after(0)));
+        assert!(!after.dated().is_later(stored), "{after:?}");
+    }
+}
+
+/// A thread that was stopped inside a check during a change resumes with the older rule.
+#[test]
+fn an_older_version_admits_nothing_after_a_later_ones_payload() {
+    let fixed = |count, period| FixedWindow::new(Rate::new(count, Duration::from_nanos(period)));
+    for (quota, next) in [
+        (Quota::from(TokenBucket::new(ten())), Quota::from(TokenBucket::new(Rate::per_second(7)))),
+        (fixed(10, SECOND).into(), fixed(20, SECOND).into()),
+        (fixed(10, SECOND).into(), fixed(20, 60 * SECOND).into()),
+        (fixed(10, 60 * SECOND).into(), fixed(20, SECOND).into()),
+    ] {
+        let (since, old) = (5 * SECOND / 2, first(quota));
+        let mine = old.charged(UNSEEN, since, 1);
+        let new = old.changed(next, Inherit::Reset, since);
+        let (before, after) = (old.dated(), new.dated());
+        let start = after.moment(at(since));
+        let forgiven = after.forgive(mine, start).stored();
+        assert!(!before.is_later(mine) && after.rank(mine) <= forgiven.bits(), "{new:?}");
+        let first = new.charged(UNSEEN, since, 1);
+        for later in [first, new.charged(first, 70 * SECOND, 1), forgiven] {
+            assert!(before.is_later(later) && !after.is_later(later), "{old:?}, then {new:?}");
+            assert_eq!(after.current(later).stored(), later, "{new:?}");
+            for now in [0, since, since + SECOND, 1_000 * SECOND] {
+                let moment = before.moment(at(now));
+                let read = before.read(later);
+                assert_eq!(
+                    before.decide(read, Ring::NONE, moment, 1),
+                    Verdict::Deny(read),
+                    "{old:?} at {now}"
+                );
+                // Numbers are of the time that is asked for, also after the version's end.
+                let is_over = now > old.term.until();
+                assert!(is_over || old.remaining(later, now) == 0, "{old:?} at {now}");
+                let taken = Taken { charged: before.read(mine), since: moment, cost: 1 };
+                assert_eq!(before.refund(later, taken, moment, Order::Kept), None, "{old:?} at {now}");
+                assert!(!before.expired(later, moment), "{old:?} at {now}");
+            }
+        }
+    }
+}
+
+/// The newer version cannot give back what the older one charged, whose word is still there.
+#[test]
+fn a_refund_from_an_older_versions_word_gives_back_nothing() {
+    let since = 5 * SECOND / 2;
+    for (old, quota) in ranged().into_iter().zip([
+        Quota::from(TokenBucket::new(Rate::per_second(20))),
+        FixedWindow::new(Rate::per_second(20)).into(),
+    ]) {
+        let mine = old.charged(UNSEEN, since, 5);
+        let new = old.changed(quota, Inherit::Additive, since);
+        let (dated, at) = (new.dated(), new.dated().moment(at(since)));
+        let taken = Taken { charged: dated.read(mine), since: at, cost: 5 };
+        assert_eq!(dated.refund(mine, taken, at, Order::Kept), None, "{new:?}");
+        assert!(dated.refund(dated.read(mine).stored(), taken, at, Order::Kept).is_some(), "{new:?}");
+    }
+}
+
+/// The largest payload of a version at its horizon: a full bucket, or a window whose count fills
+/// its field.
+#[test]
+fn a_version_reads_its_largest_payload_as_its_own() {
+    for version in ranged() {
+        let until = version.term.until();
+        let is_window = matches!(version.rule, AnyRule::Fixed(_));
+        let more = if is_window { version.rule.resolution().ceiling - 10 } else { 0 };
+        let top = version.charged(UNSEEN, until, 10).bits() + more;
+        assert!(!version.dated().is_later(Stored::new(top)), "{version:?}");
+        assert!(version.dated().is_later(Stored::new(top + 1)), "{version:?}");
+    }
+}
+
+/// In the window of a change, a key that was never seen may have a count.
+#[test]
+fn a_window_with_an_unseen_keys_count_is_expired() {
+    let old = first(FixedWindow::new(ten()));
+    let (before, since) = (old.charged(UNSEEN, SECOND, 4), 5 * SECOND / 2);
+    let (idle, owing) = (old.charged(UNSEEN, since, 1), old.charged(before, since, 4));
+    let moment = old.dated().moment(at(since));
+    let taken = Taken { charged: old.dated().read(idle), since: moment, cost: 1 };
+    let idle = old.dated().refund(idle, taken, moment, Order::Kept).expect("it is the same window").payload;
+    let new = old.changed(FixedWindow::new(Rate::per_second(25)), Inherit::AsIs, since);
+    let moment = new.dated().moment(at(since));
+    for (payload, left) in [(UNSEEN, 10), (before, 10), (idle.stored(), 10), (owing, 6)] {
+        assert_eq!(new.remaining(payload, since), left);
+        let dated = new.dated();
+        assert_eq!(
+            (dated.expired(payload, moment), dated.is_in_debt(payload, moment)),
+            (left == 10, left < 10),
+            "{payload:?}"
+        );
+        assert!(dated.expired(payload, dated.moment(at(since + SECOND))));
+    }
+}
+
+/// Their payloads mean the same under every quota that they can change to.
+#[test]
+fn sliding_windows_and_logs_have_no_later_version() {
+    for version in [first(SlidingWindow::new(ten())), first(SlidingLog::new(ten()))] {
+        let (dated, stored) = (version.dated(), Stored::new(7));
+        assert!(version.term.horizon().is_none() && dated.is_timely(at(u64::MAX)), "{version:?}");
+        assert_eq!(dated.moment(at(u64::MAX)), version.rule.moment(at(u64::MAX)), "{version:?}");
+        assert!(!dated.is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
+        assert_eq!(dated.current(stored).stored(), stored, "{version:?}");
+    }
+}
+
+/// One compare-exchange seals all horizons, at the earliest end of a word.
+#[test]
+fn limits_decided_together_end_together() {
+    let quotas: [Quota; 3] =
+        [TokenBucket::new(ten()).into(), FixedWindow::new(ten()).into(), SlidingLog::new(ten()).into()];
+    let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
+    let last = rules.iter().filter(|rule| rule.is_ranged()).map(Ranged::last).min();
+    let terms = Term::all(rules.into_iter().map(|rule| (rule, None)).collect(), 0);
+    let horizons: Vec<_> = terms.iter().filter_map(|(_, term)| term.horizon()).collect();
+    assert_eq!(horizons.len(), 2);
+    assert!(horizons[0].seal(horizons[0].until(), 7, 0));
+    assert_eq!(horizons[1].next(), Some(7));
+    let ends: Vec<_> = terms.iter().map(|(_, term)| term.last()).take(2).map(Some).collect();
+    assert_eq!(ends, [last, last]);
+}
