@@ -333,7 +333,8 @@ impl<C: Clock> Core<Several, C> {
             let departure = Timestamp::from_nanos(now.as_nanos().saturating_add(wait));
             let decision = self.charge_untold(request, None, departure);
             let Some(decision) = decision else { continue };
-            // Keys without a slot share half of a limit, at any departure: for more there is no turn.
+            // Keys without a slot share half of a limit, at any departure: for more there is no
+            // turn.
             let is_without_turn = refused_after.replace(wait) == Some(wait);
             if decision.is_allowed() || is_without_turn {
                 let later = nanos(decision.retry_after().unwrap_or_default());

@@ -301,7 +301,7 @@ impl<'l> Player<'l> {
             }
             Verb::Strangers if self.program.room == Room::Enough => Ok(vec![]),
             Verb::Strangers => {
-                let count = if self.program.is_roomy() { 300 } else { 40 };
+                let count = if self.program.is_roomy() { 300 } else { 80 };
                 engine.strangers(self.strangers, count, self.most(0));
                 self.strangers += count;
                 let word = if self.program.is_roomy() { Word::Growth } else { Word::Full };
