@@ -91,9 +91,13 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// What may stay counted of a request that several limits refused.
-    pub(crate) fn may_stay(&self) -> Option<Self> {
+    /// What else a reset in the middle of a request of several limits may leave: of a refused one,
+    /// charges that do not come back; of an admitted one, some that were forgiven.
+    pub(crate) fn in_parts(&self) -> Option<Self> {
         match *self {
+            Self::Decided { id, at, allowed: true, .. } | Self::Turn { id, at, departs: Some(_), .. } => {
+                Some(Self::Left { id, at })
+            }
             Self::Decided { key, tier, cost, at, allowed: false, .. }
             | Self::Turn { key, tier, cost, at, departs: None, .. } => {
                 Some(Self::MayStay { key, tier, cost, at })

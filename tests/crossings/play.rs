@@ -339,15 +339,15 @@ impl<'l> Player<'l> {
 
     /// The same of a verb of which it is not known which of these it was.
     fn heard_in_one_way(&mut self, outers: &[Vec<Event>], inner: Vec<Event>) -> Result<(), String> {
-        // Several limits undo the charges of a request that one refuses by its receipt, which a
-        // reset ends.
+        // A reset in the middle may come before the charge of one of several limits, and after that
+        // of another.
         let is_overtaken = self.program.sort == Sort::Multi
             && inner.iter().any(|event| matches!(event, Event::Reset { .. } | Event::Changed { .. }));
         let mut outers = outers.to_vec();
-        let stay = |outer: &Vec<Event>| Some([&outer[..], &[outer.last()?.may_stay()?]].concat());
+        let in_parts = |outer: &Vec<Event>| Some([&outer[..], &[outer.last()?.in_parts()?]].concat());
         if is_overtaken {
-            let stays: Vec<_> = outers.iter().filter_map(stay).collect();
-            outers.extend(stays);
+            let others: Vec<_> = outers.iter().filter_map(in_parts).collect();
+            outers.extend(others);
         }
         match &outers[..] {
             [outer] if inner.is_empty() => outer.iter().try_for_each(|event| self.judge.hear(event)),

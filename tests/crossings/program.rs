@@ -235,8 +235,9 @@ fn crowded(clock: Time, keys: usize) -> impl Strategy<Value = Vec<Line>> {
     let first = (0..keys, 2_u64..6).prop_map(move |(key, cost)| check(key, Cost::Units(cost), None));
     let inherit = select(vec![Inherit::AsIs, Inherit::Proportional, Inherit::Additive]);
     let slower = (prop::collection::vec((1_u64..25, Just(1_000_000_000)), MOST_LIMITS), inherit)
-        .prop_map(|(numbers, inherit)| Change { numbers, only: None, inherit });
-    let change = prop_oneof![change().prop_map(|change| Change { only: None, ..change }), slower];
+        .prop_map(|(numbers, inherit)| Change { numbers, only: None, inherit })
+        .boxed();
+    let change = prop_oneof![change().prop_map(|change| Change { only: None, ..change }), slower.clone()];
     let inner =
         (change, 0_u64..100).prop_map(|(change, ahead)| vec![Inner::Change(change), Inner::Ahead(ahead)]);
     let reading = prop_oneof![3 => Just(1_usize), 1 => 2_usize..4];
@@ -248,13 +249,18 @@ fn crowded(clock: Time, keys: usize) -> impl Strategy<Value = Vec<Line>> {
     let same = (0..keys).prop_map(move |key| line(Go::Stay, key, Verb::Change(same.clone()), None));
     let first = prop::collection::vec(first, 1..3);
     let reset = (0..keys).prop_map(move |key| line(Go::Stay, key, Verb::Reset, None));
-    let then = prop_oneof![2 => usual, 2 => overtaken.clone(), 1 => same, 1 => reset];
+    let then = prop_oneof![2 => usual, 2 => overtaken, 1 => same, 1 => reset];
     let then = prop::collection::vec(then, 0..12);
-    (first, prop::option::of(overtaken), then).prop_map(move |(first, overtaken, then)| {
+    // Long enough for what the first keys have taken, by the quota before the change.
+    let late = prop::option::weighted(0.75, (0..keys, slower, 40_u64..100));
+    (first, late, then).prop_map(move |(first, late, then)| {
         let strangers = line(Go::Stay, 0, Verb::Strangers, None);
-        // A slot becomes vacant for keys that lost theirs.
-        let reset = overtaken.iter().map(|of| line(Go::Stay, of.key, Verb::Reset, None)).collect();
-        [first, vec![strangers], overtaken.into_iter().collect(), reset, then].concat()
+        let late = late.map(|(key, change, ahead)| {
+            let inner = vec![Inner::Change(change), Inner::Ahead(ahead)];
+            // The reset makes a slot vacant for keys that lost theirs.
+            [check(key, Cost::Units(1), Some((1, inner))), line(Go::Stay, key, Verb::Reset, None)]
+        });
+        [first, vec![strangers], late.into_iter().flatten().collect(), then].concat()
     })
 }
 
@@ -277,7 +283,7 @@ fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
 pub(crate) fn program() -> impl Strategy<Value = Program> {
     let room = prop_oneof![
         4 => Just(Room::Enough),
-        1 => Just(Room::Growing),
+        2 => Just(Room::Growing),
         3 => Just(Room::Full(WhenFull::Share)),
         1 => Just(Room::Full(WhenFull::Deny)),
     ];
