@@ -1,5 +1,6 @@
 //! What a request is told that is refused because its bucket is full.
 
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::{
@@ -130,4 +131,23 @@ fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
             }
         }
     }
+}
+
+/// The keys without a slot share half of a limit, now and at any departure. So a request for more
+/// has no turn, and is told so at once.
+#[test]
+fn several_limits_refuse_a_turn_that_never_comes() {
+    let quota = TokenBucket::new(Rate::per_minute(10));
+    let builder = MultiLimiter::<Fellow>::builder([quota, quota.burst(100)]).max_keys(1);
+    let clock = start();
+    let limiter = builder.when_full(WhenFull::Share).clock(clock.clone()).build().unwrap();
+    fill(&clock, |key| limiter.check_n(key, 10).is_allowed());
+    let (tell, told) = channel();
+    // If it never returns, the thread is left behind.
+    std::thread::spawn(move || {
+        let turn = limiter.prepare(&STRANGER).reserve(7, Duration::MAX);
+        tell.send(turn.map(|turn| turn.delay()))
+    });
+    let turn = told.recv_timeout(Duration::from_secs(20)).expect("it returns");
+    assert!(matches!(turn, Err(ReserveError::TooLong { .. })), "{turn:?}");
 }

@@ -65,7 +65,7 @@ fn placed(key: usize) -> Placed {
     stranger(u64::MAX - key as u64)
 }
 
-/// A key that no verb names.
+/// A key that no verb names. In a table of four buckets, all keys are in two.
 fn stranger(number: u64) -> Placed {
     let mixed = (number ^ 0x5851_F42D_4C95_7F2D).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Placed((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1)

@@ -19,7 +19,8 @@ pub(crate) enum Event {
         cost: u64,
         at: u64,
         allowed: bool,
-        delay: u64,
+        /// `None`: it was told for a time at which it may not have been decided.
+        delay: Option<u64>,
     },
     /// A turn was asked for: when it departs; `None` if it was refused.
     Turn {
@@ -74,8 +75,39 @@ pub(crate) enum Event {
         inherits: Vec<Inherit>,
         at: u64,
     },
+    /// What a refused request was charged in between may stay counted.
+    MayStay {
+        key: usize,
+        tier: usize,
+        cost: u64,
+        at: u64,
+    },
+    /// The clock went ahead in the middle of a verb.
+    Passed {
+        at: u64,
+    },
     /// The limiter was saved and restored: another one from here on.
     Restored,
+}
+
+impl Event {
+    /// What else a reset in the middle of a request of several limits may leave: of a refused one,
+    /// charges that do not come back; of an admitted one, some that were forgiven.
+    pub(crate) fn in_parts(&self) -> Option<Self> {
+        match *self {
+            Self::Decided { id, at, allowed: true, .. } | Self::Turn { id, at, departs: Some(_), .. } => {
+                Some(Self::Left { id, at })
+            }
+            Self::Decided { key, tier, cost, at, allowed: false, .. }
+            | Self::Turn { key, tier, cost, at, departs: None, .. } => {
+                Some(Self::MayStay { key, tier, cost, at })
+            }
+            Self::LeaseDecides { ref lease, cost, allowed: false, .. } => {
+                Some(Self::MayStay { key: lease.key, tier: lease.tier, cost, at: lease.at })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A lease before a verb.
@@ -117,9 +149,10 @@ impl Judge {
         self.keep(|mut world| vec![world.apply(event, true).map(|()| world)])
     }
 
-    /// `inner` happened while `outer` did: the events of both in any order that keeps that of each.
-    pub(crate) fn hear_within(&mut self, outer: &[Event], inner: &[Event]) -> Result<(), String> {
-        let orders = orders(outer, inner);
+    /// `inner` happened while one of the `outers` did: the events of both in any order that keeps
+    /// that of each.
+    pub(crate) fn hear_within(&mut self, outers: &[Vec<Event>], inner: &[Event]) -> Result<(), String> {
+        let orders: Vec<Vec<&Event>> = outers.iter().flat_map(|outer| orders(outer, inner)).collect();
         self.keep(|world| {
             let play = |events: &Vec<&Event>| {
                 let mut world = world.clone();

@@ -151,10 +151,14 @@ impl<'l> Player<'l> {
         }
     }
 
-    fn cost(&self, cost: Cost, tier: usize) -> u64 {
+    fn cost(&self, cost: Cost, key: usize, tier: usize) -> u64 {
         match cost {
             Cost::Units(units) => units,
             Cost::All(more) => self.most(tier) + more,
+            Cost::Left => {
+                let told = self.engine().peek(key, tier, 0, self.now);
+                told.remaining.into_iter().min().map_or(1, |left| left.max(1))
+            }
         }
     }
 
@@ -234,11 +238,12 @@ impl<'l> Player<'l> {
             return (work(), Vec::new());
         }
         let mut steps: Vec<Step> = Vec::new();
-        for step in inner {
-            let (engine, now) = (self.engine().clone(), self.now);
+        let mut now = self.now;
+        for (number, step) in inner.iter().enumerate() {
+            let engine = self.engine().clone();
             match step {
                 Inner::Check(key, cost) => {
-                    let (id, key, cost) = (self.id(), *key, self.cost(*cost, 0));
+                    let (id, key, cost) = (self.id(), *key, self.cost(*cost, *key, 0));
                     steps.push(Box::new(move || {
                         let (told, kept) = engine.check(key, 0, cost, Way::Plain);
                         let event = Event::Decided {
@@ -248,7 +253,7 @@ impl<'l> Player<'l> {
                             cost,
                             at: now,
                             allowed: told.allowed,
-                            delay: told.delay,
+                            delay: Some(told.delay),
                         };
                         (event, told.allowed.then_some(Receipt { id, key, kept, is_part: false }))
                     }));
@@ -268,7 +273,8 @@ impl<'l> Player<'l> {
                 }
                 Inner::Change(change) => {
                     // The engine makes one change after the other.
-                    let is_last = steps.len() + 1 == inner.len();
+                    let is_ahead = |step: &Inner| matches!(step, Inner::Ahead(_));
+                    let is_last = inner[number + 1..].iter().all(is_ahead);
                     let Some((limits, only, inherits)) =
                         self.changed(change).filter(|_| may_change && is_last)
                     else {
@@ -287,6 +293,17 @@ impl<'l> Player<'l> {
                         (event, None)
                     }));
                 }
+                Inner::Ahead(eighths) => {
+                    if self.program.sort == Sort::Multi || !matches!(line.verb, Verb::Check(..)) {
+                        continue;
+                    }
+                    now = (now + self.limits[0].nanos * eighths / 8).min(LATEST);
+                    let (clock, at) = (self.clock.clone(), now);
+                    steps.push(Box::new(move || {
+                        engine::set(&clock, at);
+                        (Event::Passed { at }, None)
+                    }));
+                }
             }
         }
         let results = Rc::new(RefCell::new(Vec::new()));
@@ -299,6 +316,7 @@ impl<'l> Player<'l> {
         let results = std::mem::take(&mut *results.borrow_mut());
         if has_run {
             self.interruptions += 1;
+            self.set(now);
             self.model.lost();
             // No receipt is older than this.
             self.floor = self.floor.max(self.now);
@@ -316,10 +334,25 @@ impl<'l> Player<'l> {
 
     /// The judge hears of a verb, and of the verbs in the middle of it.
     fn heard(&mut self, outer: &[Event], inner: Vec<Event>) -> Result<(), String> {
-        if inner.is_empty() {
-            return outer.iter().try_for_each(|event| self.judge.hear(event));
+        self.heard_in_one_way(&[outer.to_vec()], inner)
+    }
+
+    /// The same of a verb of which it is not known which of these it was.
+    fn heard_in_one_way(&mut self, outers: &[Vec<Event>], inner: Vec<Event>) -> Result<(), String> {
+        // A reset in the middle may come before the charge of one of several limits, and after that
+        // of another.
+        let is_overtaken = self.program.sort == Sort::Multi
+            && inner.iter().any(|event| matches!(event, Event::Reset { .. } | Event::Changed { .. }));
+        let mut outers = outers.to_vec();
+        let in_parts = |outer: &Vec<Event>| Some([&outer[..], &[outer.last()?.in_parts()?]].concat());
+        if is_overtaken {
+            let others: Vec<_> = outers.iter().filter_map(in_parts).collect();
+            outers.extend(others);
         }
-        self.judge.hear_within(outer, &inner)
+        match &outers[..] {
+            [outer] if inner.is_empty() => outer.iter().try_for_each(|event| self.judge.hear(event)),
+            outers => self.judge.hear_within(outers, &inner),
+        }
     }
 
     /// The limits after a change, which of them alone is changed, and what each inherits.
@@ -333,14 +366,14 @@ impl<'l> Player<'l> {
                 inherits.push(Inherit::Additive);
                 continue;
             }
-            let (most, nanos) = change.numbers[number];
+            inherits.push(change.inherit);
+            let Some(&(most, nanos)) = change.numbers.get(number) else { continue };
             if limit.kind.converts() {
                 limit.most = most;
                 limit.nanos = if limit.kind.is_bucket() { nanos } else { SHORTEST.max(nanos * 4) };
             } else {
                 limit.most = most.min(self.program.limits[number].most);
             }
-            inherits.push(change.inherit);
         }
         Some((limits, only, inherits))
     }

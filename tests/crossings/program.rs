@@ -47,6 +47,8 @@ pub(crate) enum Cost {
     Units(u64),
     /// All of the tightest limit, and so many more.
     All(u64),
+    /// What a peek says is left, at least 1.
+    Left,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +83,7 @@ pub(crate) enum Verb {
     Expire,
 }
 
-/// Other numbers for the limits, of which there may be fewer.
+/// Other numbers for the limits, of which there may be fewer; none: as they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) numbers: Vec<(u64, u64)>,
@@ -96,6 +98,9 @@ pub(crate) enum Inner {
     Refund(usize),
     Reset(usize),
     Change(Change),
+    /// The clock goes ahead, by eighths of the first limit's nanoseconds: only in a check by one
+    /// limit.
+    Ahead(u64),
 }
 
 /// The most limits of a program.
@@ -121,12 +126,15 @@ impl fmt::Debug for Program {
     }
 }
 
-fn go(is_monotone: bool) -> BoxedStrategy<Go> {
+fn go(clock: Time) -> BoxedStrategy<Go> {
+    if clock == Time::StandsStill {
+        return Just(Go::Stay).boxed();
+    }
     let eighths = || prop_oneof![3 => 0_u64..17, 1 => 0_u64..100];
     let nudge = || prop_oneof![3 => Just(0_i64), 1 => -1_i64..=1];
     let ahead = (eighths(), nudge()).prop_map(|(eighths, nudge)| Go::Ahead(eighths, nudge));
     let ahead = prop_oneof![7 => Just(Go::Stay), 4 => ahead, 1 => Just(Go::Retry)];
-    if is_monotone {
+    if clock == Time::GoesAhead {
         return ahead.boxed();
     }
     prop_oneof![6 => ahead, 1 => (eighths(), nudge()).prop_map(|(eighths, nudge)| Go::Back(eighths, nudge))]
@@ -135,15 +143,19 @@ fn go(is_monotone: bool) -> BoxedStrategy<Go> {
 
 fn cost() -> BoxedStrategy<Cost> {
     prop_oneof![6 => (1_u64..5).prop_map(Cost::Units), 3 => Just(Cost::All(0)), 1 => (0_u64..2).prop_map(Cost::All),
-        1 => Just(Cost::Units(0))]
+        1 => Just(Cost::Units(0)), 2 => Just(Cost::Left)]
     .boxed()
 }
 
 fn change() -> impl Strategy<Value = Change> {
     let numbers = (1_u64..25, prop_oneof![1_u64..5, Just(1_000), Just(1_000_000_000), 1_u64..5_000]);
     let inherit = select(vec![Inherit::AsIs, Inherit::Proportional, Inherit::Additive, Inherit::Reset]);
-    (prop::collection::vec(numbers, MOST_LIMITS), any::<Option<bool>>(), inherit)
-        .prop_map(|(numbers, only, inherit)| Change { numbers, only: only.map(usize::from), inherit })
+    let numbers = prop_oneof![3 => prop::collection::vec(numbers, MOST_LIMITS), 1 => Just(Vec::new())];
+    (numbers, any::<Option<bool>>(), inherit).prop_map(|(numbers, only, inherit)| Change {
+        numbers,
+        only: only.map(usize::from),
+        inherit,
+    })
 }
 
 fn way() -> impl Strategy<Value = Way> {
@@ -177,26 +189,78 @@ fn verb(room: Room) -> BoxedStrategy<Verb> {
     .boxed()
 }
 
+/// What the clock does in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    StandsStill,
+    GoesAhead,
+    StepsBack,
+}
+
 fn inner() -> impl Strategy<Value = Inner> {
     prop_oneof![
         4 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::Check(key, cost)),
         2 => (0_usize..4).prop_map(Inner::Refund),
         3 => (0..KEYS).prop_map(Inner::Reset),
         1 => change().prop_map(Inner::Change),
+        1 => (0_u64..100).prop_map(Inner::Ahead),
     ]
 }
 
 fn lines(room: Room) -> impl Strategy<Value = Vec<Line>> {
-    (any::<bool>(), 0_u32..4, 1..=KEYS).prop_flat_map(move |(is_monotone, interrupted, keys)| {
+    let clock =
+        prop_oneof![1 => Just(Time::StandsStill), 3 => Just(Time::GoesAhead), 4 => Just(Time::StepsBack)];
+    (clock, 0_u32..4, 1..=KEYS).prop_flat_map(move |(clock, interrupted, keys)| {
         let within = (1_usize..4, prop::collection::vec(inner(), 1..4));
         let within = if interrupted == 0 {
             Just(None).boxed()
         } else {
             prop_oneof![8 => Just(None), interrupted => within.prop_map(Some)].boxed()
         };
-        let line = (go(is_monotone), 0..keys, 0..2_usize, verb(room), within)
+        let line = (go(clock), 0..keys, 0..2_usize, verb(room), within)
             .prop_map(|(go, key, tier, verb, within)| Line { go, key, tier, verb, within });
-        prop::collection::vec(line, 1..40)
+        let lines = prop::collection::vec(line, 1..40);
+        if matches!(room, Room::Full(_)) {
+            return (crowded(clock, keys), lines).prop_map(|(first, then)| [first, then].concat()).boxed();
+        }
+        lines.boxed()
+    })
+}
+
+/// Some keys take something, others fill their bucket, and the quota changes again and again: also
+/// to a slower one, while a new key is on its way into the bucket and time passes.
+fn crowded(clock: Time, keys: usize) -> impl Strategy<Value = Vec<Line>> {
+    let line = |go, key, verb, within| Line { go, key, tier: 0, verb, within };
+    let check = move |key, cost, within| line(Go::Stay, key, Verb::Check(cost, Way::Plain), within);
+    let first = (0..keys, 2_u64..6).prop_map(move |(key, cost)| check(key, Cost::Units(cost), None));
+    let inherit = select(vec![Inherit::AsIs, Inherit::Proportional, Inherit::Additive]);
+    let slower = (prop::collection::vec((1_u64..25, Just(1_000_000_000)), MOST_LIMITS), inherit)
+        .prop_map(|(numbers, inherit)| Change { numbers, only: None, inherit })
+        .boxed();
+    let change = prop_oneof![change().prop_map(|change| Change { only: None, ..change }), slower.clone()];
+    let inner =
+        (change, 0_u64..100).prop_map(|(change, ahead)| vec![Inner::Change(change), Inner::Ahead(ahead)]);
+    let reading = prop_oneof![3 => Just(1_usize), 1 => 2_usize..4];
+    let overtaken = (0..keys, prop_oneof![2 => Just(Cost::Units(1)), 1 => cost()], (reading, inner))
+        .prop_map(move |(key, cost, within)| check(key, cost, Some(within)));
+    let usual = (go(clock), 0..keys, cost())
+        .prop_map(move |(go, key, cost)| line(go, key, Verb::Check(cost, Way::Plain), None));
+    let same = Change { numbers: Vec::new(), only: None, inherit: Inherit::Additive };
+    let same = (0..keys).prop_map(move |key| line(Go::Stay, key, Verb::Change(same.clone()), None));
+    let first = prop::collection::vec(first, 1..3);
+    let reset = (0..keys).prop_map(move |key| line(Go::Stay, key, Verb::Reset, None));
+    let then = prop_oneof![2 => usual, 2 => overtaken, 1 => same, 1 => reset];
+    let then = prop::collection::vec(then, 0..12);
+    // Long enough for what the first keys have taken, by the quota before the change.
+    let late = prop::option::weighted(0.75, (0..keys, slower, 40_u64..100));
+    (first, late, then).prop_map(move |(first, late, then)| {
+        let strangers = line(Go::Stay, 0, Verb::Strangers, None);
+        let late = late.map(|(key, change, ahead)| {
+            let inner = vec![Inner::Change(change), Inner::Ahead(ahead)];
+            // The reset makes a slot vacant for keys that lost theirs.
+            [check(key, Cost::Units(1), Some((1, inner))), line(Go::Stay, key, Verb::Reset, None)]
+        });
+        [first, vec![strangers], late.into_iter().flatten().collect(), then].concat()
     })
 }
 
@@ -219,13 +283,20 @@ fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
 pub(crate) fn program() -> impl Strategy<Value = Program> {
     let room = prop_oneof![
         4 => Just(Room::Enough),
-        1 => Just(Room::Growing),
-        1 => Just(Room::Full(WhenFull::Share)),
+        2 => Just(Room::Growing),
+        3 => Just(Room::Full(WhenFull::Share)),
         1 => Just(Room::Full(WhenFull::Deny)),
     ];
     let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi]);
     (sort, room).prop_flat_map(|(sort, room)| {
         let room = if sort == Sort::Global { Room::Enough } else { room };
-        (limits(sort), lines(room)).prop_map(move |(limits, lines)| Program { sort, room, limits, lines })
+        (limits(sort), lines(room)).prop_map(move |(limits, mut lines)| {
+            let has_turns = lines.iter().any(|line| matches!(line.verb, Verb::Reserve(..) | Verb::Wait(..)));
+            // `a_restored_full_table_remembers_turns_of_several_limits` shows why.
+            if sort == Sort::Multi && matches!(room, Room::Full(_)) && has_turns {
+                lines.retain(|line| !matches!(line.verb, Verb::Restore));
+            }
+            Program { sort, room, limits, lines }
+        })
     })
 }

@@ -353,7 +353,7 @@ impl World {
     pub(crate) fn apply(&mut self, event: &Event, judges_refusals: bool) -> Result<(), String> {
         match *event {
             Event::Decided { id, key, tier, cost, at, allowed, delay } => {
-                self.decided(id, key, tier, cost, at, allowed, Some(delay), judges_refusals)
+                self.decided(id, key, tier, cost, at, allowed, delay, judges_refusals)
             }
             Event::Turn { id, key, tier, cost, at, max_wait, departs } => {
                 self.turn(id, key, tier, cost, at, max_wait, departs, judges_refusals)
@@ -380,6 +380,14 @@ impl World {
                 if forgives {
                     (0..KEYS).for_each(|key| self.ended[key] += 1);
                 }
+                Ok(())
+            }
+            Event::MayStay { key, tier, cost, at } => {
+                self.may_stay(key, tier, cost, at);
+                Ok(())
+            }
+            Event::Passed { at } => {
+                self.clamped(at);
                 Ok(())
             }
             Event::Restored => {

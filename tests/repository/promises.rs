@@ -1,9 +1,10 @@
-//! `docs/promises.md`: every row of its table has a section, and every section names existing
-//! tests.
+//! `docs/promises.md`: every row of its table has a section, every section names existing tests,
+//! and each of those has been seen to fail.
 
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../docs/promises.md");
+const FRONT: &str = include_str!("../../README.md");
 
 /// Returns the names in backticks that look like tests: words joined by three underscores or more.
 fn tests_in(text: &str) -> Vec<&str> {
@@ -42,6 +43,46 @@ fn every_test_that_the_page_names_exists() {
         for name in named {
             assert!(code.contains(&format!("fn {name}(")), "{heading}: no test is called {name}");
         }
+    }
+}
+
+/// Returns the tests that must catch a break, by the last part of their names.
+fn tests_with_breaks() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("breaks");
+    let breaks = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let texts: Vec<String> = breaks.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
+    let caught_by =
+        texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("caught by: "));
+    caught_by.filter_map(|check| Some(check.rsplit_once(':')?.1.trim().to_owned())).collect()
+}
+
+#[test]
+fn every_test_that_the_page_names_has_a_break() {
+    let broken = tests_with_breaks();
+    for (heading, text) in sections() {
+        for name in tests_in(text) {
+            let is_excused = text.contains(&format!("`{name}` (no break: "));
+            let is_broken = broken.iter().any(|test| test == name);
+            assert!(is_broken || is_excused, "{heading}: no file of breaks/ is caught by {name}");
+        }
+    }
+}
+
+/// The words of a text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_front_page_says_what_the_page_holds() {
+    let front = words(FRONT);
+    let (_, section) = sections().into_iter().find(|(heading, _)| *heading == "The front page").unwrap();
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 15, "{} rows", rows.len());
+    for row in rows {
+        let (said, tests) = row.trim_matches('|').split_once(" | ").unwrap();
+        assert!(front.contains(said.trim()), "README.md does not say: {said}");
+        assert!(!tests_in(tests).is_empty(), "{row}");
     }
 }
 

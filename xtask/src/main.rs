@@ -61,7 +61,7 @@ Tollgate's own commands.
       that takes no longer than the limit (by default, 30 seconds). Prints the table
       of that page. Takes minutes.
 
-  cargo xtask break [--only NAME] [--list]
+  cargo xtask break [--only NAME]... [--list]
       Applies each break of breaks/ to a copy of the tree and runs the test that must
       fail. A break that survives is a failure. Takes ten minutes; --only runs the
       breaks with NAME in their name.

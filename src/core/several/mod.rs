@@ -303,6 +303,7 @@ impl<C: Clock> Core<Several, C> {
             let wait = decision.wait_for_turn();
             return Ok(Turn { decision, wait });
         }
+        let mut refused_after = None;
         loop {
             let version = self.versions.current();
             let (mut wait, mut is_full) = (0, false);
@@ -329,8 +330,13 @@ impl<C: Clock> Core<Several, C> {
             self.each().iter().for_each(|table| table.refunds().book());
             let departure = Timestamp::from_nanos(now.as_nanos().saturating_add(wait));
             let decision = self.charge_untold(request, None, departure);
-            if let Some(decision) = decision.filter(MultiDecision::is_allowed) {
-                return Ok(Turn { decision, wait });
+            let Some(decision) = decision else { continue };
+            // Keys without a slot share half of a limit, at any departure: for more there is no
+            // turn.
+            let is_without_turn = refused_after.replace(wait) == Some(wait);
+            if decision.is_allowed() || is_without_turn {
+                let later = nanos(decision.retry_after().unwrap_or_default());
+                return Ok(Turn { decision, wait: wait.saturating_add(later) });
             }
         }
     }

@@ -92,12 +92,14 @@ fn a_prepared_key_survives_the_eviction_of_its_key() {
         (1_000..2_000).all(|other| !limiter.check(&other).is_allowed()),
         "nobody was charged or forgiven"
     );
-    // All debts are zero: the key is new, in any slot.
+    // All debts are zero: the key is new, in any slot, and its old slot is another key's.
     clock.advance(SECOND);
+    assert_eq!(limiter.check(&8).remaining(), 1);
     assert_eq!(key.check().remaining(), 1);
     assert_eq!(limiter.check(&7).remaining(), 0, "one key, whoever asks");
     assert!(!key.check().is_allowed());
-    assert_eq!(limiter.usage().live_keys, 1);
+    assert_eq!(limiter.usage().live_keys, 2);
+    assert_eq!(limiter.check(&8).remaining(), 0);
 }
 
 #[test]

@@ -133,6 +133,17 @@ fn excess(times: &[u64], bound: impl Fn(u64) -> u64) -> u64 {
 
 const TTL: u64 = 1_000_000;
 
+/// Three leases acquire all that there is, and stand idle. Then all is spent at once that can be.
+fn spent_at_once_after(idle: u64, (limiter, clock): &(Manual, ManualClock)) -> u64 {
+    let lease = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)).permits(8);
+    let mut leases = [lease(), lease(), lease()];
+    assert!(leases.iter_mut().all(|lease| lease.check().is_allowed()));
+    clock.advance(Duration::from_nanos(idle));
+    let by_leases: usize =
+        leases.iter_mut().map(|lease| (0..100).filter(|_| lease.check().is_allowed()).count()).sum();
+    by_leases as u64 + (0..100).filter(|_| limiter.check(&1).is_allowed()).count() as u64
+}
+
 /// The rate is ten a millisecond. A rate of a thousand would hide the effect of the ttl.
 #[test]
 fn leases_exceed_a_bucket_by_the_ttl_at_most() {
@@ -153,6 +164,10 @@ fn leases_exceed_a_bucket_by_the_ttl_at_most() {
             later_than_charged += excess(&times, |length| burst + length / nanos_a_token);
         }
         assert!(later_than_charged > 0, "{quota}: without the ttl in the bound, some history is beyond it");
+        for idle in [0, TTL / 2, TTL - 1, TTL, 19 * TTL / 10, 2 * TTL] {
+            let spent = spent_at_once_after(idle, &limiter(quota));
+            assert!(spent <= burst + TTL / nanos_a_token, "{quota}: {spent} after {idle} ns");
+        }
     }
 }
 

@@ -139,6 +139,9 @@ fn a_change_that_one_limit_refuses_changes_none() {
     let outside = limiter.reconfigure_limit(7, other[0], Additive);
     assert_eq!(outside, Err(BuildError::OutOfRange { field: "number", value: 7, min: 0, max: 6 }));
     assert_eq!((left(&limiter, 7), limits(&limiter.peek(&7))), (vec![6; 7], vec![10; 7]));
+    // Nor do they come with the next change.
+    limiter.reconfigure_limit(6, every(10)[6], Additive).unwrap();
+    assert_eq!((left(&limiter, 7), limits(&limiter.peek(&7))), (vec![6; 7], vec![10; 7]));
     limiter.reconfigure(other, Additive).unwrap();
     assert_eq!(limits(&limiter.peek(&7)), [10, 12, 12, 12, 12, 12, 12]);
 }

@@ -201,13 +201,13 @@ fn times_far_ahead_need_room_and_mint_nothing() {
     let (limiter, clock) = keyed(bucket(10, 10));
     let ahead = at(8 * 31_557_600 * SECOND);
     assert!(limiter.at(ahead).check_n(&7, 10).is_allowed());
-    // The horizon is eight years ahead: there is room for one more such version, not for many.
+    // The horizon is eight years ahead: there is room for a few more such versions.
     let mut changes = 0;
-    while limiter.reconfigure(bucket(10, 10), AsIs).is_ok() && changes < 5_000 {
+    while limiter.reconfigure(bucket(10, 10), AsIs).is_ok() && changes < 100 {
         assert!(limiter.at(ahead + Duration::from_secs(10)).check_n(&7, 10).is_allowed() || changes > 0);
         changes += 1;
     }
-    assert!(changes < 5_000, "{changes}");
+    assert!(changes < 100, "{changes}");
     clock.set(at(SECOND));
     assert!(!limiter.check(&7).is_allowed());
     assert!(limiter.check_n(&8, 10).is_allowed() && !limiter.check(&8).is_allowed());

@@ -18,13 +18,23 @@ impl<'l> Player<'l> {
         let touched = |inner: &[Event], key: usize| if inner.is_empty() { vec![key] } else { all.clone() };
         match &line.verb {
             Verb::Check(cost, way) => {
-                let (cost, id) = (self.cost(*cost, tier), self.id());
+                let (cost, id) = (self.cost(*cost, key, tier), self.id());
                 let foreseen = engine.peek(key, tier, cost, now);
                 let ((told, kept), inner) =
                     self.with_others(line, true, || engine.check(key, tier, cost, *way));
                 let is_alone = inner.is_empty();
                 let touches = touched(&inner, key);
-                self.heard(&[decided(id, key, tier, cost, now, &told)], inner)?;
+                // Of a clock that went ahead meanwhile it has seen either time.
+                let mut ways = vec![vec![decided(id, key, tier, cost, now, &told)]];
+                if self.now > now {
+                    ways.push(vec![decided(id, key, tier, cost, self.now, &told)]);
+                    for event in ways.iter_mut().flatten() {
+                        if let Event::Decided { delay, .. } = event {
+                            *delay = None;
+                        }
+                    }
+                }
+                self.heard_in_one_way(&ways, inner)?;
                 if is_alone && self.program.is_roomy() && now >= self.reached && told != foreseen {
                     return Err(format!("a peek foresaw {foreseen:?}, and the check was told {told:?}"));
                 }
@@ -42,7 +52,7 @@ impl<'l> Player<'l> {
                 Ok(touches)
             }
             Verb::Peek(cost) => {
-                let cost = self.cost(*cost, tier);
+                let cost = self.cost(*cost, key, tier);
                 let told = engine.peek(key, tier, cost, now);
                 self.model.peek(key, tier, cost, now, &told)?;
                 self.meets(line, &[Word::Peek]);
@@ -93,7 +103,7 @@ impl<'l> Player<'l> {
                 Ok(vec![])
             }
             Verb::Reserve(cost, wait) | Verb::Wait(cost, wait) => {
-                let (cost, id) = (self.cost(*cost, tier), self.id());
+                let (cost, id) = (self.cost(*cost, key, tier), self.id());
                 let max_wait = self.limits[0].expires() / 8 * wait;
                 let (turn, inner) =
                     self.with_others(line, true, || engine.reserve(key, tier, cost, max_wait));
@@ -157,7 +167,7 @@ impl<'l> Player<'l> {
             Verb::Spend(pick, cost) => {
                 let Some(mut leased) = picked(&mut self.leases, *pick) else { return Ok(vec![]) };
                 let (key, tier) = (leased.key, leased.tier);
-                let (cost, id) = (self.cost(*cost, tier), self.id());
+                let (cost, id) = (self.cost(*cost, key, tier), self.id());
                 let (lease, most) = (self.lease(&leased), self.most(tier));
                 let (decision, inner) = self.with_others(line, true, || leased.lease.check(cost));
                 let touches = touched(&inner, key);
@@ -291,7 +301,7 @@ impl<'l> Player<'l> {
             }
             Verb::Strangers if self.program.room == Room::Enough => Ok(vec![]),
             Verb::Strangers => {
-                let count = if self.program.is_roomy() { 300 } else { 20 };
+                let count = if self.program.is_roomy() { 300 } else { 80 };
                 engine.strangers(self.strangers, count, self.most(0));
                 self.strangers += count;
                 let word = if self.program.is_roomy() { Word::Growth } else { Word::Full };
@@ -375,5 +385,5 @@ impl<'l> Player<'l> {
 }
 
 fn decided(id: usize, key: usize, tier: usize, cost: u64, at: u64, told: &Told) -> Event {
-    Event::Decided { id, key, tier, cost, at, allowed: told.allowed, delay: told.delay }
+    Event::Decided { id, key, tier, cost, at, allowed: told.allowed, delay: Some(told.delay) }
 }

@@ -87,6 +87,25 @@ impl World {
         self.taken.remove(&id);
     }
 
+    /// What a request was charged that was refused in the end may not have come back.
+    pub(super) fn may_stay(&mut self, key: usize, tier: usize, cost: u64, at: u64) {
+        let at = self.clamped(at);
+        for (slot, rule) in self.met(tier) {
+            let limit = self.limit(rule);
+            self.states[key][slot] = match self.read(key, slot, rule) {
+                State::Bucket { version, lo, hi } => {
+                    State::Bucket { version, lo, hi: hi.max(at) + cost * limit.nanos }
+                }
+                State::Fixed { version, end, lo, hi } => {
+                    let (end, lo, hi) =
+                        if at < end { (end, lo, hi) } else { (limit.end_of_window(at), 0, 0) };
+                    State::Fixed { version, end, lo, hi: (hi + cost).min(limit.most) }
+                }
+                acts => acts,
+            };
+        }
+    }
+
     /// Whether permits of the lease may be spent.
     pub(super) fn may_spend(&self, lease: &Lease) -> bool {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));

@@ -243,6 +243,7 @@ fn a_stalled_thread_blocks_no_other() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     let limiter = Limiter::<u64, TokenBucket>::builder(quota).clock(Hooked::default()).build().unwrap();
     let ((stall, stalled), (resume, resumed)) = (channel(), channel::<()>());
+    let (finish, finished) = channel();
     std::thread::scope(|scope| {
         let limiter = &limiter;
         let sleeper = scope.spawn(move || {
@@ -253,11 +254,16 @@ fn a_stalled_thread_blocks_no_other() {
             at_reading(2, hook, || limiter.check(&1).is_allowed())
         });
         stalled.recv().expect("the thread stalls in its insertion");
-        for round in 0..3 {
-            (0..5_000).for_each(|key| drop(limiter.check(&key)));
-            assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
-        }
+        scope.spawn(move || {
+            for round in 0..3 {
+                (0..5_000).for_each(|key| drop(limiter.check(&key)));
+                assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
+            }
+            finish.send(()).expect("somebody waits for it");
+        });
+        let is_finished = finished.recv_timeout(Duration::from_secs(40));
         resume.send(()).expect("the thread waits");
+        assert_eq!(is_finished, Ok(()), "15,000 checks while one stood still");
         assert_eq!(
             sleeper.join().expect("it does not panic"),
             (true, true),

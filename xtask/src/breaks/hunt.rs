@@ -32,34 +32,43 @@ pub(super) fn run(breaks: &[Break]) -> Result<ExitCode, String> {
     tree::mirror(root(), &copy.tree).map_err(|error| format!("the tree cannot be copied: {error}"))?;
     println!("| break | caught by | result | build and test |");
     println!("|---|---|---|---|");
+    let known = time_all(breaks, &copy);
     let mut missed = 0;
-    let mut known: Vec<(Check, Duration)> = Vec::new();
     for (number, broken) in breaks.iter().enumerate() {
         eprintln!("[{}/{}] {}", number + 1, breaks.len(), broken.name);
         let begun = Instant::now();
-        let took = match known.iter().find(|(check, _)| *check == broken.check) {
-            Some(&(_, took)) => Ok(took),
-            None => {
-                time_unbroken(&broken.check, &copy).inspect(|&took| known.push((broken.check.clone(), took)))
-            }
-        };
-        let verdict = took
-            .map_or_else(Verdict::Invalid, |took| attempt(broken, &copy, (took * SLOWDOWN).max(MIN_LIMIT)));
-        let result = match &verdict {
-            Verdict::Caught => "caught".into(),
-            Verdict::Survived => "**survived**".into(),
-            Verdict::TimedOut => "**did not end**".into(),
-            Verdict::Invalid(error) => {
-                eprintln!("{}: {error}", broken.name);
-                "**invalid**".to_owned()
-            }
-        };
-        missed += u32::from(!matches!(verdict, Verdict::Caught));
-        println!("| `{}` | `{}` | {result} | {:.0?} |", broken.name, broken.check, begun.elapsed());
+        let verdicts = attempt(broken, &copy, &known);
+        for (check, verdict) in broken.checks.iter().zip(&verdicts) {
+            let result = match verdict {
+                Verdict::Caught => "caught",
+                Verdict::Survived => "**survived**",
+                Verdict::TimedOut => "**did not end**",
+                Verdict::Invalid(error) => {
+                    eprintln!("{}: {error}", broken.name);
+                    "**invalid**"
+                }
+            };
+            println!("| `{}` | `{check}` | {result} | {:.0?} |", broken.name, begun.elapsed());
+        }
+        missed += usize::from(!verdicts.iter().all(|verdict| matches!(verdict, Verdict::Caught)));
     }
-    let caught = breaks.len() - missed as usize;
-    println!("\n{caught} of {} were caught, in {:.0?}.", breaks.len(), begun.elapsed());
+    println!("\n{} of {} were caught, in {:.0?}.", breaks.len() - missed, breaks.len(), begun.elapsed());
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How long each check takes with nothing broken; an error if it does not pass then.
+type Known = Vec<(Check, Result<Duration, String>)>;
+
+/// Times the checks of all breaks, so that what is not broken is built once.
+fn time_all(breaks: &[Break], copy: &TreeCopy) -> Known {
+    let mut known: Known = Vec::new();
+    for check in breaks.iter().flat_map(|broken| &broken.checks) {
+        if known.iter().all(|(other, _)| other != check) {
+            eprintln!("with nothing broken: {check}");
+            known.push((check.clone(), time_unbroken(check, copy)));
+        }
+    }
+    known
 }
 
 /// Returns how long the check takes without a break. A test that fails anyway cannot catch a break.
@@ -72,13 +81,23 @@ fn time_unbroken(check: &Check, copy: &TreeCopy) -> Result<Duration, String> {
     }
 }
 
-/// Breaks the copy, runs the check, and restores the copy.
-fn attempt(broken: &Break, copy: &TreeCopy, limit: Duration) -> Verdict {
-    let verdict = break_and_check(broken, copy, limit).unwrap_or_else(Verdict::Invalid);
-    match restore(broken, root(), &copy.tree) {
-        Ok(()) => verdict,
-        Err(error) => Verdict::Invalid(format!("the copy cannot be restored: {error}")),
-    }
+/// Breaks the copy, runs each of the break's checks, and restores the copy.
+fn attempt(broken: &Break, copy: &TreeCopy, known: &Known) -> Vec<Verdict> {
+    let is_broken = apply(broken, copy);
+    let run = |check: &Check| -> Result<Verdict, String> {
+        is_broken.clone()?;
+        let took = known.iter().find(|(other, _)| other == check).map(|(_, took)| took.clone());
+        let limit = (took.ok_or("the check was not timed")?? * SLOWDOWN).max(MIN_LIMIT);
+        let trial = check.build(copy)?;
+        Ok(match check.run(&trial, copy, limit).0 {
+            Outcome::Failed => Verdict::Caught,
+            Outcome::Passed => Verdict::Survived,
+            Outcome::TimedOut => Verdict::TimedOut,
+        })
+    };
+    let verdicts = broken.checks.iter().map(|check| run(check).unwrap_or_else(Verdict::Invalid)).collect();
+    restore(broken, root(), &copy.tree).expect("the copy can be written, as it was before");
+    verdicts
 }
 
 /// Copies the files that the break has changed, of any package, from `from` again.
@@ -89,18 +108,13 @@ fn restore(broken: &Break, from: &Path, to: &Path) -> io::Result<()> {
         .try_for_each(|Edit { path, .. }| tree::write(&to.join(path), &fs::read(from.join(path))?))
 }
 
-fn break_and_check(broken: &Break, copy: &TreeCopy, limit: Duration) -> Result<Verdict, String> {
+fn apply(broken: &Break, copy: &TreeCopy) -> Result<(), String> {
     for edit in &broken.edits {
         let path = copy.tree.join(&edit.path);
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         fs::write(&path, edit.applied(&text)?).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let trial = broken.check.build(copy)?;
-    Ok(match broken.check.run(&trial, copy, limit).0 {
-        Outcome::Failed => Verdict::Caught,
-        Outcome::Passed => Verdict::Survived,
-        Outcome::TimedOut => Verdict::TimedOut,
-    })
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 //! +    a line that comes
 //! ```
 //!
+//! A break that several tests must catch has several such lines.
+//!
 //! There are no line numbers: the lines that stay and go must occur in the file exactly once, in
 //! this order. So a break survives every change of other lines. A test fails if a break no longer
 //! applies.
@@ -25,7 +27,8 @@ pub(super) struct Break {
     pub(super) name: String,
     /// A sentence that describes the break.
     pub(super) what: String,
-    pub(super) check: Check,
+    /// Each of them must catch the break.
+    pub(super) checks: Vec<Check>,
     pub(super) edits: Vec<Edit>,
 }
 
@@ -61,10 +64,16 @@ impl Break {
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let mut lines = text.lines();
+        let mut lines = text.lines().peekable();
         let what = lines.next().filter(|what| what.ends_with('.')).ok_or("it must begin with a sentence")?;
-        let check = lines.next().and_then(|line| line.strip_prefix("caught by: "));
-        let check = Check::parse(check.ok_or("the second line must be `caught by: ` a test")?)?;
+        let mut checks = Vec::new();
+        while let Some(check) = lines.peek().and_then(|line| line.strip_prefix("caught by: ")) {
+            checks.push(Check::parse(check)?);
+            lines.next();
+        }
+        if checks.is_empty() {
+            return Err("the second line must be `caught by: ` a test".into());
+        }
         let mut edits: Vec<Edit> = Vec::new();
         for line in lines {
             if let Some(path) = line.strip_prefix("--- ") {
@@ -88,7 +97,7 @@ impl Break {
         if edits.is_empty() || edits.iter().any(|edit| edit.old == edit.new) {
             return Err("it changes nothing".into());
         }
-        Ok(Self { name: name.into(), what: what.into(), check, edits })
+        Ok(Self { name: name.into(), what: what.into(), checks, edits })
     }
 }
 
@@ -117,6 +126,14 @@ mod tests {
         assert_eq!(broken.what, "Two is three.");
         let applied = broken.edits[0].applied("fn b() {\n    2\n}\nfn a() {\n    2\n}\n");
         assert_eq!(applied.as_deref(), Ok("fn b() {\n    2\n}\nfn a() {\n    3\n}\n"));
+    }
+
+    #[test]
+    fn a_break_may_have_several_tests() {
+        let text = TEXT.replace("---", "caught by: tests/b.rs: two_is_even\n---");
+        let broken = Break::parse("two", &text).expect("it is well formed");
+        let checks: Vec<String> = broken.checks.iter().map(Check::to_string).collect();
+        assert_eq!(checks, ["tests/a.rs: two_is_two", "tests/b.rs: two_is_even"]);
     }
 
     #[test]
