@@ -308,6 +308,13 @@ pub trait Booking: Copy {
         None
     }
 
+    /// The rule for a request that is charged now as if it came `at` its departure, when all of
+    /// several limits have its turn. Other keys' debts count as they are now. `None` for algorithms
+    /// that cannot predict a turn.
+    fn departing(&self, _at: Timestamp) -> Option<Self> {
+        None
+    }
+
     /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or
     /// for room.
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64

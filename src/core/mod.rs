@@ -331,6 +331,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
 pub(crate) enum Manner {
     /// For a request that may wait for its turn.
     Patient(Patient),
+    /// For a request that departs at this time, which all of several limits have agreed on.
+    Departing(Timestamp),
     /// For permits that are charged ahead of their requests.
     Ahead,
 }
@@ -344,6 +346,7 @@ impl Manner {
             Self::Patient(Patient { cost, max_wait, now }) => {
                 rule.patient(now, max_wait, cost.min(rule.limit()))
             }
+            Self::Departing(at) => rule.departing(at),
             Self::Ahead => rule.ahead(),
         }
     }

@@ -133,21 +133,49 @@ fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
     }
 }
 
-/// The keys without a slot share half of a limit, now and at any departure. So a request for more
-/// has no turn, and is told so at once.
+/// The keys without a slot share half of a limit now. A turn is later, when more is there.
 #[test]
-fn several_limits_refuse_a_turn_that_never_comes() {
+fn several_limits_have_a_turn_in_a_full_bucket() {
     let quota = TokenBucket::new(Rate::per_minute(10));
     let builder = MultiLimiter::<Fellow>::builder([quota, quota.burst(100)]).max_keys(1);
     let clock = start();
     let limiter = builder.when_full(WhenFull::Share).clock(clock.clone()).build().unwrap();
     fill(&clock, |key| limiter.check_n(key, 10).is_allowed());
+    // Half of ten is the shared debt: two tokens more are there after twelve seconds.
+    let turn = limiter.prepare(&STRANGER).reserve(7, Duration::MAX).unwrap();
+    assert_eq!(turn.delay(), Duration::from_secs(12));
+}
+
+#[test]
+fn several_limits_refuse_a_turn_that_never_comes() {
+    // A hundred years, and a clock has room for ten.
+    let quota = TokenBucket::new(Rate::new(1, Duration::from_secs(365 * 86_400))).burst(100);
+    let limiter = MultiLimiter::<u64>::builder([quota, quota]).clock(start()).build().unwrap();
+    assert!(limiter.check_n(&1, 100).is_allowed());
     let (tell, told) = channel();
     // If it never returns, the thread is left behind.
     std::thread::spawn(move || {
-        let turn = limiter.prepare(&STRANGER).reserve(7, Duration::MAX);
+        let turn = limiter.prepare(&1).reserve(100, Duration::MAX);
         tell.send(turn.map(|turn| turn.delay()))
     });
     let turn = told.recv_timeout(Duration::from_secs(20)).expect("it returns");
     assert!(matches!(turn, Err(ReserveError::TooLong { .. })), "{turn:?}");
+}
+
+/// The turn is later than the strangers' debts, but those still count until then.
+#[test]
+fn a_turn_of_several_limits_forgets_no_debt() {
+    let of = |per| TokenBucket::new(Rate::new(1, Duration::from_secs(per))).burst(4);
+    let builder = MultiLimiter::<Fellow>::builder([of(1), of(100)]).max_keys(1);
+    let clock = start();
+    let limiter = builder.clock(clock.clone()).build().unwrap();
+    // In debt to the second limit only, once the strangers have taken its slot in the first.
+    assert!(limiter.check_n(&STRANGER, 4).is_allowed());
+    clock.advance(Duration::from_secs(5));
+    let fellows = || (0..SLOTS).map(Fellow);
+    assert!(fellows().all(|key| limiter.check_n(&key, 2).is_allowed()));
+    let turn = limiter.prepare(&STRANGER).reserve(1, Duration::MAX).unwrap();
+    assert_eq!(turn.delay(), Duration::from_secs(95));
+    let left = |key| limiter.at(limiter.now()).peek_n(&key, 0).parts().next().unwrap().remaining();
+    assert!(fellows().map(left).all(|left| left <= 2), "{:?}", fellows().map(left).collect::<Vec<_>>());
 }

@@ -290,13 +290,6 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi]);
     (sort, room).prop_flat_map(|(sort, room)| {
         let room = if sort == Sort::Global { Room::Enough } else { room };
-        (limits(sort), lines(room)).prop_map(move |(limits, mut lines)| {
-            let has_turns = lines.iter().any(|line| matches!(line.verb, Verb::Reserve(..) | Verb::Wait(..)));
-            // `a_restored_full_table_remembers_turns_of_several_limits` shows why.
-            if sort == Sort::Multi && matches!(room, Room::Full(_)) && has_turns {
-                lines.retain(|line| !matches!(line.verb, Verb::Restore));
-            }
-            Program { sort, room, limits, lines }
-        })
+        (limits(sort), lines(room)).prop_map(move |(limits, lines)| Program { sort, room, limits, lines })
     })
 }

@@ -329,14 +329,13 @@ impl<C: Clock> Core<Several, C> {
             }
             self.each().iter().for_each(|table| table.refunds().book());
             let departure = Timestamp::from_nanos(now.as_nanos().saturating_add(wait));
-            let decision = self.charge_untold(request, None, departure);
+            let decision = self.charge_untold(request, Some(Manner::Departing(departure)), now);
             let Some(decision) = decision else { continue };
-            // Keys without a slot share half of a limit, at any departure: for more there is no
-            // turn.
+            // The clock of a version ends: for a turn beyond that there is no departure.
             let is_without_turn = refused_after.replace(wait) == Some(wait);
             if decision.is_allowed() || is_without_turn {
                 let later = nanos(decision.retry_after().unwrap_or_default());
-                return Ok(Turn { decision, wait: wait.saturating_add(later) });
+                return Ok(Turn { decision, wait: wait.max(later) });
             }
         }
     }
