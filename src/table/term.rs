@@ -245,9 +245,10 @@ impl Term {
     }
 
     fn cache(&self, until: u64) {
-        self.cached.store(until, Relaxed);
+        // A late thread does not lower it again.
+        self.cached.fetch_max(until, Relaxed);
         if self.is_early {
-            self.early.store(until.saturating_add(1), Relaxed);
+            self.early.fetch_max(until.saturating_add(1), Relaxed);
         }
     }
 }
