@@ -92,16 +92,15 @@ impl Bucket {
     /// The slot index of a displaced key. A hint. Which slot it is cannot be predicted, so no
     /// branch depends on it.
     pub(super) fn displaced(&self, fingerprint: Fingerprint) -> Option<SlotIndex> {
-        let home = home_slot(fingerprint).get();
-        (0..ENTRIES.next_power_of_two() / WIDTH).find_map(|step| {
-            let line = ((home / WIDTH) ^ step) * WIDTH;
-            let hit = |nth: usize| {
-                u32::from(self.slot(SlotIndex::new(line + nth)).has_fingerprint(fingerprint)) << nth
-            };
-            // Entry 0 is the header.
-            let hits = (0..WIDTH).fold(0, |hits, nth| hits | hit(nth)) & !u32::from(line == 0);
-            (hits != 0).then(|| SlotIndex::new(line + hits.trailing_zeros() as usize))
-        })
+        // Four chains of conditional moves.
+        let mut found = [0; 4];
+        for index in SlotIndex::all() {
+            let chain = &mut found[index.get() % 4];
+            *chain = if self.slot(index).fingerprint() == fingerprint { index.get() } else { *chain };
+        }
+        // The fingerprint stands in two slots while two threads insert the key.
+        let index = found[0].max(found[1]).max(found[2].max(found[3]));
+        (index != 0).then(|| SlotIndex::new(index))
     }
 
     /// The overflow word: the payload of what the keys without a slot owe together.
@@ -197,8 +196,15 @@ impl<'a> View<'a> {
     ) -> (Ruling<'a>, Timestamp) {
         let rule = rule.dated();
         let ask = Ask { rule, fingerprint, cost };
-        if let Some(index) = self.bucket.displaced(fingerprint)
-            && let (word, owner) = self.bucket.slot(index).read()
+        // Before the fingerprints: see `recycle`.
+        let header = self.bucket.header();
+        let Some(index) = self.bucket.displaced(fingerprint) else {
+            return match self.recycle(ask, header, now, &clock) {
+                Some(inserted) => inserted,
+                None => self.enter(rule, fingerprint, cost, now, clock),
+            };
+        };
+        if let (word, owner) = self.bucket.slot(index).read()
             && owner == fingerprint
             && !word.is_frozen()
             && let Some(at) = rule.quick_moment(now)

@@ -155,6 +155,14 @@ impl<'a> View<'a> {
         fingerprint.whole(self.number())
     }
 
+    /// Whether the key is in this bucket, by a header that is not splitting.
+    #[inline(always)]
+    pub(super) fn is_home(self, fingerprint: Fingerprint, header: Header) -> bool {
+        let level = self.table.level_of(self.number(), header);
+        !header.is_splitting()
+            && level.is_some_and(|level| number_at(level, self.whole(fingerprint)) == self.number())
+    }
+
     /// The key's bucket, and its header, which is not splitting. For writers: helps to split or
     /// open it.
     pub(super) fn home_bucket(self, fingerprint: Fingerprint) -> (Self, Header) {

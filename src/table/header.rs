@@ -63,6 +63,12 @@ impl Header {
         (PARITY.get(self.0) >> (index.get() - 1)) & 1 == word.parity()
     }
 
+    /// Whether these are the parities of the words that the header commits, slot 1 in bit 0.
+    #[inline]
+    pub(crate) fn has_parities(self, parities: u64) -> bool {
+        PARITY.get(self.0) == parities
+    }
+
     /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still
     /// holds a debt.
     pub(crate) fn committing(self, index: SlotIndex, shared: bool) -> Self {

@@ -161,15 +161,30 @@ impl<'a> View<'a> {
         }
         let header = if left == Fingerprint::IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
         let shared = shared || left == Fingerprint::IN_DEBT;
-        let claim = slot.claim(word, payload)?;
-        claim.write_fingerprint(ask.fingerprint);
+        self.take_slot(ask.fingerprint, header, shared, (index, word, left), rule, payload)?;
+        inserted();
+        Some(Ruling { allowed, payload, ring })
+    }
+
+    /// Gives slot `index` to the key. `None` when the bucket changed.
+    #[inline(always)]
+    pub(super) fn take_slot<R: Rule>(
+        self,
+        fingerprint: Fingerprint,
+        header: Header,
+        shared: bool,
+        (index, word, left): (SlotIndex, Word, Fingerprint),
+        rule: Dated<'_, R>,
+        payload: Payload,
+    ) -> Option<()> {
+        let claim = self.bucket.slot(index).claim(word, payload)?;
+        claim.write_fingerprint(fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {
             claim.abandon(left, |stored| rule.bump(stored));
             return None;
         }
         claim.publish();
-        inserted();
-        Some(Ruling { allowed, payload, ring })
+        Some(())
     }
 
     /// Leaves the debt of a key that is about to lose its slot in the overflow word. `None` when

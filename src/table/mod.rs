@@ -21,6 +21,7 @@ mod insert;
 mod memory;
 pub(crate) mod peek;
 mod probe;
+mod recycle;
 pub(crate) mod refunds;
 mod saved;
 pub(crate) mod slot;

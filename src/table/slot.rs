@@ -136,6 +136,12 @@ impl Slot {
         (word, self.fingerprint())
     }
 
+    /// Reads the word as a hint: read it again to be sure.
+    #[inline]
+    pub(crate) fn peek(&self) -> Word {
+        Word::from_bits(self.word.load(Relaxed))
+    }
+
     /// Whether the fingerprint is this one. A hint: read the word and the fingerprint again to be
     /// sure.
     #[inline]

@@ -60,6 +60,12 @@ impl Word {
         FROZEN.get(self.0) != 0
     }
 
+    /// The payload, and above all payloads if the word is frozen.
+    #[inline]
+    pub(crate) fn rank(self) -> u64 {
+        self.0 & !PARITY.of(1)
+    }
+
     /// The word once its key has been charged: published, whichever thread inserted it.
     #[inline]
     pub(crate) fn charged(self, payload: Stored) -> Self {

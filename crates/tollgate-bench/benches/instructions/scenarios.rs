@@ -13,7 +13,7 @@ use tollgate::{
 type Scenario = fn(usize);
 
 /// The scenarios by their names in the baseline.
-pub(crate) const SCENARIOS: [(&str, Scenario); 18] = [
+pub(crate) const SCENARIOS: [(&str, Scenario); 19] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -35,6 +35,7 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 18] = [
     ("a displaced key", displaced),
     ("batches of 32", batches),
     ("a new key, with its growth", insert),
+    ("a recovered key", recovered),
     ("two limits", two_limits),
 ];
 
@@ -133,6 +134,16 @@ fn insert(checks: usize) {
     let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_hour(1)).burst(10), 1_000_000);
     for number in 0..checks {
         black_box(limiter.check(&Named::nth(number)).is_allowed());
+    }
+}
+
+/// Clients that come now and then: each has recovered when it comes again, and lost its slot.
+fn recovered(checks: usize) {
+    let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_second(100)).burst(20), 1_000_000);
+    let start = limiter.now();
+    for number in 0..checks {
+        let now = start + Duration::from_micros(100 * number as u64);
+        black_box(limiter.at(now).check(black_box(&Named::nth(number))).is_allowed());
     }
 }
 
