@@ -127,15 +127,18 @@ mod tests {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    /// A table of one token a second and one at most, and a check of a key at a clock's readings.
-    fn checks() -> (Table, impl Fn(&Table, Fingerprint, &dyn Fn() -> Timestamp) -> bool) {
+    /// A check of a key at a clock's readings: whether it is admitted.
+    type Check = dyn Fn(&Table, Fingerprint, &dyn Fn() -> Timestamp) -> bool;
+
+    /// A table of one token a second and one at most, and a check of it.
+    fn checks() -> (Table, Box<Check>) {
         let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_second(1))], 0).unwrap().remove(0);
         let current = Current { rule, term: Term::of_first(&rule) };
         let table = Table::new(Size::for_keys(1_000, 0).unwrap(), WhenFull::Deny).unwrap();
         let check = move |table: &Table, key: Fingerprint, clock: &dyn Fn() -> Timestamp| {
             table.view(key).check(&current, key.kept(), 1, clock).0.allowed
         };
-        (table, check)
+        (table, Box::new(check))
     }
 
     /// Between the first reading and the look at the fingerprints, the key is admitted, recovers
