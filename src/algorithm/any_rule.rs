@@ -237,8 +237,8 @@ impl Booking for AnyRule {
         for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Numbers::any))
     }
 
-    fn departing(&self, at: Timestamp) -> Option<Self> {
-        for_rule!(self, rule => rule.departing(at).map(Numbers::any))
+    fn departing(&self, now: Timestamp, wait: u64) -> Option<Self> {
+        for_rule!(self, rule => rule.departing(now, wait).map(Numbers::any))
     }
 
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {

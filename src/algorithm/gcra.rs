@@ -58,8 +58,6 @@ pub struct Gcra {
     /// Grains by which a TAT may lie ahead: those of a full bucket, and what a request that waits
     /// for its turn may exceed it by.
     pub(crate) room: u64,
-    /// The grain at which the request departs, if that is later than now: its charge begins there.
-    pub(crate) departure: u64,
     /// Grains in half of the smallest bucket of the table.
     pub(crate) half: u64,
     /// The TAT of every bucket at the start of the refill clock. It is above the floor of the clock
@@ -88,18 +86,7 @@ impl Gcra {
         let half = half(buckets, &prices);
         let rule = |(bucket, &price): (&Bucket, &u64)| {
             let (burst, full, start) = (bucket.burst, bucket.burst * price, refill.floor());
-            Self {
-                refill,
-                price,
-                full,
-                room: full,
-                departure: 0,
-                half,
-                start,
-                idle: start,
-                burst,
-                queue: bucket.queue,
-            }
+            Self { refill, price, full, room: full, half, start, idle: start, burst, queue: bucket.queue }
         };
         Ok(buckets.iter().zip(&prices).map(rule).collect())
     }
@@ -192,9 +179,8 @@ impl Rule for Gcra {
 
     #[inline]
     fn decide(&self, payload: Payload, _: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        let departure = at.tick.max(self.departure);
-        let tat = self.tat(payload).max(departure) + cost * self.price;
-        if tat - departure <= self.room { Verdict::Allow(Payload(tat)) } else { Verdict::Deny(payload) }
+        let tat = self.tat(payload).max(at.tick) + cost * self.price;
+        if tat - at.tick <= self.room { Verdict::Allow(Payload(tat)) } else { Verdict::Deny(payload) }
     }
 
     #[inline]
@@ -251,8 +237,11 @@ impl Booking for Gcra {
         Some(Self { room, ..*self })
     }
 
-    fn departing(&self, at: Timestamp) -> Option<Self> {
-        Some(Self { departure: self.refill.at(at.as_nanos()), ..*self })
+    /// No TAT is earlier than the departure, and there the bucket has its own room.
+    fn departing(&self, now: Timestamp, wait: u64) -> Option<Self> {
+        let drips = self.refill.drips(now.as_nanos(), wait);
+        let departure = self.refill.at(now.as_nanos()) + drips;
+        Some(Self { start: self.start.max(departure), room: self.full + drips, ..*self })
     }
 
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {

@@ -308,10 +308,10 @@ pub trait Booking: Copy {
         None
     }
 
-    /// The rule for a request that is charged now as if it came `at` its departure, when all of
-    /// several limits have its turn. Other keys' debts count as they are now. `None` for algorithms
-    /// that cannot predict a turn.
-    fn departing(&self, _at: Timestamp) -> Option<Self> {
+    /// The rule for a request that is charged at `now` as if it came at its departure, `wait`
+    /// nanoseconds later, when all of several limits have its turn. Other keys' debts count as they
+    /// are now. `None` for algorithms that cannot predict a turn.
+    fn departing(&self, _now: Timestamp, _wait: u64) -> Option<Self> {
         None
     }
 

@@ -331,8 +331,9 @@ impl<L: Limits, C: Clock> Core<L, C> {
 pub(crate) enum Manner {
     /// For a request that may wait for its turn.
     Patient(Patient),
-    /// For a request that departs at this time, which all of several limits have agreed on.
-    Departing(Timestamp),
+    /// For a request at this time that departs so many nanoseconds later: the longest wait of
+    /// several limits.
+    Departing(Timestamp, u64),
     /// For permits that are charged ahead of their requests.
     Ahead,
 }
@@ -346,7 +347,7 @@ impl Manner {
             Self::Patient(Patient { cost, max_wait, now }) => {
                 rule.patient(now, max_wait, cost.min(rule.limit()))
             }
-            Self::Departing(at) => rule.departing(at),
+            Self::Departing(now, wait) => rule.departing(now, wait),
             Self::Ahead => rule.ahead(),
         }
     }

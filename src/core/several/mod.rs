@@ -328,8 +328,7 @@ impl<C: Clock> Core<Several, C> {
                 return Ok(Turn { decision, wait });
             }
             self.each().iter().for_each(|table| table.refunds().book());
-            let departure = Timestamp::from_nanos(now.as_nanos().saturating_add(wait));
-            let decision = self.charge_untold(request, Some(Manner::Departing(departure)), now);
+            let decision = self.charge_untold(request, Some(Manner::Departing(now, wait)), now);
             let Some(decision) = decision else { continue };
             // The clock of a version ends: for a turn beyond that there is no departure.
             let is_without_turn = refused_after.replace(wait) == Some(wait);
