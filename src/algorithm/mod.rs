@@ -201,7 +201,7 @@ pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     /// Decides one request.
     fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict;
 
-    /// `decide`, where the payload shows to be the rule's [own](Ranged::own).
+    /// `decide`, where the payload shows to be the rule's own.
     #[inline]
     fn decide_own(&self, stored: Stored, ring: Ring<'_>, at: Moment, cost: u64) -> Option<Verdict> {
         Some(self.decide(self.own(stored, at)?, ring, at, cost))
@@ -211,7 +211,7 @@ pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     /// can still expect this payload after another key has started from it.
     fn expired(&self, payload: Payload, at: Moment) -> bool;
 
-    /// `payload` without its debt. [`erase`](Ringed::erase) clears the ring.
+    /// `payload` without its debt. `Ringed::erase` clears the ring.
     fn forgive(&self, payload: Payload, at: Moment) -> Payload;
 
     /// Gives back `taken` from `payload`. It never gives back more than the part of the debt that
