@@ -28,7 +28,7 @@ pub(crate) struct Past {
     tier: usize,
     /// The largest payload of the newer version that older ones' payloads convert to.
     settled: Payload,
-    /// The version before that one, if debts remain from it.
+    /// The version before `rule`, if debts remain from it.
     before: Option<Arc<Self>>,
     /// How many versions, counted back from here, may still have debts.
     depth: u32,

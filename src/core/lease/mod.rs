@@ -70,7 +70,7 @@ const TTL: u64 = 1_000_000;
 ///
 /// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, one
 /// load of a word that only a reset writes, and no other; no atomic write, no hash. With
-/// [`CoarseClock`](crate::CoarseClock) hardly any clock.
+/// [`CoarseClock`](crate::CoarseClock) the clock costs one load.
 /// Taking: a check's compare-exchange. Never blocks, never allocates.
 ///
 /// # Examples

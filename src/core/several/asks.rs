@@ -1,7 +1,7 @@
 //! What a request asks of each limit: under which fingerprint, and what it costs.
 //!
 //! Every limit is asked once, in the order in which limits are charged. So no two asks of a request
-//! meet in one word, and all requests charge in one order, whatever their keys are.
+//! meet in one word, and all requests charge in one order, for any keys.
 
 use crate::algorithm::{AnyRule, Rule};
 use crate::core::OnDecision;

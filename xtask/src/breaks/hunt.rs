@@ -59,7 +59,7 @@ pub(super) fn run(breaks: &[Break]) -> Result<ExitCode, String> {
 /// How long each check takes with nothing broken; an error if it does not pass then.
 type Known = Vec<(Check, Result<Duration, String>)>;
 
-/// Times the checks of all breaks, so that what is not broken is built once.
+/// Times the checks of all breaks, so that the unbroken tree is built once.
 fn time_all(breaks: &[Break], copy: &TreeCopy) -> Known {
     let mut known: Known = Vec::new();
     for check in breaks.iter().flat_map(|broken| &broken.checks) {
