@@ -200,8 +200,8 @@ impl<'a> View<'a> {
         let header = self.bucket.header();
         let Some(index) = self.bucket.displaced(fingerprint) else {
             return match self.recycle(ask, header, now, &clock) {
-                Some(inserted) => inserted,
-                None => self.enter(rule, fingerprint, cost, now, clock),
+                Ok(inserted) => inserted,
+                Err(latest) => self.enter(rule, fingerprint, cost, latest, clock),
             };
         };
         if let (word, owner) = self.bucket.slot(index).read()
@@ -276,6 +276,12 @@ impl<'a> View<'a> {
         if self.bucket.header() == header {
             self.bucket.slot(index).flip_parity(word);
         }
+    }
+
+    /// Whether this table's slots have rings.
+    #[inline]
+    pub(super) fn has_rings<R: Rule>(self) -> bool {
+        R::RINGED && self.table.has_rings()
     }
 
     #[inline]

@@ -128,6 +128,7 @@ impl<'v, R: Rule> Dated<'v, R> {
 
     /// Decides one request, which may book ahead. A booking that this version does not last for is
     /// refused.
+    #[inline(always)]
     pub(crate) fn decide(self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         match self.rule.decide(payload, ring, at, cost) {
             Verdict::Allow(booked) if !self.lasts_for(booked, at) => Verdict::Deny(payload),

@@ -63,10 +63,11 @@ impl Header {
         (PARITY.get(self.0) >> (index.get() - 1)) & 1 == word.parity()
     }
 
-    /// Whether these are the parities of the words that the header commits, slot 1 in bit 0.
+    /// Zero if the header [commits](Self::commits) the `word` of slot `index`. To be joined with
+    /// that of other slots: then it takes fewer instructions.
     #[inline]
-    pub(crate) fn has_parities(self, parities: u64) -> bool {
-        PARITY.get(self.0) == parities
+    pub(crate) fn differing(self, index: SlotIndex, word: Word) -> u64 {
+        word.parity_unlike(self.0, PARITY.start() + index.get() as u32 - 1)
     }
 
     /// The header that commits a claim of slot `index`. `shared`: whether the overflow word still

@@ -173,10 +173,16 @@ impl Table {
         })
     }
 
+    /// Whether slots have rings.
+    #[inline]
+    fn has_rings(&self) -> bool {
+        self.ring_len != 0
+    }
+
     /// The ring of a slot.
     #[inline]
     fn ring(&self, bucket: &Bucket, index: SlotIndex) -> Ring<'_> {
-        if self.ring_len == 0 {
+        if !self.has_rings() {
             return Ring::NONE;
         }
         let offset = std::ptr::from_ref(bucket).addr() - self.buckets.as_ptr().addr();

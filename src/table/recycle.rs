@@ -13,7 +13,7 @@
 //!    charged, have expired, and been claimed and abandoned without a change of the header.
 //! 4. The words. The chosen slot is read once more, as `enter` reads it, and claimed from there.
 
-use crate::algorithm::{Moment, Rule, Verdict};
+use crate::algorithm::{Moment, Payload, Rule, Verdict};
 use crate::ring::Ring;
 use crate::table::bucket::View;
 use crate::table::dated::Dated;
@@ -24,9 +24,17 @@ use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
+/// A slot for a new key, as it was read, and the key's payload once its request is admitted there.
+struct Vacancy {
+    index: SlotIndex,
+    word: Word,
+    owner: Fingerprint,
+    payload: Payload,
+}
+
 impl<'a> View<'a> {
     /// Inserts a key that no slot has had since `header` was read. `before` is an earlier reading
-    /// of the clock. `None`: see [`enter`](Self::enter).
+    /// of the clock. An error is the latest reading, to go on with: see [`enter`](Self::enter).
     #[inline(always)]
     pub(super) fn recycle<R: Rule>(
         self,
@@ -34,59 +42,101 @@ impl<'a> View<'a> {
         header: Header,
         before: Timestamp,
         clock: impl Fn() -> Timestamp,
-    ) -> Option<(Ruling<'a>, Timestamp)> {
-        let rule = ask.rule;
-        // A ring's times have to be staged. A shared word has to be read with the header.
-        if R::RINGED || header.is_shared() || !self.is_home(ask.fingerprint, header) {
-            return None;
+    ) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
+        if !self.is_quiet(ask, header) {
+            return Err(before);
         }
         let now = clock();
+        match self.recycle_at(ask, header, now) {
+            Some((ruling, owner)) => {
+                let events = self.table.events(ask.fingerprint);
+                events.inserted(owner.is_key());
+                if now < before {
+                    events.clock_stepped_back();
+                }
+                Ok((ruling, now))
+            }
+            None => Err(now),
+        }
+    }
+
+    /// The same in a quiet bucket, by a reading that came after that of the fingerprints. Returns
+    /// the slot's owner before, too.
+    #[inline(always)]
+    fn recycle_at<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        now: Timestamp,
+    ) -> Option<(Ruling<'a>, Fingerprint)> {
+        if !self.is_intact(header) {
+            return None;
+        }
+        let Vacancy { index, word, owner, payload } = self.vacancy(ask, header, now)?;
+        let change = (index, word, Fingerprint::VACANT);
+        self.take_slot(ask.fingerprint, header, false, change, ask.rule, payload)?;
+        Some((Ruling { allowed: true, payload, ring: Ring::NONE }, owner))
+    }
+
+    /// Whether `recycle` would insert a key that has no slot here. A hint, and writes nothing.
+    /// `false`: ask the whole bucket.
+    #[inline]
+    pub(super) fn would_recycle<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> bool {
+        let header = self.bucket.header();
+        self.is_quiet(ask, header) && self.vacancy(ask, header, now).is_some()
+    }
+
+    /// Whether the bucket is the key's, and nothing goes on in it but checks and insertions.
+    #[inline(always)]
+    fn is_quiet<R: Rule>(self, ask: Ask<'_, R>, header: Header) -> bool {
+        // A ring's times have to be staged. A shared word has to be read with the header.
+        !self.has_rings::<R>() && !header.is_shared() && self.is_home(ask.fingerprint, header)
+    }
+
+    /// A vacant slot: the home slot if it will do, so that the key's next check finds it there, or
+    /// the longest idle key's.
+    #[inline(always)]
+    fn vacancy<R: Rule>(self, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
+        let rule = ask.rule;
         // The other keys' debts are judged by this version of the quota.
         if rule.before_its_end(now) != now {
             return None;
         }
         let at = rule.moment(now);
-        let index = self.vacant_slot(rule, home_slot(ask.fingerprint), header, at)?;
-        let (word, owner) = self.bucket.slot(index).read();
-        if !self.is_vacant(rule, index, (word, owner), header, at) {
-            return None;
+        let read = |index| (index, self.bucket.slot(index).read());
+        let mut chosen = read(home_slot(ask.fingerprint));
+        if !self.is_vacant(rule, chosen, header, at) {
+            chosen = read(self.longest_idle());
+            if !self.is_vacant(rule, chosen, header, at) {
+                return None;
+            }
         }
+        let (index, (word, owner)) = chosen;
         let fresh = rule.forgive(word.payload(), at);
-        let Verdict::Allow(payload) = rule.decide(fresh, Ring::NONE, at, ask.cost) else {
-            return None;
-        };
-        self.take_slot(ask.fingerprint, header, false, (index, word, Fingerprint::VACANT), rule, payload)?;
-        let events = self.table.events(ask.fingerprint);
-        events.inserted(owner.is_key());
-        if now < before {
-            events.clock_stepped_back();
+        match rule.decide(fresh, Ring::NONE, at, ask.cost) {
+            Verdict::Allow(payload) => Some(Vacancy { index, word, owner, payload }),
+            _ => None,
         }
-        Some((Ruling { allowed: true, payload, ring: Ring::NONE }, now))
     }
 
-    /// A slot that may be vacant: the home slot, or the one with the smallest payload. `None` when
-    /// a word has another parity than the header's: a claim, or a word to [repair](Self::scan).
+    /// Whether the header commits all words. Otherwise there is a claim, or a word to
+    /// [repair](Self::scan). Without branches.
     #[inline(always)]
-    fn vacant_slot<R: Rule>(
-        self,
-        rule: Dated<'_, R>,
-        home: SlotIndex,
-        header: Header,
-        at: Moment,
-    ) -> Option<SlotIndex> {
-        let (mut parities, mut least, mut idle) = (0, u64::MAX, SlotIndex::FIRST);
+    fn is_intact(self, header: Header) -> bool {
+        let differing = |index| header.differing(index, self.bucket.slot(index).peek());
+        SlotIndex::all().map(differing).fold(0, |all, bits| all | bits) == 0
+    }
+
+    /// The slot with the smallest payload, which is the longest idle key's. Without branches.
+    #[inline(always)]
+    fn longest_idle(self) -> SlotIndex {
+        let (mut least, mut idle) = (u64::MAX, SlotIndex::FIRST);
         for index in SlotIndex::all() {
-            let word = self.bucket.slot(index).peek();
-            parities |= word.parity() << (index.get() - 1);
             // A frozen word comes last.
-            let rank = word.rank();
+            let rank = self.bucket.slot(index).peek().rank();
             (least, idle) = if rank < least { (rank, index) } else { (least, idle) };
         }
-        if !header.has_parities(parities) {
-            return None;
-        }
-        let (word, owner) = self.bucket.slot(home).read();
-        Some(if self.is_vacant(rule, home, (word, owner), header, at) { home } else { idle })
+        idle
     }
 
     /// Whether a slot at rest has no debt.
@@ -94,8 +144,7 @@ impl<'a> View<'a> {
     fn is_vacant<R: Rule>(
         self,
         rule: Dated<'_, R>,
-        index: SlotIndex,
-        (word, owner): (Word, Fingerprint),
+        (index, (word, owner)): (SlotIndex, (Word, Fingerprint)),
         header: Header,
         at: Moment,
     ) -> bool {

@@ -55,6 +55,12 @@ impl Word {
         PARITY.get(self.0)
     }
 
+    /// Zero if the parity equals this bit of `bits`.
+    #[inline]
+    pub(crate) fn parity_unlike(self, bits: u64, bit: u32) -> u64 {
+        (self.0 ^ bits.rotate_left(PARITY.start()).rotate_right(bit)) & PARITY.of(1)
+    }
+
     #[inline]
     pub(crate) fn is_frozen(self) -> bool {
         FROZEN.get(self.0) != 0

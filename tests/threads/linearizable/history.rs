@@ -136,6 +136,8 @@ pub(crate) struct Recorder<'l> {
     seed: u64,
     limiter: Limiter<Placed, Quota, Watched>,
     clock: ManualClock,
+    /// Counts the beginnings and the ends of all settings of the clock.
+    settings: AtomicU64,
 }
 
 impl<'l> Recorder<'l> {
@@ -144,7 +146,7 @@ impl<'l> Recorder<'l> {
         let max_keys = if play.strangers { 100_000 } else { 600 };
         let builder = Limiter::builder(limit.quota()).max_keys(max_keys);
         let limiter = builder.clock(Watched(clock.clone())).build().expect("the limit is valid");
-        Self { limit, play, seed, limiter, clock }
+        Self { limit, play, seed, limiter, clock, settings: AtomicU64::new(0) }
     }
 
     pub(crate) fn resolution(&self) -> Resolution {
@@ -204,7 +206,9 @@ impl<'l> Recorder<'l> {
                 let step = dice.below(5) * 100_000_000 + dice.below(3);
                 let back = self.play.goes_back && dice.below(3) == 0;
                 time = if back { u64::saturating_sub(time, step) } else { time + step };
+                self.settings.fetch_add(1, Ordering::SeqCst);
                 self.clock.set(Timestamp::from_nanos(time));
+                self.settings.fetch_add(1, Ordering::SeqCst);
                 thread::yield_now();
             }
             meet.wait();
@@ -219,6 +223,7 @@ impl<'l> Recorder<'l> {
             meet.wait();
             for nth in 0..self.play.calls {
                 let key = round * self.play.keys + dice.below(self.play.keys as u64) as usize;
+                let settings = self.settings.load(Ordering::SeqCst);
                 let began = counter.fetch_add(1, Ordering::SeqCst);
                 LAST.set(self.clock.now().as_nanos());
                 let (key, act, said) = match (dice.below(8), held.pop()) {
@@ -244,7 +249,12 @@ impl<'l> Recorder<'l> {
                     }
                 };
                 let returned = counter.fetch_add(1, Ordering::SeqCst);
-                calls.push((key, Call { thread: number, began, returned, act, now: LAST.get(), said }));
+                // A peek at an earlier time than another thread's check may find the key recovered
+                // and gone.
+                let is_timely = settings % 2 == 0 && self.settings.load(Ordering::SeqCst) == settings;
+                if is_timely || !matches!(act, Act::Peek(_)) {
+                    calls.push((key, Call { thread: number, began, returned, act, now: LAST.get(), said }));
+                }
                 if self.play.strangers {
                     let stranger = (1 << 20) + (number * ROUNDS + round) * self.play.calls + nth;
                     let _ = self.limiter.check(&self.key(stranger));
