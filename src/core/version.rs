@@ -156,7 +156,7 @@ impl<R: Numbers> Version<R> {
     }
 
     #[inline]
-    fn compiled(&self, number: usize) -> &Compiled<R> {
+    pub(crate) fn compiled(&self, number: usize) -> &Compiled<R> {
         self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
     }
 

@@ -72,6 +72,11 @@ impl<'a> View<'a> {
 
     /// The same for a key that has no slot at rest.
     fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
+        if self.would_recycle(ask, now) {
+            // Whether it really will, the charge decides.
+            let (payload, place) = (Payload::UNSEEN, RingPlace::NONE);
+            return Probe { payload, before: payload, seen: None, place, allowed: true, counts: false };
+        }
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
         Probe { payload, before: payload, seen: None, place: self.table.place_of(ring), allowed, counts }

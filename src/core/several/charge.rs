@@ -191,16 +191,14 @@ impl<C: Clock> Core<Several, C> {
                 if !glance.allowed {
                     decision.refused.add(index);
                 }
+            } else if self.places.len() == 1 {
+                // No other limit could be charged for nothing.
+                return self.charge_anew(decision, by, 0, then, time);
             } else {
                 self.look_closer(decision, by, &mut seen, index);
             }
         }
         if !decision.refused.is_empty() {
-            if self.places.len() == 1 && seen.slots[0].is_none() {
-                // No other limit is charged for nothing, and a full bucket's events are counted.
-                decision.refused = Set::default();
-                return self.charge_anew(decision, by, 0, then, time);
-            }
             self.stand(decision, by, &seen, time);
             return false;
         }
@@ -266,7 +264,13 @@ impl<C: Clock> Core<Several, C> {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
             let ask = ask(by.rule(decision.version, index), decision, index);
-            let (ruling, now) = self.places[index].check_anywhere(ask, time);
+            let (ruling, now) = match by {
+                By::Current => {
+                    let current = &decision.version.compiled(index).current;
+                    self.places[index].check(current, ask.fingerprint, ask.cost, time)
+                }
+                By::InManner(_) => self.places[index].check_anywhere(ask, time),
+            };
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
             if !ruling.allowed {
@@ -285,6 +289,9 @@ impl<C: Clock> Core<Several, C> {
     ///
     /// `then` is no later than any of the charges: what may have dripped since is not given back.
     fn undo<A: Asks>(&self, decision: &mut MultiDecision<'_, A>, then: Timestamp) {
+        if decision.taken.is_empty() {
+            return;
+        }
         decision.since = then;
         self.give_back(&mut decision.receipt_of_taken(), u64::MAX, || self.clock.now());
         decision.taken = Set::default();

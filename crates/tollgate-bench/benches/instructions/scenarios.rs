@@ -13,7 +13,7 @@ use tollgate::{
 type Scenario = fn(usize);
 
 /// The scenarios by their names in the baseline.
-pub(crate) const SCENARIOS: [(&str, Scenario); 19] = [
+pub(crate) const SCENARIOS: [(&str, Scenario); 21] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -35,7 +35,9 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 19] = [
     ("a displaced key", displaced),
     ("batches of 32", batches),
     ("a new key, with its growth", insert),
-    ("a recovered key", recovered),
+    ("a recovered key", |checks| recovered(SOON, checks)),
+    ("a recovered key, any algorithm", |checks| recovered(Quota::from(SOON), checks)),
+    ("a recovered key, two limits", recovered_of_two),
     ("two limits", two_limits),
 ];
 
@@ -137,9 +139,24 @@ fn insert(checks: usize) {
     }
 }
 
+/// A key that was admitted has recovered ten milliseconds later.
+const SOON: TokenBucket = TokenBucket::new(Rate::per_second(100)).burst(20);
+
 /// Clients that come now and then: each has recovered when it comes again, and lost its slot.
-fn recovered(checks: usize) {
-    let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_second(100)).burst(20), 1_000_000);
+fn recovered<A: Algorithm>(quota: A, checks: usize) {
+    let limiter = limiter::<Named, A>(quota, 1_000_000);
+    let start = limiter.now();
+    for number in 0..checks {
+        let now = start + Duration::from_micros(100 * number as u64);
+        black_box(limiter.at(now).check(black_box(&Named::nth(number))).is_allowed());
+    }
+}
+
+fn recovered_of_two(checks: usize) {
+    let limits =
+        [Quota::from(SOON), Quota::from(FixedWindow::new(Rate::new(100, Duration::from_millis(10))))];
+    let limiter = MultiLimiter::<Named>::builder(limits).max_keys(1_000_000).clock(clock());
+    let limiter = limiter.build().expect("the quotas are valid");
     let start = limiter.now();
     for number in 0..checks {
         let now = start + Duration::from_micros(100 * number as u64);
