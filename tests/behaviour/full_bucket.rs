@@ -179,3 +179,17 @@ fn a_turn_of_several_limits_forgets_no_debt() {
     let left = |key| limiter.at(limiter.now()).peek_n(&key, 0).parts().next().unwrap().remaining();
     assert!(fellows().map(left).all(|left| left <= 2), "{:?}", fellows().map(left).collect::<Vec<_>>());
 }
+
+/// Charging the first limit and undoing it would take a slot of its table.
+#[test]
+fn several_limits_charge_nothing_when_one_table_is_full() {
+    let of = |per| TokenBucket::new(Rate::new(1, Duration::from_secs(per))).burst(4);
+    let builder = MultiLimiter::<Fellow>::builder([of(1), of(100)]).max_keys(1).when_full(WhenFull::Deny);
+    let clock = start();
+    let limiter = builder.clock(clock.clone()).build().unwrap();
+    fill(&clock, |key| limiter.check_n(key, 2).is_allowed());
+    clock.advance(Duration::from_secs(5));
+    let recycled = limiter.stats().recycled;
+    assert_eq!(limiter.check(&STRANGER).refused_by(), Some(1));
+    assert_eq!(limiter.stats().recycled, recycled);
+}
