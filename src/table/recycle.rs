@@ -20,7 +20,7 @@ use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling};
-use crate::table::slot_index::{SlotIndex, home_slot};
+use crate::table::slot_index::{SlotIndex, home_slot, probes};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -93,8 +93,8 @@ impl<'a> View<'a> {
         !self.has_rings::<R>() && !header.is_shared() && self.is_home(ask.fingerprint, header)
     }
 
-    /// A vacant slot: the home slot if it will do, so that the key's next check finds it there, or
-    /// the longest idle key's.
+    /// A vacant slot: the home slot if it will do, so that the key's next check finds it there; or
+    /// the longest idle key's; or one that a key has left, whose word still tells of that key.
     #[inline(always)]
     fn vacancy<R: Rule>(self, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
         let rule = ask.rule;
@@ -108,7 +108,10 @@ impl<'a> View<'a> {
         if !self.is_vacant(rule, chosen, header, at) {
             chosen = read(self.longest_idle());
             if !self.is_vacant(rule, chosen, header, at) {
-                return None;
+                chosen = read(self.without_key(ask.fingerprint)?);
+                if !self.is_vacant(rule, chosen, header, at) {
+                    return None;
+                }
             }
         }
         let (index, (word, owner)) = chosen;
@@ -137,6 +140,12 @@ impl<'a> View<'a> {
             (least, idle) = if rank < least { (rank, index) } else { (least, idle) };
         }
         idle
+    }
+
+    /// The first slot of the probes that belongs to no key. Most buckets have none.
+    #[inline(never)]
+    fn without_key(self, fingerprint: Fingerprint) -> Option<SlotIndex> {
+        probes(fingerprint).find(|&index| self.bucket.slot(index).fingerprint().is_vacant())
     }
 
     /// Whether a slot at rest has no debt.

@@ -251,7 +251,8 @@ impl<'l> Recorder<'l> {
                 let returned = counter.fetch_add(1, Ordering::SeqCst);
                 // A peek at an earlier time than another thread's check may find the key recovered
                 // and gone.
-                let is_timely = settings.is_multiple_of(2) && self.settings.load(Ordering::SeqCst) == settings;
+                let is_timely =
+                    settings.is_multiple_of(2) && self.settings.load(Ordering::SeqCst) == settings;
                 if is_timely || !matches!(act, Act::Peek(_)) {
                     calls.push((key, Call { thread: number, began, returned, act, now: LAST.get(), said }));
                 }
