@@ -296,8 +296,9 @@ impl<'a> View<'a> {
         #[cfg(not(loom))]
         self.table.buckets.commit(self.number() | 1 << level);
         let sibling = self.table.at(self.number() | 1 << level).bucket;
-        let leaves =
-            |fingerprint| number_at(level + 1, self.whole(fingerprint)) == self.number() | 1 << level;
+        // Not a key that left by an earlier split, whose fingerprint is still here.
+        let (number, arrives) = (self.number(), self.number() | 1 << level);
+        let leaves = |fingerprint: Fingerprint| number_at(level + 1, fingerprint.whole(number)) == arrives;
         let is_over = || self.bucket.header() != splitting;
 
         // The overflow word of a bucket that can be split is not charged: it came with a saved
@@ -311,7 +312,9 @@ impl<'a> View<'a> {
                 return;
             }
             gone |= u64::from(moved.is_some()) << index.get();
-            sibling.slot(index).receive(moved);
+            if let Some((fingerprint, word)) = moved {
+                sibling.slot(index).receive(fingerprint, word);
+            }
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
         self.bucket.advance(splitting, splitting.split(level + 1, gone)); // B5
@@ -327,13 +330,16 @@ mod tests {
     use crate::table::dated::Current;
     use crate::table::slot::Ask;
     use crate::table::term::Term;
-    use crate::table::{Size, WhenFull};
+    use crate::table::{ROOTS, Size, WhenFull};
     use crate::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
-    /// A key of bucket 7 that migrates when that is split.
-    const KEY: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0047);
+    /// A key with this bit migrates when its bucket is first split.
+    const LEAVES: u64 = ROOTS as u64;
+
+    /// A key of bucket 7 that migrates.
+    const KEY: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0007 | LEAVES);
 
     /// A table in which the key has been charged three of its ten units, and the index of its slot.
     fn charged() -> (Table, impl Rule, SlotIndex) {
@@ -381,7 +387,7 @@ mod tests {
         skew(view, index);
         assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
         // A scan of the bucket, here for a new key, repairs it.
-        assert!(is_admitted(&table, &rule, Fingerprint::from_bits(0x9999_9999_0000_0047)));
+        assert!(is_admitted(&table, &rule, Fingerprint::from_bits(0x9999_9999_0000_0007 | LEAVES)));
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
         skew(view, index);
@@ -389,6 +395,19 @@ mod tests {
         assert!(view.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
         assert_eq!(slots_of(&table, KEY), 1);
         assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
+    }
+
+    #[test]
+    fn a_key_that_left_a_bucket_leaves_it_once() {
+        let quota = TokenBucket::new(Rate::per_hour(1));
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
+        let keys = || (1..=15).map(|key| Fingerprint::from_bits((key * LEAVES) | 3));
+        assert!(keys().all(|key| is_admitted(&table, &rule, key)));
+        // All are in bucket 3, and leave it one split after the other.
+        let view = table.at(3);
+        assert!((0..4).all(|_| view.make_room(view.bucket.header(), || false)));
+        assert_eq!(keys().map(|key| slots_of(&table, key)).max(), Some(1));
     }
 
     #[test]
@@ -407,8 +426,10 @@ mod tests {
 
     /// A key that stays when the bucket of `KEY` is split, and keys that were never seen.
     const STAYS: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0007);
-    const STRANGERS: [Fingerprint; 2] =
-        [Fingerprint::from_bits(0x7777_7777_0000_0047), Fingerprint::from_bits(0x7777_7777_0000_0007)];
+    const STRANGERS: [Fingerprint; 2] = [
+        Fingerprint::from_bits(0x7777_7777_0000_0007 | LEAVES),
+        Fingerprint::from_bits(0x7777_7777_0000_0007),
+    ];
 
     /// Whether a peek admits this cost; where it refuses, a check does, too.
     fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
@@ -452,10 +473,10 @@ mod tests {
         assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
         assert!(counts(slot.load()) && !slot.has_fingerprint(KEY.kept()));
         stage("its fingerprint is marked");
-        let moved = slot.detach(|_| true, counts, || false);
-        assert!(moved.is_some() && !counts(slot.load()));
+        let (fingerprint, word) = slot.detach(|_| true, counts, || false).unwrap();
+        assert!(!counts(slot.load()));
         stage("its word is detached");
-        sibling.bucket.slot(index).receive(moved);
+        sibling.bucket.slot(index).receive(fingerprint, word);
         stage("it has arrived");
         // A check that finds the fingerprint there charges the key at once.
         let current = Current { rule, term: Term::of_first(&rule) };

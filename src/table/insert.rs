@@ -33,6 +33,8 @@ impl<'a> View<'a> {
         let events = self.table.events(fingerprint);
         let (mut evictions, mut shares) = (0, 0);
         let mut view = self;
+        // Whether the bucket is another than the one in which the caller tried the short way.
+        let mut is_untried = false;
         loop {
             // A charge of the overflow word needs both it and the header unchanged.
             let overflow = view.bucket.shared();
@@ -42,12 +44,21 @@ impl<'a> View<'a> {
                 // helps.
                 None => match view.refused(ask, now) {
                     Some(refusal) => return (refusal, now),
-                    None => view.home_bucket(fingerprint),
+                    None => {
+                        is_untried = true;
+                        view.home_bucket(fingerprint)
+                    }
                 },
             };
             if home.number() != view.number() {
-                view = home;
+                (view, is_untried) = (home, true);
                 continue;
+            }
+            if is_untried {
+                match view.recycle_unseen(ask, header, now, &clock) {
+                    Ok(inserted) => return inserted,
+                    Err(latest) => now = latest,
+                }
             }
             let mut best = Best::default();
             match view.scan(fingerprint, header, |slot| best.weigh(rule, slot)) {
@@ -76,6 +87,7 @@ impl<'a> View<'a> {
             if !matches!(placement, Placement::Vacant(..))
                 && view.make_room(header, || view.is_crowded(rule, at))
             {
+                is_untried = true;
                 continue;
             }
             let ruling = match placement {

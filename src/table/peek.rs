@@ -43,6 +43,10 @@ impl<'a> View<'a> {
     #[cold]
     pub(super) fn refused<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Ruling<'a>> {
         let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
+        // Most keys for which a bucket is split are new.
+        if !view.may_have(ask.fingerprint) && !sibling.is_some_and(|view| view.may_have(ask.fingerprint)) {
+            return None;
+        }
         let Seen::Key(payload, index) = view.read_key(ask.fingerprint, header, sibling, |_| ()) else {
             return None;
         };
@@ -95,6 +99,12 @@ impl<'a> View<'a> {
             let debt = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
             return Ok((debt, view.ring::<R>(index)));
         }
+    }
+
+    /// Whether a slot is the key's, in any state.
+    fn may_have(self, fingerprint: Fingerprint) -> bool {
+        let is_its = |index| self.bucket.slot(index).fingerprint().is_same_key(fingerprint);
+        SlotIndex::all().fold(false, |any, index| any | is_its(index))
     }
 
     /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.

@@ -60,6 +60,21 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The same for a key that may have a slot: in a bucket that was split for it.
+    #[inline(never)]
+    pub(super) fn recycle_unseen<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        header: Header,
+        before: Timestamp,
+        clock: impl Fn() -> Timestamp,
+    ) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
+        match self.bucket.displaced(ask.fingerprint) {
+            Some(_) => Err(before),
+            None => self.recycle(ask, header, before, clock),
+        }
+    }
+
     /// The same in a quiet bucket, by a reading that came after that of the fingerprints. Returns
     /// the slot's owner before, too.
     #[inline(always)]

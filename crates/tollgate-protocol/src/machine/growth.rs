@@ -153,8 +153,10 @@ impl Machine<'_> {
                     return Self::end_split(thread);
                 }
                 split.gone[place] = split.moved.is_some();
-                let has_word = split.moved.is_some() && !name_first;
-                thread.pc = if has_word { Pc::ReceiveWord } else { Pc::ReceiveName };
+                match split.moved {
+                    Some(_) => thread.pc = if name_first { Pc::ReceiveName } else { Pc::ReceiveWord },
+                    None => self.next_place(thread),
+                }
             }
             Pc::ReceiveWord => {
                 let word = &mut state.buckets[sibling].slots[place].word;
@@ -170,10 +172,12 @@ impl Machine<'_> {
             }
             Pc::ReceiveName => {
                 let name = &mut state.buckets[sibling].slots[place].name;
-                if *name == Name::Untouched {
-                    *name = split.moved.map_or(Name::Vacant, |(key, _)| Name::Key(key));
+                if let Some((key, _)) = split.moved
+                    && *name == Name::Untouched
+                {
+                    *name = Name::Key(key);
                 }
-                if name_first && split.moved.is_some() {
+                if name_first {
                     thread.pc = Pc::ReceiveWord;
                 } else {
                     self.next_place(thread);
