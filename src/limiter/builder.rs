@@ -74,7 +74,7 @@ impl<K: Key + ?Sized, L: Limits<Words = Table>, C: Clock> Builder<K, L, C> {
     ///
     /// A key without debt takes no room. Address space for all is reserved at once: 27 to 54 bytes
     /// a key, since the table has room for half as many again, rounded up to a power of two; at
-    /// least 1 KiB. Of that a table begins with 16 KiB and grows in place: buckets are split
+    /// least 1 KiB. Of that a table begins with 64 KiB and grows in place: buckets are split
     /// one by one as new keys need room, so no check waits for more than the split of its own.
     /// (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
     /// is touched.)

@@ -92,7 +92,7 @@ const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Buckets in use from the start: enough for their numbers to tell two bits of a fingerprint.
-const ROOTS: usize = if cfg!(loom) { 4 } else { 64 };
+const ROOTS: usize = if cfg!(loom) { 4 } else { 256 };
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]

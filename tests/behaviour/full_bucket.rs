@@ -15,7 +15,7 @@ struct Fellow(u64);
 
 impl Key for Fellow {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
+        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
     }
 }
 

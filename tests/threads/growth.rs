@@ -10,7 +10,7 @@ mod keys;
 
 use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
-/// Room for 20,000 keys in 4,096 buckets, of which 64 are used at first.
+/// Room for 20,000 keys in 4,096 buckets, of which 256 are used at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
     let clock = ManualClock::new();
     let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
@@ -23,7 +23,7 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
     let limiter = builder().clock(ManualClock::new()).build().unwrap();
     let most = builder().memory().unwrap();
     let mut used = limiter.usage().memory_in_use;
-    assert_eq!((used, most), (64 * 256, 4_096 * 256));
+    assert_eq!((used, most), (256 * 256, 4_096 * 256));
     for key in 0..20_000 {
         assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
         // It reads the whole table, so not after every key.
@@ -52,7 +52,7 @@ fn memory_follows_the_keys_in_debt() {
         clock.advance(Duration::from_millis(10));
     }
     // About a hundred keys at a time.
-    assert_eq!(limiter.usage().memory_in_use, 64 * 256);
+    assert_eq!(limiter.usage().memory_in_use, 256 * 256);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_key_keeps_its_debt_when_it_migrates() {
         for other in 1_000..15_000 {
             let _ = limiter.check(&Nth(other));
         }
-        assert!(limiter.usage().memory_in_use >= 32 * memory, "{quota}: the table has grown");
+        assert!(limiter.usage().memory_in_use >= 8 * memory, "{quota}: the table has grown");
         let after: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
         assert_eq!(before, after, "{quota}");
@@ -88,7 +88,7 @@ fn a_key_keeps_its_debt_when_it_migrates() {
 fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (mut early, mut later) = (Vec::new(), 0);
-    while limiter.usage().memory_in_use < 2 * 64 * 256 {
+    while limiter.usage().memory_in_use < 2 * 256 * 256 {
         assert!(limiter.check_n(&Nth(later), 1 + later % LIMIT).is_allowed());
         early.push(later);
         later += 1;
@@ -153,7 +153,7 @@ fn refunds_of_migrating_keys_mint_nothing() {
         (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
         done.store(true, SeqCst);
     });
-    assert!(limiter.usage().memory_in_use > 16 * 64 * 256);
+    assert!(limiter.usage().memory_in_use > 4 * 256 * 256);
 }
 
 #[test]

@@ -116,7 +116,8 @@ impl Contest<'_> {
         }
         self.clock.set(Timestamp::ZERO);
         let builder = Limiter::builder(quota).max_keys(100_000).clock(self.clock.clone());
-        let stranger = |number: u64| Placed(number.wrapping_mul(0xD1B5_4A32_D192_ED03) << 6 | keys[0].0 & 63);
+        let stranger =
+            |number: u64| Placed(number.wrapping_mul(0xD1B5_4A32_D192_ED03) << 8 | keys[0].0 & 255);
         let door = Crowded {
             keyed: Keyed { limiter: builder.build().unwrap(), keys },
             came: Cell::new(0),

@@ -19,7 +19,7 @@ struct Placed(u64);
 
 impl Key for Placed {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0 << 6 | self.0.wrapping_mul(0x9E37_79B9) << 32
+        self.0 << 8 | self.0.wrapping_mul(0x9E37_79B9) << 32
     }
 }
 

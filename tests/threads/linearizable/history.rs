@@ -191,7 +191,7 @@ impl<'l> Recorder<'l> {
         let key = key as u64;
         // The bits from the second on choose the mark of its refunds. With other keys, all are in
         // one bucket.
-        let low = if self.play.strangers { key << 6 } else { key << 2 };
+        let low = if self.play.strangers { key << 8 } else { key << 2 };
         Placed(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) & !0xFFFF | low)
     }
 
