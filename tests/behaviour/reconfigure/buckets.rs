@@ -269,6 +269,17 @@ fn a_reservation_survives_a_change() {
 }
 
 #[test]
+fn a_turn_of_a_global_limiter_survives_a_change() {
+    let (limiter, _) = global(bucket(1, 2));
+    assert!(limiter.check_n(2).is_allowed());
+    let turn = limiter.prepare().reserve(2, Duration::MAX).unwrap();
+    assert_eq!(turn.delay(), Duration::from_secs(2));
+    limiter.reconfigure(bucket(1, 4), AsIs).unwrap();
+    let refused = limiter.prepare().reserve(4, Duration::ZERO).map(|turn| turn.delay());
+    assert_eq!(refused, Err(tollgate::ReserveError::TooLong { wait: Duration::from_secs(6) }));
+}
+
+#[test]
 fn a_queue_goes_on_at_the_new_pace() {
     let (limiter, clock) = keyed(LeakyBucket::queue(Rate::per_second(10)).capacity(5));
     assert_eq!(limiter.check_n(&7, 3).delay(), Duration::ZERO);

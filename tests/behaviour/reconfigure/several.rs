@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
     BuildError, Clock, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    ReserveError, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use super::{SECOND, at, bucket};
@@ -57,6 +57,18 @@ fn each_limit_inherits_as_the_change_says() {
         let most = expected[0].min(expected[1]);
         assert!(limiter.check_n(&7, most).is_allowed() && !limiter.check(&7).is_allowed(), "{inherit:?}");
     }
+}
+
+/// The turn is later than any check could be charged for.
+#[test]
+fn a_turn_of_one_limit_survives_a_change() {
+    let (limiter, _) = several([bucket(1, 2)]);
+    assert!(limiter.check_n(&7, 2).is_allowed());
+    let turn = limiter.prepare(&7).reserve(2, Duration::MAX).unwrap();
+    assert_eq!(turn.delay(), Duration::from_secs(2));
+    limiter.reconfigure([bucket(1, 4)], AsIs).unwrap();
+    let refused = limiter.prepare(&7).reserve(4, Duration::ZERO).map(|turn| turn.delay());
+    assert_eq!(refused, Err(ReserveError::TooLong { wait: Duration::from_secs(6) }));
 }
 
 #[test]
