@@ -10,7 +10,7 @@ use crate::charts;
 use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::results::Results;
-use crate::targets::{Verdict, targets_of};
+use crate::targets::{Verdict, is_in_target, targets_of};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
 use crate::{json, replay_speed, report, server_speed};
 
@@ -55,8 +55,10 @@ pub(crate) struct Command {
     /// always measured alone and latency always in turns, so this leaves both out.
     #[arg(long, conflicts_with = "targets")]
     alone: bool,
-    /// Run only the workloads with targets, in turns and where a target says so also alone, and print
-    /// which targets are met
+    /// Run only the workloads with targets, and print which targets are met
+    ///
+    /// All contestants run in turns. Where a target also holds for contestants alone, the two that it
+    /// compares run alone, too.
     #[arg(long)]
     targets: bool,
     /// Print JSON instead of tables
@@ -175,7 +177,8 @@ impl Command {
             bar.set_message(workload.name.clone());
             let mut outcome = workload.run(effort, &mut || bar.inc(1))?;
             if self.is_also_alone(workload) {
-                let alone = workload.run(Effort { is_alone: true, ..effort }, &mut || bar.inc(1))?;
+                let effort = Effort { is_alone: true, takes_part: is_in_target, ..effort };
+                let alone = workload.run(effort, &mut || bar.inc(1))?;
                 outcome.scores.extend(alone.scores);
             }
             verdicts.extend(targets_of(&workload.name).flat_map(|target| target.evaluate(&outcome)));
@@ -201,7 +204,12 @@ impl Command {
     }
 
     fn effort(&self) -> Effort {
-        Effort { passes: self.passes as usize, is_quick: self.quick, is_alone: self.alone }
+        Effort {
+            passes: self.passes as usize,
+            is_quick: self.quick,
+            is_alone: self.alone,
+            takes_part: |_, _| true,
+        }
     }
 }
 

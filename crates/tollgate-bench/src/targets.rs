@@ -109,6 +109,14 @@ pub(crate) fn targets_of(workload: &str) -> impl Iterator<Item = &'static Target
     TARGETS.iter().filter(move |target| target.workload == workload)
 }
 
+/// Returns whether a target that holds for contestants alone compares this contestant.
+pub(crate) fn is_in_target(workload: &str, contestant: &str) -> bool {
+    targets_of(workload).filter(|target| target.is_also_alone).any(|target| match target.figure {
+        Figure::Ratio(of, other) | Figure::Speedup(of, other) => [of, other].contains(&contestant),
+        Figure::Plain(of) => of == contestant,
+    })
+}
+
 impl Target {
     /// Compares the target with the outcome of its workload: in turns, alone, or both, as measured.
     pub(crate) fn evaluate(self, outcome: &Outcome) -> Vec<Verdict> {

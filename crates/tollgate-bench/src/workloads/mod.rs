@@ -26,6 +26,8 @@ pub(crate) struct Effort {
     pub(crate) is_quick: bool,
     /// Whether each contestant is measured alone, not in turns.
     pub(crate) is_alone: bool,
+    /// Tells by the names of a workload and a contestant whether the contestant takes part.
+    pub(crate) takes_part: fn(&str, &str) -> bool,
 }
 
 /// The checks of a contestant that is measured alone.
@@ -72,7 +74,9 @@ impl Workload {
         let name = name.into();
         let workload = name.clone();
         let run = move |effort: Effort, tick: &mut dyn FnMut()| {
-            open(effort).run(&workload, effort.passes, effort.order(), tick)
+            let mut contest = open(effort);
+            contest.contestants.retain(|contestant| (effort.takes_part)(&workload, &contestant.name));
+            contest.run(&workload, effort.passes, effort.order(), tick)
         };
         Self { name, unit: Unit::NanosACheck, run: Box::new(run) }
     }
