@@ -101,7 +101,7 @@ fn headline(results: &Results) -> Result<String, MissingFigure> {
     let panels = [
         figures.panel("One key, in the cache", "hot key, allow")?,
         figures.panel("A million keys, each in debt", "1M keys uniform, allow")?,
-        figures.panel("A million keys, recovered: 100 a second each", "1M recovered keys, 100/s")?,
+        figures.panel("A million recovered keys, 100 a second each", "1M recovered keys, 100/s")?,
     ];
     let mut picture =
         Picture::new("What a check costs", "nanoseconds an admitted check, one thread; shorter is better");

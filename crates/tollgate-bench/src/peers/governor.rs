@@ -5,9 +5,10 @@ use std::hash::BuildHasher;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use ahash::RandomState;
-use governor::clock::{Clock, DefaultClock};
+use governor::clock::{Clock, DefaultClock, QuantaUpkeepClock};
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::DashMapStateStore;
@@ -33,6 +34,16 @@ pub(crate) fn keyed_by_ahash<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new(FASTEST, move || {
         let limiter = RateLimiter::dashmap_with_hasher(quota(task.limit), RandomState::new());
         Checks { limiter, cost: number(task.cost) }
+    })
+}
+
+/// With a clock that a thread updates, and ahash.
+pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
+    Contestant::new("governor (ahash, coarse clock)", move || {
+        let clock = QuantaUpkeepClock::from_interval(Duration::from_millis(1)).expect("a thread can be had");
+        let limiter =
+            RateLimiter::dashmap_with_clock_and_hasher(quota(task.limit), clock, RandomState::new());
+        move |key: &K| limiter.check_key(key).is_ok()
     })
 }
 

@@ -20,7 +20,7 @@ pub(crate) use self::governor::FASTEST as FASTEST_PEER;
 pub(crate) use self::rate_net::RateNetKey;
 pub(crate) use self::throttlecrab::throttlecrab;
 pub(crate) use self::tollgate::{
-    batches, coarse, leased, of_algorithms, of_several_limits, prepared, tollgate, trusted,
+    batches, leased, of_algorithms, of_several_limits, prepared, tollgate, trusted,
 };
 
 /// The settings of a limiter.
@@ -91,9 +91,9 @@ pub(crate) fn time_given<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
     ]
 }
 
-/// Returns the peer with a coarse clock.
-pub(crate) fn coarse_peer(task: Task) -> Contestant<u64> {
-    rate_net::coarse(task)
+/// Returns the limiters with a coarse clock.
+pub(crate) fn coarse(task: Task) -> Vec<Contestant<u64>> {
+    vec![tollgate::coarse(task), governor::coarse(task), rate_net::coarse(task)]
 }
 
 /// Returns the five algorithms of Tollgate and of the peer with five algorithms.

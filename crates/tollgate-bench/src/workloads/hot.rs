@@ -4,8 +4,7 @@ use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
 use crate::limit::{Expected, HOT, Limit, SPENT};
 use crate::peers::{
-    Task, coarse, coarse_peer, governors, keyed, leased, prepared, throttlecrab, time_given, tollgate,
-    trusted, unkeyed,
+    Task, coarse, governors, keyed, leased, prepared, throttlecrab, time_given, tollgate, trusted, unkeyed,
 };
 use crate::workloads::{Effort, Workload};
 
@@ -29,7 +28,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
         hot("hot key, time given, allow", Expected::Allowed, with_time_given),
         hot("hot key, time given, deny", Expected::Denied, with_time_given),
         hot("hot key, coarse clock, allow", Expected::Allowed, |task| {
-            vec![coarse(task), coarse_peer(task), floors::compare_exchange()]
+            coarse(task).into_iter().chain([floors::compare_exchange()]).collect()
         }),
         hot("hot key, weighted cost", Expected::Allowed, |task| keyed(Task { cost: 10, ..task })),
         string_key(16),
