@@ -21,9 +21,9 @@ pub(crate) const EXIT_ERROR: u8 = 2;
 
 /// Compare Tollgate with its peers, and with floors that no limiter can beat.
 ///
-/// The contestants of a workload take turns on the same keys, pass by pass, or with --alone each is
-/// measured alone. The tables show medians, quartiles, and ratios within a pass. Use a release build
-/// on an idle machine.
+/// The contestants of a workload take turns on the same keys, pass by pass, or with --alone each
+/// is measured alone. The tables show medians, quartiles, and ratios within a pass. Use a release
+/// build on an idle machine.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -41,24 +41,24 @@ pub(crate) struct Command {
     /// Measure each contestant alone instead of in turns
     ///
     /// In turns, all limiters exist at once and share the caches, as a limiter in a server shares
-    /// them with other code. The contestants run within milliseconds of each other, so other programs
-    /// disturb them alike. By the real clock, keys also recover while the other contestants run. Read
-    /// these ratios first.
+    /// them with other code. The contestants run within milliseconds of each other, so other
+    /// programs disturb them alike. By the real clock, keys also recover while the other
+    /// contestants run. Read these ratios first.
     ///
     /// Alone, only one limiter exists. In each pass it is new, checks all its keys once, and then
-    /// makes three million checks that are measured. It has the caches for itself, and its keys come
-    /// back sooner, as in a loop that only checks. Read these figures for the cost of a check in such
-    /// a loop, and to see whether the other contestants' turns favour one of them. A claim should
-    /// hold in both orders.
+    /// makes three million checks that are measured. It has the caches for itself, and its keys
+    /// come back sooner, as in a loop that only checks. Read these figures for the cost of a
+    /// check in such a loop, and to see whether the other contestants' turns favour one of them.
+    /// A claim should hold in both orders.
     ///
-    /// The names of these figures end in ", alone"; --from joins them with figures in turns. Memory is
-    /// always measured alone and latency always in turns, so this leaves both out.
+    /// The names of these figures end in ", alone"; --from joins them with figures in turns.
+    /// Memory is always measured alone and latency always in turns, so this leaves both out.
     #[arg(long, conflicts_with = "targets")]
     alone: bool,
     /// Run only the workloads with targets, and print which targets are met
     ///
-    /// All contestants run in turns. Where a target also holds for contestants alone, the two that it
-    /// compares run alone, too.
+    /// All contestants run in turns. Where a target also holds for contestants alone, the two that
+    /// it compares run alone, too.
     #[arg(long)]
     targets: bool,
     /// Print JSON instead of tables

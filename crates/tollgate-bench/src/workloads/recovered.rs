@@ -1,5 +1,5 @@
-//! The cost of a check among keys that have recovered: clients under their limit, seen now and then,
-//! mostly without debt when they come back.
+//! The cost of a check among keys that have recovered: clients under their limit, seen now and
+//! then, mostly without debt when they come back.
 //!
 //! A map finds such a key. Tollgate has forgotten it, so that nearly every check is an insertion.
 
