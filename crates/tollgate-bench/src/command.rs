@@ -10,7 +10,7 @@ use crate::charts;
 use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::results::Results;
-use crate::targets::{TARGETS, Verdict};
+use crate::targets::{Verdict, is_in_target, targets_of};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
 use crate::{json, replay_speed, report, server_speed};
 
@@ -21,8 +21,9 @@ pub(crate) const EXIT_ERROR: u8 = 2;
 
 /// Compare Tollgate with its peers, and with floors that no limiter can beat.
 ///
-/// The contestants of a workload take turns on the same keys, pass by pass. The tables show
-/// medians, quartiles, and ratios within a pass. Use a release build on an idle machine.
+/// The contestants of a workload take turns on the same keys, pass by pass, or with --alone each
+/// is measured alone. The tables show medians, quartiles, and ratios within a pass. Use a release
+/// build on an idle machine.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -33,11 +34,31 @@ pub(crate) const EXIT_ERROR: u8 = 2;
 pub(crate) struct Command {
     #[command(subcommand)]
     tool: Option<Tool>,
-    /// Run only the workloads whose names contain this text; only "scale" runs those with up to
-    /// 10^8 keys, which take minutes and gigabytes
+    /// Run only the workloads whose names contain this text; repeat it for several texts; only
+    /// "scale" runs those with up to 10^8 keys, which take minutes and gigabytes
     #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
+    filter: Vec<String>,
+    /// Measure each contestant alone instead of in turns
+    ///
+    /// In turns, all limiters exist at once and share the caches, as a limiter in a server shares
+    /// them with other code. The contestants run within milliseconds of each other, so other
+    /// programs disturb them alike. By the real clock, keys also recover while the other
+    /// contestants run. Read these ratios first.
+    ///
+    /// Alone, only one limiter exists. In each pass it is new, checks all its keys once, and then
+    /// makes three million checks that are measured. It has the caches for itself, and its keys
+    /// come back sooner, as in a loop that only checks. Read these figures for the cost of a
+    /// check in such a loop, and to see whether the other contestants' turns favour one of them.
+    /// A claim should hold in both orders.
+    ///
+    /// The names of these figures end in ", alone"; --from joins them with figures in turns.
+    /// Memory is always measured alone and latency always in turns, so this leaves both out.
+    #[arg(long, conflicts_with = "targets")]
+    alone: bool,
     /// Run only the workloads with targets, and print which targets are met
+    ///
+    /// All contestants run in turns. Where a target also holds for contestants alone, the two that
+    /// it compares run alone, too.
     #[arg(long)]
     targets: bool,
     /// Print JSON instead of tables
@@ -45,7 +66,7 @@ pub(crate) struct Command {
     json: bool,
     /// Measure nothing: read the figures from a file that --json printed; repeat it for several
     /// files of the same build
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "targets", "json", "passes", "quick", "list"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "alone", "targets", "json", "passes", "quick", "list"])]
     from: Vec<PathBuf>,
     /// Write a page of all figures into this folder, and the charts for which there are figures
     #[arg(long, value_name = "DIR")]
@@ -130,11 +151,17 @@ impl Command {
 
     /// Returns the workloads to run.
     fn chosen(&self) -> Result<Vec<Workload>, BenchError> {
-        let filter = self.filter.as_deref().unwrap_or_default();
-        let has_target = |workload: &Workload| TARGETS.iter().any(|target| target.workload == workload.name);
-        let is_chosen = |workload: &Workload| !self.targets || has_target(workload);
-        let chosen: Vec<Workload> = workloads(filter).into_iter().filter(is_chosen).collect();
-        if chosen.is_empty() { Err(BenchError::NothingMatches(filter.to_owned())) } else { Ok(chosen) }
+        let has_target = |workload: &Workload| targets_of(&workload.name).next().is_some();
+        let is_chosen = |workload: &Workload| {
+            (!self.targets || has_target(workload)) && (!self.alone || workload.has_alone())
+        };
+        let chosen: Vec<Workload> = workloads(&self.filter).into_iter().filter(is_chosen).collect();
+        if chosen.is_empty() { Err(BenchError::NothingMatches(self.filter.clone())) } else { Ok(chosen) }
+    }
+
+    /// Returns whether the targets of a workload need contestants alone beside those in turns.
+    fn is_also_alone(&self, workload: &Workload) -> bool {
+        self.targets && targets_of(&workload.name).any(|target| target.is_also_alone)
     }
 
     /// Runs the workloads, prints their figures, and evaluates the targets.
@@ -143,13 +170,18 @@ impl Command {
         if !self.json {
             println!("{}", report::head(&machine, effort).trim_end());
         }
-        let bar = progress_bar(chosen.len() * effort.passes);
+        let also_alone = chosen.iter().filter(|workload| self.is_also_alone(workload)).count();
+        let bar = progress_bar((chosen.len() + also_alone) * effort.passes);
         let (mut outcomes, mut verdicts) = (Vec::new(), Vec::new());
         for workload in chosen {
             bar.set_message(workload.name.clone());
-            let outcome = workload.run(effort, &mut || bar.inc(1))?;
-            let of = TARGETS.iter().filter(|target| target.workload == workload.name);
-            verdicts.extend(of.map(|target| target.evaluate(&outcome)));
+            let mut outcome = workload.run(effort, &mut || bar.inc(1))?;
+            if self.is_also_alone(workload) {
+                let effort = Effort { is_alone: true, takes_part: is_in_target, ..effort };
+                let alone = workload.run(effort, &mut || bar.inc(1))?;
+                outcome.scores.extend(alone.scores);
+            }
+            verdicts.extend(targets_of(&workload.name).flat_map(|target| target.evaluate(&outcome)));
             if !self.json {
                 bar.suspend(|| print!("{}", report::table(&outcome)));
             }
@@ -172,7 +204,12 @@ impl Command {
     }
 
     fn effort(&self) -> Effort {
-        Effort { passes: self.passes as usize, is_quick: self.quick }
+        Effort {
+            passes: self.passes as usize,
+            is_quick: self.quick,
+            is_alone: self.alone,
+            takes_part: |_, _| true,
+        }
     }
 }
 

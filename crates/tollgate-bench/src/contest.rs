@@ -1,10 +1,11 @@
-//! A contest: one workload, and the contestants that take turns on it.
+//! A contest: one workload, and the contestants that check its keys, in turns or each alone.
 //!
 //! In each pass, the contestants check the same keys in the same order, so that other activity of
 //! the machine affects all of them. The contest verifies the answers: a contestant that gives wrong
 //! answers gets no figure.
 
 use std::hint::black_box;
+use std::ops::Deref;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::error::BenchError;
 use crate::limit::Expected;
 use crate::machine::time_without_processor;
-use crate::measure::{Outcome, Score, Unit};
+use crate::measure::{Outcome, Score, Unit, alone};
 
 /// A limiter or a floor whose checks are timed.
 pub(crate) trait TestedLimiter<K>: Send + Sync {
@@ -68,6 +69,25 @@ impl<K: 'static> Contestant<K> {
     }
 }
 
+/// The order in which the contestants of a workload check its keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// All limiters exist at once, and each turn belongs to another.
+    InTurns,
+    /// One limiter exists at a time. In each pass it is new and makes at least these checks.
+    Alone { checks: usize },
+}
+
+impl Order {
+    /// Returns the name of a contestant's figures.
+    fn named(self, contestant: &str) -> String {
+        match self {
+            Self::InTurns => contestant.to_owned(),
+            Self::Alone { .. } => alone(contestant),
+        }
+    }
+}
+
 /// The keys and the contestants of a workload.
 pub(crate) struct Contest<K> {
     /// Keys that are checked once before the measurement.
@@ -95,54 +115,125 @@ pub(crate) enum TurnKeys<K> {
 /// Returns the keys of a turn by its number.
 type Draw<K> = Box<dyn Fn(usize) -> Vec<K>>;
 
+/// The keys of one turn.
+enum DrawnKeys<'a, K> {
+    Same(&'a [K]),
+    Drawn(Vec<K>),
+}
+
+impl<K> Deref for DrawnKeys<'_, K> {
+    type Target = [K];
+
+    fn deref(&self) -> &[K] {
+        match self {
+            Self::Same(keys) => keys,
+            Self::Drawn(keys) => keys,
+        }
+    }
+}
+
 impl<K: Sync> Contest<K> {
     /// Runs all passes. Calls `tick` after each.
     pub(crate) fn run(
         self,
         name: &str,
         passes: usize,
+        order: Order,
         tick: &mut dyn FnMut(),
     ) -> Result<Outcome, BenchError> {
-        let mut limiters: Vec<BoxedLimiter<K>> = Vec::new();
-        for contestant in &self.contestants {
-            let limiter = (contestant.make)();
-            limiter.admit_all(&self.warm_up);
-            if let TurnKeys::Same(keys) = &self.turn_keys {
-                limiter.admit_all(keys);
-            }
-            limiters.push(limiter);
+        let score =
+            |contestant: &Contestant<K>| Score::new(&order.named(&contestant.name), contestant.is_floor);
+        let mut scores: Vec<Score> = self.contestants.iter().map(score).collect();
+        match order {
+            Order::InTurns => self.run_in_turns(name, passes, &mut scores, tick)?,
+            Order::Alone { checks } => self.run_alone(name, passes, checks, &mut scores, tick)?,
         }
-        let mut scores: Vec<Score> = self
-            .contestants
-            .iter()
-            .map(|contestant| Score::new(&contestant.name, contestant.is_floor))
-            .collect();
+        Ok(Outcome { workload: name.to_owned(), unit: Unit::NanosACheck, scores })
+    }
+
+    fn run_in_turns(
+        &self,
+        name: &str,
+        passes: usize,
+        scores: &mut [Score],
+        tick: &mut dyn FnMut(),
+    ) -> Result<(), BenchError> {
+        let mut limiters: Vec<_> = self.contestants.iter().map(|each| self.ready(each)).collect();
         for turn in 0..passes * self.turns {
-            let drawn;
-            let keys = match &self.turn_keys {
-                TurnKeys::Same(keys) => keys,
-                TurnKeys::Other(draw) | TurnKeys::NewLimiter(draw) => {
-                    drawn = draw(turn);
-                    &drawn
-                }
-            };
-            // The order of the contestants rotates from turn to turn.
-            for offset in 0..limiters.len() {
-                let index = (offset + turn) % limiters.len();
-                let contestant = &self.contestants[index];
-                if matches!(self.turn_keys, TurnKeys::NewLimiter(..)) {
-                    limiters[index] = (contestant.make)();
-                }
-                let done = self.turn(name, contestant, &*limiters[index], keys)?;
-                let checks = keys.len();
-                scores[index].add(done.took.as_secs_f64() * 1e9 / checks as f64, done.admitted, checks);
-                scores[index].add_wait(done.waited, done.timed);
+            let keys = self.keys_of(turn);
+            for index in self.rotated(turn) {
+                self.add_turn(name, index, &mut limiters[index], &keys, &mut scores[index])?;
             }
             if (turn + 1) % self.turns == 0 {
                 tick();
             }
         }
-        Ok(Outcome { workload: name.to_owned(), unit: Unit::NanosACheck, scores })
+        Ok(())
+    }
+
+    fn run_alone(
+        &self,
+        name: &str,
+        passes: usize,
+        checks: usize,
+        scores: &mut [Score],
+        tick: &mut dyn FnMut(),
+    ) -> Result<(), BenchError> {
+        for pass in 0..passes {
+            for index in self.rotated(pass) {
+                let mut limiter = self.ready(&self.contestants[index]);
+                let (mut turn, mut checked) = (0, 0);
+                while checked < checks {
+                    let keys = self.keys_of(turn);
+                    self.add_turn(name, index, &mut limiter, &keys, &mut scores[index])?;
+                    (turn, checked) = (turn + 1, checked + keys.len());
+                }
+            }
+            tick();
+        }
+        Ok(())
+    }
+
+    /// Builds a limiter that has checked the keys from before the measurement.
+    fn ready(&self, contestant: &Contestant<K>) -> BoxedLimiter<K> {
+        let limiter = (contestant.make)();
+        limiter.admit_all(&self.warm_up);
+        if let TurnKeys::Same(keys) = &self.turn_keys {
+            limiter.admit_all(keys);
+        }
+        limiter
+    }
+
+    fn keys_of(&self, turn: usize) -> DrawnKeys<'_, K> {
+        match &self.turn_keys {
+            TurnKeys::Same(keys) => DrawnKeys::Same(keys),
+            TurnKeys::Other(draw) | TurnKeys::NewLimiter(draw) => DrawnKeys::Drawn(draw(turn)),
+        }
+    }
+
+    /// Returns the indices of the contestants. Their order rotates from turn to turn.
+    fn rotated(&self, turn: usize) -> impl Iterator<Item = usize> + use<K> {
+        let count = self.contestants.len();
+        (0..count).map(move |offset| (offset + turn) % count)
+    }
+
+    /// Runs one turn of a contestant and adds its figure.
+    fn add_turn(
+        &self,
+        workload: &str,
+        index: usize,
+        limiter: &mut BoxedLimiter<K>,
+        keys: &[K],
+        score: &mut Score,
+    ) -> Result<(), BenchError> {
+        let contestant = &self.contestants[index];
+        if matches!(self.turn_keys, TurnKeys::NewLimiter(..)) {
+            *limiter = (contestant.make)();
+        }
+        let done = self.turn(workload, contestant, &**limiter, keys)?;
+        score.add(done.took.as_secs_f64() * 1e9 / keys.len() as f64, done.admitted, keys.len());
+        score.add_wait(done.waited, done.timed);
+        Ok(())
     }
 
     /// Runs one turn of a contestant. Repeats a short turn that was interrupted.
@@ -242,13 +333,16 @@ fn run_turn<K: Sync>(limiter: &dyn TestedLimiter<K>, keys: &[K], threads: usize)
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
 
     fn contest(expected: Expected, admits: fn(&u64) -> bool) -> Result<Outcome, BenchError> {
         let contestants =
             vec![Contestant::new("right", || |_: &u64| true), Contestant::new("tried", move || admits)];
         Contest { warm_up: vec![], turn_keys: TurnKeys::Same(vec![1, 2, 3]), turns: 1, expected, contestants }
-            .run("name", 2, &mut || ())
+            .run("name", 2, Order::InTurns, &mut || ())
     }
 
     #[test]
@@ -258,6 +352,46 @@ mod tests {
         assert_eq!(error.as_deref(), Some("name: tried admitted 2 of 3, not 3"));
         assert!(contest(Expected::Denied, |_| false).is_err(), "the first contestant admits");
         assert!(contest(Expected::Any, |_| false).is_ok());
+    }
+
+    /// Counts the limiters that exist, and the checks of each.
+    struct Counted {
+        alive: Arc<AtomicUsize>,
+        checks: AtomicUsize,
+    }
+
+    impl TestedLimiter<u64> for Counted {
+        fn admit(&self, _: &u64) -> bool {
+            // The warm-up and twelve more.
+            self.alive.load(Relaxed) == 1 && self.checks.fetch_add(1, Relaxed) < 14
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.alive.fetch_sub(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn alone_means_one_limiter_new_in_each_pass() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let make = move || {
+            alive.fetch_add(1, Relaxed);
+            Counted { alive: Arc::clone(&alive), checks: AtomicUsize::new(0) }
+        };
+        let contestants = vec![Contestant::new("one", make.clone()), Contestant::new("two", make)];
+        let contest = |contestants| Contest {
+            warm_up: vec![1, 2],
+            turn_keys: TurnKeys::Other(Box::new(|turn| vec![turn as u64; 4])),
+            turns: 1,
+            expected: Expected::Allowed,
+            contestants,
+        };
+        let order = Order::Alone { checks: 10 };
+        let outcome = contest(contestants).run("name", 2, order, &mut || ()).unwrap();
+        let figures: Vec<_> = outcome.scores.iter().map(|score| (&*score.name, score.passes.len())).collect();
+        assert_eq!(figures, [("one, alone", 6), ("two, alone", 6)]);
     }
 
     #[test]

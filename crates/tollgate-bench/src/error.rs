@@ -18,8 +18,8 @@ pub(crate) enum BenchError {
         /// All checks.
         checks: usize,
     },
-    /// No workload's name contains the filter.
-    NothingMatches(String),
+    /// No workload's name contains one of the filters.
+    NothingMatches(Vec<String>),
     /// The child process that measures memory failed.
     Child(String),
     /// A program for the measurement is missing or failed.
@@ -48,8 +48,8 @@ impl fmt::Display for BenchError {
             Self::WrongAnswers { workload, contestant, admitted, expected, checks } => {
                 write!(f, "{workload}: {contestant} admitted {admitted} of {checks}, not {expected}")
             }
-            Self::NothingMatches(filter) => {
-                write!(f, "no workload has `{filter}` in its name; see --list")
+            Self::NothingMatches(filters) => {
+                write!(f, "no workload to run has `{}` in its name; see --list", filters.join("` or `"))
             }
             Self::Child(why) => write!(f, "measuring memory: {why}"),
             Self::Tool(why) => f.write_str(why),

@@ -1,8 +1,8 @@
 //! The limits of the workloads: never reached, or always.
 //!
-//! A key without debt takes no memory in Tollgate, but it does in a map. To give all contestants
-//! the same work, the limits of many keys refill so slowly that every key is in debt until the
-//! workload ends.
+//! A key without debt takes no memory in Tollgate, but it does in a map. So there are two kinds of
+//! limits for many keys. Under [`MANY`] and [`SKEWED`], which refill slowly, every key is in debt
+//! until the workload ends. Under [`Limit::per_second`] a key recovers between two checks.
 
 use std::time::Duration;
 
@@ -13,6 +13,13 @@ pub(crate) struct Limit {
     pub(crate) every: Duration,
     /// The most units at once.
     pub(crate) burst: u32,
+}
+
+impl Limit {
+    /// `rate` a second and 20 at once, for keys that recover.
+    pub(crate) const fn per_second(rate: u32) -> Self {
+        Self { every: Duration::from_nanos(1_000_000_000 / rate as u64), burst: 20 }
+    }
 }
 
 /// For one hot key.

@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |--------|-------|
 //! | `limit`, `keys` | the limits, and reproducible sequences of keys |
-//! | `contest` | contestants that take turns, with their answers verified |
+//! | `contest` | contestants in turns or each alone, with their answers verified |
 //! | `peers`, `floors` | the contestants: one file for each crate |
 //! | `workloads` | the workloads: one file for each kind |
 //! | `measure` | medians, quartiles, and ratios within a pass |

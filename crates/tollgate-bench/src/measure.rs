@@ -26,6 +26,19 @@ impl Unit {
     }
 }
 
+/// The end of the name of a contestant that was measured alone, not in turns.
+const ALONE: &str = ", alone";
+
+/// Returns the name of a contestant's figures when it is alone.
+pub(crate) fn alone(contestant: &str) -> String {
+    format!("{contestant}{ALONE}")
+}
+
+/// Returns the contestant to compare `name` with: the first in the same order.
+pub(crate) fn first_beside<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    names.find(|other| other.ends_with(ALONE) == name.ends_with(ALONE))
+}
+
 /// The figures of one workload.
 pub(crate) struct Outcome {
     pub(crate) workload: String,
@@ -83,6 +96,11 @@ impl Score {
     /// Returns whether other processes disturbed the figures.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.waited_share() > 0.05
+    }
+
+    /// Returns whether the contestant was measured alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.name.ends_with(ALONE)
     }
 
     /// Returns the median and the quartiles of the figures.
@@ -153,6 +171,13 @@ mod tests {
             Spread { low: 2.0, median: 4.0, high: 5.0 }.inverse(),
             Spread { low: 0.2, median: 0.25, high: 0.5 }
         );
+    }
+
+    #[test]
+    fn contestants_alone_are_compared_with_one_alone() {
+        let names = ["us", "them", "us, alone", "them, alone"];
+        let first = |name| first_beside(names.into_iter(), name);
+        assert_eq!((first("them"), first(&alone("them"))), (Some("us"), Some("us, alone")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::machine::Machine;
-use crate::measure::{Outcome, Score, Spread, Unit};
+use crate::measure::{Outcome, Score, Spread, Unit, first_beside};
 use crate::targets::Verdict;
 use crate::workloads::Effort;
 
@@ -15,14 +15,15 @@ pub(crate) fn head(machine: &Machine, effort: Effort) -> String {
     let load = machine.load.map_or_else(String::new, |load| format!(", load {load} before"));
     let note =
         if effort.is_quick { "\nQuick: a test that all contestants work, not a measurement.\n" } else { "" };
+    let order = if effort.is_alone { "each contestant alone" } else { "in turns" };
     format!(
-        "{}, {} threads{load}; medians of {} passes in turn, with quartiles\n{note}",
+        "{}, {} threads{load}; medians of {} passes, {order}, with quartiles\n{note}",
         machine.processor, machine.threads, effort.passes
     )
 }
 
 /// Returns the table of one workload. The last column is the ratio of the first contestant's
-/// figures to each other's.
+/// figures to each other's, in the same order (in turns or alone).
 pub(crate) fn table(outcome: &Outcome) -> String {
     let mut text = String::new();
     let first = outcome.scores.first();
@@ -31,7 +32,9 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         writeln!(text, "\n{:<44} {:>13}   quartiles             {by}", outcome.workload, outcome.unit.name());
     for score in &outcome.scores {
         let Spread { low, median, high } = score.spread();
-        let ratio = first.filter(|first| first.name != score.name).map(|first| first.ratio_to(score));
+        let beside = first_beside(outcome.scores.iter().map(|score| &*score.name), &score.name);
+        let beside = beside.filter(|&beside| beside != score.name).and_then(|beside| outcome.score(beside));
+        let ratio = beside.map(|beside| beside.ratio_to(score));
         let ratio = ratio.map_or_else(String::new, ratio_text);
         let spread = format!("{low:.1} .. {high:.1}");
         let _ = writeln!(

@@ -35,7 +35,7 @@ impl Results {
                 Some(all) => join(all, document).map_err(|why| BenchError::invalid(path, why))?,
             }
         }
-        all.map(Self).ok_or_else(|| BenchError::NothingMatches(String::new()))
+        all.map(Self).ok_or_else(|| BenchError::NothingMatches(Vec::new()))
     }
 
     /// Returns the names of all workloads.
@@ -156,7 +156,7 @@ pub(crate) fn spread(json: &Value) -> Option<Spread> {
     })
 }
 
-/// Adds the workloads of another run, which must have the same machine, commit and passes.
+/// Adds the figures of another run, which must have the same machine, commit and passes.
 fn join(all: &mut Value, other: Value) -> Result<(), String> {
     for what in ["processor", "threads", "commit"] {
         let (one, two) = (&all["machine"][what], &other["machine"][what]);
@@ -169,19 +169,36 @@ fn join(all: &mut Value, other: Value) -> Result<(), String> {
             return Err(format!("its {what} is {}, and that of the files before {}", other[what], all[what]));
         }
     }
-    let known: Vec<Value> = entries_of(all, "workloads").map(|workload| workload["name"].clone()).collect();
-    if let Some(duplicate) =
-        entries_of(&other, "workloads").find(|workload| known.contains(&workload["name"]))
-    {
-        return Err(format!("{} is in a file before it", duplicate["name"]));
-    }
-    for what in ["workloads", "commands", "targets"] {
+    for what in ["commands", "targets"] {
         let more: Vec<Value> = entries_of(&other, what).cloned().collect();
-        if let Some(list) = all[what].as_array_mut() {
-            list.extend(more);
+        list_of(all, what).extend(more);
+    }
+    for workload in entries_of(&other, "workloads") {
+        let known = list_of(all, "workloads");
+        match known.iter_mut().find(|known| known["name"] == workload["name"]) {
+            None => known.push(workload.clone()),
+            Some(known) => join_workload(known, workload)?,
         }
     }
     Ok(())
+}
+
+/// Adds other contestants of a workload: those of another run in which each was alone.
+fn join_workload(known: &mut Value, other: &Value) -> Result<(), String> {
+    let names: Vec<Value> = entries(known).map(|contestant| contestant["name"].clone()).collect();
+    if let Some(twice) = entries(other).find(|contestant| names.contains(&contestant["name"])) {
+        return Err(format!("{} of {} is in a file before it", twice["name"], other["name"]));
+    }
+    list_of(known, "contestants").extend(entries(other).cloned());
+    Ok(())
+}
+
+/// Returns the list of this name; an empty one if it is missing.
+fn list_of<'a>(document: &'a mut Value, what: &str) -> &'a mut Vec<Value> {
+    if !document[what].is_array() {
+        document[what] = Value::Array(Vec::new());
+    }
+    document[what].as_array_mut().expect("it is an array now")
 }
 
 fn entries_of<'a>(document: &'a Value, what: &str) -> impl Iterator<Item = &'a Value> {
@@ -215,7 +232,17 @@ mod tests {
         assert!(results.is_disturbed("a", "us"));
         assert_eq!(results.admitted("a", "us"), Some(0.25));
         assert!(join(&mut all, run("c", "2")).unwrap_err().contains("commit"));
-        assert!(join(&mut all, run("a", "1")).unwrap_err().contains("\"a\""), "a workload twice");
+        assert!(join(&mut all, run("a", "1")).unwrap_err().contains("\"us\" of \"a\""), "a contestant twice");
+    }
+
+    #[test]
+    fn a_run_alone_adds_to_the_same_workloads() {
+        let (mut all, mut alone) = (run("a", "1"), run("a", "1"));
+        alone["workloads"][0]["contestants"][0]["name"] = json!("us, alone");
+        join(&mut all, alone).unwrap();
+        let results = Results::new(all);
+        assert_eq!(results.workloads().count(), 1);
+        assert_eq!(results.contestants("a").collect::<Vec<_>>(), ["us", "us, alone"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::measure::Spread;
+use crate::measure::{Spread, first_beside};
 use crate::results::{MissingFigure, Results, spread};
 use crate::scaling::{CORES, Model};
 
@@ -68,7 +68,7 @@ fn cores(model: &Model) -> String {
 }
 
 /// Returns the table of one workload. The last column is the ratio of the first contestant's
-/// figures to each other's, pass by pass.
+/// figures to each other's in the same order (in turns or alone), pass by pass.
 fn table(results: &Results, workload: &str) -> Result<String, MissingFigure> {
     let unit = results.unit(workload)?;
     let names: Vec<&str> = results.contestants(workload).collect();
@@ -77,12 +77,13 @@ fn table(results: &Results, workload: &str) -> Result<String, MissingFigure> {
     let heads = percentiles.iter().flatten().map(|(name, _)| format!(" {name} |")).collect::<String>();
     let rule = "---|".repeat(4 + percentiles.map_or(0, |all| all.len()));
     let mut text = format!("\n## {workload}\n\n| | {unit} | quartiles | {first} / it |{heads}\n|{rule}\n");
-    for name in names {
+    for &name in &names {
+        let beside = first_beside(names.iter().copied(), name).unwrap_or(first);
         let Spread { low, median, high } = results.spread(workload, name)?;
-        let by = if name == first {
+        let by = if name == beside {
             String::new()
         } else {
-            results.ratio(workload, first, name).map_or_else(|_| String::new(), ratio)
+            results.ratio(workload, beside, name).map_or_else(|_| String::new(), ratio)
         };
         let admitted = results.admitted(workload, name);
         let admitted =

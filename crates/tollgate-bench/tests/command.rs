@@ -92,11 +92,40 @@ fn every_chart_is_drawn(json: &[u8], document: &Value) {
             workload["name"]
         );
     }
-    for part in ["A QUICK RUN", "## Targets", "| at most 0.45 |", "## 1 to 64 cores: a model", "p99.99"] {
+    for part in ["A QUICK RUN", "## Targets", "| at most 0.65 |", "## 1 to 64 cores: a model", "p99.99"] {
         assert!(page.contains(part), "{part} is not in\n{page}");
     }
     for part in ["A QUICK RUN", "--quick --json", "Mutex&lt;HashMap&gt;", &figure] {
         assert!(headline.contains(part), "{part} is not in\n{headline}");
+    }
+}
+
+#[test]
+fn recovered_keys_are_admitted_in_any_number_of_passes() {
+    for order in [None, Some("--alone")] {
+        let arguments = ["--quick", "--filter", "recovered", "--filter", "1k keys, 100/s"];
+        let output = bench(&arguments.into_iter().chain(order).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn figures_alone_join_the_tables_of_figures_in_turns() {
+    let folder = folder("alone");
+    let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+    let (in_turns, alone) = (path("in-turns.json"), path("alone.json"));
+    for (file, order) in [(&in_turns, None), (&alone, Some("--alone"))] {
+        let arguments = ["--quick", "--json", "--passes", "1", "--filter", "hot key, allow"];
+        let output = bench(&arguments.into_iter().chain(order).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::write(file, output.stdout).expect("it can be written");
+    }
+    let output = bench(&["--from", &in_turns, "--from", &alone, "--charts", &path("charts")]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(path("charts/figures.md")).expect("it was written");
+    assert_eq!(page.matches("\n## hot key, allow\n").count(), 1, "{page}");
+    for row in ["| tollgate |", "| tollgate, alone |", "tollgate / governor (ahash), alone |"] {
+        assert!(page.contains(row), "{row} is not in\n{page}");
     }
 }
 

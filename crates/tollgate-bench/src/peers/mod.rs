@@ -1,5 +1,6 @@
 //! The contestants: one file for each crate, used as the crate's documentation advises.
 
+mod given;
 mod governor;
 mod leaky_bucket;
 mod mutex_map;
@@ -11,13 +12,15 @@ mod tollgate;
 
 use std::hash::Hash;
 
+use self::given::given;
 use crate::contest::Contestant;
 use crate::limit::Limit;
 
+pub(crate) use self::governor::FASTEST as FASTEST_PEER;
 pub(crate) use self::rate_net::RateNetKey;
 pub(crate) use self::throttlecrab::throttlecrab;
 pub(crate) use self::tollgate::{
-    batches, coarse, leased, of_algorithms, of_several_limits, prepared, time_given, tollgate, trusted,
+    batches, leased, of_algorithms, of_several_limits, prepared, tollgate, trusted,
 };
 
 /// The settings of a limiter.
@@ -73,14 +76,24 @@ pub(crate) fn unkeyed(limit: Limit) -> Vec<Contestant<()>> {
     ]
 }
 
-/// Returns governor alone, for workloads that use Tollgate in a way that no peer has.
-pub(crate) fn governor_alone<K: AnyKey>(task: Task) -> Contestant<K> {
-    governor::keyed(task)
+/// Returns governor, for workloads that use Tollgate in a way that no peer has.
+pub(crate) fn governors<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
+    vec![governor::keyed(task), governor::keyed_by_ahash(task)]
 }
 
-/// Returns the peer with a coarse clock.
-pub(crate) fn coarse_peer(task: Task) -> Contestant<u64> {
-    rate_net::coarse(task)
+/// Returns the limiters that can be given the time.
+pub(crate) fn time_given<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {
+    vec![
+        tollgate::time_given(task),
+        governor::time_given(task),
+        governor::time_given_by_ahash(task),
+        mutex_map::time_given(task),
+    ]
+}
+
+/// Returns the limiters with a coarse clock.
+pub(crate) fn coarse(task: Task) -> Vec<Contestant<u64>> {
+    vec![tollgate::coarse(task), governor::coarse(task), rate_net::coarse(task)]
 }
 
 /// Returns the five algorithms of Tollgate and of the peer with five algorithms.

@@ -9,7 +9,7 @@ use tollgate::{
 
 use crate::contest::{Contestant, TestedLimiter};
 use crate::limit::Limit;
-use crate::peers::{AnyKey, Task};
+use crate::peers::{AnyKey, Task, given};
 
 /// Tables of ten million keys exceed the default memory budget.
 const BUDGET: usize = 8 << 30;
@@ -70,12 +70,11 @@ impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> TestedLimiter<K> for Check
     }
 }
 
-/// With a time that the caller read once.
+/// With the time given.
 pub(crate) fn time_given<K: AnyKey>(task: Task) -> Contestant<K> {
-    Contestant::new("tollgate (time given)", move || {
+    given("tollgate (time given)", move || {
         let limiter = limiter(task);
-        let now: Timestamp = limiter.now();
-        move |key: &K| limiter.at(now).check(key).is_allowed()
+        move |key: &K, now: u64| limiter.at(Timestamp::from_nanos(now)).check(key).is_allowed()
     })
 }
 

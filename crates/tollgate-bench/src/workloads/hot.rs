@@ -4,8 +4,7 @@ use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
 use crate::limit::{Expected, HOT, Limit, SPENT};
 use crate::peers::{
-    Task, coarse, coarse_peer, governor_alone, keyed, leased, prepared, throttlecrab, time_given, tollgate,
-    trusted, unkeyed,
+    Task, coarse, governors, keyed, leased, prepared, throttlecrab, time_given, tollgate, trusted, unkeyed,
 };
 use crate::workloads::{Effort, Workload};
 
@@ -22,17 +21,14 @@ pub(crate) fn workloads() -> Vec<Workload> {
         hot("hot key, allow", Expected::Allowed, |task| with_floors(keyed(task))),
         hot("hot key, deny", Expected::Denied, |task| with_floors(keyed(task))),
         hot("hot key, prepared", Expected::Allowed, |task| {
-            vec![prepared(task), governor_alone(task), floors::clock_and_compare_exchange()]
+            let floor = floors::clock_and_compare_exchange();
+            [prepared(task)].into_iter().chain(governors(task)).chain([floor]).collect()
         }),
         hot("hot key, lease", Expected::Allowed, |task| vec![leased(task), tollgate(task), floors::clock()]),
-        hot("hot key, time given, allow", Expected::Allowed, |task| {
-            vec![time_given(task), floors::compare_exchange()]
-        }),
-        hot("hot key, time given, deny", Expected::Denied, |task| {
-            vec![time_given(task), floors::compare_exchange()]
-        }),
+        hot("hot key, time given, allow", Expected::Allowed, with_time_given),
+        hot("hot key, time given, deny", Expected::Denied, with_time_given),
         hot("hot key, coarse clock, allow", Expected::Allowed, |task| {
-            vec![coarse(task), coarse_peer(task), floors::compare_exchange()]
+            coarse(task).into_iter().chain([floors::compare_exchange()]).collect()
         }),
         hot("hot key, weighted cost", Expected::Allowed, |task| keyed(Task { cost: 10, ..task })),
         string_key(16),
@@ -50,6 +46,10 @@ fn limit(expected: Expected) -> Limit {
 fn with_floors(mut contestants: Vec<Contestant<u64>>) -> Vec<Contestant<u64>> {
     contestants.extend([floors::clock(), floors::compare_exchange(), floors::clock_and_compare_exchange()]);
     contestants
+}
+
+fn with_time_given(task: Task) -> Vec<Contestant<u64>> {
+    time_given(task).into_iter().chain([floors::compare_exchange()]).collect()
 }
 
 fn hot(name: &str, expected: Expected, who: fn(Task) -> Vec<Contestant<u64>>) -> Workload {

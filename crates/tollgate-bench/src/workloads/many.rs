@@ -4,7 +4,7 @@ use crate::contest::{Contest, Contestant, TurnKeys};
 use crate::floors;
 use crate::keys;
 use crate::limit::{Expected, Limit, MANY, SKEWED, SPENT};
-use crate::peers::{Task, batches, exact, governor_alone, keyed};
+use crate::peers::{Task, batches, exact, governors, keyed};
 use crate::workloads::{Effort, Workload};
 
 const THOUSAND: usize = 1_000;
@@ -25,6 +25,9 @@ pub(crate) fn workloads() -> Vec<Workload> {
     let mut workloads = vec![
         uniform("1k keys uniform, allow", THOUSAND, Expected::Allowed, keyed_and_floor),
         uniform("1k keys uniform, deny", THOUSAND, Expected::Denied, keyed_and_floor),
+        refilled("1k keys, 100/s", THOUSAND),
+        uniform("50k keys uniform, allow", 50 * THOUSAND, Expected::Allowed, keyed_and_floor),
+        refilled("50k keys, 100/s", 50 * THOUSAND),
         uniform("1M keys uniform, allow", MILLION, Expected::Allowed, keyed_and_floor),
         uniform("1M keys uniform, deny", MILLION, Expected::Denied, keyed_and_floor),
         zipf("1M keys Zipf 0.99, allow", Expected::Allowed, keyed_and_floor),
@@ -65,6 +68,16 @@ fn uniform(name: &str, keys: usize, expected: Expected, who: Who) -> Workload {
     })
 }
 
+/// Keys that are checked more often than their limit allows, and admitted now and then.
+fn refilled(name: &str, keys: usize) -> Workload {
+    Workload::contest(name, move |effort: Effort| {
+        let keys = effort.keys(keys);
+        let mut contest = among(keys, uniformly(keys, effort), Limit::per_second(100), Expected::Any, exact);
+        contest.contestants.push(floors::line(keys));
+        contest
+    })
+}
+
 fn zipf(name: &str, expected: Expected, who: Who) -> Workload {
     Workload::contest(name, move |effort: Effort| {
         let keys = effort.keys(MILLION);
@@ -79,7 +92,8 @@ fn in_batches(many: &str, keys: usize, size: usize) -> Workload {
         let keys = effort.keys(keys);
         let task = Task::new(MANY, keys);
         let mut contest = among(keys, uniformly(keys, effort), MANY, Expected::Allowed, |_| vec![]);
-        contest.contestants = vec![batches(task, size), governor_alone(task), floors::line(keys)];
+        let all = [batches(task, size)].into_iter().chain(governors(task)).chain([floors::line(keys)]);
+        contest.contestants = all.collect();
         contest
     })
 }

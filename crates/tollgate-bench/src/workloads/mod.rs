@@ -7,10 +7,11 @@ mod key_types;
 mod latency;
 mod many;
 mod memory;
+mod recovered;
 mod scale;
 mod threads;
 
-use crate::contest::Contest;
+use crate::contest::{Contest, Order};
 use crate::error::BenchError;
 use crate::measure::{Outcome, Unit};
 
@@ -23,7 +24,14 @@ pub(crate) struct Effort {
     pub(crate) passes: usize,
     /// Too few keys and checks for a measurement: tests that all contestants work.
     pub(crate) is_quick: bool,
+    /// Whether each contestant is measured alone, not in turns.
+    pub(crate) is_alone: bool,
+    /// Tells by the names of a workload and a contestant whether the contestant takes part.
+    pub(crate) takes_part: fn(&str, &str) -> bool,
 }
+
+/// The checks of a contestant that is measured alone.
+const CHECKS_ALONE: usize = 3_000_000;
 
 impl Effort {
     /// The number of keys: `keys`, or fewer in a quick run.
@@ -34,6 +42,16 @@ impl Effort {
     /// The number of checks: `checks`, or fewer in a quick run.
     fn checks(self, checks: usize) -> usize {
         if self.is_quick { checks.min(2_000) } else { checks }
+    }
+
+    /// The number of checks of keys that recover. In a quick run the keys are few, and the time is
+    /// too short for them to recover.
+    fn checks_of_recovered(self, checks: usize) -> usize {
+        if self.is_quick { checks.min(100) } else { checks }
+    }
+
+    fn order(self) -> Order {
+        if self.is_alone { Order::Alone { checks: self.checks(CHECKS_ALONE) } } else { Order::InTurns }
     }
 }
 
@@ -48,16 +66,24 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// A workload whose contestants are timed in turn.
+    /// A workload whose contestants are timed in turns, or each alone.
     fn contest<K: Sync + 'static>(
         name: impl Into<String>,
         open: impl Fn(Effort) -> Contest<K> + 'static,
     ) -> Self {
         let name = name.into();
         let workload = name.clone();
-        let run =
-            move |effort: Effort, tick: &mut dyn FnMut()| open(effort).run(&workload, effort.passes, tick);
+        let run = move |effort: Effort, tick: &mut dyn FnMut()| {
+            let mut contest = open(effort);
+            contest.contestants.retain(|contestant| (effort.takes_part)(&workload, &contestant.name));
+            contest.run(&workload, effort.passes, effort.order(), tick)
+        };
         Self { name, unit: Unit::NanosACheck, run: Box::new(run) }
+    }
+
+    /// Returns whether the contestants can be measured alone. Memory always is, and latency never.
+    pub(crate) fn has_alone(&self) -> bool {
+        self.unit == Unit::NanosACheck
     }
 
     /// Measures all passes. Calls `tick` after each.
@@ -66,19 +92,24 @@ impl Workload {
     }
 }
 
-/// Returns the workloads whose names contain the filter, the cheap ones first. The workloads of
-/// `scale` are included only if the filter names them.
-pub(crate) fn workloads(filter: &str) -> Vec<Workload> {
-    let scale = if filter.contains(scale::NAME) { scale::workloads() } else { Vec::new() };
+/// Returns the workloads whose names contain one of the filters, the cheap ones first; all if there
+/// are no filters. The workloads of `scale` are included only if a filter names them.
+pub(crate) fn workloads(filters: &[String]) -> Vec<Workload> {
+    let scale = filters.iter().any(|filter| filter.contains(scale::NAME));
+    let scale = if scale { scale::workloads() } else { Vec::new() };
+    let is_chosen = |workload: &Workload| {
+        filters.is_empty() || filters.iter().any(|filter| workload.name.contains(filter))
+    };
     let kinds = [
         hot::workloads(),
         algorithms::workloads(),
         key_types::workloads(),
         many::workloads(),
+        recovered::workloads(),
         threads::workloads(),
         latency::workloads(),
         memory::workloads(),
         scale,
     ];
-    kinds.into_iter().flatten().filter(|workload| workload.name.contains(filter)).collect()
+    kinds.into_iter().flatten().filter(is_chosen).collect()
 }

@@ -7,8 +7,8 @@ use crate::floors;
 use crate::keys;
 use crate::limit::{Expected, HOT, Limit, MANY, SKEWED, SPENT};
 use crate::machine;
-use crate::peers::{Task, keyed, leased, tollgate, unkeyed};
-use crate::workloads::{Effort, Workload};
+use crate::peers::{Task, exact, keyed, leased, tollgate, unkeyed};
+use crate::workloads::{Effort, Workload, recovered};
 
 const MILLION: usize = 1_000_000;
 /// The checks of all threads in a turn on one key.
@@ -37,6 +37,7 @@ fn workloads_of(threads: usize) -> Vec<Workload> {
         many(threads, "1M keys uniform, deny", SPENT, Expected::Denied, uniform),
         many(threads, "1M keys Zipf 0.99, allow", SKEWED, Expected::Allowed, zipf),
         many(threads, "1M keys Zipf 0.99, deny", SPENT, Expected::Denied, zipf),
+        of_recovered(threads),
         no_key(threads),
     ]
 }
@@ -105,6 +106,21 @@ fn many(threads: usize, name: &str, limit: Limit, expected: Expected, draw: Draw
             turns: TURNS,
             expected,
             contestants: with_one_thread(tollgate(task), all, threads),
+        }
+    })
+}
+
+fn of_recovered(threads: usize) -> Workload {
+    Workload::contest(format!("1M recovered keys, 100/s, {threads} threads"), move |effort: Effort| {
+        let (keys, checks) = (effort.keys(MILLION), effort.checks_of_recovered(TURNS * CHECKS));
+        let task = Task::new(Limit::per_second(100), keys);
+        Contest {
+            warm_up: (0..keys as u64).collect(),
+            turn_keys: TurnKeys::Other(Box::new(move |turn| keys::uniform_in(turn, keys, checks))),
+            // One long turn: a repeated turn would check keys that have not recovered yet.
+            turns: 1,
+            expected: Expected::Allowed,
+            contestants: with_one_thread(tollgate(task), recovered::and_floor(exact(task)), threads),
         }
     })
 }
