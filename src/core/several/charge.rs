@@ -180,7 +180,7 @@ impl<C: Clock> Core<Several, C> {
         };
         for index in 0..self.places.len() {
             let rule = by.rule(version, index);
-            // The quick refusal does not know how long a request would wait.
+            // A booking has to raise the horizon, which the quick decision does not.
             let is_plain = matches!(by, By::Current);
             let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
