@@ -183,10 +183,10 @@ impl<'a> View<'a> {
         self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
-    /// Looks for the key in the other slots.
+    /// The same for a key whose home slot did not decide it at `now`.
     // Separate arguments: a struct would be written to the stack on every hit.
     #[inline(never)]
-    fn check_displaced<R: Rule>(
+    pub(crate) fn check_displaced<R: Rule>(
         self,
         rule: &Current<R>,
         fingerprint: Fingerprint,

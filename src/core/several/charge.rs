@@ -267,7 +267,8 @@ impl<C: Clock> Core<Several, C> {
             let (ruling, now) = match by {
                 By::Current => {
                     let current = &decision.version.compiled(index).current;
-                    self.places[index].check(current, ask.fingerprint, ask.cost, time)
+                    let (view, key) = (self.places[index].view(ask.fingerprint), ask.fingerprint.kept());
+                    view.check_displaced(current, key, ask.cost, decision.now, time)
                 }
                 By::InManner(_) => self.places[index].check_anywhere(ask, time),
             };
