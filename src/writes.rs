@@ -1,12 +1,14 @@
 //! The writes of each verb, counted: a refusal and a peek write nothing, an admission of a known
 //! key writes one word.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::sync::counted::{Writes, writes_of};
 use crate::{
-    CountPolicy, Decision, FixedWindow, GlobalLimiter, Inherit, Key, KeyHasher, LeakyBucket, Limiter,
-    ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WhenFull,
+    Clock, CountPolicy, Decision, FixedWindow, GlobalLimiter, Inherit, Key, KeyHasher, LeakyBucket, Limiter,
+    ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
 };
 
 const NOTHING: Writes = Writes { exchanges: 0, stores: 0 };
@@ -40,7 +42,7 @@ struct Fellow(u64);
 
 impl Key for Fellow {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 6
+        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
     }
 }
 
@@ -240,4 +242,28 @@ fn a_refund_of_the_newest_request_takes_four_exchanges() {
         let four = Writes { exchanges: 4, stores: 0 };
         assert_eq!(writes_of(|| limiter.refund(receipt)), (four, 1), "{quota}");
     }
+}
+
+/// A clock that can fail.
+struct Failing(ManualClock, Cell<bool>);
+
+impl Clock for &Failing {
+    fn now(&self) -> Timestamp {
+        assert!(!self.1.get(), "the clock fails");
+        self.0.now()
+    }
+}
+
+/// A refund whose clock panics leaves the key's slot held, until the key is charged.
+#[test]
+fn a_refusal_beside_a_held_slot_writes_nothing() {
+    let failing: &Failing = Box::leak(Box::new(Failing(clock(), Cell::new(false))));
+    let quotas = [Quota::from(TokenBucket::new(Rate::per_hour(100))), TokenBucket::new(rate()).into()];
+    let limiter = MultiLimiter::<Fellow>::builder(quotas).clock(failing).build().unwrap();
+    let receipt = limiter.check(&Fellow(1)).receipt();
+    while limiter.check(&Fellow(1)).is_allowed() {}
+    failing.1.set(true);
+    assert!(catch_unwind(AssertUnwindSafe(|| limiter.refund(receipt))).is_err());
+    failing.1.set(false);
+    refused("beside a held slot", || limiter.check(&Fellow(1)).is_allowed());
 }

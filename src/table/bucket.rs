@@ -170,7 +170,7 @@ impl<'a> View<'a> {
         {
             return (ruling, now);
         }
-        self.check_displaced(rule, fingerprint, cost, now, clock)
+        self.check_displaced::<R, true>(rule, fingerprint, cost, now, clock)
     }
 
     /// The same without the home slot first, and never inlined: for verbs off the hot path.
@@ -183,10 +183,11 @@ impl<'a> View<'a> {
         self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
-    /// The same for a key whose home slot did not decide it at `now`.
+    /// The same for a key whose home slot did not decide it at `now`. `TRIED_HOME`: it was tried, so
+    /// to find the key there is a lost race.
     // Separate arguments: a struct would be written to the stack on every hit.
     #[inline(never)]
-    pub(crate) fn check_displaced<R: Rule>(
+    pub(crate) fn check_displaced<R: Rule, const TRIED_HOME: bool>(
         self,
         rule: &Current<R>,
         fingerprint: Fingerprint,
@@ -209,8 +210,7 @@ impl<'a> View<'a> {
             && !word.is_frozen()
             && let Some(at) = rule.quick_moment(now)
         {
-            // The home slot was tried before, and lost to a concurrent update.
-            let mut retries = u64::from(index == home_slot(fingerprint));
+            let mut retries = u64::from(TRIED_HOME && index == home_slot(fingerprint));
             let (slot, ring) = (self.bucket.slot(index), self.ring::<R>(index));
             if let Some(ruling) = slot.charge_displaced(word, ask, ring, at, &mut retries) {
                 self.table.events(fingerprint).retried(retries);

@@ -313,9 +313,7 @@ impl<'a> View<'a> {
                 return;
             }
             gone |= u64::from(moved.is_some()) << index.get();
-            if let Some((fingerprint, word)) = moved {
-                sibling.slot(index).receive(fingerprint, word);
-            }
+            sibling.slot(index).receive(moved);
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
         self.bucket.advance(splitting, splitting.split(level + 1, gone)); // B5
@@ -411,6 +409,37 @@ mod tests {
         assert_eq!(keys().map(|key| slots_of(&table, key)).max(), Some(1));
     }
 
+    /// A slot that a key left is vacant with a debt in its word. While an insertion that has chosen
+    /// it stalls, the slot has another key, recovers, and has a third, with that very debt.
+    #[test]
+    fn a_stalled_insertion_claims_no_word_that_came_back() {
+        let quota = TokenBucket::new(Rate::per_second(1)).burst(10);
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
+        let current = Current { rule, term: Term::of_first(&rule) };
+        let check = |key: Fingerprint, cost, clock: &dyn Fn() -> Timestamp| {
+            table.view(key).check(&current, key.kept(), cost, clock).0.allowed
+        };
+        let at = |seconds: u64| move || Timestamp::from_nanos(seconds * 1_000_000_000);
+        let stays = |number: u64| Fingerprint::from_bits(0x1234_5678_0000_0007 | number << 16);
+        let [other, mine, stalled] = [stays(1), stays(2), stays(3)];
+        assert!(check(KEY, 10, &at(1)));
+        let view = table.view(KEY);
+        assert!(view.make_room(view.bucket.header(), || false));
+        let readings = std::cell::Cell::new(0);
+        let meddle = || {
+            readings.set(readings.get() + 1);
+            if readings.get() == 2 {
+                assert!(check(other, 1, &at(1)) && check(mine, 6, &at(5)));
+                assert_eq!(slots_of(&table, mine), 1);
+            }
+            at(5)()
+        };
+        let ask = Ask { rule: current.dated(), fingerprint: stalled.kept(), cost: 1 };
+        assert!(table.view(stalled).check_anywhere(ask, meddle).0.allowed);
+        assert!(readings.get() > 1 && !check(mine, 5, &at(5)), "it has taken six of ten");
+    }
+
     #[test]
     fn a_word_detached_for_another_key_migrates_with_its_debt() {
         let (table, rule, index) = charged();
@@ -474,10 +503,10 @@ mod tests {
         assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
         assert!(counts(slot.load()) && !slot.has_fingerprint(KEY.kept()));
         stage("its fingerprint is marked");
-        let (fingerprint, word) = slot.detach(|_| true, counts, || false).unwrap();
-        assert!(!counts(slot.load()));
+        let moved = slot.detach(|_| true, counts, || false);
+        assert!(moved.is_some() && !counts(slot.load()));
         stage("its word is detached");
-        sibling.bucket.slot(index).receive(fingerprint, word);
+        sibling.bucket.slot(index).receive(moved);
         stage("it has arrived");
         // A check that finds the fingerprint there charges the key at once.
         let current = Current { rule, term: Term::of_first(&rule) };

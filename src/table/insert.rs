@@ -189,6 +189,11 @@ impl<'a> View<'a> {
         rule: Dated<'_, R>,
         payload: Payload,
     ) -> Option<()> {
+        // The word of a slot that a key left tells of a debt, so it may come back under a later
+        // owner: then the header has changed.
+        if self.bucket.header() != header {
+            return None;
+        }
         let claim = self.bucket.slot(index).claim(word, payload)?;
         claim.write_fingerprint(fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {

@@ -66,17 +66,28 @@ impl<'a> View<'a> {
     /// What `check` would answer now.
     pub(crate) fn probe_slot<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let at = |index| self.probe_at(index, ask, now);
-        let found = at(home_slot(ask.fingerprint)).or_else(|| at(self.bucket.displaced(ask.fingerprint)?));
-        found.unwrap_or_else(|| self.probe_bucket(ask, now))
+        if let Some(found) = at(home_slot(ask.fingerprint)) {
+            return found;
+        }
+        match self.bucket.displaced(ask.fingerprint) {
+            // A slot of the key that is not at rest: its debt counts.
+            Some(index) => at(index).unwrap_or_else(|| self.probe_bucket(ask, now)),
+            None => self.probe_new(ask, now),
+        }
     }
 
-    /// The same for a key that has no slot at rest.
-    fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
+    /// The same for a key that has no slot.
+    fn probe_new<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         if self.would_recycle(ask, now) {
             // Whether it really will, the charge decides.
             let (payload, place) = (Payload::UNSEEN, RingPlace::NONE);
             return Probe { payload, before: payload, seen: None, place, allowed: true, counts: false };
         }
+        self.probe_bucket(ask, now)
+    }
+
+    /// The same for a key that has no slot at rest.
+    fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
         let Ruling { allowed, payload, ring } = self.peek(ask, now);
         let counts = !allowed && ring.unstaged() > 0;
         Probe { payload, before: payload, seen: None, place: self.table.place_of(ring), allowed, counts }

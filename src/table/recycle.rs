@@ -47,17 +47,13 @@ impl<'a> View<'a> {
             return Err(before);
         }
         let now = clock();
-        match self.recycle_at(ask, header, now) {
-            Some((ruling, owner)) => {
-                let events = self.table.events(ask.fingerprint);
-                events.inserted(owner.is_key());
-                if now < before {
-                    events.clock_stepped_back();
-                }
-                Ok((ruling, now))
-            }
-            None => Err(now),
+        let events = self.table.events(ask.fingerprint);
+        if now < before {
+            events.clock_stepped_back();
         }
+        let (ruling, owner) = self.recycle_at(ask, header, now).ok_or(now)?;
+        events.inserted(owner.is_key());
+        Ok((ruling, now))
     }
 
     /// The same for a key that may have a slot: in a bucket that was split for it.

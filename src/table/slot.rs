@@ -365,14 +365,20 @@ impl Slot {
         let _ = self.word.compare_exchange(seen.bits(), flipped.bits(), Release, Relaxed); // S6
     }
 
-    /// untouched -> held -> at rest: receives a key that moved here. First the word, held, then the
-    /// fingerprint, by which it can be charged: no word at rest is without a fingerprint.
-    pub(crate) fn receive(&self, fingerprint: Fingerprint, word: Word) {
-        let arrived = Word::ZERO.charged(word.payload());
-        let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
+    /// untouched -> held -> at rest: receives the key that `moved` here, or none. First the word,
+    /// held, then the fingerprint, by which it can be charged: no word at rest is without a
+    /// fingerprint.
+    pub(crate) fn receive(&self, moved: Option<(Fingerprint, Word)>) {
+        let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
+        if let Some(arrived) = arrived {
+            let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
+        }
+        let fingerprint = moved.map_or(Fingerprint::VACANT, |(fingerprint, _)| fingerprint);
         let (old, new) = (Fingerprint::UNTOUCHED.bits(), fingerprint.bits());
         let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S2, S7
-        self.release(arrived.held());
+        if let Some(arrived) = arrived {
+            self.release(arrived.held());
+        }
     }
 
     /// held or committed -> at rest, if the word is still `held`.

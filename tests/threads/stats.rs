@@ -62,3 +62,17 @@ fn a_clock_that_steps_back_under_an_insertion_is_counted() {
     assert!(steady.check(&1).is_allowed() && steady.check(&2).is_allowed());
     assert_eq!((stepped, steady.stats().clock_stepped_back), (1, 0));
 }
+
+/// One limit has forgotten the key each time, the other has not.
+#[test]
+fn one_thread_is_not_in_its_own_way() {
+    let clock = ManualClock::new();
+    let limits = [TokenBucket::new(Rate::per_second(10)), TokenBucket::new(Rate::per_hour(100))];
+    let limiter = MultiLimiter::<u64>::builder(limits).clock(clock.clone()).build().unwrap();
+    for _ in 0..10 {
+        assert!((0..2_000).all(|key| limiter.check(&key).is_allowed()));
+        clock.advance(Duration::from_secs(2));
+        assert!((2_000..4_000).all(|key| limiter.check(&key).is_allowed()));
+    }
+    assert_eq!(limiter.stats().retried, 0);
+}

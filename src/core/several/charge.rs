@@ -268,7 +268,7 @@ impl<C: Clock> Core<Several, C> {
                 By::Current => {
                     let current = &decision.version.compiled(index).current;
                     let (view, key) = (self.places[index].view(ask.fingerprint), ask.fingerprint.kept());
-                    view.check_displaced(current, key, ask.cost, decision.now, time)
+                    view.check_displaced::<_, false>(current, key, ask.cost, decision.now, time)
                 }
                 By::InManner(_) => self.places[index].check_anywhere(ask, time),
             };

@@ -200,7 +200,7 @@ pub fn an_abandoned_word_comes_with_its_fingerprint() {
 pub fn an_arrived_word_has_its_fingerprint() {
     carries(
         Slot::untouched,
-        |slot| slot.receive(X, Word::ZERO.charged(Stored::new(5))),
+        |slot| slot.receive(Some((X, Word::ZERO.charged(Stored::new(5))))),
         |slot| {
             let (word, fingerprint) = slot.read();
             assert!(word.is_frozen() || word == Word::ZERO || fingerprint == X);
@@ -406,7 +406,7 @@ pub fn a_detached_word_has_a_migrating_fingerprint() {
 pub fn an_arrived_fingerprint_has_its_word() {
     carries(
         Slot::untouched,
-        |slot| slot.receive(X, Word::ZERO.charged(Stored::new(5))),
+        |slot| slot.receive(Some((X, Word::ZERO.charged(Stored::new(5))))),
         |slot| assert!(slot.fingerprint() != X || !slot.is_still(Word::ZERO)),
     );
 }

@@ -153,10 +153,8 @@ impl Machine<'_> {
                     return Self::end_split(thread);
                 }
                 split.gone[place] = split.moved.is_some();
-                match split.moved {
-                    Some(_) => thread.pc = if name_first { Pc::ReceiveName } else { Pc::ReceiveWord },
-                    None => self.next_place(thread),
-                }
+                let has_word = split.moved.is_some() && !name_first;
+                thread.pc = if has_word { Pc::ReceiveWord } else { Pc::ReceiveName };
             }
             Pc::ReceiveWord => {
                 let word = &mut state.buckets[sibling].slots[place].word;
@@ -172,12 +170,10 @@ impl Machine<'_> {
             }
             Pc::ReceiveName => {
                 let name = &mut state.buckets[sibling].slots[place].name;
-                if let Some((key, _)) = split.moved
-                    && *name == Name::Untouched
-                {
-                    *name = Name::Key(key);
+                if *name == Name::Untouched {
+                    *name = split.moved.map_or(Name::Vacant, |(key, _)| Name::Key(key));
                 }
-                if name_first {
+                if name_first && split.moved.is_some() {
                     thread.pc = Pc::ReceiveWord;
                 } else {
                     self.next_place(thread);
