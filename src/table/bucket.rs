@@ -183,8 +183,8 @@ impl<'a> View<'a> {
         self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
-    /// The same for a key whose home slot did not decide it at `now`. `TRIED_HOME`: it was tried, so
-    /// to find the key there is a lost race.
+    /// The same for a key whose home slot did not decide it at `now`. `TRIED_HOME`: it was tried,
+    /// so to find the key there is a lost race.
     // Separate arguments: a struct would be written to the stack on every hit.
     #[inline(never)]
     pub(crate) fn check_displaced<R: Rule, const TRIED_HOME: bool>(

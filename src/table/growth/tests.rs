@@ -1,0 +1,196 @@
+//! Tests of splits, step by step.
+
+use super::*;
+use crate::algorithm::{Algorithm, TokenBucket};
+use crate::rate::Rate;
+use crate::sync::counted::{Writes, writes_of};
+use crate::table::dated::Current;
+use crate::table::slot::Ask;
+use crate::table::term::Term;
+use crate::table::{ROOTS, Size, WhenFull};
+use crate::time::Timestamp;
+
+const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+/// A key with this bit migrates when its bucket is first split.
+const LEAVES: u64 = ROOTS as u64;
+
+/// A key of bucket 7 that migrates.
+const KEY: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0007 | LEAVES);
+
+/// A table in which the key has been charged three of its ten units, and the index of its slot.
+fn charged() -> (Table, impl Rule, SlotIndex) {
+    let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    assert!((0..3).all(|_| is_admitted(&table, &rule, KEY)));
+    let bucket = table.view(KEY).bucket;
+    let index = SlotIndex::all().find(|&index| bucket.slot(index).has_fingerprint(KEY)).unwrap();
+    (table, rule, index)
+}
+
+fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: Fingerprint) -> bool {
+    let current = Current { rule: *rule, term: Term::of_first(rule) };
+    let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost: 1 };
+    table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
+}
+
+/// Flips the parity of the word, as a stalled helper of the previous owner's split does.
+fn skew(view: View<'_>, index: SlotIndex) {
+    let slot = view.bucket.slot(index);
+    slot.flip_parity(slot.load());
+    assert!(!view.bucket.header().commits(index, slot.load()));
+}
+
+/// How many slots the key has; the header commits each of their words.
+fn slots_of(table: &Table, fingerprint: Fingerprint) -> usize {
+    let mut slots = 0;
+    for view in table.views() {
+        for index in SlotIndex::all() {
+            let (word, owner) = view.bucket.slot(index).read();
+            if owner == fingerprint {
+                assert!(!word.is_frozen() && view.bucket.header().commits(index, word));
+                slots += 1;
+            }
+        }
+    }
+    slots
+}
+
+#[test]
+fn another_keys_detached_word_is_repaired_before_a_claim() {
+    let (table, rule, index) = charged();
+    let view = table.view(KEY);
+    skew(view, index);
+    assert!(is_admitted(&table, &rule, KEY), "its key does not mind");
+    // A scan of the bucket, here for a new key, repairs it.
+    assert!(is_admitted(&table, &rule, Fingerprint::from_bits(0x9999_9999_0000_0007 | LEAVES)));
+    assert_eq!(slots_of(&table, KEY), 1);
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
+    skew(view, index);
+    let current = Current { rule, term: Term::of_first(&rule) };
+    assert!(view.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
+    assert_eq!(slots_of(&table, KEY), 1);
+    assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
+}
+
+#[test]
+fn a_key_that_left_a_bucket_leaves_it_once() {
+    let quota = TokenBucket::new(Rate::per_hour(1));
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
+    let keys = || (1..=15).map(|key| Fingerprint::from_bits((key * LEAVES) | 3));
+    assert!(keys().all(|key| is_admitted(&table, &rule, key)));
+    // All are in bucket 3, and leave it one split after the other.
+    let view = table.at(3);
+    assert!((0..4).all(|_| view.make_room(view.bucket.header(), || false)));
+    assert_eq!(keys().map(|key| slots_of(&table, key)).max(), Some(1));
+}
+
+/// A slot that a key left is vacant with a debt in its word. While an insertion that has chosen
+/// it stalls, the slot has another key, recovers, and has a third, with that very debt.
+#[test]
+fn a_stalled_insertion_claims_no_word_that_came_back() {
+    let quota = TokenBucket::new(Rate::per_second(1)).burst(10);
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    let current = Current { rule, term: Term::of_first(&rule) };
+    let check = |key: Fingerprint, cost, clock: &dyn Fn() -> Timestamp| {
+        table.view(key).check(&current, key.kept(), cost, clock).0.allowed
+    };
+    let at = |seconds: u64| move || Timestamp::from_nanos(seconds * 1_000_000_000);
+    let stays = |number: u64| Fingerprint::from_bits(0x1234_5678_0000_0007 | number << 16);
+    let [other, mine, stalled] = [stays(1), stays(2), stays(3)];
+    assert!(check(KEY, 10, &at(1)));
+    let view = table.view(KEY);
+    assert!(view.make_room(view.bucket.header(), || false));
+    let readings = std::cell::Cell::new(0);
+    let meddle = || {
+        readings.set(readings.get() + 1);
+        if readings.get() == 2 {
+            assert!(check(other, 1, &at(1)) && check(mine, 6, &at(5)));
+            assert_eq!(slots_of(&table, mine), 1);
+        }
+        at(5)()
+    };
+    let ask = Ask { rule: current.dated(), fingerprint: stalled.kept(), cost: 1 };
+    assert!(table.view(stalled).check_anywhere(ask, meddle).0.allowed);
+    assert!(readings.get() > 1 && !check(mine, 5, &at(5)), "it has taken six of ten");
+}
+
+#[test]
+fn a_word_detached_for_another_key_migrates_with_its_debt() {
+    let (table, rule, index) = charged();
+    let view = table.view(KEY);
+    skew(view, index);
+    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(
+        view.bucket.slot(index).fingerprint().is_same_key(KEY)
+            && !view.bucket.slot(index).has_fingerprint(KEY)
+    );
+    assert_eq!(slots_of(&table, KEY), 1);
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
+}
+
+/// A key that stays when the bucket of `KEY` is split, and keys that were never seen.
+const STAYS: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0007);
+const STRANGERS: [Fingerprint; 2] =
+    [Fingerprint::from_bits(0x7777_7777_0000_0007 | LEAVES), Fingerprint::from_bits(0x7777_7777_0000_0007)];
+
+/// Whether a peek admits this cost; where it refuses, a check does, too.
+fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
+    let current = Current { rule: *rule, term: Term::of_first(rule) };
+    let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost };
+    let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
+    assert_eq!(writes, Writes::default(), "a peek");
+    if !allowed {
+        let refused = writes_of(|| {
+            table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
+        });
+        assert_eq!(refused, (Writes::default(), false), "a refusal");
+    }
+    allowed
+}
+
+#[test]
+fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
+    let (table, rule, index) = charged();
+    assert!((0..2).all(|_| is_admitted(&table, &rule, STAYS)));
+    let view = table.view(KEY);
+    let stage = |stage: &str| {
+        for (fingerprint, left) in [(KEY, 7), (STAYS, 8), (STRANGERS[0], 10), (STRANGERS[1], 10)] {
+            assert!(would_admit(&table, &rule, fingerprint, left), "{stage}: {fingerprint:x?}");
+            assert!(
+                left == 10 || !would_admit(&table, &rule, fingerprint, left + 1),
+                "{stage}: {fingerprint:x?}"
+            );
+        }
+    };
+    stage("at rest");
+    let (header, level) = (view.bucket.header(), table.roots.trailing_zeros());
+    let (splitting, sibling) = (header.splitting(), table.at(view.number() | 1 << level));
+    assert!(view.bucket.advance(header, splitting));
+    stage("splitting");
+    let slot = view.bucket.slot(index);
+    let counts = |word: crate::table::word::Word| splitting.commits(index, word);
+    let looks = std::cell::Cell::new(0);
+    // Over when it reads the header for the second time: the fingerprint is marked, the word is
+    // as it was.
+    assert!(slot.detach(|_| true, counts, || looks.replace(looks.get() + 1) > 0).is_none());
+    assert!(counts(slot.load()) && !slot.has_fingerprint(KEY.kept()));
+    stage("its fingerprint is marked");
+    let moved = slot.detach(|_| true, counts, || false);
+    assert!(moved.is_some() && !counts(slot.load()));
+    stage("its word is detached");
+    sibling.bucket.slot(index).receive(moved);
+    stage("it has arrived");
+    // A check that finds the fingerprint there charges the key at once.
+    let current = Current { rule, term: Term::of_first(&rule) };
+    let ask = Ask { rule: current.dated(), fingerprint: KEY.kept(), cost: 1 };
+    assert!(sibling.check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed);
+    assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
+    view.split(level, splitting);
+    assert!(sibling.is_open() && view.bucket.header().level() == level + 1);
+    assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 6);
+}
