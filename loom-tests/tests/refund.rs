@@ -53,7 +53,7 @@ fn a_refund_that_is_slow_mints_nothing() {
 /// X's request has run out, and its slot goes to Y, while X is given it back.
 #[test]
 fn a_refund_gives_a_slots_new_owner_nothing() {
-    explore(Some(2), || {
+    explore(Some(1), || {
         let (limiter, clock) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check_n(&Z, 2).is_allowed());
         let threads =
