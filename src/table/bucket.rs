@@ -43,14 +43,11 @@ use crate::table::fingerprint::Fingerprint;
 use crate::table::full::Rest;
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling, Slot};
-use crate::table::slot_index::{ENTRIES, SlotIndex, home_slot, probes};
+use crate::table::slot_index::{ENTRIES, LINE, SlotIndex, home_line, home_slot, probes};
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
-
-/// Entries in a cache line.
-const WIDTH: usize = if cfg!(loom) { 3 } else { 4 };
 
 /// Fifteen slots and their header. All zero is an empty bucket.
 #[repr(C, align(256))]
@@ -89,14 +86,21 @@ impl Bucket {
         &self.entries[index.get() % ENTRIES]
     }
 
-    /// The slot index of a displaced key. A hint. Which slot it is cannot be predicted, so no
-    /// branch depends on it.
+    /// The slot index of a displaced key. A hint. Most are in their home line, which has arrived.
+    /// Which slot it is cannot be predicted, so no branch depends on it.
+    #[inline(always)]
     pub(super) fn displaced(&self, fingerprint: Fingerprint) -> Option<SlotIndex> {
+        let is_in = |index| self.slot(index).fingerprint() == fingerprint;
+        let near =
+            home_line(fingerprint).fold(0, |near, index| if is_in(index) { index.get() } else { near });
+        if near != 0 {
+            return Some(SlotIndex::new(near));
+        }
         // Four chains of conditional moves.
         let mut found = [0; 4];
         for index in SlotIndex::all() {
             let chain = &mut found[index.get() % 4];
-            *chain = if self.slot(index).fingerprint() == fingerprint { index.get() } else { *chain };
+            *chain = if is_in(index) { index.get() } else { *chain };
         }
         // The fingerprint stands in two slots while two threads insert the key.
         let index = found[0].max(found[1]).max(found[2].max(found[3]));
@@ -139,7 +143,7 @@ impl<'a> View<'a> {
     /// Prefetches all lines of the bucket.
     #[inline(always)]
     pub(crate) fn prefetch_all(self) {
-        (0..ENTRIES).step_by(WIDTH).for_each(|line| prefetch(self.bucket.slot(SlotIndex::new(line))));
+        (0..ENTRIES).step_by(LINE).for_each(|line| prefetch(self.bucket.slot(SlotIndex::new(line))));
     }
 
     /// Decides a request and charges it; returns the time that it read from `clock`. An insertion

@@ -105,7 +105,7 @@ impl<'a> View<'a> {
     }
 
     /// A vacant slot: the home slot if it will do, so that the key's next check finds it there; or
-    /// the longest idle key's; or one that a key has left, whose word still tells of that key.
+    /// the first without a key, the nearest to the home slot; or the longest idle key's.
     #[inline(always)]
     fn vacancy<R: Rule>(self, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
         let rule = ask.rule;
@@ -117,12 +117,9 @@ impl<'a> View<'a> {
         let read = |index| (index, self.bucket.slot(index).read());
         let mut chosen = read(home_slot(ask.fingerprint));
         if !self.is_vacant(rule, chosen, header, at) {
-            chosen = read(self.longest_idle());
+            chosen = read(self.without_key(ask.fingerprint).unwrap_or_else(|| self.longest_idle()));
             if !self.is_vacant(rule, chosen, header, at) {
-                chosen = read(self.without_key(ask.fingerprint)?);
-                if !self.is_vacant(rule, chosen, header, at) {
-                    return None;
-                }
+                return None;
             }
         }
         let (index, (word, owner)) = chosen;

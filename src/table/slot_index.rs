@@ -5,6 +5,9 @@ use crate::table::fingerprint::Fingerprint;
 /// Entries in a bucket. Under loom, which explores all interleavings, there are two slots.
 pub(super) const ENTRIES: usize = if cfg!(loom) { 3 } else { 16 };
 
+/// Entries in a cache line.
+pub(super) const LINE: usize = 4;
+
 /// Slots in a bucket.
 pub(super) const SLOTS: usize = ENTRIES - 1;
 
@@ -45,4 +48,12 @@ pub(super) fn probes(fingerprint: Fingerprint) -> impl Iterator<Item = SlotIndex
         .map(move |step| home ^ step)
         .filter(|&index| index != 0 && index < ENTRIES)
         .map(SlotIndex)
+}
+
+/// The slots of the key's home line.
+#[inline]
+pub(super) fn home_line(fingerprint: Fingerprint) -> impl Iterator<Item = SlotIndex> {
+    let SlotIndex(home) = home_slot(fingerprint);
+    let line = home & !(LINE - 1);
+    (0..LINE).map(move |entry| line | entry).filter(|&index| index != 0 && index < ENTRIES).map(SlotIndex)
 }
