@@ -1,5 +1,5 @@
-//! The limiters, as users hold them: faces of [`core`](crate::core), one for units in flight, and one
-//! for quotas that come with their calls.
+//! The limiters, as users hold them: faces of [`core`](crate::core), one for units in flight, and
+//! one for quotas that come with their calls.
 
 mod batch;
 mod builder;

@@ -9,8 +9,8 @@ use crate::decision::Outcome;
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
-/// The answer to one call of a [`PerCallLimiter`](crate::PerCallLimiter): admitted, refused for now,
-/// or never to be admitted under the quota that came with it.
+/// The answer to one call of a [`PerCallLimiter`](crate::PerCallLimiter): admitted, refused for
+/// now, or never to be admitted under the quota that came with it.
 ///
 /// All numbers are exact, in nanoseconds, and as of this call: another may bring another quota. It
 /// borrows nothing and may be kept to [refund](crate::PerCallLimiter::refund) the request. It is
@@ -96,8 +96,8 @@ impl CallDecision {
         self.outcome == Outcome::Allowed
     }
 
-    /// Whether the cost is above the [limit](Self::limit), so that no wait will help. Such a request
-    /// changed nothing.
+    /// Whether the cost is above the [limit](Self::limit), so that no wait will help. Such a
+    /// request changed nothing.
     #[must_use]
     #[inline]
     pub fn is_never(&self) -> bool {

@@ -48,7 +48,8 @@ pub use prepared::PreparedCall;
 ///
 /// ```text
 ///   charge = cost * emission
-///   admitted  iff  max(TAT, now) + charge - now <= tolerance      then TAT = max(TAT, now) + charge
+///   admitted  iff  max(TAT, now) + charge - now <= tolerance
+///   then TAT = max(TAT, now) + charge
 /// ```
 ///
 /// That is exact, in whole nanoseconds. A quota that is the same at each call is a token bucket of
@@ -59,14 +60,15 @@ pub use prepared::PreparedCall;
 ///
 /// **Guarantee.** From any number of threads: the admitted charges of a key in any interval of
 /// length `D` add up to at most `D` and the largest tolerance that came with them. Any later call
-/// may bring other numbers: the debt is a time, and stays. A key whose TAT has passed is as one that
-/// was never seen. An error charges nothing. A clock that steps back adds nothing to a key that the
-/// table knows; one that has lost its slot may get as much as the step refills.
+/// may bring other numbers: the debt is a time, and stays. A key whose TAT has passed is as one
+/// that was never seen. An error charges nothing. A clock that steps back adds nothing to a key
+/// that the table knows; one that has lost its slot may get as much as the step refills.
 ///
-/// **A full table is an error**, [`CallError::Full`]: neither a refusal nor an admission. No debt is
-/// forgotten. A new key that finds its bucket full of keys in debt inherits the slot with the least
-/// debt, *with that debt*, if it is at most half of the call's tolerance. A key is in debt until its
-/// TAT, so memory follows the tolerances: bound them where strangers choose both keys and numbers.
+/// **A full table is an error**, [`CallError::Full`]: neither a refusal nor an admission. No debt
+/// is forgotten. A new key that finds its bucket full of keys in debt inherits the slot with the
+/// least debt, *with that debt*, if it is at most half of the call's tolerance. A key is in debt
+/// until its TAT, so memory follows the tolerances: bound them where strangers choose both keys and
+/// numbers.
 ///
 /// **Cost.** As of a [`Limiter`](crate::Limiter): a few loads and one compare-exchange on one cache
 /// line for a key that the table knows, and a refusal of such a key writes nothing. No call takes a
@@ -201,8 +203,8 @@ impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
     ///
     /// **Guarantee.** Never mints: whatever quotas came, the key's TAT stays at least what it would
     /// be without the units that were given back. They come back as from a
-    /// [bucket](crate::Limiter::refund): all of the cost at once, and less as time passes. The units
-    /// asked for are spent, whether or not they came back.
+    /// [bucket](crate::Limiter::refund): all of the cost at once, and less as time passes. The
+    /// units asked for are spent, whether or not they came back.
     ///
     /// Nothing comes back by a refusal, a [peek](Self::peek) or cost 0, by the decision of another
     /// limiter, or after a [`reset`](PreparedCall::reset) of the key. The time must not be earlier
@@ -229,8 +231,8 @@ impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
     }
 
     /// Hashes the key and asks the processor for its slot's cache line, so that a check soon after
-    /// waits for neither: see [`Limiter::prepare`](crate::Limiter::prepare). The key at a given time
-    /// and the verbs that are not of every day are there, too.
+    /// waits for neither: see [`Limiter::prepare`](crate::Limiter::prepare). The key at a given
+    /// time and the verbs that are not of every day are there, too.
     ///
     /// # Examples
     ///

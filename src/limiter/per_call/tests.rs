@@ -1,7 +1,10 @@
 //! The writes of a call, counted.
 
+use crate::algorithm::CallQuota;
+use crate::clock::ManualClock;
+use crate::limiter::PerCallLimiter;
+use crate::rate::Rate;
 use crate::sync::counted::{Writes, writes_of};
-use crate::{CallQuota, ManualClock, PerCallLimiter, Rate};
 
 const NOTHING: Writes = Writes { exchanges: 0, stores: 0 };
 

@@ -125,7 +125,7 @@ proptest! {
         let (limiter, clock) = limiter(100);
         let mut oracle = Oracle::default();
         for ((call, pause), time) in steps.into_iter().zip(times) {
-            clock.set(Timestamp::from_nanos(if pause % 3 == 0 { time } else { time % 1_000 + pause }));
+            clock.set(Timestamp::from_nanos(if pause.is_multiple_of(3) { time } else { time % 1_000 + pause }));
             let now = i128::from(limiter.now().as_nanos());
             let decision = limiter.check(&call.key, call.quota(), call.cost).unwrap();
             prop_assert_eq!(seen(&decision), oracle.answer(call, now), "{:?} at {}", call, now);

@@ -26,7 +26,8 @@ fn threads_with_varying_quotas_are_charged_exactly() {
                 let (emission, cost, key) =
                     (1 + random(&mut seed) % 9, random(&mut seed) % 4, random(&mut seed) % keys);
                 let most = TOLERANCES[0] + random(&mut seed) % (TOLERANCES[1] - TOLERANCES[0]);
-                let quota = nanos(emission, if random(&mut seed) % 4 == 0 { TOLERANCES[1] } else { most });
+                let quota =
+                    nanos(emission, if random(&mut seed).is_multiple_of(4) { TOLERANCES[1] } else { most });
                 let decision = limiter.check(&key, quota, cost).unwrap();
                 if decision.is_allowed() {
                     charged[key as usize].fetch_add(cost * emission, Relaxed);
@@ -71,7 +72,7 @@ fn threads_on_a_full_table_exceed_no_bound() {
     let tick = || {
         for now in 0..=END {
             clock.set(Timestamp::from_nanos(now));
-            if now % 64 == 0 {
+            if now.is_multiple_of(64) {
                 thread::yield_now();
             }
         }
