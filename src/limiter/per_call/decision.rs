@@ -64,6 +64,14 @@ impl CallDecision {
         Self { outcome, quota, cost, payload, now, left: 0, fingerprint, resets: 0, limiter: 0 }
     }
 
+    /// The same answer, field by field: returned as it is, the decision would live in memory on
+    /// every check.
+    #[inline(always)]
+    pub(super) fn by_fields(answer: Result<Self, CallError>) -> Result<Self, CallError> {
+        let Self { outcome, quota, cost, payload, now, left, fingerprint, resets, limiter } = answer?;
+        Ok(Self { outcome, quota, cost, payload, now, left, fingerprint, resets, limiter })
+    }
+
     /// Why the request was refused.
     pub(super) fn refusal(&self) -> Refusal {
         self.quota.rule().refusal(self.payload, self.at(), self.quota.nanos(self.cost))

@@ -44,7 +44,8 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     pub fn check(&self, quota: CallQuota, cost: u64) -> Result<CallDecision, CallError> {
         let Self { state, fingerprint, time } = *self;
         let Some(charge) = quota.charge(cost).filter(|&charge| charge > 0) else {
-            return self.peek(quota, cost);
+            let key = *self;
+            return CallDecision::by_fields(key.peek(quota, cost));
         };
         let resets = state.resets();
         let current = Current { rule: quota.rule(), term: &state.term };
@@ -52,7 +53,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
         let view = state.table.view(fingerprint);
         let (ruling, now) = view.check(&current, fingerprint.kept(), charge, clock);
         if !ruling.allowed {
-            return state.refused(ruling, quota, cost, now);
+            return CallDecision::by_fields(state.refused(ruling, quota, cost, now));
         }
         Ok(CallDecision {
             outcome: Outcome::Allowed,
