@@ -78,8 +78,8 @@ fn seen(decision: &CallDecision) -> Answer {
     }
 }
 
-/// From nanoseconds to months, and never above what fits. `is_small`: nanoseconds only, so that debts
-/// meet tolerances exactly.
+/// From nanoseconds to months, and never above what fits. `is_small`: nanoseconds only, so that
+/// debts meet tolerances exactly.
 fn durations(is_small: bool) -> impl Strategy<Value = u64> {
     let months = (1..10_000_000_u64).prop_map(|seconds| seconds * SECOND);
     prop_oneof![1..20_u64, 1..SECOND, months]
