@@ -198,7 +198,7 @@ pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     /// Whether the new keys of a full bucket may share its overflow word where they may not
     /// [inherit](Self::half) a slot. Otherwise such a request is refused, and so is one that the
     /// inherited debt has no room for: the ruling's ring is then marked as
-    /// [another's](Ring::of_another).
+    /// another's.
     const SHARES: bool = true;
 
     /// The largest cost that the rule can admit at once.
