@@ -70,7 +70,8 @@ impl fmt::Display for BuildError {
         match self {
             Self::OutOfRange { field, value, min, max } => {
                 write!(f, "{field} is {value}, but must be between {min} and {max}")?;
-                if field.ends_with("period") { write!(f, " nanoseconds") } else { Ok(()) }
+                let is_time = ["period", "emission", "tolerance"].iter().any(|time| field.ends_with(time));
+                if is_time { write!(f, " nanoseconds") } else { Ok(()) }
             }
             Self::TiersDiffer { field } => {
                 write!(

@@ -29,8 +29,8 @@ mod writes;
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError, Quota, Resolution,
-    SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm, CallQuota, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError, Quota,
+    Resolution, SlidingLog, SlidingWindow, TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
@@ -45,8 +45,9 @@ pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Builder, ByClock, Face, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
-    Limiter, MultiLimiter, Prepared, Time, View,
+    AcquireError, Batch, Builder, ByClock, CallDecision, CallError, Face, GlobalLimiter, InFlight,
+    InFlightBuilder, InFlightLimiter, Limiter, MultiLimiter, PerCallBuilder, PerCallLimiter, Prepared,
+    PreparedCall, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

@@ -8,7 +8,9 @@ mod quotas;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tollgate::{Counters, GlobalLimiter, Limiter, ManualClock, MultiLimiter, Quota, Rate};
+use tollgate::{
+    CallQuota, Counters, GlobalLimiter, Limiter, ManualClock, MultiLimiter, PerCallLimiter, Quota, Rate,
+};
 
 /// Every algorithm, at 5 a second.
 fn every() -> Vec<Quota> {
@@ -34,6 +36,19 @@ fn a_check_allocates_nothing() {
             black_box(limiter.check_n(key, 9).is_never());
         }
     });
+}
+
+#[test]
+fn a_call_with_its_quota_allocates_nothing() {
+    let limiter = PerCallLimiter::<u64, _>::builder().clock(ManualClock::new()).max_keys(60).build().unwrap();
+    let seen = allocation_counter::measure(|| {
+        for key in 0..500_u64 {
+            let quota = CallQuota::new(Rate::per_second(5), 1 + key % 9).unwrap();
+            black_box(limiter.check(&(key % 300), quota, key % 3).is_ok());
+        }
+    });
+    assert_eq!(seen.count_total, 0);
+    assert!(limiter.usage().live_keys > 50 && limiter.stats().refused_full > 0);
 }
 
 #[test]

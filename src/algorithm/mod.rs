@@ -1,4 +1,5 @@
-//! The five algorithms and the in-flight limit: each is a pure function on one packed word.
+//! The five algorithms, the in-flight limit and the quota with the call: each is a pure function on
+//! one packed word.
 //!
 //! A user describes an [`Algorithm`] (`TokenBucket`, ...). `compile` checks it and turns it into a
 //! [`Rule`], the same settings in the integers of one table. A rule reads no clock. It touches no
@@ -30,6 +31,7 @@ mod leaky_bucket;
 mod packing;
 mod parse;
 mod payload;
+mod per_call;
 mod quota;
 mod refill;
 mod settings;
@@ -56,6 +58,8 @@ pub(crate) use in_flight::InFlightRule;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
 pub use payload::{Payload, Stored};
+pub use per_call::CallQuota;
+pub(crate) use per_call::{PerCallRule, Refusal};
 pub use quota::Quota;
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
@@ -191,6 +195,12 @@ pub struct Moment {
 /// An algorithm in the integers of one table, as the table calls it: plain data, and pure
 /// functions. Costs are between 1 and the limit.
 pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
+    /// Whether the new keys of a full bucket may share its overflow word where they may not
+    /// [inherit](Self::half) a slot. Otherwise such a request is refused, and so is one that the
+    /// inherited debt has no room for: the ruling's ring is then marked as
+    /// another's.
+    const SHARES: bool = true;
+
     /// The largest cost that the rule can admit at once.
     fn limit(&self) -> u64;
 

@@ -1,4 +1,5 @@
-//! The limiters, as users hold them: faces of [`core`](crate::core), and one for units in flight.
+//! The limiters, as users hold them: faces of [`core`](crate::core), one for units in flight, and
+//! one for quotas that come with their calls.
 
 mod batch;
 mod builder;
@@ -7,6 +8,7 @@ mod in_flight;
 mod in_force;
 mod keyed;
 mod multi;
+mod per_call;
 mod prepared;
 mod view;
 
@@ -16,5 +18,6 @@ pub use global::GlobalLimiter;
 pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
 pub use keyed::Limiter;
 pub use multi::MultiLimiter;
+pub use per_call::{CallDecision, CallError, PerCallBuilder, PerCallLimiter, PreparedCall};
 pub use prepared::Prepared;
 pub use view::{ByClock, Time, View};

@@ -1,12 +1,26 @@
 //! A key's account: resets, refunds, and which keys are in debt.
 
 use crate::algorithm::{Moment, Refund, Rule, Taken};
+use crate::table::Table;
 use crate::table::bucket::{Found, View};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
 use crate::table::slot_index::SlotIndex;
 use crate::time::Timestamp;
+
+/// How many buckets an estimate reads at most.
+const SAMPLE: usize = 32;
+
+impl Table {
+    /// About how many keys are in debt: judged by up to 32 buckets, and exact where there are no
+    /// more.
+    pub(crate) fn estimate_in_debt<R: Rule>(&self, rule: Dated<'_, R>, at: Moment) -> usize {
+        let step = self.end().div_ceil(SAMPLE);
+        let sampled = (0..self.end()).step_by(step).map(|number| self.at(number).live(rule, at));
+        sampled.sum::<usize>() * step
+    }
+}
 
 impl<'a> View<'a> {
     /// Forgives the key's debt; the reset is number `count`. `false` when the bucket does not hold

@@ -35,6 +35,8 @@
 //! word is at least the debt of any key that is not in the bucket, also after a refund in its old
 //! slot later.
 
+use std::borrow::Borrow;
+
 use crate::algorithm::{Rule, Stored};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
@@ -44,6 +46,7 @@ use crate::table::full::Rest;
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::slot_index::{ENTRIES, LINE, SlotIndex, home_line, home_slot, probes};
+use crate::table::term::Term;
 use crate::table::word::Word;
 use crate::table::{Table, prefetch};
 use crate::time::Timestamp;
@@ -157,7 +160,7 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
-        rule: &Current<R>,
+        rule: &Current<R, impl Borrow<Term>>,
         fingerprint: Fingerprint,
         cost: u64,
         clock: impl Fn() -> Timestamp,
@@ -193,7 +196,7 @@ impl<'a> View<'a> {
     #[inline(never)]
     pub(crate) fn check_displaced<R: Rule, const TRIED_HOME: bool>(
         self,
-        rule: &Current<R>,
+        rule: &Current<R, impl Borrow<Term>>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,

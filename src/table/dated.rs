@@ -3,22 +3,24 @@
 //! This is where a word becomes a payload of the rule's version, and where the time of a version
 //! ends. The rule itself knows neither.
 
+use std::borrow::Borrow;
+
 use crate::algorithm::{Moment, Order, Past, Payload, Refund, Rule, Stored, Taken, Verdict};
 use crate::ring::Ring;
 use crate::table::term::Term;
 use crate::time::Timestamp;
 
-/// A rule of a version, and its term.
+/// A rule of a version, and its term: its own, or where the rule comes with a call, a lent one.
 #[derive(Debug)]
-pub struct Current<R> {
+pub struct Current<R, T = Term> {
     pub(crate) rule: R,
-    pub(crate) term: Term,
+    pub(crate) term: T,
 }
 
-impl<R> Current<R> {
+impl<R, T: Borrow<Term>> Current<R, T> {
     #[inline]
     pub(crate) fn dated(&self) -> Dated<'_, R> {
-        Dated { rule: &self.rule, term: &self.term }
+        Dated { rule: &self.rule, term: self.term.borrow() }
     }
 }
 

@@ -114,8 +114,8 @@ impl WhenFull {
         match self {
             Self::Share => match rule.half(at) {
                 Some(half) if payload <= half => Placement::Evict(index, word),
-                Some(_) => Placement::Shared,
-                None => Placement::Refuse(payload, index),
+                Some(_) if R::SHARES => Placement::Shared,
+                _ => Placement::Refuse(payload, index),
             },
             Self::Deny => Placement::Refuse(payload, index),
             Self::Allow => {

@@ -106,16 +106,16 @@ impl<'a> View<'a> {
                         events.evicted_with_debt()
                     })
                 }
-                Placement::Evict(..) | Placement::Shared if shares < TRIES => {
+                Placement::Evict(..) | Placement::Shared if R::SHARES && shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, at).inspect(|_| events.shared())
                 }
                 Placement::Evict(..) | Placement::Shared => {
-                    Some(refused_full(shared_debt(rule, overflow, at), events))
+                    Some(refused_full::<R>(shared_debt(rule, overflow, at), events))
                 }
                 Placement::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index).of_another();
-                    Some(Ruling { ring, ..refused_full(payload, events) })
+                    Some(Ruling { ring, ..refused_full::<R>(payload, events) })
                 }
                 Placement::AdmitUncounted(payload) => {
                     events.admitted_uncounted();
@@ -162,10 +162,11 @@ impl<'a> View<'a> {
             // the ring.
             Verdict::Deny(_) if !slot.is_still(word) => return None,
             Verdict::Deny(_) => {
-                if left == Fingerprint::IN_DEBT {
+                let inherits = left == Fingerprint::IN_DEBT || shared && !R::SHARES;
+                if inherits {
                     self.table.events(ask.fingerprint).refused_full();
                 }
-                return Some(Ruling { allowed: false, payload: debt, ring });
+                return Some(Ruling { allowed: false, payload: debt, ring: refusing::<R>(ring, inherits) });
             }
         };
         if !rule.stage(base.stored(), ring, at, ask.cost, || slot.is_still(word)) {
@@ -253,9 +254,14 @@ impl<'a> View<'a> {
     }
 }
 
-fn refused_full<'a>(payload: Payload, events: &Events) -> Ruling<'a> {
+fn refused_full<'a, R: Rule>(payload: Payload, events: &Events) -> Ruling<'a> {
     events.refused_full();
-    Ruling { allowed: false, payload, ring: Ring::NONE }
+    Ruling { allowed: false, payload, ring: refusing::<R>(Ring::NONE, true) }
+}
+
+/// The ring of a refusal. `inherits`: the debt may be that of other keys.
+pub(super) fn refusing<R: Rule>(ring: Ring<'_>, inherits: bool) -> Ring<'_> {
+    if inherits && !R::SHARES { ring.of_another() } else { ring }
 }
 
 /// The debt of the bucket's new keys together: at least the half that a key may have debt when it

@@ -12,7 +12,7 @@ use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
-use crate::table::insert::shared_debt;
+use crate::table::insert::{refusing, shared_debt};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::word::Word;
@@ -97,7 +97,8 @@ impl<'a> View<'a> {
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let debt = view.inherited_debt(ask.rule, word, left, at);
             let debt = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
-            return Ok((debt, view.ring::<R>(index)));
+            let inherits = shared || left == Fingerprint::IN_DEBT;
+            return Ok((debt, refusing::<R>(view.ring::<R>(index), inherits)));
         }
     }
 

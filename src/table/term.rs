@@ -110,7 +110,7 @@ impl Horizon {
 
 /// The time for which one rule of a version is current, and the versions before it.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub struct Term {
     /// Start of the version, on the clock of the limiter.
     since: u64,
     /// The last nanosecond after `since` that the payloads of all rules of the version have room

@@ -8,6 +8,7 @@ mod in_flight;
 mod keys;
 mod lease;
 mod observe;
+mod per_call;
 mod pitfalls;
 mod quota_text;
 #[path = "../quotas/mod.rs"]

@@ -26,6 +26,7 @@ const LADDER: &[&[&str]] = &[
         "algorithm::sliding_window",
         "algorithm::sliding_log",
         "algorithm::in_flight",
+        "algorithm::per_call",
     ],
     &["algorithm::quota", "algorithm::any_rule"],
     &["clock", "key"],

@@ -5,15 +5,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota,
-    Rate, SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm, CallQuota, Decision, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock,
+    MultiLimiter, PerCallLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Makes this many checks.
 type Scenario = fn(usize);
 
 /// The scenarios by their names in the baseline.
-pub(crate) const SCENARIOS: [(&str, Scenario); 21] = [
+pub(crate) const SCENARIOS: [(&str, Scenario); 22] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -39,6 +39,7 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 21] = [
     ("a recovered key, any algorithm", |checks| recovered(Quota::from(SOON), checks)),
     ("a recovered key, two limits", recovered_of_two),
     ("two limits", two_limits),
+    ("quota with the call", per_call),
 ];
 
 /// A billion an hour, which every algorithm supports and no scenario reaches.
@@ -86,6 +87,16 @@ fn time_given(checks: usize) {
     let now = limiter.now();
     for _ in 0..checks {
         black_box(limiter.at(now).check(black_box(&7)).is_allowed());
+    }
+}
+
+fn per_call(checks: usize) {
+    let builder = PerCallLimiter::<u64, _>::builder().max_keys(15).clock(clock());
+    let limiter = builder.build().expect("15 keys fit");
+    let quota = CallQuota::new(RATE, RATE.count()).expect("a billion an hour fits");
+    for _ in 0..checks {
+        let decision = limiter.check(black_box(&7), black_box(quota), 1);
+        black_box(decision.is_ok_and(|decision| decision.is_allowed()));
     }
 }
 

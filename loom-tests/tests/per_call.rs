@@ -1,0 +1,93 @@
+//! Calls that bring their quotas: charged beside each other, inserted, reset and refunded.
+#![cfg(loom)]
+
+use std::sync::Arc;
+
+use loom_tests::{Named, Run, X, Y, Z, admitted, explore};
+use tollgate::{CallDecision, CallError, CallQuota, ManualClock, PerCallLimiter};
+
+type Shared = Arc<PerCallLimiter<Named, ManualClock>>;
+
+/// A limiter of two slots a bucket.
+fn limiter() -> Shared {
+    let builder = PerCallLimiter::builder().max_keys(1).clock(ManualClock::new());
+    Arc::new(builder.build().expect("one key fits"))
+}
+
+fn quota(emission: u64, tolerance: u64) -> CallQuota {
+    CallQuota::from_nanos(emission, tolerance).expect("the model's quota is valid")
+}
+
+fn check(limiter: &Shared, key: Named, quota: CallQuota) -> Result<CallDecision, CallError> {
+    limiter.check(&key, quota, 1)
+}
+
+fn debt(limiter: &Shared, key: Named) -> u64 {
+    let look = limiter.peek(&key, quota(1, 1), 0).expect("it has a slot");
+    look.reset_after().as_nanos() as u64
+}
+
+/// Checks the key so many times: the nanoseconds that it was charged.
+fn charge(limiter: &Shared, key: Named, times: usize, emission: u64, tolerance: u64) -> Run {
+    let limiter = limiter.clone();
+    let each = move |_| {
+        let decision = check(&limiter, key, quota(emission, tolerance)).expect("there is room");
+        if decision.is_allowed() { emission } else { 0 }
+    };
+    Box::new(move || (0..times).map(each).sum())
+}
+
+/// The one inserts the key, or both do.
+#[test]
+fn two_quotas_charge_one_key_exactly() {
+    explore(Some(3), || {
+        let limiter = limiter();
+        let charged = admitted([charge(&limiter, X, 2, 2, 4), charge(&limiter, X, 1, 3, 6)]);
+        assert_eq!(debt(&limiter, X), charged);
+        assert!((3..=5).contains(&charged), "{charged}: the first, and what fits beside");
+    });
+}
+
+/// Both slots are in debt. Two new keys, one of which may inherit, meet.
+#[test]
+fn a_full_bucket_forgets_no_debt_under_two_quotas() {
+    explore(Some(2), || {
+        let limiter = limiter();
+        assert!(check(&limiter, Y, quota(2, 2)).expect("there is room").is_allowed());
+        assert!(check(&limiter, Z, quota(6, 6)).expect("there is room").is_allowed());
+        let taken = |key, emission: u64, tolerance| -> Run {
+            let limiter = limiter.clone();
+            Box::new(move || match check(&limiter, key, quota(emission, tolerance)) {
+                Ok(decision) if decision.is_allowed() => decision.reset_after().as_nanos() as u64,
+                Ok(decision) => panic!("the debt is not the key's: {decision:?}"),
+                Err(_) => 0,
+            })
+        };
+        let [large, small] = [taken(X, 1, 4), taken(Named::new(3), 1, 3)];
+        // X inherits two; the other has no room beside two, and none beside what X has.
+        assert_eq!(admitted([large, small]), 3);
+        assert!(check(&limiter, Y, quota(1, 2)).is_err(), "it has lost its slot and owes two");
+        assert!(!check(&limiter, Z, quota(1, 6)).expect("it has its slot").is_allowed());
+    });
+}
+
+/// Whichever comes second sees the first. The check after the reset stays charged.
+#[test]
+fn a_call_is_not_forgiven_and_refunded_by_two_threads() {
+    explore(Some(3), || {
+        let limiter = limiter();
+        let two = || quota(1, 2);
+        let mut charged = check(&limiter, X, two()).expect("there is room");
+        let (refunder, resetter) = (limiter.clone(), limiter.clone());
+        let refund: Run = Box::new(move || {
+            refunder.refund(&mut charged, 1);
+            0
+        });
+        let reset: Run = Box::new(move || {
+            resetter.prepare(&X).reset();
+            u64::from(check(&resetter, X, two()).expect("it has its slot").is_allowed())
+        });
+        assert_eq!(admitted([refund, reset]), 1);
+        assert_eq!(debt(&limiter, X), 1);
+    });
+}

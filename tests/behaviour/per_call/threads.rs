@@ -1,0 +1,89 @@
+//! Many threads, each call with another quota: no key gets more than its bound.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use tollgate::{CallError, Timestamp};
+
+use super::{debt, limiter, nanos};
+
+/// The least tolerance that comes with a call, and the largest.
+const TOLERANCES: [u64; 2] = [1_000, 50_000];
+
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// While time stands still a key's debt is exactly what was admitted.
+#[test]
+fn threads_with_varying_quotas_are_charged_exactly() {
+    for keys in [1, 3] {
+        let (limiter, _) = limiter(100);
+        let charged: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
+        let work = |mut seed: u64| {
+            for _ in 0..20_000 {
+                let (emission, cost, key) =
+                    (1 + random(&mut seed) % 9, random(&mut seed) % 4, random(&mut seed) % keys);
+                let most = TOLERANCES[0] + random(&mut seed) % (TOLERANCES[1] - TOLERANCES[0]);
+                let quota =
+                    nanos(emission, if random(&mut seed).is_multiple_of(4) { TOLERANCES[1] } else { most });
+                let decision = limiter.check(&key, quota, cost).unwrap();
+                if decision.is_allowed() {
+                    charged[key as usize].fetch_add(cost * emission, Relaxed);
+                }
+                assert!(u64::try_from(decision.reset_after().as_nanos()).unwrap() <= TOLERANCES[1]);
+            }
+        };
+        let work = &work;
+        thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed * 77)))));
+        for key in 0..keys {
+            let charged = charged[key as usize].load(Relaxed);
+            assert_eq!(debt(&limiter, key), charged);
+            assert!(charged <= TOLERANCES[1] && charged > TOLERANCES[1] - 36, "{charged}: all were used");
+        }
+    }
+}
+
+/// More keys than fit, and a clock that goes on: what a key is admitted stays within the time that
+/// passed and the largest tolerance.
+#[test]
+fn threads_on_a_full_table_exceed_no_bound() {
+    const KEYS: u64 = 150;
+    const END: u64 = 40_000;
+    let (limiter, clock) = limiter(1);
+    let charged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let full = AtomicU64::new(0);
+    let work = |mut seed: u64| {
+        for _ in 0..30_000 {
+            let (emission, cost, key) =
+                (1 + random(&mut seed) % 900, 1 + random(&mut seed) % 3, random(&mut seed) % KEYS);
+            let quota = nanos(emission, TOLERANCES[0].max(emission) + random(&mut seed) % 9_000);
+            match limiter.check(&key, quota, cost) {
+                Ok(decision) if decision.is_allowed() => {
+                    charged[key as usize].fetch_add(cost * emission, Relaxed);
+                }
+                Ok(_) => {}
+                Err(CallError::Full { .. }) => drop(full.fetch_add(1, Relaxed)),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    };
+    let tick = || {
+        for now in 0..=END {
+            clock.set(Timestamp::from_nanos(now));
+            if now.is_multiple_of(64) {
+                thread::yield_now();
+            }
+        }
+    };
+    let (work, tick) = (&work, &tick);
+    thread::scope(|scope| {
+        (1..=3).for_each(|seed| drop(scope.spawn(move || work(seed * 99))));
+        scope.spawn(tick);
+    });
+    let most = TOLERANCES[0] + 9_000 + END;
+    assert!(charged.iter().all(|charged| charged.load(Relaxed) <= most));
+    assert!(charged.iter().any(|charged| charged.load(Relaxed) > 0));
+    assert!(full.into_inner() > 0 && limiter.stats().evicted_with_debt > 0, "{:?}", limiter.stats());
+}
