@@ -29,8 +29,8 @@ mod writes;
 pub mod promises {}
 
 pub use algorithm::{
-    Algorithm, CallQuota, CountPolicy, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError, Quota,
-    Resolution, SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm, CallQuota, CountPolicy, FirstHit, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError,
+    Quota, Resolution, SlidingLog, SlidingWindow, TokenBucket,
 };
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]

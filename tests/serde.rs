@@ -29,6 +29,18 @@ fn written() -> Vec<(Quota, Value)> {
             LeakyBucket::meter(rate).into(),
             json!({ "leaky-bucket": { "rate": as_json, "capacity": 100, "mode": "meter" } }),
         ),
+        (
+            TokenBucket::new(rate).by_intervals().into(),
+            json!({ "token-bucket": { "rate": as_json, "burst": 100, "intervals": true } }),
+        ),
+        (
+            TokenBucket::new(rate).burst(20).from_first_hit().into(),
+            json!({ "first-hit": { "token-bucket": { "rate": as_json, "burst": 20, "intervals": true } } }),
+        ),
+        (
+            FixedWindow::new(rate).from_first_hit().into(),
+            json!({ "first-hit": { "fixed-window": { "rate": as_json, "count": "allowed" } } }),
+        ),
         (FixedWindow::new(rate).into(), json!({ "fixed-window": { "rate": as_json, "count": "allowed" } })),
         (
             SlidingWindow::new(rate).count(CountPolicy::All).into(),

@@ -161,7 +161,9 @@ impl Contest {
             return Some(());
         }
         let may_differ = match self.spec {
-            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => outcome.back < right,
+            Spec::TokenBucket { .. } | Spec::FirstHit(_) | Spec::LeakyBucket { queue: false, .. } => {
+                outcome.back < right
+            }
             Spec::SlidingLog { .. } => true,
             _ => false,
         };

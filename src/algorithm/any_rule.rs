@@ -1,6 +1,7 @@
 //! The rule of any of the five algorithms.
 
 use crate::algorithm::change::Unit;
+use crate::algorithm::first_hit::FirstHitRule;
 use crate::algorithm::fixed_window::FixedRule;
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
@@ -25,6 +26,8 @@ pub enum AnyRule {
     Sliding(SlidingRule),
     /// The sliding window log.
     Log(LogRule),
+    /// The window and the bucket from a key's first hit.
+    FirstHit(FirstHitRule),
 }
 
 macro_rules! for_rule {
@@ -34,6 +37,7 @@ macro_rules! for_rule {
             $crate::algorithm::AnyRule::Fixed($one) => $call,
             $crate::algorithm::AnyRule::Sliding($one) => $call,
             $crate::algorithm::AnyRule::Log($one) => $call,
+            $crate::algorithm::AnyRule::FirstHit($one) => $call,
         }
     };
 }
@@ -58,8 +62,10 @@ impl AnyRule {
             Self::Fixed(rule) => (None, rule.ceiling(), 1),
             Self::Sliding(rule) => (None, rule.packing().ceiling, rule.packing().granule),
             Self::Log(rule) => (None, rule.limit(), 1),
+            Self::FirstHit(rule) => (None, rule.ceiling(), 1),
         };
-        Resolution { grains, ceiling, granule }
+        let tick = if let Self::FirstHit(rule) = self { rule.tick() } else { 1 };
+        Resolution { grains, ceiling, granule, tick }
     }
 }
 
@@ -279,6 +285,7 @@ macro_rules! for_same {
             (AnyRule::Fixed($one), AnyRule::Fixed($other)) => $call,
             (AnyRule::Sliding($one), AnyRule::Sliding($other)) => $call,
             (AnyRule::Log($one), AnyRule::Log($other)) => $call,
+            (AnyRule::FirstHit($one), AnyRule::FirstHit($other)) => $call,
             _ => unreachable!("a rule is carried on by one of the same settings"),
         }
     };

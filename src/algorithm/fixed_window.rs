@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::algorithm::change::Unit;
+use crate::algorithm::first_hit::Of;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund,
-    Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
+    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, FirstHit, Moment, Numbers, Order, Payload,
+    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -21,7 +22,8 @@ use crate::time::{Shift, Timestamp};
 /// once**: one full window at its end, and the next at its start. Use
 /// [`SlidingWindow`](crate::SlidingWindow) or [`SlidingLog`](crate::SlidingLog) where that matters.
 /// A request whose time lies in an older window than the key has seen is charged to the newer
-/// window.
+/// window. [`from_first_hit`](Self::from_first_hit) has the windows begin with each key's own first
+/// request.
 ///
 /// **Formula.** `window = floor(unix_time / period)`; admitted iff `count + cost <= limit`.
 ///
@@ -65,6 +67,14 @@ impl FixedWindow {
     pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
         self
+    }
+
+    /// A window of each key's own: it begins with the key's first admitted request, and not at a
+    /// multiple of the period. See [`FirstHit`] for its guarantee and its ticks. It counts refused
+    /// requests too where [`count`](Self::count) says so; they do not begin a window.
+    #[must_use]
+    pub const fn from_first_hit(self) -> FirstHit {
+        FirstHit(Of::FixedWindow(self))
     }
 }
 
@@ -265,7 +275,7 @@ impl Ranged for FixedRule {
     }
 
     fn unit(&self) -> Unit {
-        Unit { price: 1, burst: self.limit }
+        Unit { price: 1, burst: self.limit, step: 1 }
     }
 
     fn debt(&self, payload: Payload, at: Moment) -> u64 {

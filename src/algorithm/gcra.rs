@@ -147,7 +147,7 @@ impl Ranged for Gcra {
     }
 
     fn unit(&self) -> Unit {
-        Unit { price: self.price, burst: self.burst }
+        Unit { price: self.price, burst: self.burst, step: 1 }
     }
 
     fn debt(&self, payload: Payload, at: Moment) -> u64 {
@@ -308,7 +308,7 @@ impl Carry for Gcra {
         Payload(u64::try_from(tat).unwrap_or(u64::MAX).min(Refill::TOP))
     }
 
-    fn carry(&self, tat: u64, _: &Self, shift: Shift) -> Payload {
-        Payload(self.refill.carry(tat, shift))
+    fn carry(&self, tat: u64, saved: &Self, shift: Shift) -> Payload {
+        Payload(self.refill.carry(tat, &saved.refill, shift))
     }
 }

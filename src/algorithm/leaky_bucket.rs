@@ -112,7 +112,7 @@ impl Algorithm for LeakyBucket {
 fn buckets(tiers: &[LeakyBucket]) -> Vec<Bucket> {
     let bucket = |tier: &LeakyBucket| {
         let queue = tier.mode == Mode::Queue;
-        Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity", queue }
+        Bucket { rate: tier.rate, burst: tier.capacity, burst_name: "capacity", queue, intervals: None }
     };
     tiers.iter().map(bucket).collect()
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use crate::algorithm::first_hit::Of;
 use crate::algorithm::{
-    Algorithm, AnyRule, Change, CountPolicy, FixedWindow, LeakyBucket, Mode, Numbers, Settings, SlidingLog,
-    SlidingWindow, TokenBucket, sealed,
+    Algorithm, AnyRule, Change, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Numbers, Settings,
+    SlidingLog, SlidingWindow, TokenBucket, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
@@ -39,6 +40,8 @@ pub enum Quota {
     SlidingWindow(SlidingWindow),
     /// A [`SlidingLog`].
     SlidingLog(SlidingLog),
+    /// A fixed window or a token bucket [from the first hit](FirstHit).
+    FirstHit(FirstHit),
 }
 
 macro_rules! from {
@@ -50,7 +53,7 @@ macro_rules! from {
         }
     )*};
 }
-from!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog);
+from!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog, FirstHit);
 
 macro_rules! for_quota {
     ($quota:expr, $algorithm:ident => $call:expr) => {
@@ -60,6 +63,7 @@ macro_rules! for_quota {
             Quota::FixedWindow($algorithm) => $call,
             Quota::SlidingWindow($algorithm) => $call,
             Quota::SlidingLog($algorithm) => $call,
+            Quota::FirstHit($algorithm) => $call,
         }
     };
 }
@@ -78,7 +82,14 @@ impl Quota {
     /// ```
     #[must_use]
     pub const fn rate(&self) -> Rate {
-        for_quota!(self, algorithm => algorithm.rate)
+        match self {
+            Self::TokenBucket(bucket) => bucket.rate,
+            Self::LeakyBucket(bucket) => bucket.rate,
+            Self::FixedWindow(window) => window.rate,
+            Self::SlidingWindow(window) => window.rate,
+            Self::SlidingLog(log) => log.rate,
+            Self::FirstHit(first) => first.rate(),
+        }
     }
 
     /// The most units that are admitted at once, and so the largest cost: the burst, the capacity,
@@ -88,6 +99,7 @@ impl Quota {
         match self {
             Self::TokenBucket(bucket) => bucket.burst,
             Self::LeakyBucket(bucket) => bucket.capacity,
+            Self::FirstHit(first) => first.limit(),
             _ => self.rate().count(),
         }
     }
@@ -97,7 +109,7 @@ impl Quota {
     #[must_use]
     pub const fn initial(&self) -> Option<u64> {
         match self {
-            Self::TokenBucket(bucket) => bucket.initial,
+            Self::TokenBucket(bucket) | Self::FirstHit(FirstHit(Of::TokenBucket(bucket))) => bucket.initial,
             _ => None,
         }
     }
@@ -118,7 +130,19 @@ impl Quota {
             Self::FixedWindow(window) => window.count,
             Self::SlidingWindow(window) => window.count,
             Self::SlidingLog(log) => log.count,
+            Self::FirstHit(first) => first.count_policy(),
             Self::TokenBucket(_) | Self::LeakyBucket(_) => CountPolicy::Allowed,
+        }
+    }
+
+    /// Whether the tokens of a period come back at once, at its end: [`TokenBucket::by_intervals`],
+    /// and [`TokenBucket::from_first_hit`].
+    #[must_use]
+    pub const fn is_by_intervals(&self) -> bool {
+        match self {
+            Self::TokenBucket(bucket) => bucket.intervals,
+            Self::FirstHit(first) => matches!(first.0, Of::TokenBucket(_)),
+            _ => false,
         }
     }
 
@@ -165,7 +189,7 @@ impl Algorithm for Quota {
                 }
             };
         }
-        compile!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog)
+        compile!(TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog, FirstHit)
     }
 
     fn recompile(
@@ -200,7 +224,8 @@ impl Algorithm for Quota {
             LeakyBucket as Gcra,
             FixedWindow as Fixed,
             SlidingWindow as Sliding,
-            SlidingLog as Log
+            SlidingLog as Log,
+            FirstHit as FirstHit
         )
     }
 }

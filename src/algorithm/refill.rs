@@ -12,7 +12,12 @@
 //! A larger `p` would need more bits than a word has for ten years. Then grains are as fine as fit:
 //! 0.07 ns or more each, or at most a millionth of a token for buckets that take more than 73 years
 //! to refill. A token may come up to one grain early; the error never accumulates.
+//!
+//! Buckets that refill *by intervals* have a clock that steps: it stands still within each aligned
+//! interval, and at the end of each all grains of the interval drip at once:
+//! `grains(t) = step * floor((t + offset) / period)`. A tier's token is `step / count` grains.
 
+use crate::algorithm::windows::{shared, shared_period};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -40,6 +45,11 @@ pub(crate) struct Refill {
     b: u64,
     /// `floor(a << POINT / b)`.
     scale: u64,
+    /// Grains that drip at once: 1, unless the clock steps.
+    step: u64,
+    /// Nanoseconds from the start of an interval to that of the version, where the clock steps.
+    offset: u64,
+    steps: bool,
     /// The start of the version, on the clock of the limiter.
     since: u64,
     /// The nanoseconds after it for which the clock moves. It stands still after that: buckets fail
@@ -69,6 +79,8 @@ pub(crate) struct Bucket {
     pub(crate) burst_name: &'static str,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
+    /// Of a bucket that refills by aligned intervals: the Unix time of the clock's zero.
+    pub(crate) intervals: Option<u64>,
 }
 
 /// A rate in lowest terms: `p` tokens in `q` nanoseconds.
@@ -107,6 +119,9 @@ impl Refill {
     }
 
     fn fit_in(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), BuildError> {
+        if let Some(origin) = shared("intervals", buckets.iter().map(|bucket| bucket.intervals))? {
+            return Self::fit_intervals(buckets, origin, room);
+        }
         let ratios = buckets.iter().map(Bucket::ratio).collect::<Result<Vec<_>, _>>()?;
         let shared = ratios.iter().try_fold(1, |all, ratio| lcm(all, ratio.p));
         let fits = |a| buckets.iter().zip(&ratios).all(|(bucket, ratio)| ratio.fits(a, bucket.burst, room));
@@ -131,7 +146,40 @@ impl Refill {
         let last = ((u128::from(room.grains() - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
         let last = last.min((1 << POINT) - 1) as u64;
         let Room { since, floor, .. } = room;
-        Ok((Self { a, b, scale, since, last, floor, tolerance }, prices))
+        let (step, offset, steps) = (1, 0, false);
+        Ok((Self { a, b, scale, step, offset, steps, since, last, floor, tolerance }, prices))
+    }
+
+    /// The same for buckets that refill by intervals.
+    fn fit_intervals(buckets: &[Bucket], origin: u64, room: Room) -> Result<(Self, Vec<u64>), BuildError> {
+        let period = shared_period(buckets.iter().map(|bucket| bucket.rate))?;
+        within("rate.period", period, 1_u64, UPTIME)?;
+        let Room { since, floor, uptime } = room;
+        let (wide, room) = (u128::from(period), u128::from(room.grains()));
+        let offset = ((u128::from(origin) + u128::from(since)) % wide) as u64;
+        let intervals = u128::from(uptime + offset) / wide;
+        let mut step = 1;
+        for (tier, bucket) in buckets.iter().enumerate() {
+            let count = bucket.rate.count();
+            within("rate.count", count, 1_u64, (wide * u128::from(FASTEST)).min(room / (intervals + 1)))?;
+            let fits = |step: &u64| u128::from(*step) * (intervals + 1) <= room;
+            step = lcm(step, count).filter(fits).ok_or(BuildError::TierTooFine { tier })?;
+        }
+        let (mut prices, mut tolerance) = (Vec::with_capacity(buckets.len()), 0);
+        for bucket in buckets {
+            let price = step / bucket.rate.count();
+            let left = room - u128::from(step) * intervals;
+            let refilled = u128::from(LONGEST / period) * u128::from(bucket.rate.count());
+            within(bucket.burst_name, bucket.burst, 1_u64, refilled.min(left / u128::from(price)))?;
+            tolerance = tolerance.max(price * bucket.burst);
+            prices.push(price);
+        }
+        // Without an interval to stand still in, the clock is whole.
+        let (a, step) = if period == 1 { (step, 1) } else { (1, step) };
+        let scale = ((u128::from(a) << POINT) / wide) as u64;
+        let most = (room - u128::from(tolerance)) / u128::from(a * step);
+        let last = ((most + 1) * wide - 1).min((1 << POINT) - 1) as u64 - offset;
+        Ok((Self { a, b: period, scale, step, offset, steps: true, since, last, floor, tolerance }, prices))
     }
 
     /// `floor + floor((now - since) * a / b)`.
@@ -157,18 +205,19 @@ impl Refill {
         self.b == 1 && self.floor == 0 && self.since == 0
     }
 
-    /// `floor(time * a / b)`.
+    /// `floor(time * a / b)`, or the steps until then.
     #[inline]
     fn dripped(&self, time: u64) -> u64 {
         if self.b == 1 {
             return time * self.a;
         }
+        let time = time + self.offset;
         // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the
         // estimate is at most one grain short. The remainder shows this. It is small, so wrapping
         // arithmetic computes it exactly.
         let estimate = ((u128::from(time) * u128::from(self.scale)) >> POINT) as u64;
         let rest = time.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
-        estimate + u64::from(rest >= self.b)
+        (estimate + u64::from(rest >= self.b)) * self.step
     }
 
     /// Nanoseconds from `now` until the clock shows `target`: 0 if it already does, `u64::MAX` if
@@ -189,7 +238,8 @@ impl Refill {
 
     /// The first nanosecond of the version at which `dripped` grains have dripped.
     fn when(&self, dripped: u64) -> u128 {
-        (u128::from(dripped) * u128::from(self.b)).div_ceil(u128::from(self.a))
+        let steps = u128::from(dripped.div_ceil(self.step));
+        (steps * u128::from(self.b)).div_ceil(u128::from(self.a)).saturating_sub(self.offset.into())
     }
 
     /// The reading of the clock at the start of the version. Smaller payloads are from older
@@ -214,24 +264,34 @@ impl Refill {
         u64::try_from(self.when(beyond)).unwrap_or(u64::MAX)
     }
 
-    /// Converts `target`, an instant of a clock that reads `shift` earlier. 0 for an instant before
-    /// the zero of this clock, and for the `target` 0 of a key that was never seen.
+    /// Converts `target`, an instant of the clock `saved` that reads `shift` earlier. 0 for an
+    /// instant before the zero of this clock, and for the `target` 0 of a key that was never seen.
     ///
     /// The shift is rounded up to a grain: `floor(t + s) <= floor(t) + ceil(s)`. So at every later
     /// time the remaining wait is no shorter than before, and at most one grain longer. Exact when
     /// a nanosecond is a whole number of grains.
-    pub(crate) fn carry(&self, target: u64, shift: Shift) -> u64 {
+    ///
+    /// Steps of both clocks are aligned to Unix time, so the result is exact while both agree with
+    /// it. As with aligned windows, a drift of up to an eighth of an interval is ignored, and more
+    /// is rounded up.
+    pub(crate) fn carry(&self, target: u64, saved: &Self, shift: Shift) -> u64 {
         if target == 0 {
             return 0;
         }
-        let moved = i128::from(target) + div_ceil(shift.nanos().saturating_mul(self.a.into()), self.b);
-        moved.clamp(0, i128::from(TOP)) as u64
+        let moved = if self.steps {
+            let moved = shift.nanos() + i128::from(self.offset) - i128::from(saved.offset);
+            let intervals = div_ceil(moved - i128::from(self.b / 8), self.b);
+            intervals.saturating_mul(i128::from(self.a * self.step))
+        } else {
+            div_ceil(shift.nanos().saturating_mul(self.a.into()), self.b)
+        };
+        (i128::from(target) + moved).clamp(0, i128::from(TOP)) as u64
     }
 
     /// Whether grain boundaries miss whole nanoseconds, so that a token may come up to one grain
     /// early.
     pub(crate) fn is_grained(&self) -> bool {
-        self.b != 1
+        self.b != 1 && !self.steps
     }
 }
 

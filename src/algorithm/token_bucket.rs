@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use crate::algorithm::first_hit::Of;
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Change, Settings, sealed};
+use crate::algorithm::{Algorithm, Change, FirstHit, Settings, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
-/// A token bucket: holds at most `burst` tokens and refills continuously at `rate`. A request takes
-/// its cost or is refused.
+/// A token bucket: holds at most `burst` tokens and refills continuously at `rate`, or
+/// [by intervals](Self::by_intervals). A request takes its cost or is refused.
 ///
 /// **Guarantee.** At most `burst + rate * D` is admitted in any interval of length `D`, and the
 /// long-run rate is the configured one without rounding. Both are exact when the rate in lowest
@@ -20,6 +21,10 @@ use crate::rate::Rate;
 ///
 /// A full bucket and the refill together admit up to `2 * burst` in the first period. Where that
 /// matters, see [`initial`](Self::initial) or use a window algorithm.
+///
+/// **No warm-up**, as Guava's `SmoothWarmingUp` has: it would slow a key down after idle time,
+/// which takes more state than a key's one word. A limiter protects what is behind it, and does not
+/// shape its cold start.
 ///
 /// **Formula.** GCRA: with `TAT` the instant at which the bucket is full again and
 /// `I = period / count`, admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then
@@ -45,13 +50,15 @@ pub struct TokenBucket {
     pub(super) burst: u64,
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(super) initial: Option<u64>,
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "std::ops::Not::not"))]
+    pub(super) intervals: bool,
 }
 
 impl TokenBucket {
     /// A bucket that refills at `rate`, holds the tokens of one period and starts full.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, burst: rate.count(), initial: None }
+        Self { rate, burst: rate.count(), initial: None, intervals: false }
     }
 
     /// The most tokens that the bucket holds, and so the largest cost. From 1 to the tokens that
@@ -75,12 +82,75 @@ impl TokenBucket {
         self.initial = Some(tokens);
         self
     }
+
+    /// Refills by intervals: `rate.count()` tokens at each multiple of the period since the Unix
+    /// epoch, up to `burst`, and nothing in between. Tokens that were not spent are carried over.
+    /// So does Bucket4j's `refillIntervallyAligned`.
+    ///
+    /// **Guarantee.** At most `burst + count * (D / period + 1)` units in any time `D`, the
+    /// division rounded down. Every decision is exact. All tiers share a period of at most ten
+    /// years, and have counts with a common multiple that leaves room for ten years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let clock = ManualClock::new();
+    /// let quota = TokenBucket::new(Rate::per_minute(10)).burst(50).by_intervals();
+    /// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(limiter.check_n(50).is_allowed());
+    /// assert_eq!(limiter.check_n(10).retry_after(), Some(Duration::from_secs(1)));
+    /// assert_eq!(limiter.check_n(11).retry_after(), Some(Duration::from_secs(61)));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub const fn by_intervals(mut self) -> Self {
+        self.intervals = true;
+        self
+    }
+
+    /// Refills by intervals of each key's own: `rate.count()` tokens at the end of each period
+    /// since the key's first request, and nothing in between. See [`FirstHit`] for its guarantee
+    /// and its ticks. With [`initial`](Self::initial) tokens, the intervals of every key begin at
+    /// the clock's zero, until its bucket is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let clock = ManualClock::new();
+    /// let quota = TokenBucket::new(Rate::per_minute(7)).burst(21).from_first_hit();
+    /// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
+    /// clock.advance(Duration::from_secs(100));
+    /// assert!(limiter.check_n(21).is_allowed());
+    /// assert_eq!(limiter.check_n(14).retry_after(), Some(Duration::from_secs(120)));
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 7);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub const fn from_first_hit(self) -> FirstHit {
+        FirstHit(Of::TokenBucket(self.by_intervals()))
+    }
+
+    /// The tokens of every bucket at the clock's zero.
+    pub(super) fn initial_tokens(&self) -> Result<u64, BuildError> {
+        let initial = self.initial.unwrap_or(self.burst);
+        within("initial", initial, 0_u64, self.burst)?;
+        Ok(initial)
+    }
 }
 
 impl fmt::Display for TokenBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "token-bucket:{},burst={}", self.rate, self.burst)?;
-        self.initial.map_or(Ok(()), |tokens| write!(f, ",initial={tokens}"))
+        self.initial.map_or(Ok(()), |tokens| write!(f, ",initial={tokens}"))?;
+        if self.intervals { write!(f, ",intervals") } else { Ok(()) }
     }
 }
 
@@ -91,30 +161,32 @@ impl Algorithm for TokenBucket {
 
     fn settings(&self) -> Settings {
         let initial = self.initial.unwrap_or(self.burst);
-        Settings::new("token-bucket", self.rate).and("burst", self.burst).and("initial", initial)
+        let algorithm = if self.intervals { "token-bucket-intervals" } else { "token-bucket" };
+        Settings::new(algorithm, self.rate).and("burst", self.burst).and("initial", initial)
     }
 
-    fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, BuildError> {
-        let mut rules = Gcra::tiers(&buckets(tiers), None)?;
-        let tokens = tiers.iter().map(initial).collect::<Result<Vec<_>, _>>()?;
+    fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Gcra>, BuildError> {
+        let mut rules = Gcra::tiers(&buckets(tiers, origin), None)?;
+        let tokens = tiers.iter().map(Self::initial_tokens).collect::<Result<Vec<_>, _>>()?;
         Gcra::start_with(&mut rules, tokens.into_iter());
         Ok(rules)
     }
 
-    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, BuildError> {
-        tiers.iter().try_for_each(|tier| initial(tier).map(drop))?;
-        Gcra::tiers(&buckets(tiers), Some((olds, change)))
+    fn recompile(
+        tiers: &[Self],
+        origin: u64,
+        olds: &[Gcra],
+        change: Change<'_>,
+    ) -> Result<Vec<Gcra>, BuildError> {
+        tiers.iter().try_for_each(|tier| tier.initial_tokens().map(drop))?;
+        Gcra::tiers(&buckets(tiers, origin), Some((olds, change)))
     }
 }
 
-fn buckets(tiers: &[TokenBucket]) -> Vec<Bucket> {
-    let bucket =
-        |tier: &TokenBucket| Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst", queue: false };
+fn buckets(tiers: &[TokenBucket], origin: u64) -> Vec<Bucket> {
+    let bucket = |tier: &TokenBucket| {
+        let intervals = tier.intervals.then_some(origin);
+        Bucket { rate: tier.rate, burst: tier.burst, burst_name: "burst", queue: false, intervals }
+    };
     tiers.iter().map(bucket).collect()
-}
-
-fn initial(tier: &TokenBucket) -> Result<u64, BuildError> {
-    let initial = tier.initial.unwrap_or(tier.burst);
-    within("initial", initial, 0_u64, tier.burst)?;
-    Ok(initial)
 }

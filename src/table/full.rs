@@ -25,7 +25,8 @@ pub enum WhenFull {
     /// the new keys of the bucket share one allowance, which starts at half of the limit.
     ///
     /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding
-    /// window and the sliding log refuse, as [`Deny`](Self::Deny) does.
+    /// window, the sliding log and the forms [from the first hit](crate::FirstHit) refuse, as
+    /// [`Deny`](Self::Deny) does.
     #[default]
     Share,
     /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)

@@ -22,10 +22,6 @@ impl Key for Fellow {
 const SLOTS: u64 = 15;
 const STRANGER: Fellow = Fellow(1_000);
 
-fn is_a_window(quota: &Quota) -> bool {
-    matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_))
-}
-
 /// Every quota of ten a minute and of 1,013 in 101 seconds (in grains), and each choice under which
 /// a full bucket of it refuses.
 fn refusing() -> Vec<(Quota, WhenFull)> {
@@ -34,7 +30,7 @@ fn refusing() -> Vec<(Quota, WhenFull)> {
         .into_iter()
         .flat_map(quotas::every)
         .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
-        .filter(|(quota, when_full)| *when_full == WhenFull::Deny || is_a_window(quota))
+        .filter(|(quota, when_full)| *when_full == WhenFull::Deny || quotas::refuses_when_full(quota))
         .collect()
 }
 
@@ -115,7 +111,7 @@ fn several_limits_say_when_every_table_has_room() {
 #[test]
 fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
     for (quota, when_full) in refusing() {
-        if is_a_window(&quota) || matches!(quota, Quota::FixedWindow(_)) {
+        if quotas::refuses_when_full(&quota) || matches!(quota, Quota::FixedWindow(_)) {
             continue;
         }
         let clock = start();

@@ -25,9 +25,20 @@ fn left(limiter: &Several, key: u64) -> Vec<u64> {
     limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
-/// Every algorithm at `limit` a second.
+/// Every algorithm at `limit` a second, of one form each but for the bucket and the fixed window: a
+/// limiter has at most eight limits.
 fn every(limit: u64) -> Vec<Quota> {
-    crate::quotas::every(Rate::per_second(limit))
+    let every = crate::quotas::every(Rate::per_second(limit));
+    every.into_iter().filter(|quota| quota.subwindows().is_none() && !is_another_bucket(quota)).collect()
+}
+
+/// A meter, or a bucket that refills at aligned times: of one rule with the token bucket.
+fn is_another_bucket(quota: &Quota) -> bool {
+    match quota {
+        Quota::LeakyBucket(_) => !quota.is_queue(),
+        Quota::TokenBucket(_) => quota.is_by_intervals(),
+        _ => false,
+    }
 }
 
 #[test]

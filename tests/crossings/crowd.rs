@@ -21,6 +21,10 @@ use super::table::Word;
 /// Verbs of each thread in each round.
 const VERBS: usize = 120;
 
+/// Algorithms of the rounds.
+const PLANNED: [Kind; 6] =
+    [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log, Kind::FirstHitBucket, Kind::FirstHitWindow];
+
 /// Keys that the threads share: the fewer, the more they meet.
 const SHARED: u64 = 2;
 
@@ -109,7 +113,7 @@ impl Plan {
         let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.below(3) as usize];
         let rooms = [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
         let room = if sort == Sort::Global { Room::Enough } else { rooms[random.below(4) as usize] };
-        let kind = [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log][random.below(4) as usize];
+        let kind = PLANNED[random.below(PLANNED.len() as u64) as usize];
         let mut one_of = |of: u64| random.below(of) == 0;
         let (resets, changes, leases) = (one_of(2), one_of(3), one_of(2));
         Self { sort, room, kind, threads: 2 + number % 3, resets, changes, leases, seed: number }

@@ -102,6 +102,7 @@ impl Event {
             | Self::Turn { key, tier, cost, at, departs: None, .. } => {
                 Some(Self::MayStay { key, tier, cost, at })
             }
+            Self::LeaseDecides { ref lease, id, allowed: true, .. } => Some(Self::Left { id, at: lease.at }),
             Self::LeaseDecides { ref lease, cost, allowed: false, .. } => {
                 Some(Self::MayStay { key: lease.key, tier: lease.tier, cost, at: lease.at })
             }

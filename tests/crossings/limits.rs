@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{
+    CountPolicy, FixedWindow, GlobalLimiter, LeakyBucket, ManualClock, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
 use tollgate_model::{Algorithm, CountPolicy as ModelCount};
 
 /// The Unix time of every clock's zero: no window begins there.
@@ -19,13 +22,24 @@ pub(crate) enum Kind {
     Meter,
     Queue,
     Fixed,
+    FirstHitBucket,
+    FirstHitWindow,
     Sliding,
     SubWindows,
     Log,
 }
 
-pub(crate) const KINDS: [Kind; 7] =
-    [Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed, Kind::Sliding, Kind::SubWindows, Kind::Log];
+pub(crate) const KINDS: [Kind; 9] = [
+    Kind::Bucket,
+    Kind::Meter,
+    Kind::Queue,
+    Kind::Fixed,
+    Kind::FirstHitBucket,
+    Kind::FirstHitWindow,
+    Kind::Sliding,
+    Kind::SubWindows,
+    Kind::Log,
+];
 
 /// A quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +74,8 @@ impl Limit {
             Kind::Meter => LeakyBucket::meter(unit).capacity(most).into(),
             Kind::Queue => LeakyBucket::queue(unit).capacity(most).into(),
             Kind::Fixed => FixedWindow::new(window).count(allowed).into(),
+            Kind::FirstHitBucket => TokenBucket::new(unit).burst(most).from_first_hit().into(),
+            Kind::FirstHitWindow => FixedWindow::new(window).count(allowed).from_first_hit().into(),
             Kind::Sliding => SlidingWindow::new(window).count(allowed).into(),
             Kind::SubWindows => SlidingWindow::new(window).subwindows(4).count(allowed).into(),
             Kind::Log => SlidingLog::new(window).count(allowed).into(),
@@ -82,6 +98,16 @@ impl Limit {
             Kind::Meter => Algorithm::LeakyMeter { count: 1, period_ns: nanos, capacity: most, grains: None },
             Kind::Queue => Algorithm::LeakyQueue { count: 1, period_ns: nanos, capacity: most, grains: None },
             Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Kind::FirstHitBucket => Algorithm::FirstHitBucket {
+                count: 1,
+                period_ns: nanos,
+                burst: most,
+                initial: most,
+                tick_ns: self.tick(),
+            },
+            Kind::FirstHitWindow => {
+                Algorithm::FirstHitWindow { limit, window_ns, tick_ns: self.tick(), count, ceiling }
+            }
             Kind::Sliding => {
                 Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
             }
@@ -94,7 +120,17 @@ impl Limit {
 
     /// Nanoseconds after which no debt of this limit can be left.
     pub(crate) fn expires(self) -> u64 {
-        if self.kind.is_bucket() { self.most * self.nanos } else { 2 * self.nanos }
+        match self.kind {
+            Kind::FirstHitBucket => (self.most + 1) * self.nanos,
+            kind if kind.is_bucket() => self.most * self.nanos,
+            _ => 2 * self.nanos,
+        }
+    }
+
+    /// The engine's tick, in nanoseconds.
+    fn tick(self) -> u64 {
+        let limiter = GlobalLimiter::builder(self.quota()).clock(ManualClock::new()).build();
+        limiter.expect("the limit is valid").resolution().tick
     }
 
     /// The end of the window in which this time lies.

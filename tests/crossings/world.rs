@@ -335,6 +335,17 @@ impl World {
         }
     }
 
+    /// Of what was admitted before a change, no lower bound is known under the next quota.
+    fn forget_first_hits(&mut self) {
+        let limits = self.current().limits.clone();
+        let first_hit = |limit: &Limit| matches!(limit.kind, Kind::FirstHitBucket | Kind::FirstHitWindow);
+        for states in &mut self.states {
+            for (state, _) in states.iter_mut().zip(&limits).filter(|(_, limit)| first_hit(limit)) {
+                *state = State::Acts(Vec::new());
+            }
+        }
+    }
+
     fn restored(&mut self) {
         self.restores += 1;
         self.restored = self.versions.len() - 1;
@@ -376,6 +387,7 @@ impl World {
                 let at = self.clamped(at);
                 let (limits, inherits) = (limits.clone(), inherits.clone());
                 let forgives = inherits.contains(&Inherit::Reset);
+                self.forget_first_hits();
                 self.versions.push(Version { at, limits, inherits });
                 if forgives {
                     (0..KEYS).for_each(|key| self.ended[key] += 1);

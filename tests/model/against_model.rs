@@ -73,6 +73,21 @@ fn a_fixed_window_decides_as_the_model_does() {
 }
 
 #[test]
+fn a_bucket_by_intervals_decides_as_the_model_does() {
+    agrees(draw::case(Sort::Intervals));
+}
+
+#[test]
+fn a_first_hit_bucket_decides_as_the_model_does() {
+    agrees(draw::case(Sort::FirstHitBucket));
+}
+
+#[test]
+fn a_first_hit_window_decides_as_the_model_does() {
+    agrees(draw::case(Sort::FirstHitWindow));
+}
+
+#[test]
 fn a_sliding_window_decides_as_the_model_does() {
     agrees(draw::case(Sort::Sliding));
 }
@@ -105,6 +120,21 @@ fn a_leaky_queue_refunds_and_reserves_like_the_model() {
 #[test]
 fn a_fixed_window_gives_back_as_the_model_does() {
     agrees(draw::with_all_verbs(Sort::Fixed));
+}
+
+#[test]
+fn a_bucket_by_intervals_refunds_and_reserves_like_the_model() {
+    agrees(draw::with_all_verbs(Sort::Intervals));
+}
+
+#[test]
+fn a_first_hit_bucket_gives_back_like_the_model() {
+    agrees(draw::with_all_verbs(Sort::FirstHitBucket));
+}
+
+#[test]
+fn a_first_hit_window_gives_back_like_the_model() {
+    agrees(draw::with_all_verbs(Sort::FirstHitWindow));
 }
 
 #[test]
@@ -170,7 +200,7 @@ fn most_refunds_are_compared_exactly() {
                 }
             }
         }
-        let books = matches!(sort, Sort::TokenBucket | Sort::Meter | Sort::Queue);
+        let books = matches!(sort, Sort::TokenBucket | Sort::Meter | Sort::Queue | Sort::Intervals);
         assert!(back >= 100, "{sort:?}: only {back} of {all} give anything back");
         assert!(!books || ahead >= 100, "{sort:?}: only {ahead} depart later");
         assert!(exact * 3 >= all * 2, "{sort:?}: only {exact} of {all} exactly");

@@ -24,6 +24,7 @@ const LADDER: &[&[&str]] = &[
         "algorithm::leaky_bucket",
         "algorithm::fixed_window",
         "algorithm::sliding_window",
+        "algorithm::first_hit",
         "algorithm::sliding_log",
         "algorithm::in_flight",
         "algorithm::per_call",

@@ -16,6 +16,32 @@ pub enum Algorithm {
         /// Quantises the refill to this many grains for each token; `None` is exact.
         grains: Option<u64>,
     },
+    /// A token bucket that gains all tokens of a period at once, at the end of each aligned period.
+    IntervalBucket {
+        /// Tokens that each period adds.
+        count: u64,
+        /// The period.
+        period_ns: u64,
+        /// The position of the clock's zero on the grid of periods.
+        origin_ns: u64,
+        /// The tokens of a full bucket.
+        burst: u64,
+        /// The tokens of every bucket at the clock's zero; at most `burst`.
+        initial: u64,
+    },
+    /// The same at the end of each period since the key's request that found the bucket full.
+    FirstHitBucket {
+        /// Tokens that each period adds.
+        count: u64,
+        /// The period.
+        period_ns: u64,
+        /// The tokens of a full bucket.
+        burst: u64,
+        /// The tokens of every bucket at the clock's zero; at most `burst`.
+        initial: u64,
+        /// Counts time in ticks of so many nanoseconds; 1 is exact.
+        tick_ns: u64,
+    },
     /// A bucket from which units leak at `count / period`; a request that would overflow it is
     /// refused.
     LeakyMeter {
@@ -48,6 +74,19 @@ pub enum Algorithm {
         window_ns: u64,
         /// The position of the clock's zero on the grid of windows.
         origin_ns: u64,
+        /// Which requests are counted.
+        count: CountPolicy,
+        /// The highest count that is kept; at least `limit`.
+        ceiling: u64,
+    },
+    /// At most `limit` in each window, which begins with a key's first admitted request.
+    FirstHitWindow {
+        /// The most that a window admits.
+        limit: u64,
+        /// The length of a window.
+        window_ns: u64,
+        /// Counts time in ticks of so many nanoseconds; 1 is exact.
+        tick_ns: u64,
         /// Which requests are counted.
         count: CountPolicy,
         /// The highest count that is kept; at least `limit`.

@@ -22,6 +22,13 @@
 //!
 //! With S = period the division leaves no remainder: one grain is 1/count of a nanosecond, and the
 //! model is exact. A smaller S describes an engine with a coarser clock.
+//!
+//! A bucket that refills by intervals has a clock that counts whole tokens (S = 1), all of an
+//! aligned interval at its end:
+//!
+//! ```text
+//!   C(t) = count * floor((t + offset) / period)
+//! ```
 
 use crate::inherit::Debt;
 use crate::reservation::Turn;
@@ -34,6 +41,8 @@ pub(crate) struct Arrivals {
     period: u128,
     grains: u128,
     capacity: u64,
+    /// From the start of an interval to the clock's zero, with a clock that counts intervals.
+    offset: Option<u128>,
 }
 
 impl Arrivals {
@@ -42,7 +51,12 @@ impl Arrivals {
         assert!(period_ns > 0, "a period of zero is not a rate");
         let grains = grains.unwrap_or(period_ns);
         assert!(grains > 0, "a token needs at least one grain");
-        Self { count: count.into(), period: period_ns.into(), grains: grains.into(), capacity }
+        Self { count: count.into(), period: period_ns.into(), grains: grains.into(), capacity, offset: None }
+    }
+
+    pub(crate) fn by_intervals(count: u64, period_ns: u64, origin_ns: u64, capacity: u64) -> Self {
+        let arrivals = Self::new(count, period_ns, capacity, Some(1));
+        Self { offset: Some((origin_ns % period_ns).into()), ..arrivals }
     }
 
     pub(crate) fn capacity(&self) -> u64 {
@@ -57,6 +71,9 @@ impl Arrivals {
     /// C(t). Converts whole tokens and the rest separately, so that no product exceeds 128 bits.
     /// Saturates only after more than 2^64 tokens since the clock's zero.
     pub(crate) fn clock(&self, t: u64) -> u128 {
+        if let Some(offset) = self.offset {
+            return (u128::from(t) + offset) / self.period * self.count;
+        }
         let refilled = u128::from(t) * self.count;
         let (tokens, rest) = (refilled / self.period, refilled % self.period);
         tokens.saturating_mul(self.grains).saturating_add(rest * self.grains / self.period)
@@ -66,6 +83,9 @@ impl Arrivals {
     /// `ceil(reading * period / (count * S))`. The inverse of [`Arrivals::clock`], which also
     /// converts whole tokens and the rest separately.
     fn first_instant(&self, reading: u128) -> u128 {
+        if let Some(offset) = self.offset {
+            return (reading.div_ceil(self.count) * self.period).saturating_sub(offset);
+        }
         let (tokens, rest) = (reading / self.grains, reading % self.grains);
         let refilled =
             tokens.saturating_mul(self.period).saturating_add((rest * self.period).div_ceil(self.grains));
@@ -152,6 +172,13 @@ mod tests {
         let two_grains_in_ten = Arrivals::new(1, 10, 1, Some(2));
         assert_eq!([4, 5, 9, 10].map(|t| two_grains_in_ten.clock(t)), [0, 1, 1, 2]);
         assert_eq!([1, 2, 3].map(|reading| two_grains_in_ten.first_instant(reading)), [5, 10, 15]);
+    }
+
+    #[test]
+    fn by_intervals_the_clock_stands_still_between() {
+        let three_in_ten = Arrivals::by_intervals(3, 10, 24, 1);
+        assert_eq!([0, 5, 6, 15, 16].map(|t| three_in_ten.clock(t)), [0, 0, 3, 3, 6]);
+        assert_eq!([1, 3, 4].map(|reading| three_in_ten.first_instant(reading)), [6, 6, 16]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use crate::first_hit::FirstHit;
 use crate::fixed_window::FixedWindow;
 use crate::inherit::Debt;
 use crate::leaky_bucket::LeakyBucket;
@@ -124,6 +125,15 @@ fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
     match algorithm {
         Algorithm::TokenBucket { count, period_ns, burst, initial, grains } => {
             States::boxed(TokenBucket::new(count, period_ns, burst, initial, grains))
+        }
+        Algorithm::IntervalBucket { count, period_ns, origin_ns, burst, initial } => {
+            States::boxed(TokenBucket::by_intervals(count, period_ns, origin_ns, burst, initial))
+        }
+        Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns } => {
+            States::boxed(FirstHit::bucket(count, period_ns, burst, initial, tick_ns))
+        }
+        Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling } => {
+            States::boxed(FirstHit::window(limit, window_ns, tick_ns, count, ceiling))
         }
         Algorithm::LeakyMeter { count, period_ns, capacity, grains } => {
             States::boxed(LeakyBucket::meter(count, period_ns, capacity, grains))

@@ -27,6 +27,13 @@ impl TokenBucket {
     }
 }
 
+impl TokenBucket {
+    pub(crate) fn by_intervals(count: u64, period_ns: u64, origin_ns: u64, burst: u64, initial: u64) -> Self {
+        let arrivals = Arrivals::by_intervals(count, period_ns, origin_ns, burst);
+        Self { arrivals, initial_tat: arrivals.grains(burst.saturating_sub(initial)) }
+    }
+}
+
 impl Rule for TokenBucket {
     type State = BucketState;
 

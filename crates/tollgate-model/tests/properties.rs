@@ -223,3 +223,40 @@ fn no_number_is_too_large() {
         }
     }
 }
+
+/// Of the requests in any interval, what was not given back: at most a full bucket and a refill for
+/// each end of an interval of the key. Refunds come in any order, all or in part.
+#[test]
+fn refunds_add_no_tokens_to_a_first_hit_bucket() {
+    for seed in 1..=20 * SEQUENCES {
+        let mut random = Random::new(seed);
+        let (count, period_ns, burst) = (1 + random.below(4), 1 + random.below(8), 1 + random.below(8));
+        let tick_ns = [1, 1, 2][random.below(3) as usize];
+        let algorithm = Algorithm::FirstHitBucket { count, period_ns, burst, initial: burst, tick_ns };
+        let (mut model, mut now, mut spent, mut receipts) =
+            (Model::new(algorithm), 0, Vec::new(), Vec::new());
+        for _ in 0..40 {
+            now += [0, 0, 1, random.below(6), random.below(30)][random.below(5) as usize];
+            if random.one_in(2) && !receipts.is_empty() {
+                let (number, receipt) = receipts.swap_remove(random.below(receipts.len() as u64) as usize);
+                let units = 1 + random.below(8);
+                let (_, units_spent): &mut (u64, u64) = &mut spent[number];
+                *units_spent -= model.refund_part(receipt, units, now);
+                continue;
+            }
+            let cost = 1 + random.below(burst);
+            if let (_, Some(receipt)) = model.admit("k", now, cost) {
+                receipts.push((spent.len(), receipt));
+                spent.push((now, cost));
+            }
+        }
+        for (first, &(start, _)) in spent.iter().enumerate() {
+            let mut sum = 0;
+            for &(at, cost) in &spent[first..] {
+                sum += cost;
+                let bound = burst + count * ((at - start) / period_ns + 1);
+                assert!(sum <= bound, "seed {seed}: {algorithm:?}: {sum} from {start} to {at}");
+            }
+        }
+    }
+}

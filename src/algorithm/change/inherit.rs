@@ -75,16 +75,16 @@ pub struct Change<'c> {
 
 /// The change of debts in one tier.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    pub(super) inherit: Inherit,
-    pub(super) old: Unit,
-    pub(super) new: Unit,
+pub(crate) struct Step {
+    pub(crate) inherit: Inherit,
+    pub(crate) old: Unit,
+    pub(crate) new: Unit,
 }
 
 impl Step {
     /// The debt after the change of a key that had `debt` before it, rounded up, at most
     /// `u64::MAX`. It keeps the order of debts: a larger one never becomes the smaller one.
-    pub(super) fn of(self, debt: u64) -> u64 {
+    pub(crate) fn of(self, debt: u64) -> u64 {
         let Self { inherit, old, new } = self;
         let wide = u128::from;
         // The debt at the new price, when a token keeps its worth.
@@ -95,7 +95,11 @@ impl Step {
                 (same() + wide(grows) * wide(new.price)).saturating_sub(wide(shrinks) * wide(new.price))
             }
             Inherit::Proportional => {
-                (wide(debt) * wide(new.price * new.burst)).div_ceil(wide(old.price * old.burst))
+                // What is scaled is the debt that is not paid yet, in whole steps.
+                let whole = wide(debt).next_multiple_of(wide(old.step));
+                let owed = (whole * wide(new.price * new.burst)).div_ceil(wide(old.price * old.burst));
+                let paid = (whole - wide(debt)) * wide(new.price) / wide(old.price);
+                owed.next_multiple_of(wide(new.step)).saturating_sub(paid)
             }
             // Debt beyond a full bucket was booked ahead: it stays on top of an empty bucket.
             Inherit::Additive => {

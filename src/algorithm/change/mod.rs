@@ -29,6 +29,8 @@ use crate::time::Timestamp;
 pub(crate) use carry::Carry;
 pub(crate) use inherit::Change;
 pub use inherit::Inherit;
+#[cfg(test)]
+pub(crate) use inherit::Step;
 pub(crate) use past::Past;
 
 /// The unit in which one tier of a version counts.
@@ -38,6 +40,9 @@ pub struct Unit {
     pub(crate) price: u64,
     /// Units of cost in a full bucket, or in a window.
     pub(crate) burst: u64,
+    /// Debt is paid in multiples of this: `price` where whole units come back at once, and the rest
+    /// of a debt tells when. Otherwise 1.
+    pub(crate) step: u64,
 }
 
 /// The range of a version's payloads, and the debts in it. The defaults are those of rules whose
@@ -138,7 +143,7 @@ pub trait Ranged: Copy {
 
     /// The unit of debts.
     fn unit(&self) -> Unit {
-        Unit { price: 1, burst: 1 }
+        Unit { price: 1, burst: 1, step: 1 }
     }
 
     /// The debt at `at`.

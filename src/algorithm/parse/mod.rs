@@ -37,14 +37,14 @@ static SYNTAXES: [Syntax; 5] = [
     Syntax {
         algorithm: "token-bucket",
         example: "token-bucket:60/min,burst=20",
-        options: &["burst=N", "initial=N"],
+        options: &["burst=N", "initial=N", "intervals", "first-hit"],
     },
     Syntax {
         algorithm: "leaky-bucket",
         example: "leaky-bucket:10/s,capacity=20,queue",
         options: &["capacity=N", "queue", "meter", "mode=queue|meter"],
     },
-    Syntax { algorithm: "fixed-window", example: "fixed-window:1000/h", options: &[COUNT] },
+    Syntax { algorithm: "fixed-window", example: "fixed-window:1000/h", options: &[COUNT, "first-hit"] },
     Syntax {
         algorithm: "sliding-window",
         example: "sliding-window:100/min,subwindows=6",
@@ -66,6 +66,9 @@ static ALGORITHMS: [&str; 5] =
 /// * `PERIOD`: a unit with an optional number before it: `min`, `10s`, `1.5h`. The units are `ns`,
 ///   `us`, `ms`, `s`, `min`, `h` and `d`. `m` and whole words (`minute`, `minutes`) work, too.
 /// * `burst=N` and `initial=N`, of a token bucket: see [`TokenBucket`].
+/// * `intervals`, of a token bucket: see [`TokenBucket::by_intervals`].
+/// * `first-hit`, of a fixed window, or of a token bucket, which then refills by intervals: see
+///   [`FirstHit`](crate::FirstHit).
 /// * `capacity=N`, and `queue` or `meter` (also `mode=queue`), of a leaky bucket, which is a meter
 ///   by default: see [`LeakyBucket`].
 /// * `subwindows=N`, of a sliding window: see [`SlidingWindow`].
@@ -118,20 +121,26 @@ impl FromStr for Quota {
 fn quota<'t>(syntax: &Syntax, text: &'t str) -> Result<Quota, Problem<'t>> {
     let mut parts = text.split(',').map(str::trim);
     let rate = rate(parts.next().unwrap_or(text))?;
-    let Options { burst, initial, capacity, queue, subwindows, count } = Options::parse(syntax, parts)?;
+    let Options { burst, initial, intervals, first_hit, capacity, queue, subwindows, count } =
+        Options::parse(syntax, parts)?;
     let count = count.unwrap_or_default();
     Ok(match syntax.algorithm {
         "token-bucket" => {
             let bucket = TokenBucket::new(rate);
             let bucket = burst.map_or(bucket, |tokens| bucket.burst(tokens));
-            initial.map_or(bucket, |tokens| bucket.initial(tokens)).into()
+            let bucket = initial.map_or(bucket, |tokens| bucket.initial(tokens));
+            let bucket = if intervals.is_some() { bucket.by_intervals() } else { bucket };
+            if first_hit.is_some() { bucket.from_first_hit().into() } else { bucket.into() }
         }
         "leaky-bucket" => {
             let bucket =
                 if queue == Some(true) { LeakyBucket::queue(rate) } else { LeakyBucket::meter(rate) };
             capacity.map_or(bucket, |units| bucket.capacity(units)).into()
         }
-        "fixed-window" => FixedWindow::new(rate).count(count).into(),
+        "fixed-window" => {
+            let window = FixedWindow::new(rate).count(count);
+            if first_hit.is_some() { window.from_first_hit().into() } else { window.into() }
+        }
         "sliding-window" => {
             let window = SlidingWindow::new(rate).count(count);
             subwindows.map_or(window, |k| window.subwindows(k)).into()

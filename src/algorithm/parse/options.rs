@@ -11,6 +11,8 @@ use crate::algorithm::CountPolicy;
 pub(super) struct Options {
     pub(super) burst: Option<u64>,
     pub(super) initial: Option<u64>,
+    pub(super) intervals: Option<()>,
+    pub(super) first_hit: Option<()>,
     pub(super) capacity: Option<u64>,
     pub(super) queue: Option<bool>,
     pub(super) subwindows: Option<u32>,
@@ -46,6 +48,8 @@ impl Options {
         match name {
             "burst" => set(&mut self.burst, part, number::whole(value)?),
             "initial" => set(&mut self.initial, part, number::whole(value)?),
+            "intervals" => set(&mut self.intervals, part, ()),
+            "first-hit" => set(&mut self.first_hit, part, ()),
             "capacity" => set(&mut self.capacity, part, number::whole(value)?),
             // `build` refuses more than a u32, and its error names the range.
             "subwindows" => {

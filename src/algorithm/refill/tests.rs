@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::*;
+use crate::time::Reading;
 
 fn bucket(count: u64, nanos: u64, burst: u64) -> Bucket {
     let rate = Rate::new(count, Duration::from_nanos(nanos));
-    Bucket { rate, burst, burst_name: "burst", queue: false }
+    Bucket { rate, burst, burst_name: "burst", queue: false, intervals: None }
 }
 
 fn alone(count: u64, nanos: u64, burst: u64) -> Refill {
@@ -294,4 +295,69 @@ fn half_is_that_of_the_smallest_bucket() {
     let buckets = [bucket(1, 1_000, 7), bucket(2, 1_000, 20)];
     assert_eq!(half(&buckets, &[1_000, 500]), 3_000);
     assert_eq!(half(&buckets, &[1_000, 5]), 50);
+}
+
+/// Buckets of these counts in `nanos`, refilled by intervals, on a clock whose zero is at `origin`.
+fn by_intervals(
+    counts: &[u64],
+    nanos: u64,
+    burst: u64,
+    origin: u64,
+) -> Result<(Refill, Vec<u64>), BuildError> {
+    let intervals = Some(origin);
+    let buckets: Vec<_> =
+        counts.iter().map(|&count| Bucket { intervals, ..bucket(count, nanos, burst) }).collect();
+    Refill::fit(&buckets, Room::ALL)
+}
+
+#[test]
+fn a_clock_by_intervals_steps_at_multiples_of_the_period() {
+    for (count, nanos, origin) in [(1, 1, 0), (10, 7, 5), (10, 7, 0), (3, 60_000_000_000, 123), (7, 999, 998)]
+    {
+        let (refill, prices) = by_intervals(&[count], nanos, 50, origin).expect("it fits");
+        assert!(!refill.is_grained() && prices == [1]);
+        let start = nanos - origin % nanos;
+        for (now, intervals) in
+            [(0, 0), (start - 1, 0), (start, 1), (start + nanos - 1, 1), (start + 9 * nanos, 10)]
+        {
+            let intervals = if nanos == 1 { now } else { intervals };
+            assert_eq!(refill.at(now), count * intervals, "{refill:?} at {now}");
+        }
+        for target in 1..5 * count {
+            let when = refill.until(target, 0);
+            assert!(refill.at(when) >= target && refill.at(when - 1) < target, "{refill:?} to {target}");
+        }
+        let last = refill.last();
+        assert!(last >= UPTIME && refill.at(u64::MAX) == refill.at(last), "{refill:?}");
+        assert!(refill.top(last) <= TOP, "{refill:?}");
+    }
+}
+
+#[test]
+fn tiers_by_intervals_share_one_clock_exactly() {
+    let (refill, prices) = by_intervals(&[4, 6, 10], 1_000, 20, 0).expect("60 has room");
+    assert_eq!(prices, [15, 10, 6]);
+    assert_eq!(refill.at(2_999), 2 * 60);
+    let primes = [999_999_937, 1_000_000_007, 1_000_000_009];
+    let error = by_intervals(&primes, 1_000_000_000, 20, 0).map(drop);
+    assert_eq!(error, Err(BuildError::TierTooFine { tier: 1 }));
+    let mixed = [bucket(1, 1_000, 1), Bucket { intervals: Some(0), ..bucket(1, 1_000, 1) }];
+    let error = Refill::fit(&mixed, Room::ALL).map(drop);
+    assert_eq!(error, Err(BuildError::TiersDiffer { field: "intervals" }));
+}
+
+/// The clocks' zeros differ, and both step at the same Unix times.
+#[test]
+fn a_debt_by_intervals_ends_at_the_same_unix_time() {
+    let (nanos, unix) = (1_000, 1_000_000);
+    for (zero, fresh_zero) in [(0, 500), (123, 999_000), (999, 998), (5_500, 3)] {
+        let (old, _) = by_intervals(&[5], nanos, 50, zero).expect("it fits");
+        let (new, _) = by_intervals(&[5], nanos, 50, fresh_zero).expect("it fits");
+        let reading = |zero| Reading { at: unix - zero, unix };
+        let shift = Shift::between(reading(zero), reading(fresh_zero));
+        let target = old.at(unix - zero) + 13;
+        let ends = unix + old.until(target, unix - zero);
+        let carried = new.carry(target, &old, shift);
+        assert_eq!(unix + new.until(carried, unix - fresh_zero), ends, "{zero} and {fresh_zero}");
+    }
 }

@@ -69,8 +69,9 @@ fn first(quota: impl Into<Quota>) -> Version {
 }
 
 /// Quotas whose versions have ranges of their own.
-fn ranged() -> [Version; 2] {
-    [first(TokenBucket::new(ten())), first(FixedWindow::new(ten()))]
+fn ranged() -> [Version; 3] {
+    let window = FixedWindow::new(ten());
+    [first(TokenBucket::new(ten())), first(window), first(window.from_first_hit())]
 }
 
 #[test]
@@ -82,6 +83,8 @@ fn quick_decisions_equal_slow_ones() {
         first(TokenBucket::new(third)),
         first(LeakyBucket::queue(ten())),
         first(FixedWindow::new(ten())),
+        first(FixedWindow::new(ten()).from_first_hit()),
+        first(bucket.burst(30).from_first_hit()),
         first(SlidingWindow::new(ten())),
         first(bucket).changed(bucket, Inherit::AsIs, SECOND),
         first(FixedWindow::new(ten())).changed(FixedWindow::new(third), Inherit::AsIs, SECOND),
@@ -166,11 +169,16 @@ fn a_version_extends_its_horizon_to_a_restored_payload() {
 #[test]
 fn an_older_version_admits_nothing_after_a_later_ones_payload() {
     let fixed = |count, period| FixedWindow::new(Rate::new(count, Duration::from_nanos(period)));
+    let bucket = TokenBucket::new(ten()).burst(20);
     for (quota, next) in [
         (Quota::from(TokenBucket::new(ten())), Quota::from(TokenBucket::new(Rate::per_second(7)))),
         (fixed(10, SECOND).into(), fixed(20, SECOND).into()),
         (fixed(10, SECOND).into(), fixed(20, 60 * SECOND).into()),
         (fixed(10, 60 * SECOND).into(), fixed(20, SECOND).into()),
+        (fixed(10, SECOND).from_first_hit().into(), fixed(20, 60 * SECOND).from_first_hit().into()),
+        (bucket.from_first_hit().into(), bucket.burst(40).from_first_hit().into()),
+        (bucket.from_first_hit().into(), fixed(10, SECOND).from_first_hit().into()),
+        (bucket.by_intervals().into(), bucket.burst(40).by_intervals().into()),
     ] {
         let (since, old) = (5 * SECOND / 2, first(quota));
         let mine = old.charged(UNSEEN, since, 1);
@@ -209,6 +217,7 @@ fn a_refund_from_an_older_versions_word_gives_back_nothing() {
     for (old, quota) in ranged().into_iter().zip([
         Quota::from(TokenBucket::new(Rate::per_second(20))),
         FixedWindow::new(Rate::per_second(20)).into(),
+        FixedWindow::new(Rate::per_second(20)).from_first_hit().into(),
     ]) {
         let mine = old.charged(UNSEEN, since, 5);
         let new = old.changed(quota, Inherit::Additive, since);
@@ -225,7 +234,7 @@ fn a_refund_from_an_older_versions_word_gives_back_nothing() {
 fn a_version_reads_its_largest_payload_as_its_own() {
     for version in ranged() {
         let until = version.term.until();
-        let is_window = matches!(version.rule, AnyRule::Fixed(_));
+        let is_window = !matches!(version.rule, AnyRule::Gcra(_));
         let more = if is_window { version.rule.resolution().ceiling - 10 } else { 0 };
         let top = version.charged(UNSEEN, until, 10).bits() + more;
         assert!(!version.dated().is_later(Stored::new(top)), "{version:?}");

@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Meter,
     Queue,
     Fixed,
+    Intervals,
 }
 
 /// A limit with exact decisions: its rate is in lowest terms with a small numerator. So the
@@ -45,6 +46,7 @@ impl Limit {
         let (rate, window) = (Rate::new(count, Duration::from_nanos(period)), period.max(SHORTEST));
         match kind {
             Kind::Bucket => TokenBucket::new(rate).burst(burst).into(),
+            Kind::Intervals => TokenBucket::new(rate).burst(burst).by_intervals().into(),
             Kind::Meter => LeakyBucket::meter(rate).capacity(burst).into(),
             Kind::Queue => LeakyBucket::queue(rate).capacity(burst).into(),
             Kind::Fixed => FixedWindow::new(Rate::new(burst, Duration::from_nanos(window))).into(),
@@ -55,6 +57,9 @@ impl Limit {
         let Self { count, period: period_ns, burst } = self;
         match kind {
             Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst, initial: burst, grains: None },
+            Kind::Intervals => {
+                Algorithm::IntervalBucket { count, period_ns, origin_ns: ORIGIN, burst, initial: burst }
+            }
             Kind::Meter => Algorithm::LeakyMeter { count, period_ns, capacity: burst, grains: None },
             Kind::Queue => Algorithm::LeakyQueue { count, period_ns, capacity: burst, grains: None },
             Kind::Fixed => Algorithm::FixedWindow {
@@ -113,7 +118,9 @@ proptest! {
 
     #[test]
     fn a_reconfigured_limiter_decides_as_the_model_does(
-        kind in prop_oneof![Just(Kind::Bucket), Just(Kind::Meter), Just(Kind::Queue), Just(Kind::Fixed)],
+        kind in prop::sample::select(vec![
+            Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed, Kind::Intervals,
+        ]),
         first in limit(),
         ops in prop::collection::vec(op(), 1..60),
     ) {

@@ -41,7 +41,9 @@ pub(super) fn unseen(kind: Kind) -> State {
     match kind {
         Kind::Bucket | Kind::Meter | Kind::Queue => State::Bucket { version: 0, lo: 0, hi: 0 },
         Kind::Fixed => State::Fixed { version: 0, end: 0, lo: 0, hi: 0 },
-        Kind::Sliding | Kind::SubWindows | Kind::Log => State::Acts(Vec::new()),
+        Kind::FirstHitBucket | Kind::FirstHitWindow | Kind::Sliding | Kind::SubWindows | Kind::Log => {
+            State::Acts(Vec::new())
+        }
     }
 }
 
@@ -122,6 +124,13 @@ impl World {
     /// What counts of these at `at`, at the least.
     pub(super) fn counted(acts: &[(usize, u64, u64)], limit: Limit, at: u64, reached: u64) -> u64 {
         let latest = latest(acts).max(at);
+        if limit.kind == Kind::FirstHitBucket {
+            // By every start: what was admitted since, less what may have come back.
+            let back = |start: u64| (latest.max(reached) - start) / limit.nanos + 1;
+            let since = |start: u64| acts.iter().filter(|act| act.1 >= start).map(|act| act.2).sum::<u64>();
+            let debts = acts.iter().map(|act| since(act.1).saturating_sub(back(act.1)));
+            return debts.max().unwrap_or(0);
+        }
         let is_kept = |time: u64| match limit.kind {
             Kind::Sliding => limit.end_of_window(time) + limit.nanos > reached,
             _ => time + limit.nanos > reached,
@@ -136,6 +145,8 @@ impl World {
                 let last = sum(&|time| time + limit.nanos < end && time + 2 * limit.nanos >= end);
                 now + (u128::from(last) * u128::from(end - latest)).div_ceil(limit.nanos.into()) as u64
             }
+            // Twice the limit can pass around the end of a window.
+            Kind::FirstHitWindow => sum(&|time| time + limit.nanos > latest).saturating_sub(limit.most),
             _ => sum(&|time| time + limit.nanos > latest),
         }
     }

@@ -38,6 +38,7 @@ pub(crate) fn contest(case: &Case) -> Result<bool, String> {
         Quota::FixedWindow(quota) => through_every_door(case, &script, quota)?,
         Quota::SlidingWindow(quota) => through_every_door(case, &script, quota)?,
         Quota::SlidingLog(quota) => through_every_door(case, &script, quota)?,
+        Quota::FirstHit(quota) => through_every_door(case, &script, quota)?,
     }
     Ok(true)
 }
@@ -158,8 +159,7 @@ impl Contest<'_> {
         limiter: &Limiter<K, A, ManualClock>,
     ) -> Result<(), String> {
         let Self { case, script, .. } = self;
-        let uncounted =
-            matches!(case.limit.kind, Kind::Log { .. } | Kind::TokenBucket { initial: Some(_), .. });
+        let uncounted = matches!(case.limit.kind, Kind::Log { .. }) || case.limit.quota().initial().is_some();
         let (len, owing) = (limiter.usage().live_keys, script.owing);
         if uncounted || script.goes_back || len == owing {
             Ok(())

@@ -34,13 +34,26 @@ pub(crate) enum Sort {
     Meter,
     Queue,
     Fixed,
+    Intervals,
+    FirstHitBucket,
+    FirstHitWindow,
     Sliding,
     SubWindows,
     Log,
 }
 
-pub(crate) const SORTS: [Sort; 7] =
-    [Sort::TokenBucket, Sort::Meter, Sort::Queue, Sort::Fixed, Sort::Sliding, Sort::SubWindows, Sort::Log];
+pub(crate) const SORTS: [Sort; 10] = [
+    Sort::TokenBucket,
+    Sort::Meter,
+    Sort::Queue,
+    Sort::Fixed,
+    Sort::Intervals,
+    Sort::FirstHitBucket,
+    Sort::FirstHitWindow,
+    Sort::Sliding,
+    Sort::SubWindows,
+    Sort::Log,
+];
 
 /// A number from 1 to `2^bits - 1`, with every length equally likely.
 fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
@@ -81,16 +94,25 @@ pub(crate) fn limit(sort: Sort) -> BoxedStrategy<Limit> {
             .prop_map(move |((count, period), room)| Limit { kind: kind(room), count, period })
             .boxed()
     };
-    match sort {
-        Sort::TokenBucket => (bucket_rate(), room(), any::<Option<(u8, u8)>>())
-            .prop_map(|((count, period), burst, initial)| {
+    // Filled at the clock's zero, or not.
+    let filled = |rate: BoxedStrategy<(u64, u64)>, kind: fn(u64, Option<u64>) -> Kind| {
+        (rate, room(), any::<Option<(u8, u8)>>())
+            .prop_map(move |((count, period), burst, initial)| {
                 let initial = initial.map(|(share, more)| {
                     (u128::from(burst) * u128::from(share) / 255) as u64 + u64::from(more & 1)
                 });
                 let initial = initial.map(|initial| initial.min(burst));
-                Limit { kind: Kind::TokenBucket { burst, initial }, count, period }
+                Limit { kind: kind(burst, initial), count, period }
             })
-            .boxed(),
+            .boxed()
+    };
+    match sort {
+        Sort::TokenBucket => filled(bucket_rate(), |burst, initial| Kind::TokenBucket { burst, initial }),
+        Sort::Intervals => filled(bucket_rate(), |burst, initial| Kind::Intervals { burst, initial }),
+        Sort::FirstHitBucket => {
+            filled(window_rate(), |burst, initial| Kind::FirstHitBucket { burst, initial })
+        }
+        Sort::FirstHitWindow => windows(count().prop_map(|count| Kind::FirstHitWindow { count }).boxed()),
         Sort::Meter => bucket(|capacity| Kind::Meter { capacity }),
         Sort::Queue => bucket(|capacity| Kind::Queue { capacity }),
         Sort::Fixed => windows(count().prop_map(|count| Kind::Fixed { count }).boxed()),

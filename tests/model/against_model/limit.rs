@@ -23,6 +23,9 @@ pub(crate) enum Kind {
     Meter { capacity: u64 },
     Queue { capacity: u64 },
     Fixed { count: CountPolicy },
+    Intervals { burst: u64, initial: Option<u64> },
+    FirstHitBucket { burst: u64, initial: Option<u64> },
+    FirstHitWindow { count: CountPolicy },
     Sliding { count: CountPolicy },
     SubWindows { k: u32, count: CountPolicy },
     Log { count: CountPolicy },
@@ -47,7 +50,9 @@ impl Limit {
     /// The most that is admitted at once.
     pub(crate) fn most(&self) -> u64 {
         match self.kind {
-            Kind::TokenBucket { burst, .. } => burst,
+            Kind::TokenBucket { burst, .. }
+            | Kind::Intervals { burst, .. }
+            | Kind::FirstHitBucket { burst, .. } => burst,
             Kind::Meter { capacity } | Kind::Queue { capacity } => capacity,
             _ => self.count,
         }
@@ -67,11 +72,15 @@ impl Limit {
 
     pub(crate) fn quota(&self) -> Quota {
         let rate = self.rate();
+        let bucket = |burst, initial: Option<u64>| {
+            let bucket = TokenBucket::new(rate).burst(burst);
+            initial.map_or(bucket, |initial| bucket.initial(initial))
+        };
         match self.kind {
-            Kind::TokenBucket { burst, initial: None } => TokenBucket::new(rate).burst(burst).into(),
-            Kind::TokenBucket { burst, initial: Some(initial) } => {
-                TokenBucket::new(rate).burst(burst).initial(initial).into()
-            }
+            Kind::TokenBucket { burst, initial } => bucket(burst, initial).into(),
+            Kind::Intervals { burst, initial } => bucket(burst, initial).by_intervals().into(),
+            Kind::FirstHitBucket { burst, initial } => bucket(burst, initial).from_first_hit().into(),
+            Kind::FirstHitWindow { count } => FixedWindow::new(rate).count(count).from_first_hit().into(),
             Kind::Meter { capacity } => LeakyBucket::meter(rate).capacity(capacity).into(),
             Kind::Queue { capacity } => LeakyBucket::queue(rate).capacity(capacity).into(),
             Kind::Fixed { count } => FixedWindow::new(rate).count(count).into(),
@@ -84,7 +93,7 @@ impl Limit {
     /// Returns the model of the limit, with the engine's resolution.
     pub(crate) fn model(&self, resolution: Resolution, origin_ns: u64) -> Model {
         let Self { kind, count: units, period } = *self;
-        let Resolution { grains, ceiling, granule, .. } = resolution;
+        let Resolution { grains, ceiling, granule, tick: tick_ns, .. } = resolution;
         let (limit, window_ns) = (units, period);
         Model::new(match kind {
             Kind::TokenBucket { burst, initial } => Algorithm::TokenBucket {
@@ -94,6 +103,17 @@ impl Limit {
                 initial: initial.unwrap_or(burst),
                 grains,
             },
+            Kind::Intervals { burst, initial } => {
+                let initial = initial.unwrap_or(burst);
+                Algorithm::IntervalBucket { count: units, period_ns: period, origin_ns, burst, initial }
+            }
+            Kind::FirstHitBucket { burst, initial } => {
+                let initial = initial.unwrap_or(burst);
+                Algorithm::FirstHitBucket { count: units, period_ns: period, burst, initial, tick_ns }
+            }
+            Kind::FirstHitWindow { count } => {
+                Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count: which(count), ceiling }
+            }
             Kind::Meter { capacity } => {
                 Algorithm::LeakyMeter { count: units, period_ns: period, capacity, grains }
             }

@@ -9,10 +9,10 @@
 //! * A reset forgives the debt and keeps the marks. It also ends the receipts of the keys that
 //!   share a mark with it.
 //!
-//! Only the token bucket and the meter depend on these. A log's word tells whether an admission is
-//! the newest by the time of the newest that ever was. So an admission that became the newest
-//! again, by refunds of all later ones, is not refunded. The model counts units instead, without a
-//! bound.
+//! Only the token bucket, in each form, and the meter depend on these. A log's word tells whether
+//! an admission is the newest by the time of the newest that ever was. So an admission that became
+//! the newest again, by refunds of all later ones, is not refunded. The model counts units instead,
+//! without a bound.
 //!
 //! A log that counts refusals may give back *more*: refusals at one time of twice the limit or more
 //! bring its word to an earlier value. Then a refund removes refused requests, of at most as many
@@ -59,9 +59,10 @@ impl Shared {
         }
         let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
         match limit.kind {
-            Kind::TokenBucket { .. } | Kind::Meter { .. } => {
-                self.may_give_less(limit, script, number, taken).then_some(back)
-            }
+            Kind::TokenBucket { .. }
+            | Kind::Meter { .. }
+            | Kind::Intervals { .. }
+            | Kind::FirstHitBucket { .. } => self.may_give_less(limit, script, number, taken).then_some(back),
             Kind::Log { count } => {
                 let Action::Check(cost) = script.lines[taken].action else { return None };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
@@ -111,7 +112,11 @@ fn booked_by_the_engine_alone(line: &Line) -> bool {
     cost == 0 || matches!(line.right, Said::TooLong { .. })
 }
 
-/// Returns the nanoseconds of a grain.
+/// Returns the nanoseconds of a grain, or of what else the clock counts.
 fn grain(limit: &Limit, script: &Script) -> u64 {
-    script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains))
+    match limit.kind {
+        Kind::Intervals { .. } => limit.period,
+        Kind::FirstHitBucket { .. } => script.resolution.tick,
+        _ => script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains)),
+    }
 }

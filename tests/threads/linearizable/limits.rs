@@ -19,6 +19,9 @@ enum Kind {
     Bucket,
     Queue,
     Fixed,
+    Intervals,
+    FirstHitBucket,
+    FirstHitWindow,
     Sliding,
     SubWindows,
     Log,
@@ -29,6 +32,9 @@ pub(crate) const LIMITS: &[Limit] = &[
     Limit { kind: Kind::Bucket, most: 3 },
     Limit { kind: Kind::Fixed, most: 4 },
     Limit { kind: Kind::Log, most: 3 },
+    Limit { kind: Kind::Intervals, most: 3 },
+    Limit { kind: Kind::FirstHitBucket, most: 3 },
+    Limit { kind: Kind::FirstHitWindow, most: 4 },
     Limit { kind: Kind::Queue, most: 3 },
     Limit { kind: Kind::Sliding, most: 4 },
     Limit { kind: Kind::SubWindows, most: 4 },
@@ -51,6 +57,9 @@ impl Limit {
             Kind::Bucket => TokenBucket::new(rate).into(),
             Kind::Queue => LeakyBucket::queue(rate).into(),
             Kind::Fixed => FixedWindow::new(rate).into(),
+            Kind::Intervals => TokenBucket::new(rate).by_intervals().into(),
+            Kind::FirstHitBucket => TokenBucket::new(rate).from_first_hit().into(),
+            Kind::FirstHitWindow => FixedWindow::new(rate).from_first_hit().into(),
             Kind::Sliding => SlidingWindow::new(rate).into(),
             Kind::SubWindows => SlidingWindow::new(rate).subwindows(3).into(),
             Kind::Log => SlidingLog::new(rate).into(),
@@ -59,7 +68,8 @@ impl Limit {
 
     pub(crate) fn model(&self, resolution: Resolution) -> Model {
         let Self { kind, most } = *self;
-        let Resolution { grains, ceiling, granule, .. } = resolution;
+        let Resolution { grains, ceiling, granule, tick: tick_ns, .. } = resolution;
+        let (burst, initial, period_ns) = (most, most, SECOND);
         let (limit, window_ns, origin_ns, count) = (most, SECOND, 0, CountPolicy::Allowed);
         Model::new(match kind {
             Kind::Bucket => {
@@ -67,6 +77,13 @@ impl Limit {
             }
             Kind::Queue => Algorithm::LeakyQueue { count: most, period_ns: SECOND, capacity: most, grains },
             Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Kind::Intervals => {
+                Algorithm::IntervalBucket { count: most, period_ns, origin_ns, burst, initial }
+            }
+            Kind::FirstHitBucket => {
+                Algorithm::FirstHitBucket { count: most, period_ns, burst, initial, tick_ns }
+            }
+            Kind::FirstHitWindow => Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling },
             Kind::Sliding => {
                 Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule }
             }

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{
-    CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
+    CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, Resolution, SlidingLog, SlidingWindow,
+    Timestamp,
 };
 use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
 
@@ -18,11 +19,22 @@ const CHECKS: u64 = 3;
 const ROUNDS: u64 = 400;
 
 /// Returns the model of a quota of `every`, with the limiter's `resolution`.
-fn model(quota: &Quota, count: CountPolicy, ceiling: u64) -> Model {
+fn model(quota: &Quota, count: CountPolicy, resolution: Resolution) -> Model {
+    let Resolution { ceiling, tick: tick_ns, .. } = resolution;
     let (limit, window_ns, origin_ns, granule) = (LIMIT, SECOND, 0, 1);
+    let (burst, initial, period_ns) = (limit, limit, window_ns);
     let count = if count == CountPolicy::All { ModelCount::All } else { ModelCount::Allowed };
     let name = quota.to_string();
     Model::new(match name.split(':').next().unwrap() {
+        "fixed-window" if name.contains("first-hit") => {
+            Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling }
+        }
+        "token-bucket" if name.contains("first-hit") => {
+            Algorithm::FirstHitBucket { count: limit, period_ns, burst, initial, tick_ns }
+        }
+        "token-bucket" if name.contains("intervals") => {
+            Algorithm::IntervalBucket { count: limit, period_ns, origin_ns, burst, initial }
+        }
         "fixed-window" => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
         "sliding-window" if name.contains("subwindows") => {
             Algorithm::SubWindows { limit, window_ns, subwindows: 4, origin_ns, count, ceiling, granule }
@@ -44,7 +56,7 @@ fn step(random: &mut Random) -> u64 {
     }
 }
 
-fn agrees(quota: Quota, count: CountPolicy, ceiling: u64, check: impl Fn(u64) -> bool + Sync) {
+fn agrees(quota: Quota, count: CountPolicy, resolution: Resolution, check: impl Fn(u64) -> bool + Sync) {
     let admitted: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
     let mut times = vec![0];
     let mut random = Random(LIMIT);
@@ -61,7 +73,7 @@ fn agrees(quota: Quota, count: CountPolicy, ceiling: u64, check: impl Fn(u64) ->
             hand.meet();
         }
     });
-    let mut model = model(&quota, count, ceiling);
+    let mut model = model(&quota, count, resolution);
     for (round, (&at, admitted)) in times.iter().zip(&admitted).enumerate() {
         let right = (0..HANDS as u64 * CHECKS).filter(|_| model.check("k", at, 1).allowed).count() as u64;
         assert_eq!(admitted.load(Relaxed), right, "{quota}, round {round} at {at} ns");
@@ -72,11 +84,11 @@ fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
     for quota in quotas {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
-        agrees(quota, count, limiter.resolution().ceiling, |at| {
+        agrees(quota, count, limiter.resolution(), |at| {
             limiter.at(Timestamp::from_nanos(at)).check(&7).is_allowed()
         });
         let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
-        agrees(quota, count, limiter.resolution().ceiling, |at| {
+        agrees(quota, count, limiter.resolution(), |at| {
             limiter.at(Timestamp::from_nanos(at)).check().is_allowed()
         });
     }

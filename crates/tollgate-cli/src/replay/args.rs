@@ -30,9 +30,12 @@ pub(crate) struct Args {
     /// 100/s, 5/10s, 3/250ms.
     ///
     ///   token-bucket    burst=N (default COUNT), initial=N (default burst): what
-    ///                   every bucket holds at the log's first record
+    ///                   every bucket holds at the log's first record;
+    ///                   intervals: COUNT at once, at each multiple of PERIOD;
+    ///                   intervals,first-hit: at each PERIOD since a key's first
     ///   leaky-bucket    capacity=N (default COUNT), meter or queue (default meter)
-    ///   fixed-window    count=allowed|all
+    ///   fixed-window    count=allowed|all; first-hit: the window begins with a
+    ///                   key's first admitted request
     ///   sliding-window  count=allowed|all, subwindows=K (never above COUNT in
     ///                   any window; the more of them, the smaller COUNT must be)
     ///   sliding-log     count=allowed|all

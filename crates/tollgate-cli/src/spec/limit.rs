@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use tollgate::{CountPolicy, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{
+    CountPolicy, FirstHit, FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
 
 /// An algorithm with its settings, from which a [`Quota`] is made.
 ///
@@ -29,7 +31,11 @@ pub enum Spec {
         burst: u64,
         /// The tokens at the first record; by default a burst.
         initial: u64,
+        /// Whether the tokens of a period come back at once, at its end.
+        intervals: bool,
     },
+    /// `fixed-window` or `token-bucket` with `first-hit`.
+    FirstHit(FirstHit),
     /// `leaky-bucket`.
     LeakyBucket {
         /// Units that leak out a period.
@@ -69,12 +75,12 @@ impl Spec {
     #[must_use]
     pub fn quota(self) -> Quota {
         match self {
-            Self::TokenBucket { rate, burst, initial } if initial == burst => {
-                TokenBucket::new(rate).burst(burst).into()
+            Self::TokenBucket { rate, burst, initial, intervals } => {
+                let bucket = TokenBucket::new(rate).burst(burst);
+                let bucket = if initial == burst { bucket } else { bucket.initial(initial) };
+                if intervals { bucket.by_intervals().into() } else { bucket.into() }
             }
-            Self::TokenBucket { rate, burst, initial } => {
-                TokenBucket::new(rate).burst(burst).initial(initial).into()
-            }
+            Self::FirstHit(first_hit) => first_hit.into(),
             Self::LeakyBucket { rate, capacity, queue: false } => {
                 LeakyBucket::meter(rate).capacity(capacity).into()
             }
@@ -96,8 +102,10 @@ impl From<Quota> for Spec {
         let (rate, limit, count) = (quota.rate(), quota.limit(), quota.count_policy());
         match quota {
             Quota::TokenBucket(_) => {
-                Self::TokenBucket { rate, burst: limit, initial: quota.initial().unwrap_or(limit) }
+                let (initial, intervals) = (quota.initial().unwrap_or(limit), quota.is_by_intervals());
+                Self::TokenBucket { rate, burst: limit, initial, intervals }
             }
+            Quota::FirstHit(first_hit) => Self::FirstHit(first_hit),
             Quota::LeakyBucket(_) => Self::LeakyBucket { rate, capacity: limit, queue: quota.is_queue() },
             Quota::FixedWindow(_) => Self::FixedWindow { rate, count },
             Quota::SlidingWindow(_) => Self::SlidingWindow { rate, subwindows: quota.subwindows(), count },

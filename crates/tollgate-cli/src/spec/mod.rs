@@ -36,10 +36,13 @@ mod tests {
     #[test]
     fn a_limit_is_the_quota_of_its_text() {
         let rate = Rate::per_minute(60);
-        let quotas: [Quota; 9] = [
+        let quotas: [Quota; 12] = [
             TokenBucket::new(rate).burst(20).into(),
             TokenBucket::new(rate).initial(0).into(),
             LeakyBucket::meter(rate).capacity(7).into(),
+            TokenBucket::new(rate).by_intervals().into(),
+            TokenBucket::new(rate).initial(3).from_first_hit().into(),
+            FixedWindow::new(rate).from_first_hit().into(),
             LeakyBucket::queue(rate).into(),
             FixedWindow::new(rate).count(CountPolicy::All).into(),
             SlidingWindow::new(rate).into(),

@@ -5,7 +5,10 @@
 //! | limit | bound |
 //! |-------|-------|
 //! | token bucket, leaky bucket | `burst + rate * D` rounded down, plus 1 |
+//! | token bucket by intervals | `burst`, and `count` for each start of an interval in `D` |
 //! | fixed window, sliding window | `limit` for each aligned window that `D` touches |
+//! | from the first hit: window | `limit * (floor(D / period) + 2)` |
+//! | from the first hit: bucket | `burst + count * (floor(D / period) + 1)` |
 //! | sliding window in sub-windows, sliding log | `limit * (floor(D / period) + 1)` |
 //!
 //! A bucket may hand out a token one clock tick early: hence the 1. So many half-open windows of a
@@ -13,7 +16,7 @@
 
 use std::time::Duration;
 
-use tollgate::Rate;
+use tollgate::{Quota, Rate};
 
 use crate::spec::Spec;
 
@@ -34,7 +37,14 @@ pub(super) fn bound(spec: Spec, span: TimeSpan) -> u128 {
         u128::from(rate.count()) * (window(span.to) - window(span.from) + 1)
     };
     match spec {
+        Spec::TokenBucket { rate, burst, intervals: true, .. } => {
+            u128::from(burst) + touched(rate) - u128::from(rate.count())
+        }
         Spec::TokenBucket { rate, burst, .. } => u128::from(burst) + refilled(rate) + 1,
+        Spec::FirstHit(first_hit) => {
+            let quota = Quota::from(first_hit);
+            u128::from(quota.limit()) + covering(quota.rate())
+        }
         Spec::LeakyBucket { rate, capacity, .. } => u128::from(capacity) + refilled(rate) + 1,
         Spec::FixedWindow { rate, .. } | Spec::SlidingWindow { rate, subwindows: None, .. } => touched(rate),
         Spec::SlidingWindow { rate, .. } | Spec::SlidingLog { rate, .. } => covering(rate),
@@ -46,6 +56,7 @@ pub(super) fn capacity(spec: Spec) -> u64 {
     match spec {
         Spec::TokenBucket { burst, .. } => burst,
         Spec::LeakyBucket { capacity, .. } => capacity,
+        Spec::FirstHit(first_hit) => Quota::from(first_hit).limit(),
         Spec::FixedWindow { rate, .. } | Spec::SlidingWindow { rate, .. } | Spec::SlidingLog { rate, .. } => {
             rate.count()
         }
@@ -54,9 +65,15 @@ pub(super) fn capacity(spec: Spec) -> u64 {
 
 /// The longest time until an admitted [`capacity`] is available again.
 pub(super) fn recovery(spec: Spec) -> Duration {
+    let refilled = |rate: Rate| u128::from(capacity(spec)) * nanos(rate.period()) / u128::from(rate.count());
+    // In whole intervals. A tick may make each of them longer.
+    let intervals = |rate: Rate| u128::from(capacity(spec).div_ceil(rate.count())) * nanos(rate.period());
     let nanos = match spec {
-        Spec::TokenBucket { rate, .. } | Spec::LeakyBucket { rate, .. } => {
-            u128::from(capacity(spec)) * nanos(rate.period()) / u128::from(rate.count())
+        Spec::TokenBucket { rate, intervals: true, .. } => intervals(rate),
+        Spec::TokenBucket { rate, .. } | Spec::LeakyBucket { rate, .. } => refilled(rate),
+        Spec::FirstHit(first_hit) => {
+            let longest = intervals(Quota::from(first_hit).rate());
+            longest + longest / 500 + 1
         }
         Spec::FixedWindow { rate, .. } | Spec::SlidingLog { rate, .. } => nanos(rate.period()),
         Spec::SlidingWindow { rate, .. } => 2 * nanos(rate.period()),
@@ -82,6 +99,9 @@ mod tests {
     fn every_algorithm_has_its_bound() {
         assert_eq!(of("token-bucket:10/s,burst=3", 0, 2 * SECOND + SECOND / 20), 3 + 20 + 1);
         assert_eq!(of("leaky-bucket:10/s,capacity=3", 7, 7), 4);
+        assert_eq!(of("token-bucket:10/s,burst=30,intervals", SECOND - 1, 2 * SECOND), 30 + 20);
+        assert_eq!(of("token-bucket:10/s,burst=30,first-hit", 7, SECOND + 7), 30 + 20);
+        assert_eq!(of("fixed-window:10/s,first-hit", 7, SECOND + 6), 20);
         assert_eq!(of("fixed-window:10/s", SECOND - 1, SECOND), 20);
         assert_eq!(of("sliding-window:10/s", SECOND, 2 * SECOND - 1), 10);
         assert_eq!(of("sliding-window:10/s,subwindows=4", SECOND / 2, SECOND), 10);
@@ -93,6 +113,7 @@ mod tests {
         let seconds = |spec: &str| recovery(spec.parse().expect(spec)).as_secs_f64();
         assert_eq!(seconds("token-bucket:10/s,burst=3"), 0.3);
         assert_eq!(seconds("leaky-bucket:10/2s,capacity=5"), 1.0);
+        assert_eq!(seconds("token-bucket:10/2s,burst=11,intervals"), 4.0);
         assert_eq!(seconds("fixed-window:10/3s"), 3.0);
         assert_eq!(seconds("sliding-window:10/3s"), 6.0);
         assert_eq!(seconds("sliding-log:10/3s"), 3.0);

@@ -35,7 +35,7 @@ impl Algorithm {
     pub(super) fn with_limit(self, limit: u64, period: Duration) -> Spec {
         let (rate, count) = (Rate::new(limit, period), CountPolicy::Allowed);
         match self {
-            Self::TokenBucket => Spec::TokenBucket { rate, burst: limit, initial: limit },
+            Self::TokenBucket => Spec::TokenBucket { rate, burst: limit, initial: limit, intervals: false },
             Self::LeakyBucket => Spec::LeakyBucket { rate, capacity: limit, queue: false },
             Self::FixedWindow => Spec::FixedWindow { rate, count },
             Self::SlidingWindow => Spec::SlidingWindow { rate, subwindows: None, count },

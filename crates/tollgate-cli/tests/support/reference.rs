@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{CountPolicy, GlobalLimiter, ManualClock, Rate, Resolution};
+use tollgate::{CountPolicy, GlobalLimiter, ManualClock, Quota, Rate, Resolution};
 use tollgate_cli::Spec;
 use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
 
@@ -83,14 +83,33 @@ pub(crate) fn line(number: u64, key: &str, t_ns: u64, answer: Answer) -> Value {
 }
 
 fn algorithm(spec: Spec, start_ns: u64, resolution: Resolution) -> Algorithm {
-    let Resolution { grains, ceiling, granule, .. } = resolution;
+    let Resolution { grains, ceiling, granule, tick: tick_ns, .. } = resolution;
     let policy = |count| match count {
         CountPolicy::Allowed => tollgate_model::CountPolicy::Allowed,
         CountPolicy::All => tollgate_model::CountPolicy::All,
     };
     let period = |rate: Rate| u64::try_from(rate.period().as_nanos()).expect("periods are below 584 years");
     match spec {
-        Spec::TokenBucket { rate, burst, initial } => {
+        Spec::TokenBucket { rate, burst, initial, intervals: true } => Algorithm::IntervalBucket {
+            count: rate.count(),
+            period_ns: period(rate),
+            origin_ns: start_ns,
+            burst,
+            initial,
+        },
+        Spec::FirstHit(first_hit) => {
+            let quota = Quota::from(first_hit);
+            let (rate, limit) = (quota.rate(), quota.limit());
+            if quota.is_by_intervals() {
+                let initial = quota.initial().unwrap_or(limit);
+                let (count, period_ns, burst) = (rate.count(), period(rate), limit);
+                Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns }
+            } else {
+                let (window_ns, count) = (period(rate), policy(quota.count_policy()));
+                Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling }
+            }
+        }
+        Spec::TokenBucket { rate, burst, initial, .. } => {
             Algorithm::TokenBucket { count: rate.count(), period_ns: period(rate), burst, initial, grains }
         }
         Spec::LeakyBucket { rate, capacity, queue: false } => {

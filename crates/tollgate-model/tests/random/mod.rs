@@ -41,6 +41,10 @@ impl Random {
         if self.one_in(2) { CountPolicy::All } else { CountPolicy::Allowed }
     }
 
+    fn tick(&mut self) -> u64 {
+        [1, 1, 2, 8][self.below(4) as usize]
+    }
+
     /// Half of the time none, else few or many.
     fn grains(&mut self) -> Option<u64> {
         [None, None, Some(self.up_to(8)), Some(1 << 20)][self.below(4) as usize]
@@ -51,7 +55,7 @@ impl Random {
 pub(crate) fn algorithm(random: &mut Random) -> Algorithm {
     let (limit, window_ns, origin_ns) = (random.up_to(8), random.up_to(30), random.below(100));
     let (count, ceiling, granule) = (random.count(), limit + random.below(9), random.up_to(4));
-    match random.below(7) {
+    match random.below(10) {
         0 => token_bucket(random),
         1 => {
             let (count, period_ns, grains) = (random.up_to(9), random.up_to(30), random.grains());
@@ -64,6 +68,16 @@ pub(crate) fn algorithm(random: &mut Random) -> Algorithm {
         3 => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
         4 => Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule },
         5 => sub_windows(random),
+        6 => {
+            let (count, period_ns, burst) = (random.up_to(9), random.up_to(30), limit);
+            Algorithm::IntervalBucket { count, period_ns, origin_ns, burst, initial: random.below(burst + 1) }
+        }
+        7 => {
+            let (count, period_ns, burst) = (random.up_to(9), random.up_to(30), limit);
+            let (initial, tick_ns) = (random.below(burst + 1), random.tick());
+            Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns }
+        }
+        8 => Algorithm::FirstHitWindow { limit, window_ns, tick_ns: random.tick(), count, ceiling },
         _ => sliding_log(random),
     }
 }
