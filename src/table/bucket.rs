@@ -96,6 +96,7 @@ impl Bucket {
         let is_in = |index| self.slot(index).fingerprint() == fingerprint;
         let near =
             home_line(fingerprint).fold(0, |near, index| if is_in(index) { index.get() } else { near });
+        // A header that looks like the fingerprint is no slot: 0, too.
         if near != 0 {
             return Some(SlotIndex::new(near));
         }

@@ -50,10 +50,10 @@ pub(super) fn probes(fingerprint: Fingerprint) -> impl Iterator<Item = SlotIndex
         .map(SlotIndex)
 }
 
-/// The slots of the key's home line.
+/// The entries of the key's home line. One may be entry 0, the header, which is no slot.
 #[inline]
 pub(super) fn home_line(fingerprint: Fingerprint) -> impl Iterator<Item = SlotIndex> {
     let SlotIndex(home) = home_slot(fingerprint);
     let line = home & !(LINE - 1);
-    (0..LINE).map(move |entry| line | entry).filter(|&index| index != 0 && index < ENTRIES).map(SlotIndex)
+    (0..LINE).map(move |entry| line | entry).filter(|&index| index < ENTRIES).map(SlotIndex)
 }
