@@ -174,6 +174,10 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.refund(payload, taken, at, order))
     }
 
+    fn credit(&self, payload: Payload, ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        for_rule!(self, rule => rule.credit(payload, ring, at, units))
+    }
+
     fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
         for_rule!(self, rule => rule.is_in_debt(payload, at))
     }

@@ -323,7 +323,10 @@ impl Rule for FixedRule {
 
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         let (index, count) = self.seen(payload, at);
-        let units = if index == self.index.get(taken.charged.0) { taken.cost.min(count) } else { 0 };
+        // No key has less than one that was never seen.
+        let start = if index == self.change_window { self.start } else { 0 };
+        let is_same = index == self.index.get(taken.charged.0);
+        let units = if is_same { taken.cost.min(count.saturating_sub(start)) } else { 0 };
         (units > 0).then(|| Refund { payload: Payload(payload.0 - units), units })
     }
 

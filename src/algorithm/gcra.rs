@@ -195,7 +195,7 @@ impl Rule for Gcra {
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
         let Taken { charged: Payload(charged), since, cost } = taken;
         let Payload(payload) = payload;
-        let (now, cost) = (at.tick.max(since.tick), cost * self.price);
+        let (now, cost) = (at.tick.max(since.tick), cost.saturating_mul(self.price));
         let owed = charged.saturating_sub(now).min(cost);
         let back = match order {
             Order::Kept if payload == charged => owed,

@@ -219,8 +219,15 @@ pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     ///
     /// The last `cost` units of a larger request can be given back, too: a request of `n` leaves
     /// the same payload as a request of `n - cost` and then one of `cost` at the same instant, and
-    /// the second is given back.
+    /// the second is given back. A [credit](Self::credit) may ask for any number of units.
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+
+    /// Gives back up to `units` of any requests, the newest first: as if the latest request had
+    /// cost all of the key's debt and were given back. `units` may be any number. `None`: there is
+    /// nothing to give back.
+    fn credit(&self, payload: Payload, _ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        self.refund(payload, Taken { charged: payload, since: at, cost: units }, at, Order::Kept)
+    }
 
     /// Whether the key is in debt.
     fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {

@@ -224,6 +224,10 @@ impl Rule for SlidingRule {
         })
     }
 
+    fn credit(&self, payload: Payload, _: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        either!(self, rule => rule.packing.credit(rule.packing.rotated(payload.0, at.tick), units))
+    }
+
     fn forgive(&self, payload: Payload, at: Moment) -> Payload {
         either!(self, rule => {
             let index = &rule.packing.index;

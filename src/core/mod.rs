@@ -8,7 +8,7 @@
 //! | `words` | where the words of a limit live: a table, or one padded slot |
 //! | `one` | a request of one limit is decided and charged |
 //! | `several` | a request of several limits is decided and charged, all or nothing |
-//! | `give_back` | a receipt gives back what its request took; a reset |
+//! | `give_back` | a receipt gives back what its request took; a credit; a reset |
 //! | `reserve`, `lease` | permits that are charged before they are used |
 //! | `reconfigure`, `save`, `restore` | another quota; the next process |
 
@@ -105,6 +105,10 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
     /// The quota of a key that has no tier of its own.
     #[doc(hidden)]
     fn default_tier(versions: &Versions<Self::Quota>) -> Self::Tier<'_>;
+
+    /// Of a version, the number of the first limit's rule under this tier.
+    #[doc(hidden)]
+    fn first_rule(tier: Self::Tier<'_>) -> usize;
 
     /// The largest cost that can be admitted at once.
     #[doc(hidden)]

@@ -112,6 +112,10 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         &versions.first().default
     }
 
+    fn first_rule(tier: &Compiled<A::Rule>) -> usize {
+        tier.shown.index.into()
+    }
+
     fn limit<C: Clock>(core: &Core<Self, C>, tier: &Compiled<A::Rule>) -> u64 {
         core.versions.renewed(tier).rule().limit()
     }

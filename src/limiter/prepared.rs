@@ -261,6 +261,53 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         L::give_back(core, receipt, units, || time.now(&core.clock))
     }
 
+    /// Gives the key up to `units` without a receipt, and says how many: an operator's gift, on top
+    /// of what the limit admits.
+    ///
+    /// It takes units off the key's debt, those of the newest requests first, and never more than
+    /// the debt is: it never fills above the limit. It gives nothing to a key that has no slot, nor
+    /// to a bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)), which is not
+    /// one key's. And no key has more than one that was never seen: a bucket's
+    /// [initial](crate::TokenBucket::initial) debt stays. Of several limits each gives what it can,
+    /// and the least is returned. A unit of which only a part is given counts as one, as in a
+    /// [refund](crate::Limiter::refund).
+    ///
+    /// A [window](crate::SlidingWindow) lowers its current count first, then those of the windows
+    /// before, in whole [granules](crate::Resolution::granule). A [log](crate::SlidingLog) drops
+    /// its newest entries, up to a refused request ([`CountPolicy::All`](crate::CountPolicy::All))
+    /// that took the place of an admitted one. In a [queue](crate::LeakyBucket::queue), and where
+    /// turns are reserved, later requests depart earlier, maybe before some that wait: those keep
+    /// their departures. After a [change](crate::Limiter::reconfigure) of the quota the units are
+    /// of the new quota, and the debt is what the key inherited.
+    ///
+    /// **Guarantee.** In any interval, what is admitted, less what is refunded, exceeds the
+    /// algorithm's bound by at most the units that credits gave: a bucket admits at most
+    /// `burst + rate * D` and those.
+    /// [Receipts](crate::Receipt) and reservations from before may give back less afterwards.
+    ///
+    /// While a refund of the key, or of another that shares a mark with it, is overtaken by a reset
+    /// and still runs in another thread, nothing is given: 0. Ask again then. It is rare.
+    ///
+    /// **Cost.** That of a [refund](crate::Limiter::refund); a log also reads an entry for each
+    /// unit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+    /// assert!(limiter.check_n("alice", 8).is_allowed());
+    /// assert_eq!(limiter.prepare("alice").credit(5), 5); // her support ticket was accepted
+    /// assert!(limiter.check_n("alice", 7).is_allowed());
+    /// assert_eq!(limiter.prepare("bob").credit(5), 0); // he has all of his tokens
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn credit(&self, units: u64) -> u64 {
+        let Self { core, asked, time } = *self;
+        core.credit(asked, units, || time.now(&core.clock))
+    }
+
     /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has
     /// no slot.
     ///

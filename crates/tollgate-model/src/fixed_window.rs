@@ -94,6 +94,13 @@ impl Rule for FixedWindow {
         // A refund of nothing must not move the key to a later window.
         if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
     }
+
+    fn credited(&self, window: &Window, unseen: &Window, now: u64, units: u64) -> (Window, u64) {
+        let Window { index, count } = self.at(window, now);
+        let least = if index == unseen.index { unseen.count } else { 0 };
+        let back = units.min(count.saturating_sub(least));
+        if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
+    }
 }
 
 #[cfg(test)]

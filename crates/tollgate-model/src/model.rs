@@ -67,6 +67,12 @@ impl Model {
         self.keys.refund(&receipt.part(units), now_ns)
     }
 
+    /// Gives `key` up to `units` without a receipt; returns how many were given. A bucket rounds
+    /// part of a unit up.
+    pub fn credit(&mut self, key: &str, now_ns: u64, units: u64) -> u64 {
+        self.keys.credit(key, now_ns, units)
+    }
+
     /// Charges `key` for a request that acts later, if it waits no longer than `max_wait_ns`.
     ///
     /// # Errors
@@ -151,6 +157,7 @@ trait Keys {
     fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer;
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
+    fn credit(&mut self, key: &str, now: u64, units: u64) -> u64;
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable>;
     fn reset(&mut self, key: &str);
@@ -204,6 +211,12 @@ impl<R: Rule> Keys for States<R> {
         let answer = self.check(key, now, cost);
         let receipt = answer.allowed.then(|| Receipt::new(key, now, cost, self.state(key)));
         (answer, receipt)
+    }
+
+    fn credit(&mut self, key: &str, now: u64, units: u64) -> u64 {
+        let (next, given) = self.rule.credited(&self.state(key), &self.unseen, now, units);
+        self.states.insert(key.to_owned(), next);
+        given
     }
 
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {

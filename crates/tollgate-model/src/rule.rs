@@ -20,7 +20,7 @@ use crate::{Answer, NotReservable};
 /// One algorithm with its parameters: pure functions of a key's state, the time and the cost.
 ///
 /// `admitted`, `refused`, `retry_after`, `refunded` and `turn` are called only with costs from 1 to
-/// the limit.
+/// the limit; `credited` with any number.
 pub(crate) trait Rule {
     /// The state of a key.
     type State: Clone + fmt::Debug + Send + Sync + 'static;
@@ -48,6 +48,11 @@ pub(crate) trait Rule {
 
     /// Gives a charge back, at or after its time: the new state, and how many units came back.
     fn refunded(&self, state: &Self::State, charge: &Charge<'_, Self::State>, now: u64)
+    -> (Self::State, u64);
+
+    /// Gives back up to `units` of any charges, the newest first: the new state, and how many units
+    /// came back. No less is left than in the state of a key that was never seen.
+    fn credited(&self, state: &Self::State, unseen: &Self::State, now: u64, units: u64)
     -> (Self::State, u64);
 
     /// The turn of a reservation; `None` when the algorithm has no reservations.

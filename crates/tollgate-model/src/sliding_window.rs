@@ -168,6 +168,13 @@ impl Rule for SlidingWindow {
         // A refund of nothing must not move the key to a later window.
         if back == 0 { (*seen, 0) } else { (windows, back) }
     }
+
+    fn credited(&self, seen: &Windows, _unseen: &Windows, now: u64, units: u64) -> (Windows, u64) {
+        let mut windows = self.at(seen, now);
+        let now = subtract(&mut windows.current, units);
+        let before = subtract_granules(&mut windows.previous, units - now, self.granule, self.ceiling);
+        if now + before == 0 { (*seen, 0) } else { (windows, now + before) }
+    }
 }
 
 #[cfg(test)]

@@ -150,6 +150,15 @@ impl Rule for SubWindows {
         // A refund of nothing must not move the key to a later sub-window.
         if back == 0 { (seen.clone(), 0) } else { (counts, back) }
     }
+
+    fn credited(&self, seen: &Counts, _unseen: &Counts, now: u64, units: u64) -> (Counts, u64) {
+        let mut counts = self.at(seen, now);
+        let mut back = subtract(&mut counts.counts[0], units);
+        for count in &mut counts.counts[1..] {
+            back += subtract_granules(count, units - back, self.granule, self.ceiling);
+        }
+        if back == 0 { (seen.clone(), 0) } else { (counts, back) }
+    }
 }
 
 #[cfg(test)]

@@ -228,6 +228,10 @@ impl Limits for Several {
 
     fn default_tier(_: &Versions<Each>) {}
 
+    fn first_rule((): ()) -> usize {
+        0
+    }
+
     fn limit<C: Clock>(core: &Core<Self, C>, (): ()) -> u64 {
         core.versions.current().all().map(|limit| limit.rule().limit()).min().unwrap_or(0)
     }
