@@ -245,6 +245,10 @@ impl Booking for AnyRule {
         for_rule!(self, rule => rule.departing(now, wait).map(Numbers::any))
     }
 
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+        for_rule!(self, rule => rule.debit(payload, at, cost, last))
+    }
+
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
         for_rule!(self, rule => rule.wait(payload, now, cost))
     }
@@ -255,8 +259,8 @@ impl Booking for AnyRule {
 }
 
 impl Numbers for AnyRule {
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        for_rule!(self, rule => rule.remaining(payload, ring, now))
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.remaining_at(payload, ring, at))
     }
 
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

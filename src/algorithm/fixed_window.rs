@@ -343,11 +343,17 @@ impl Booking for FixedRule {
     fn ahead(&self) -> Option<Self> {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
+
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, _: u64) -> Option<(u64, Payload)> {
+        let (index, seen) = self.seen(payload, at);
+        let units = cost.min(self.ceiling().saturating_sub(seen));
+        Some((units, self.payload(index, seen + units)))
+    }
 }
 
 impl Numbers for FixedRule {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        self.limit.saturating_sub(self.seen(payload, self.moment(now)).1)
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        self.limit.saturating_sub(self.seen(payload, at).1)
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -244,6 +244,12 @@ impl Booking for Gcra {
         Some(Self { start: self.start.max(departure), room: self.full + drips, ..*self })
     }
 
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+        let (tat, end) = (self.tat(payload).max(at.tick), self.refill.top(last.min(self.refill.last())));
+        let units = cost.min(end.saturating_sub(tat) / self.price);
+        Some((units, Payload(tat + units * self.price)))
+    }
+
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
         let tick = self.moment(now).tick;
         let tat = self.tat(payload).max(tick) + cost * self.price;
@@ -263,9 +269,8 @@ impl Booking for Gcra {
 }
 
 impl Numbers for Gcra {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        let now = self.moment(now).tick;
-        (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        (at.tick + self.full).saturating_sub(self.tat(payload).max(at.tick)) / self.price
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -21,6 +21,7 @@
 //! time.
 
 mod any_rule;
+mod as_much;
 mod change;
 mod each;
 mod fixed_window;
@@ -48,6 +49,7 @@ use crate::ring::Ring;
 use crate::time::Timestamp;
 
 pub(crate) use any_rule::{AnyRule, for_rule};
+pub(crate) use as_much::AsMuch;
 pub use change::Inherit;
 pub(crate) use change::{Carry, Change, Past, Ranged};
 pub(crate) use each::Each;
@@ -94,7 +96,8 @@ pub struct Resolution {
     /// more than 73 years to refill, it is less than a millionth of a token. `None`: every decision
     /// is exact.
     pub grains: Option<u64>,
-    /// Windows: counts stop here. Only [`CountPolicy::All`] can reach it.
+    /// Windows: counts stop here. Only [`CountPolicy::All`] and a
+    /// [debit](crate::Prepared::debit) can reach it.
     pub ceiling: u64,
     /// Sliding counters: counts of closed windows are rounded up to a multiple of this. 1: exact.
     pub granule: u64,
@@ -190,7 +193,7 @@ pub struct Moment {
 
 /// An algorithm in the integers of one table, as the table calls it: plain data, and pure
 /// functions. Costs are between 1 and the limit.
-pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
+pub trait Rule: Ranged + Ringed {
     /// The largest cost that the rule can admit at once.
     fn limit(&self) -> u64;
 
@@ -322,6 +325,11 @@ pub trait Booking: Copy {
         None
     }
 
+    /// Charges `cost` units on top of `payload`, over the limit if need be, or as many as a word has
+    /// room for while its version lasts: at most `last` nanoseconds. How many, and the payload
+    /// afterwards. `None` for the log, whose ring holds no more units than its limit.
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)>;
+
     /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or
     /// for room.
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64
@@ -339,9 +347,14 @@ pub trait Booking: Copy {
 }
 
 /// The numbers of a decision besides yes and no. Only rules that read time have them.
-pub trait Numbers: Rule + Booking + Carry {
+pub trait Numbers: Rule + Booking + Carry + Send + Sync + 'static {
+    /// The largest cost that `decide` admits at `at` on top of `payload`; 0: none.
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64;
+
     /// The cost that can be admitted at `now` on top of `payload`.
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
+    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        self.remaining_at(payload, ring, self.moment(now))
+    }
 
     /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;

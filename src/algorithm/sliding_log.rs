@@ -362,11 +362,15 @@ impl Booking for LogRule {
     fn ahead(&self) -> Option<Self> {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
+
+    fn debit(&self, _: Payload, _: Moment, _: u64, _: u64) -> Option<(u64, Payload)> {
+        None
+    }
 }
 
 impl Numbers for LogRule {
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        let seen = self.seen(payload, ring, self.moment(now).tick);
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64 {
+        let seen = self.seen(payload, ring, at.tick);
         self.limit - self.inside(ring, &seen)
     }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::core::{Asked, Core, Lease, Limits, Reservation, ReserveError};
+use crate::core::{Asked, Core, DebitError, Lease, Limits, Reservation, ReserveError};
 use crate::limiter::{ByClock, Time};
 use crate::time::Timestamp;
 #[cfg(not(loom))]
@@ -96,6 +96,42 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     pub fn check_n(&self, cost: u64) -> L::Decision<'l> {
         let Self { core, asked, time } = *self;
         core.check(asked, cost, move || time.now(&core.clock))
+    }
+
+    /// Takes what there is, at most `most`: for requests that can do with less, such as a batch
+    /// that is drained.
+    ///
+    /// Admitted, [`cost`](crate::Decision::cost) is what was taken, 1 to `most`, and the receipt
+    /// gives that back. When nothing is there it is a refused request of cost 1: `retry_after` is
+    /// the wait for one unit, and [`CountPolicy::All`](crate::CountPolicy::All) counts one. `most`
+    /// may be above the limit; 0 changes nothing, as a check of cost 0.
+    ///
+    /// **Guarantee.** What is taken is exactly `min(most, remaining)` at the instant of the charge:
+    /// one compare-exchange of the key's word. Several limits are charged the same number, all or
+    /// nothing: the least that a look at each of them found. Each has that many left when it is
+    /// charged, and may have got more since the look. In a [queue](crate::LeakyBucket::queue)
+    /// all units have one departure, as those of one check. A key that
+    /// [`WhenFull::Allow`](crate::WhenFull::Allow) admits uncounted gets `most`, up to the limit.
+    ///
+    /// **Cost.** A check that looks for the key from the bucket's header on; a log is searched
+    /// for its oldest unit, too. Several limits are looked at and then checked, again whenever
+    /// another request is charged in between. Lock-free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+    /// let alice = limiter.prepare("alice");
+    /// assert_eq!(alice.check_up_to(7).cost(), 7);
+    /// assert_eq!(alice.check_up_to(7).cost(), 3); // the rest
+    /// assert!(!alice.check_up_to(7).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check_up_to(&self, most: u64) -> L::Decision<'l> {
+        let Self { core, asked, time } = *self;
+        core.check_up_to(asked, most, || time.now(&core.clock))
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
@@ -219,6 +255,58 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     pub async fn ready(self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
         self.reserve(cost, max_wait)?.ready(ThreadTimer).await;
         Ok(())
+    }
+
+    /// Charges late what was used already, over the limit if need be: the tokens of an answer, the
+    /// bytes of a stream that has ended. It is never refused for want of tokens.
+    ///
+    /// A bucket is booked ahead, however far. A window counts up to its
+    /// [`ceiling`](crate::Resolution::ceiling). What the key's word has no room for is not charged:
+    /// [`cost`](crate::Decision::cost) of the decision says how many units were, down to 0. The
+    /// receipt gives those back, as that of a [reservation](Self::reserve) does.
+    ///
+    /// Of several limits, each is charged as far as its word has room. `cost` is the least of
+    /// these numbers, and what the receipt gives back. When the quotas
+    /// [change](crate::Limiter::reconfigure) during the call, the limits that were charged before
+    /// give nothing back.
+    ///
+    /// **Guarantee.** The limit is exceeded by what is debited and by nothing else: checks are
+    /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits and
+    /// debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
+    /// debit. The debit of a key without a slot is charged to the allowance that the new keys of its
+    /// bucket share ([`WhenFull::Share`](crate::WhenFull::Share)). In a
+    /// [queue](crate::LeakyBucket::queue) later requests depart behind it;
+    /// [`delay`](crate::Decision::delay) is when it would have departed itself.
+    ///
+    /// A [change](crate::Limiter::reconfigure) of a bucket's quota needs room in its words for the
+    /// time until which a key is booked. A debit that takes years to pay may leave none: then
+    /// `reconfigure` is [`BuildError::ChangedTooOften`](crate::BuildError::ChangedTooOften).
+    ///
+    /// **Cost.** A check that looks for the key from the bucket's header on. Several limits are
+    /// looked at, and then debited. Lock-free.
+    ///
+    /// # Errors
+    ///
+    /// [`DebitError`]; nothing is charged then. (When other keys fill the key's bucket of one of
+    /// several limits during the call, the others are charged, and `cost` is 0.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(10));
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check("alice").is_allowed()); // its answer turns out to be large
+    /// assert_eq!(limiter.prepare("alice").debit(29)?.cost(), 29);
+    /// // 20 of 30 units are above the burst:
+    /// assert_eq!(limiter.check("alice").retry_after(), Some(Duration::from_millis(2_100)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn debit(&self, cost: u64) -> Result<L::Decision<'l>, DebitError> {
+        let Self { core, asked, time } = *self;
+        core.debit(asked, cost, || time.now(&core.clock))
     }
 
     /// Permits of this key, acquired in bulk and spent one at a time: for a key that every core

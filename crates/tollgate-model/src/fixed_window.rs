@@ -77,6 +77,12 @@ impl Rule for FixedWindow {
         }
     }
 
+    fn debited(&self, window: &Window, now: u64, cost: u64) -> Option<(Window, u64)> {
+        let Window { index, count } = self.at(window, now);
+        let units = cost.min(self.ceiling.saturating_sub(count));
+        Some((Window { index, count: count + units }, units))
+    }
+
     fn debt(&self, window: &Window, now: u64) -> Option<Debt> {
         Some(Debt { amount: self.at(window, now).count.into(), unit: 1 })
     }

@@ -45,6 +45,20 @@ impl Model {
         self.keys.admit(key, now_ns, cost)
     }
 
+    /// Takes what there is, at most `most`: the answer, how many units were taken, and their receipt.
+    /// When nothing is there, it is a check of one unit.
+    pub fn check_up_to(&mut self, key: &str, now_ns: u64, most: u64) -> (Answer, u64, Option<Receipt>) {
+        let units = self.peek(key, now_ns, 0).remaining.max(1).min(most);
+        let (answer, receipt) = self.admit(key, now_ns, units);
+        (answer, units, receipt)
+    }
+
+    /// Charges `cost` over the limit if need be. The receipt's cost is how many units were counted.
+    /// `None` for the log, which holds no more than its limit.
+    pub fn debit(&mut self, key: &str, now_ns: u64, cost: u64) -> Option<Receipt> {
+        self.keys.debit(key, now_ns, cost)
+    }
+
     /// Gives back an unused admission; returns how many units came back. A bucket rounds part of a
     /// unit up.
     ///
@@ -158,6 +172,7 @@ trait Keys {
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
     fn credit(&mut self, key: &str, now: u64, units: u64) -> u64;
+    fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt>;
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable>;
     fn reset(&mut self, key: &str);
@@ -219,6 +234,15 @@ impl<R: Rule> Keys for States<R> {
         given
     }
 
+    fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt> {
+        let (next, units) = self.rule.debited(&self.state(key), now, cost)?;
+        // As a check of cost 0 changes nothing.
+        if units > 0 {
+            self.states.insert(key.to_owned(), next);
+        }
+        Some(Receipt::new(key, now, units, self.state(key)))
+    }
+
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {
         let (next, back) = rule::refund(&self.rule, &self.state(&receipt.key), &receipt.charge(), now);
         self.states.insert(receipt.key.clone(), next);
@@ -275,6 +299,30 @@ mod tests {
         assert!(model.check("alice", 0, 1).allowed);
         assert!(!model.check("alice", 0, 1).allowed);
         assert!(model.check("bob", 0, 1).allowed);
+    }
+
+    #[test]
+    fn a_request_takes_what_there_is() {
+        let mut model = Model::new(Algorithm::TokenBucket {
+            count: 1,
+            period_ns: 1_000_000_000,
+            burst: 5,
+            initial: 5,
+            grains: None,
+        });
+        assert_eq!(model.check_up_to("k", 0, 3).1, 3);
+        assert_eq!(model.check_up_to("k", 0, 3).1, 2);
+        let (refused, units, receipt) = model.check_up_to("k", 0, 3);
+        assert_eq!((refused.retry_after_ns, units, receipt.is_none()), (Some(1_000_000_000), 1, true));
+        assert!(model.check_up_to("k", 0, 0).0.allowed);
+    }
+
+    #[test]
+    fn a_debit_is_paid_by_time() {
+        let mut model = Model::new(ONE_A_SECOND);
+        assert_eq!(model.debit("k", 0, 3).map(|receipt| receipt.cost()), Some(3));
+        assert_eq!(model.check("k", 0, 1).retry_after_ns, Some(3_000_000_000));
+        assert!(model.check("k", 3_000_000_000, 1).allowed);
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl BucketState {
         Self { tat, ..*self }
     }
 
+    /// The state after a debit, which may lie ahead as a reservation does.
+    pub(crate) fn debited(&self, tat: u128) -> Self {
+        Self { tat, had_reservation: true, ..*self }
+    }
+
     /// The state once a reservation has this turn.
     pub(crate) fn with_reservation(&self, turn: Turn<u128>) -> Turn<Self> {
         match turn {

@@ -60,6 +60,12 @@ pub(crate) trait Rule {
         None
     }
 
+    /// The state after a debit of `cost` units, over the limit if need be, and how many of them it
+    /// counts. `None` when no state holds more than the limit.
+    fn debited(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<(Self::State, u64)> {
+        None
+    }
+
     /// The debt at `now`; `None` when no other limit can inherit it.
     fn debt(&self, _state: &Self::State, _now: u64) -> Option<Debt> {
         None

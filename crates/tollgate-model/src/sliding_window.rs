@@ -157,6 +157,12 @@ impl Rule for SlidingWindow {
         }
     }
 
+    fn debited(&self, windows: &Windows, now: u64, cost: u64) -> Option<(Windows, u64)> {
+        let windows = self.at(windows, now);
+        let units = cost.min(self.ceiling.saturating_sub(windows.current));
+        Some((Windows { current: windows.current + units, ..windows }, units))
+    }
+
     /// Subtracts from the charged window if it is the current or the previous one.
     fn refunded(&self, seen: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
         let mut windows = self.at(seen, now);

@@ -138,6 +138,13 @@ impl Rule for SubWindows {
         }
     }
 
+    fn debited(&self, counts: &Counts, now: u64, cost: u64) -> Option<(Counts, u64)> {
+        let mut counts = self.at(counts, now);
+        let units = cost.min(self.ceiling.saturating_sub(counts.counts[0]));
+        counts.counts[0] += units;
+        Some((counts, units))
+    }
+
     /// Subtracts from the charged sub-window if it still counts.
     fn refunded(&self, seen: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
         let mut counts = self.at(seen, now);

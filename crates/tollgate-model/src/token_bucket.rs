@@ -77,6 +77,10 @@ impl Rule for TokenBucket {
         self.arrivals.credited(unseen, state, units, now)
     }
 
+    fn debited(&self, state: &BucketState, now: u64, cost: u64) -> Option<(BucketState, u64)> {
+        Some((state.debited(self.arrivals.debited(state.tat, now, cost)), cost))
+    }
+
     fn debt(&self, state: &BucketState, now: u64) -> Option<Debt> {
         Some(self.arrivals.debt_in_grains(state.tat, now))
     }

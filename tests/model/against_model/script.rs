@@ -66,6 +66,10 @@ pub(crate) enum Move {
 pub(crate) enum Verb {
     Check(Cost),
     Peek(Cost),
+    /// Takes what there is, at most this.
+    UpTo(Cost),
+    /// Charges this late, over the limit if need be.
+    Debit(Cost),
     Reset,
     /// Refunds an admission of any key that was not refunded yet.
     Refund(u8),
@@ -121,6 +125,12 @@ pub(crate) struct Line {
 pub(crate) enum Action {
     Check(u64),
     Peek(u64),
+    /// Asks for so many, of which there are `units`; 1 when it is refused.
+    UpTo {
+        most: u64,
+        units: u64,
+    },
+    Debit(u64),
     Reset,
     /// Refunds the admission of this line, counted from 0.
     Refund(usize),
@@ -137,6 +147,10 @@ pub(crate) enum Action {
 pub(crate) enum Said {
     /// The answer to a check or a peek.
     Answer(Answer),
+    /// How many units were charged, and the answer: to a debit, or to a request for what there is.
+    Took(u64, Answer),
+    /// A debit from a log.
+    NoDebt,
     /// The units of a refund or a cancellation.
     Back(u64),
     /// The departure of a reservation, and the state that it leaves.
@@ -171,6 +185,15 @@ impl Case {
                     let cost = self.cost(cost);
                     (key, Action::Peek(cost), Said::Answer(ledger.peek(key, at, cost)))
                 }
+                Verb::UpTo(most) => {
+                    let most = self.cost(most);
+                    let (units, answer) = ledger.check_up_to(number, key, at, most);
+                    (key, Action::UpTo { most, units }, Said::Took(units, answer))
+                }
+                Verb::Debit(cost) => {
+                    let cost = self.cost(cost).min(self.payable(at, ledger.peek(key, at, 0)));
+                    (key, Action::Debit(cost), ledger.debit(number, key, at, cost))
+                }
                 Verb::Reset => {
                     ledger.reset(key);
                     reset_at = at;
@@ -198,6 +221,17 @@ impl Case {
         }
         script.owing = (0..KEYS.len()).filter(|key| ledger.peek(*key, now, 0).reset_after_ns > 0).count();
         Some(script)
+    }
+
+    /// How many units more a bucket may be charged so that its debt ends within the ten years. A
+    /// window counts any number up to its ceiling.
+    fn payable(&self, at: u64, standing: Answer) -> u64 {
+        if !self.limit.is_bucket() {
+            return u64::MAX;
+        }
+        let nanos = UPTIME.saturating_sub(at).saturating_sub(standing.reset_after_ns);
+        let units = u128::from(nanos) * u128::from(self.limit.count) / u128::from(self.limit.period);
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
     fn resolution(&self) -> Option<Resolution> {
@@ -253,7 +287,7 @@ impl Said {
     /// Returns the wait at this time in the answer.
     fn wait(self, at: u64) -> Option<u64> {
         match self {
-            Said::Answer(answer) => answer.retry_after_ns,
+            Said::Answer(answer) | Said::Took(_, answer) => answer.retry_after_ns,
             Said::Departs(departs, _) => Some(departs - at),
             Said::TooLong { wait } => Some(wait),
             _ => None,
@@ -286,6 +320,8 @@ impl fmt::Display for Line {
         match self.action {
             Action::Check(cost) => write!(f, "check {key} {cost}"),
             Action::Peek(cost) => write!(f, "peek {key} {cost}"),
+            Action::UpTo { most, .. } => write!(f, "check {key} up to {most}"),
+            Action::Debit(cost) => write!(f, "debit {key} {cost}"),
             Action::Reset => write!(f, "reset {key}"),
             Action::Refund(line) => write!(f, "refund {key} line {}", line + 1),
             Action::Reserve { cost, max_wait: u64::MAX } => write!(f, "reserve {key} {cost}"),

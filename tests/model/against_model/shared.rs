@@ -49,7 +49,10 @@ impl Shared {
             return None;
         };
         if self.slots
-            && let Action::Check(cost) | Action::Reserve { cost, .. } = script.lines[taken].action
+            && let Action::Check(cost)
+            | Action::Reserve { cost, .. }
+            | Action::UpTo { units: cost, .. }
+            | Action::Debit(cost) = script.lines[taken].action
         {
             return Some(cost);
         }
@@ -63,7 +66,10 @@ impl Shared {
                 self.may_give_less(limit, script, number, taken).then_some(back)
             }
             Kind::Log { count } => {
-                let Action::Check(cost) = script.lines[taken].action else { return None };
+                let (Action::Check(cost) | Action::UpTo { units: cost, .. }) = script.lines[taken].action
+                else {
+                    return None;
+                };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
                 let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
                 if lapped { Some(cost) } else { since(taken + 1).any(gives_back).then_some(back) }
@@ -84,7 +90,7 @@ impl Shared {
         let others = |is: &dyn Fn(&Line) -> bool| before.iter().any(|line| line.key != key && is(line));
         // A grain may be longer than a nanosecond.
         let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
-        let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
+        let books = |line: &Line| matches!(line.action, Action::Reserve { .. } | Action::Debit(_));
         let marked_elsewhere = self.marks && others(&marks) || mine(forgiven, &marks);
         let booked_elsewhere = self.bookings && others(&books) || mine(forgiven, &books);
         marked_elsewhere
@@ -97,6 +103,7 @@ fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
     let most = limit.most();
     move |line| match line.action {
         Action::Check(cost) if cost <= most => cost.into(),
+        Action::UpTo { units, .. } => units.into(),
         _ => 0,
     }
 }
