@@ -74,10 +74,11 @@ pub(crate) enum Event {
         cost: u64,
         at: u64,
     },
-    /// Of `units` that an operator gave, the key got `given`.
+    /// Of `units` that an operator gave, the key got `given`, of all limits or of this one.
     Credited {
         key: usize,
         tier: usize,
+        only: Option<usize>,
         units: u64,
         given: u64,
         at: u64,

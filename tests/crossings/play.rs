@@ -235,6 +235,8 @@ impl<'l> Player<'l> {
         let Some((reading, inner)) = &line.within else { return (work(), Vec::new()) };
         // Limiters without keys are changed one after the other: that is not one verb.
         let is_apart = self.program.sort == Sort::Global && matches!(line.verb, Verb::Change(_));
+        // Several limits are debited one after the other, too.
+        let is_apart = is_apart || self.program.sort == Sort::Multi && matches!(line.verb, Verb::Debit(_));
         if self.interruptions == INTERRUPTIONS || is_apart {
             return (work(), Vec::new());
         }
@@ -291,7 +293,7 @@ impl<'l> Player<'l> {
                     let (key, units) = (*key, self.cost(*units, *key, 0));
                     steps.push(Box::new(move || {
                         let given = engine.credit(key, 0, units);
-                        (Event::Credited { key, tier: 0, units, given, at: now }, None)
+                        (Event::Credited { key, tier: 0, only: None, units, given, at: now }, None)
                     }));
                 }
                 Inner::Reset(key) => {

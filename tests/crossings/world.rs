@@ -376,7 +376,9 @@ impl World {
                 self.debited(id, key, tier, cost, at);
                 Ok(())
             }
-            Event::Credited { key, tier, units, given, at } => self.credited(key, tier, units, given, at),
+            Event::Credited { key, tier, only, units, given, at } => {
+                self.credited((key, tier, only), units, given, at)
+            }
             Event::Reset { key, known } => self.reset(key, known),
             Event::Changed { ref limits, ref inherits, at } => {
                 let at = self.clamped(at);

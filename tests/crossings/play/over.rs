@@ -1,8 +1,9 @@
 //! The verbs that take what there is, charge over the limit, or give on top of it.
 
 use super::{Player, Receipt};
-use crate::engine::KEYS;
+use crate::engine::{KEYS, Sort};
 use crate::judge::Event;
+use crate::limits::Kind;
 use crate::program::{Line, Verb};
 use crate::table::Word;
 
@@ -75,7 +76,19 @@ impl Player<'_> {
         let engine = self.engine();
         let (given, inner) = self.with_others(line, true, || engine.credit(key, tier, units));
         let is_alone = inner.is_empty();
-        self.heard(&[Event::Credited { key, tier, units, given, at: now }], inner)?;
+        // One limit after the other, those first whose charges can always be undone.
+        let mut limits: Vec<usize> = match self.program.sort {
+            Sort::Multi => (0..self.limits.len()).collect(),
+            _ => vec![0],
+        };
+        limits.sort_by_key(|&limit| match self.limits[limit].kind {
+            Kind::Log => 2,
+            Kind::Queue => 1,
+            _ => 0,
+        });
+        let credited = |limit| Event::Credited { key, tier, only: Some(limit), units, given, at: now };
+        let credited: Vec<Event> = limits.into_iter().map(credited).collect();
+        self.heard(&credited, inner)?;
         self.model.credit(key, units, now, given)?;
         self.meets(line, &[Word::Credit]);
         Ok(self.touched(is_alone, key))

@@ -33,8 +33,7 @@ impl World {
     /// least a part of the last unit less than was given.
     pub(super) fn credited(
         &mut self,
-        key: usize,
-        tier: usize,
+        (key, tier, only): (usize, usize, Option<usize>),
         units: u64,
         given: u64,
         at: u64,
@@ -44,7 +43,8 @@ impl World {
             return Err(format!("{given} of {units} units were given"));
         }
         let most = if self.rules.is_multi { units } else { given };
-        for (slot, rule) in self.met(tier) {
+        let met = self.met(tier).into_iter().filter(|(slot, _)| only.is_none_or(|only| only == *slot));
+        for (slot, rule) in met {
             let limit = self.limit(rule);
             let mut state = self.read(key, slot, rule);
             let debt = match &mut state {
