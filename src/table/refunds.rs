@@ -29,7 +29,7 @@
 //! Otherwise marks are Relaxed: a mark is made before the word is lowered and read while the word
 //! is held, so the word carries it from one refund to the next (edge S1 of `slot`).
 
-use crate::algorithm::{Order, Refund, Rule, Stored, Taken};
+use crate::algorithm::{Order, Payload, Refund, Rule, Stored, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
 use crate::ring::Ring;
@@ -92,7 +92,7 @@ impl Refunds {
     /// What a credit of up to `ask.cost` units makes of a held word with this `payload`. The caller
     /// has begun a refund of the key, and reads the clock while the word is held.
     ///
-    /// It leaves a mark: a TAT that was lowered without a receipt no longer tells how much of an
+    /// In a bucket it leaves a mark: a TAT that was lowered without a receipt no longer tells how much of an
     /// earlier request remains.
     pub(crate) fn credit<R: Rule>(
         &self,
@@ -103,7 +103,11 @@ impl Refunds {
     ) -> Option<Refund> {
         let at = ask.rule.moment(now);
         let given = ask.rule.credit(payload, ring, at, ask.cost)?;
-        self.marks[self.index(ask.fingerprint)].fetch_max(at.tick + 1, Relaxed);
+        // As if it were not the newest request's: a queue and a window ask for no order.
+        let other = Taken { charged: Payload::UNSEEN, since: at, cost: ask.cost };
+        if ask.rule.reorders(payload, other) {
+            self.marks[self.index(ask.fingerprint)].fetch_max(at.tick + 1, Relaxed);
+        }
         Some(given)
     }
 

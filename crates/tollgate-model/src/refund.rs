@@ -20,8 +20,7 @@
 //!                              a credit
 //! ```
 //!
-//! A *credit* is given back as the newest charge is, and marks the key. In a queue, too, nothing
-//! comes back of charges that are marked so.
+//! A *credit* is given back as the newest charge is, and marks the key. A queue does not read marks.
 //!
 //! # Why a refund creates no tokens
 //!
@@ -132,7 +131,7 @@ impl Arrivals {
         now: u64,
     ) -> (BucketState, u64) {
         let now = self.clock(now);
-        let is_last = state.tat == charge.after.tat && !state.marked(self.clock(charge.at));
+        let is_last = state.tat == charge.after.tat;
         let back = if is_last { self.grains(charge.cost) } else { 0 };
         self.lowered(state, back, now)
     }

@@ -149,7 +149,9 @@ impl Search {
         }
         let mut next = history.clone();
         next.bucket.tat -= back;
-        next.bucket.mark = next.bucket.mark.max(Some(now));
+        if !self.queue {
+            next.bucket.mark = next.bucket.mark.max(Some(now));
+        }
         next.now = now.max(history.now);
         next.credited += back;
         Some((next, format!("credit {units} at {now}")))

@@ -217,6 +217,7 @@ fn perform<'l, D: Door<'l>>(
                 Err(_) => Said::NoTurns,
             }
         }
+        Action::Credit(units) => Said::Given(door.prepared(key, now).credit(units)),
         Action::Refund(line) | Action::Cancel(line) => {
             Said::Back(take_back(door, key, held[line].take(), at))
         }

@@ -53,6 +53,10 @@ impl Ledger {
         self.reserved.retain(|held| held.key != key);
     }
 
+    pub(crate) fn credit(&mut self, key: usize, at: u64, units: u64) -> u64 {
+        self.model.credit(KEYS[key], at, units)
+    }
+
     /// Reserves within `patience` nanoseconds, or (`Err`) within this many more than needed.
     /// Returns the longest wait of the request, and the answer.
     ///

@@ -76,6 +76,7 @@ pub(crate) enum Verb {
     Reserve(Cost, Patience),
     /// Cancels a reservation.
     Cancel(u8),
+    Credit(Cost),
 }
 
 /// How long a reservation may wait.
@@ -140,6 +141,7 @@ pub(crate) enum Action {
     },
     /// Cancels the reservation of this line.
     Cancel(usize),
+    Credit(u64),
 }
 
 /// An answer of either side. Times are in nanoseconds.
@@ -153,6 +155,8 @@ pub(crate) enum Said {
     NoDebt,
     /// The units of a refund or a cancellation.
     Back(u64),
+    /// The units of a credit.
+    Given(u64),
     /// The departure of a reservation, and the state that it leaves.
     Departs(u64, Answer),
     TooLong {
@@ -211,6 +215,10 @@ impl Case {
                 Verb::Cancel(pick) => {
                     let Some((line, key, back)) = ledger.cancel(pick, at) else { continue };
                     (key, Action::Cancel(line), Said::Back(back))
+                }
+                Verb::Credit(units) => {
+                    let units = self.cost(units);
+                    (key, Action::Credit(units), Said::Given(ledger.credit(key, at, units)))
                 }
             };
             wait = right.wait(at).unwrap_or(wait);
@@ -329,6 +337,7 @@ impl fmt::Display for Line {
                 write!(f, "reserve {key} {cost} within {:?}", Duration::from_nanos(max_wait))
             }
             Action::Cancel(line) => write!(f, "cancel {key} line {}", line + 1),
+            Action::Credit(units) => write!(f, "credit {key} {units}"),
         }
     }
 }

@@ -109,7 +109,8 @@ fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
 }
 
 fn gives_back(line: &Line) -> bool {
-    matches!(line.action, Action::Refund(_) | Action::Cancel(_))
+    let gives = matches!(line.action, Action::Refund(_) | Action::Cancel(_) | Action::Credit(_));
+    gives && line.right != Said::Given(0)
 }
 
 /// A reservation that is refused for now, or of cost 0.
