@@ -274,7 +274,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits and
     /// debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
     /// debit. The debit of a key without a slot is charged to the allowance that the new keys of its
-    /// bucket share ([`WhenFull::Share`](crate::WhenFull::Share)). In a
+    /// bucket share ([`WhenFull::Share`](crate::WhenFull::Share)); when other requests change the
+    /// bucket meanwhile, perhaps more than once. In a
     /// [queue](crate::LeakyBucket::queue) later requests depart behind it;
     /// [`delay`](crate::Decision::delay) is when it would have departed itself.
     ///
