@@ -325,8 +325,8 @@ pub trait Booking: Copy {
         None
     }
 
-    /// Charges `cost` units on top of `payload`, over the limit if need be, or as many as a word has
-    /// room for while its version lasts: at most `last` nanoseconds. How many, and the payload
+    /// Charges `cost` units on top of `payload`, over the limit if need be, or as many as a word
+    /// has room for while its version lasts: at most `last` nanoseconds. How many, and the payload
     /// afterwards. `None` for the log, whose ring holds no more units than its limit.
     fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)>;
 

@@ -106,16 +106,18 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// the wait for one unit, and [`CountPolicy::All`](crate::CountPolicy::All) counts one. `most`
     /// may be above the limit; 0 changes nothing, as a check of cost 0.
     ///
-    /// **Guarantee.** What is taken is exactly `min(most, remaining)` at the instant of the charge:
-    /// one compare-exchange of the key's word. Several limits are charged the same number, all or
-    /// nothing: the least that a look at each of them found. Each has that many left when it is
-    /// charged, and may have got more since the look. In a [queue](crate::LeakyBucket::queue)
-    /// all units have one departure, as those of one check. A key that
-    /// [`WhenFull::Allow`](crate::WhenFull::Allow) admits uncounted gets `most`, up to the limit.
+    /// **Guarantee.** What is taken is exactly `min(most, remaining)` at the instant of the
+    /// charge: one compare-exchange of the key's word. Several limits are charged the same number,
+    /// all or nothing: the least that a look at each of them found. Each has that many left when
+    /// it is charged, and may have got more since the look. In a
+    /// [queue](crate::LeakyBucket::queue) all units have one departure, as those of one check. A
+    /// key that [`WhenFull::Allow`](crate::WhenFull::Allow) admits uncounted gets `most`, up to
+    /// the limit.
     ///
     /// **Cost.** A check that looks for the key from the bucket's header on; a log is searched
     /// for its oldest unit, too. Several limits are looked at and then checked, again whenever
-    /// another request is charged in between. Lock-free.
+    /// another request is charged in between; after 64 such turns the request asks for one unit.
+    /// Lock-free.
     ///
     /// # Examples
     ///
@@ -261,9 +263,9 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// bytes of a stream that has ended. It is never refused for want of tokens.
     ///
     /// A bucket is booked ahead, however far. A window counts up to its
-    /// [`ceiling`](crate::Resolution::ceiling). What the key's word has no room for is not charged:
-    /// [`cost`](crate::Decision::cost) of the decision says how many units were, down to 0. The
-    /// receipt gives those back, as that of a [reservation](Self::reserve) does.
+    /// [`ceiling`](crate::Resolution::ceiling). What the key's word has no room for is not
+    /// charged: [`cost`](crate::Decision::cost) of the decision says how many units were, down to
+    /// 0. The receipt gives those back, as that of a [reservation](Self::reserve) does.
     ///
     /// Of several limits, each is charged as far as its word has room. `cost` is the least of
     /// these numbers, and what the receipt gives back. When the quotas
@@ -271,12 +273,13 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// give nothing back.
     ///
     /// **Guarantee.** The limit is exceeded by what is debited and by nothing else: checks are
-    /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits and
-    /// debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
-    /// debit. The debit of a key without a slot is charged to the allowance that the new keys of its
-    /// bucket share ([`WhenFull::Share`](crate::WhenFull::Share)). In a
-    /// [queue](crate::LeakyBucket::queue) later requests depart behind it;
-    /// [`delay`](crate::Decision::delay) is when it would have departed itself.
+    /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits
+    /// and debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
+    /// debit. The debit of a key without a slot is charged to the allowance that the new keys of
+    /// its bucket share ([`WhenFull::Share`](crate::WhenFull::Share)); when other requests change
+    /// the bucket meanwhile, perhaps more than once. In a [queue](crate::LeakyBucket::queue) later
+    /// requests depart behind it; [`delay`](crate::Decision::delay) is when it would have departed
+    /// itself.
     ///
     /// A [change](crate::Limiter::reconfigure) of a bucket's quota needs room in its words for the
     /// time until which a key is booked. A debit that takes years to pay may leave none: then

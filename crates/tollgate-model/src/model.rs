@@ -45,8 +45,8 @@ impl Model {
         self.keys.admit(key, now_ns, cost)
     }
 
-    /// Takes what there is, at most `most`: the answer, how many units were taken, and their receipt.
-    /// When nothing is there, it is a check of one unit.
+    /// Takes what there is, at most `most`: the answer, how many units were taken, and their
+    /// receipt. When nothing is there, it is a check of one unit.
     pub fn check_up_to(&mut self, key: &str, now_ns: u64, most: u64) -> (Answer, u64, Option<Receipt>) {
         let units = self.peek(key, now_ns, 0).remaining.max(1).min(most);
         let (answer, receipt) = self.admit(key, now_ns, units);

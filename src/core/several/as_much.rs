@@ -17,8 +17,8 @@ impl<C: Clock> Core<Several, C> {
     ///
     /// When one of them refuses so many, another request was charged since, and the limits are
     /// looked at again. Such an attempt is no request, so no limit counts it as refused. The last
-    /// attempt asks for one unit. (A word that the clock has no room for any more, at the end of its
-    /// time, refuses what it shows as left.)
+    /// attempt asks for one unit. (A word that the clock has no room for any more, at the end of
+    /// its time, refuses what it shows as left.)
     pub(super) fn take_up_to_each(
         &self,
         fingerprint: Fingerprint,
