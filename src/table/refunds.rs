@@ -92,8 +92,8 @@ impl Refunds {
     /// What a credit of up to `ask.cost` units makes of a held word with this `payload`. The caller
     /// has begun a refund of the key, and reads the clock while the word is held.
     ///
-    /// In a bucket it leaves a mark: a TAT that was lowered without a receipt no longer tells how much of an
-    /// earlier request remains.
+    /// In a bucket it leaves a mark: a TAT that was lowered without a receipt no longer tells how
+    /// much of an earlier request remains.
     pub(crate) fn credit<R: Rule>(
         &self,
         ask: Ask<'_, R>,

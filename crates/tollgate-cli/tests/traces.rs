@@ -221,7 +221,7 @@ fn a_trace_takes_what_there_is_and_debits_and_credits() {
 }
 
 #[test]
-fn a_debit_under_a_log_is_an_error_with_an_alternative() {
+fn a_debit_of_a_log_is_an_error() {
     let run = replay(&["sliding-log:2/s"], &[r#""t_ns":0,"op":"debit""#], &[]);
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains(":1: `debit`: there are no debts under sliding-log:2/s"), "{}", run.err);

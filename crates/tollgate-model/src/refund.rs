@@ -20,7 +20,7 @@
 //!                              a credit
 //! ```
 //!
-//! A *credit* is given back as the newest charge is, and marks the key. A queue does not read marks.
+//! A *credit* is given back as the newest charge is, and marks the key. A queue reads no marks.
 //!
 //! # Why a refund creates no tokens
 //!

@@ -29,8 +29,8 @@ impl World {
         self.commit(id, key, tier, at, cost, next);
     }
 
-    /// Lowers the debt by at most as much as was given, of several limits as was asked for, and by at
-    /// least a part of the last unit less than was given.
+    /// Lowers the debt by at most as much as was given, of several limits as was asked for, and by
+    /// at least a part of the last unit less than was given.
     pub(super) fn credited(
         &mut self,
         (key, tier, only): (usize, usize, Option<usize>),
