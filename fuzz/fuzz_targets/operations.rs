@@ -71,6 +71,8 @@ enum AnyVerb {
     Refund(u8),
     Reserve(AnyCost, AnyPatience),
     Cancel(u8),
+    UpTo(AnyCost),
+    Debit(AnyCost),
 }
 
 #[derive(Arbitrary)]
@@ -127,7 +129,11 @@ fn op(op: &AnyOp, ahead: bool) -> Op {
         AnyVerb::Reserve(ref cost, ref patience) if ahead => Verb::Reserve(cost.value(), patience.value()),
         AnyVerb::Refund(pick) if ahead => Verb::Refund(pick),
         AnyVerb::Cancel(pick) if ahead => Verb::Cancel(pick),
-        AnyVerb::Reserve(..) | AnyVerb::Refund(_) | AnyVerb::Cancel(_) => Verb::Peek(Cost::Units(1)),
+        AnyVerb::UpTo(ref most) => Verb::UpTo(most.value()),
+        AnyVerb::Debit(ref cost) if ahead => Verb::Debit(cost.value()),
+        AnyVerb::Reserve(..) | AnyVerb::Refund(_) | AnyVerb::Cancel(_) | AnyVerb::Debit(_) => {
+            Verb::Peek(Cost::Units(1))
+        }
     };
     Op { go, key, verb }
 }
