@@ -130,7 +130,7 @@ fn op(op: &AnyOp, ahead: bool) -> Op {
         AnyVerb::Reserve(ref cost, ref patience) if ahead => Verb::Reserve(cost.value(), patience.value()),
         AnyVerb::Refund(pick) if ahead => Verb::Refund(pick),
         AnyVerb::Cancel(pick) if ahead => Verb::Cancel(pick),
-        AnyVerb::UpTo(ref most) if ahead => Verb::UpTo(most.value()),
+        AnyVerb::UpTo(ref most) => Verb::UpTo(most.value()),
         AnyVerb::Debit(ref cost) if ahead => Verb::Debit(cost.value()),
         AnyVerb::Credit(ref units) if ahead => Verb::Credit(units.value()),
         _ => Verb::Peek(Cost::Units(1)),
