@@ -36,8 +36,8 @@ pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
 pub use core::{
-    Answer, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation, ReserveError,
-    Several, Usage,
+    Answer, DebitError, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation,
+    ReserveError, Several, Usage,
 };
 #[doc(hidden)]
 pub use core::{One, OneWord};

@@ -88,6 +88,9 @@ fn line_of(request: &Request) -> String {
         Op::Reserve => "reserve",
         Op::Cancel => "cancel",
         Op::Reset => "reset",
+        Op::CheckUpTo => "check_up_to",
+        Op::Debit => "debit",
+        Op::Credit => "credit",
     };
     object["op"] = op.into();
     if request.op != Op::Cancel {

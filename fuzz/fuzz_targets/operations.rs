@@ -71,6 +71,9 @@ enum AnyVerb {
     Refund(u8),
     Reserve(AnyCost, AnyPatience),
     Cancel(u8),
+    UpTo(AnyCost),
+    Debit(AnyCost),
+    Credit(AnyCost),
 }
 
 #[derive(Arbitrary)]
@@ -127,7 +130,10 @@ fn op(op: &AnyOp, ahead: bool) -> Op {
         AnyVerb::Reserve(ref cost, ref patience) if ahead => Verb::Reserve(cost.value(), patience.value()),
         AnyVerb::Refund(pick) if ahead => Verb::Refund(pick),
         AnyVerb::Cancel(pick) if ahead => Verb::Cancel(pick),
-        AnyVerb::Reserve(..) | AnyVerb::Refund(_) | AnyVerb::Cancel(_) => Verb::Peek(Cost::Units(1)),
+        AnyVerb::UpTo(ref most) => Verb::UpTo(most.value()),
+        AnyVerb::Debit(ref cost) if ahead => Verb::Debit(cost.value()),
+        AnyVerb::Credit(ref units) if ahead => Verb::Credit(units.value()),
+        _ => Verb::Peek(Cost::Units(1)),
     };
     Op { go, key, verb }
 }

@@ -180,6 +180,10 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.refund(payload, taken, at, order))
     }
 
+    fn credit(&self, payload: Payload, ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        for_rule!(self, rule => rule.credit(payload, ring, at, units))
+    }
+
     fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
         for_rule!(self, rule => rule.is_in_debt(payload, at))
     }
@@ -247,6 +251,10 @@ impl Booking for AnyRule {
         for_rule!(self, rule => rule.departing(now, wait).map(Numbers::any))
     }
 
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+        for_rule!(self, rule => rule.debit(payload, at, cost, last))
+    }
+
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
         for_rule!(self, rule => rule.wait(payload, now, cost))
     }
@@ -257,8 +265,8 @@ impl Booking for AnyRule {
 }
 
 impl Numbers for AnyRule {
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        for_rule!(self, rule => rule.remaining(payload, ring, now))
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64 {
+        for_rule!(self, rule => rule.remaining_at(payload, ring, at))
     }
 
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -333,7 +333,10 @@ impl Rule for FixedRule {
 
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         let (index, count) = self.seen(payload, at);
-        let units = if index == self.index.get(taken.charged.0) { taken.cost.min(count) } else { 0 };
+        // No key has less than one that was never seen.
+        let start = if index == self.change_window { self.start } else { 0 };
+        let is_same = index == self.index.get(taken.charged.0);
+        let units = if is_same { taken.cost.min(count.saturating_sub(start)) } else { 0 };
         (units > 0).then(|| Refund { payload: Payload(payload.0 - units), units })
     }
 
@@ -350,11 +353,17 @@ impl Booking for FixedRule {
     fn ahead(&self) -> Option<Self> {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
+
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, _: u64) -> Option<(u64, Payload)> {
+        let (index, seen) = self.seen(payload, at);
+        let units = cost.min(self.ceiling().saturating_sub(seen));
+        Some((units, self.payload(index, seen + units)))
+    }
 }
 
 impl Numbers for FixedRule {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        self.limit.saturating_sub(self.seen(payload, self.moment(now)).1)
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        self.limit.saturating_sub(self.seen(payload, at).1)
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -195,7 +195,7 @@ impl Rule for Gcra {
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
         let Taken { charged: Payload(charged), since, cost } = taken;
         let Payload(payload) = payload;
-        let (now, cost) = (at.tick.max(since.tick), cost * self.price);
+        let (now, cost) = (at.tick.max(since.tick), cost.saturating_mul(self.price));
         let owed = charged.saturating_sub(now).min(cost);
         let back = match order {
             Order::Kept if payload == charged => owed,
@@ -244,6 +244,12 @@ impl Booking for Gcra {
         Some(Self { start: self.start.max(departure), room: self.full + drips, ..*self })
     }
 
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+        let (tat, end) = (self.tat(payload).max(at.tick), self.refill.top(last.min(self.refill.last())));
+        let units = cost.min(end.saturating_sub(tat) / self.price);
+        Some((units, Payload(tat + units * self.price)))
+    }
+
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64 {
         let tick = self.moment(now).tick;
         let tat = self.tat(payload).max(tick) + cost * self.price;
@@ -263,9 +269,8 @@ impl Booking for Gcra {
 }
 
 impl Numbers for Gcra {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        let now = self.moment(now).tick;
-        (now + self.full).saturating_sub(self.tat(payload).max(now)) / self.price
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        (at.tick + self.full).saturating_sub(self.tat(payload).max(at.tick)) / self.price
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -22,6 +22,7 @@
 //! time.
 
 mod any_rule;
+mod as_much;
 mod change;
 mod each;
 mod first_hit;
@@ -51,6 +52,7 @@ use crate::ring::Ring;
 use crate::time::Timestamp;
 
 pub(crate) use any_rule::{AnyRule, for_rule};
+pub(crate) use as_much::AsMuch;
 pub use change::Inherit;
 pub(crate) use change::{Carry, Change, Past, Ranged};
 pub(crate) use each::Each;
@@ -100,7 +102,8 @@ pub struct Resolution {
     /// more than 73 years to refill, it is less than a millionth of a token. `None`: every decision
     /// is exact.
     pub grains: Option<u64>,
-    /// Windows: counts stop here. Only [`CountPolicy::All`] can reach it.
+    /// Windows: counts stop here. Only [`CountPolicy::All`] and a
+    /// [debit](crate::Prepared::debit) can reach it.
     pub ceiling: u64,
     /// Sliding counters: counts of closed windows are rounded up to a multiple of this. 1: exact.
     pub granule: u64,
@@ -201,7 +204,7 @@ pub struct Moment {
 
 /// An algorithm in the integers of one table, as the table calls it: plain data, and pure
 /// functions. Costs are between 1 and the limit.
-pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
+pub trait Rule: Ranged + Ringed {
     /// Whether the new keys of a full bucket may share its overflow word where they may not
     /// [inherit](Self::half) a slot. Otherwise such a request is refused, and so is one that the
     /// inherited debt has no room for: the ruling's ring is then marked as
@@ -236,8 +239,15 @@ pub trait Rule: Ranged + Ringed + Send + Sync + 'static {
     ///
     /// The last `cost` units of a larger request can be given back, too: a request of `n` leaves
     /// the same payload as a request of `n - cost` and then one of `cost` at the same instant, and
-    /// the second is given back.
+    /// the second is given back. A [credit](Self::credit) may ask for any number of units.
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+
+    /// Gives back up to `units` of any requests, the newest first: as if the latest request had
+    /// cost all of the key's debt and were given back. `units` may be any number. `None`: there is
+    /// nothing to give back.
+    fn credit(&self, payload: Payload, _ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        self.refund(payload, Taken { charged: payload, since: at, cost: units }, at, Order::Kept)
+    }
 
     /// Whether the key is in debt.
     fn is_in_debt(&self, payload: Payload, at: Moment) -> bool {
@@ -332,6 +342,11 @@ pub trait Booking: Copy {
         None
     }
 
+    /// Charges `cost` units on top of `payload`, over the limit if need be, or as many as a word
+    /// has room for while its version lasts: at most `last` nanoseconds. How many, and the payload
+    /// afterwards. `None` for the log, whose ring holds no more units than its limit.
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)>;
+
     /// Nanoseconds that a request of `cost` on top of `payload` would have to wait for its turn, or
     /// for room.
     fn wait(&self, payload: Payload, now: Timestamp, cost: u64) -> u64
@@ -349,9 +364,14 @@ pub trait Booking: Copy {
 }
 
 /// The numbers of a decision besides yes and no. Only rules that read time have them.
-pub trait Numbers: Rule + Booking + Carry {
+pub trait Numbers: Rule + Booking + Carry + Send + Sync + 'static {
+    /// The largest cost that `decide` admits at `at` on top of `payload`; 0: none.
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64;
+
     /// The cost that can be admitted at `now` on top of `payload`.
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
+    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        self.remaining_at(payload, ring, self.moment(now))
+    }
 
     /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;

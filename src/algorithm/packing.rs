@@ -203,6 +203,17 @@ impl Packing {
         (back > 0).then(|| Refund { payload, units: back * granule })
     }
 
+    /// Gives back up to `units` of the counts of all windows, the newest first.
+    pub(crate) fn credit(&self, payload: u64, units: u64) -> Option<Refund> {
+        let index = self.index.get(payload);
+        let nothing = Refund { payload: Payload(payload), units: 0 };
+        let given = (0..=index.min(self.closed.into())).fold(nothing, |given, age| {
+            let more = self.refund(given.payload.0, index - age, units - given.units);
+            more.map_or(given, |more| Refund { units: given.units + more.units, ..more })
+        });
+        (given.units > 0).then_some(given)
+    }
+
     /// The verdict for a refused request.
     #[inline]
     pub(crate) fn refuse(&self, count: CountPolicy, payload: u64, cost: u64) -> Verdict {

@@ -285,6 +285,20 @@ impl Rule for LogRule {
         Some(Refund { payload: self.less(payload, taken.cost), units: taken.cost })
     }
 
+    /// The newest entries that are inside the window. An entry that a refused request wrote over
+    /// another one inside the window stays, and so do those before it: without it the other one
+    /// would be missing.
+    fn credit(&self, payload: Payload, ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        let Seen { head, now } = self.seen(payload, ring, at.tick);
+        let counts = |back: u64| {
+            let entry = ring.entry(self.wrapped(head + 2 * self.ring - back));
+            let is_inside = |when: u64| when.saturating_add(self.period) > now;
+            entry.is_proposed() && !entry.is_over_live() && entry.when().is_some_and(is_inside)
+        };
+        let units = (1..=units.min(self.ring)).take_while(|&back| counts(back)).count() as u64;
+        (units > 0).then(|| Refund { payload: self.less(payload, units), units })
+    }
+
     fn bump(&self, payload: Payload) -> Payload {
         let newest = (self.newest.get(payload.0) + 1).min(self.newest.max());
         Payload(self.newest.set(payload.0, newest))
@@ -348,11 +362,15 @@ impl Booking for LogRule {
     fn ahead(&self) -> Option<Self> {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
+
+    fn debit(&self, _: Payload, _: Moment, _: u64, _: u64) -> Option<(u64, Payload)> {
+        None
+    }
 }
 
 impl Numbers for LogRule {
-    fn remaining(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        let seen = self.seen(payload, ring, self.moment(now).tick);
+    fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64 {
+        let seen = self.seen(payload, ring, at.tick);
         self.limit - self.inside(ring, &seen)
     }
 

@@ -224,6 +224,10 @@ impl Rule for SlidingRule {
         })
     }
 
+    fn credit(&self, payload: Payload, _: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        either!(self, rule => rule.packing.credit(rule.packing.rotated(payload.0, at.tick), units))
+    }
+
     fn forgive(&self, payload: Payload, at: Moment) -> Payload {
         either!(self, rule => {
             let index = &rule.packing.index;
@@ -238,11 +242,19 @@ impl Booking for SlidingRule {
         *either!(&mut ahead, rule => &mut rule.count) = CountPolicy::Allowed;
         Some(ahead)
     }
+
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, _: u64) -> Option<(u64, Payload)> {
+        let packing = self.packing();
+        let payload = packing.rotated(payload.0, at.tick);
+        let counted = packing.current(payload);
+        let units = cost.min(packing.ceiling.saturating_sub(counted));
+        Some((units, Payload(packing.with_current(payload, counted + units))))
+    }
 }
 
 impl Numbers for SlidingRule {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        either!(self, rule => rule.remaining(payload.0, rule.windows.locate(now)))
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        either!(self, rule => rule.remaining(payload.0, at))
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

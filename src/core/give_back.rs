@@ -1,16 +1,20 @@
 //! One way of giving back, for refunds, cancelled reservations, leases and requests that are
-//! undone; and the reset.
+//! undone; and what an operator gives: the credit and the reset.
 //!
 //! A reset holds the key's word, counts itself and marks the key with its number, and then lowers
 //! the word; when the last step fails it begins again. A refund holds the word and compares its
 //! receipt, which has the number of resets before the charge, with the key's mark. So of a reset
 //! and a refund the second sees the first: no charge is both forgiven and given back.
+//!
+//! A credit has no receipt. It lowers the word as a refund of the newest request would, and what it
+//! gives is on top of what the limit admits. So it need not know which charges were forgiven.
 
 use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
-use crate::core::{Core, Limits, Words};
+use crate::core::{Asked, Core, Limits, Words};
 use crate::receipt::Receipt;
 use crate::table::Fingerprint;
+use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -41,6 +45,24 @@ impl<L: Limits, C: Clock> Core<L, C> {
             least = Some(least.unwrap_or(back).min(back));
         }
         least.unwrap_or(0)
+    }
+
+    /// Gives the key up to `units` without a receipt: the least of what the limits gave.
+    pub(crate) fn credit(&self, asked: Asked<'_, L>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+        let Asked { fingerprint, tier } = asked;
+        let mut version = self.versions.current();
+        let given = self.each().iter().enumerate().map(|(index, words)| {
+            loop {
+                let rule = version.dated(L::first_rule(tier) + index);
+                let given = words.credit(Ask { rule, fingerprint, cost: units }, &time);
+                // A rule of an older version than the word's gives nothing.
+                match self.versions.following(version, time()) {
+                    Some(later) if given == 0 => version = later,
+                    _ => break given,
+                }
+            }
+        });
+        given.min().unwrap_or(0)
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.

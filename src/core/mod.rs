@@ -8,10 +8,12 @@
 //! | `words` | where the words of a limit live: a table, or one padded slot |
 //! | `one` | a request of one limit is decided and charged |
 //! | `several` | a request of several limits is decided and charged, all or nothing |
-//! | `give_back` | a receipt gives back what its request took; a reset |
+//! | `as_much` | what there is, up to a number; a debit over the limit |
+//! | `give_back` | a receipt gives back what its request took; a credit; a reset |
 //! | `reserve`, `lease` | permits that are charged before they are used |
 //! | `reconfigure`, `save`, `restore` | another quota; the next process |
 
+mod as_much;
 mod give_back;
 mod lease;
 mod one;
@@ -36,6 +38,7 @@ use crate::saved::Kind;
 use crate::table::{Fingerprint, Stats};
 use crate::time::{Timestamp, nanos};
 
+pub use as_much::DebitError;
 pub use lease::{Lease, Leased};
 pub use one::{Global, Keyed, One};
 pub use reserve::{Reservation, ReserveError};
@@ -106,6 +109,10 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
     fn default_tier(versions: &Versions<Self::Quota>) -> Self::Tier<'_>;
 
+    /// Of a version, the number of the first limit's rule under this tier.
+    #[doc(hidden)]
+    fn first_rule(tier: Self::Tier<'_>) -> usize;
+
     /// The largest cost that can be admitted at once.
     #[doc(hidden)]
     fn limit<C: Clock>(core: &Core<Self, C>, tier: Self::Tier<'_>) -> u64;
@@ -145,6 +152,24 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         permits: u64,
         time: impl Fn() -> Timestamp,
     ) -> Option<Self::Decision<'l>>;
+
+    /// Charges what there is, at most `most`. The observer is not told.
+    #[doc(hidden)]
+    fn take_up_to<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        most: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Self::Decision<'l>;
+
+    /// Charges what was used already, over the limit if need be. The observer is not told.
+    #[doc(hidden)]
+    fn debit<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Result<Self::Decision<'l>, DebitError>;
 
     /// Gives back up to `units` of what the receipt's request took: how many.
     #[doc(hidden)]
@@ -336,6 +361,8 @@ pub(crate) enum Manner {
     Departing(Timestamp, u64),
     /// For permits that are charged ahead of their requests.
     Ahead,
+    /// For an attempt that no limit counts when it is refused.
+    Uncounted,
 }
 
 impl Manner {
@@ -349,6 +376,7 @@ impl Manner {
             }
             Self::Departing(now, wait) => rule.departing(now, wait),
             Self::Ahead => rule.ahead(),
+            Self::Uncounted => Some(rule.ahead().unwrap_or(*rule)),
         }
     }
 }

@@ -6,7 +6,9 @@ use crate::algorithm::{Algorithm, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, Versions};
 use crate::core::words::{OneWord, Words, peek};
-use crate::core::{Answer, Asked, Core, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
+use crate::core::{
+    Answer, Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed,
+};
 use crate::decision::{Decision, Outcome};
 use crate::error::BuildError;
 use crate::receipt::Receipt;
@@ -112,6 +114,10 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         &versions.first().default
     }
 
+    fn first_rule(tier: &Compiled<A::Rule>) -> usize {
+        tier.shown.index.into()
+    }
+
     fn limit<C: Clock>(core: &Core<Self, C>, tier: &Compiled<A::Rule>) -> u64 {
         core.versions.renewed(tier).rule().limit()
     }
@@ -183,6 +189,24 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
         time: impl Fn() -> Timestamp,
     ) -> Option<Decision<'l>> {
         core.charge_by(asked, Some(Manner::Ahead), permits, time)
+    }
+
+    fn take_up_to<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        most: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Decision<'l> {
+        core.take_up_to_one(asked, most, &time)
+    }
+
+    fn debit<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        asked: Asked<'l, Self>,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Result<Decision<'l>, DebitError> {
+        core.debit_one(asked, cost, &time)
     }
 
     fn give_back<C: Clock>(

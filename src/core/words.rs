@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Moment, Numbers, Payload, Refund, Rule, Taken};
+use crate::algorithm::{Moment, Numbers, Payload, Refund, Rule, Stored, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
@@ -49,6 +49,10 @@ pub trait Words {
         resets: u32,
         clock: impl Fn() -> Timestamp,
     ) -> u64;
+
+    /// Gives the key up to `ask.cost` units without a receipt. Returns how many.
+    #[doc(hidden)]
+    fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64;
 
     /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
     /// when the key has no slot.
@@ -144,6 +148,10 @@ impl Words for Table {
         self.view(fingerprint).refund(rule, fingerprint.kept(), taken, resets, clock)
     }
 
+    fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+        self.view(ask.fingerprint).credit(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
+    }
+
     fn reset<R: Rule>(
         &self,
         rule: Dated<'_, R>,
@@ -223,6 +231,15 @@ impl OneWord {
     fn ring<R: Rule>(&self) -> Ring<'_> {
         if R::RINGED { Ring::new(&self.entries) } else { Ring::NONE }
     }
+
+    /// Changes the word as `less` says while it is held. Returns the units that came back.
+    fn lower(&self, mut less: impl FnMut(Stored) -> Option<Refund>) -> u64 {
+        loop {
+            if let Some(units) = self.slot.refund(self.slot.load(), Self::KEY, &mut less) {
+                return units;
+            }
+        }
+    }
 }
 
 impl Words for OneWord {
@@ -267,12 +284,12 @@ impl Words for OneWord {
     ) -> u64 {
         let begun = Refunding::begin(&self.refunds, Self::KEY, taken, resets, clock);
         let Some(mut refunding) = begun else { return 0 };
-        loop {
-            let less = |payload| refunding.less(rule, payload);
-            if let Some(units) = self.slot.refund(self.slot.load(), Self::KEY, less) {
-                return units;
-            }
-        }
+        self.lower(|payload| refunding.less(rule, payload))
+    }
+
+    fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+        let Some(_running) = self.refunds.begin(Self::KEY) else { return 0 };
+        self.lower(|payload| self.refunds.credit(ask, payload, self.ring::<R>(), clock()))
     }
 
     fn reset<R: Rule>(

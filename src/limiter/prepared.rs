@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::core::{Asked, Core, Lease, Limits, Reservation, ReserveError};
+use crate::core::{Asked, Core, DebitError, Lease, Limits, Reservation, ReserveError};
 use crate::limiter::{ByClock, Time};
 use crate::time::Timestamp;
 #[cfg(not(loom))]
@@ -96,6 +96,44 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     pub fn check_n(&self, cost: u64) -> L::Decision<'l> {
         let Self { core, asked, time } = *self;
         core.check(asked, cost, move || time.now(&core.clock))
+    }
+
+    /// Takes what there is, at most `most`: for requests that can do with less, such as a batch
+    /// that is drained.
+    ///
+    /// Admitted, [`cost`](crate::Decision::cost) is what was taken, 1 to `most`, and the receipt
+    /// gives that back. When nothing is there it is a refused request of cost 1: `retry_after` is
+    /// the wait for one unit, and [`CountPolicy::All`](crate::CountPolicy::All) counts one. `most`
+    /// may be above the limit; 0 changes nothing, as a check of cost 0.
+    ///
+    /// **Guarantee.** What is taken is exactly `min(most, remaining)` at the instant of the
+    /// charge: one compare-exchange of the key's word. Several limits are charged the same number,
+    /// all or nothing: the least that a look at each of them found. Each has that many left when
+    /// it is charged, and may have got more since the look. In a
+    /// [queue](crate::LeakyBucket::queue) all units have one departure, as those of one check. A
+    /// key that [`WhenFull::Allow`](crate::WhenFull::Allow) admits uncounted gets `most`, up to
+    /// the limit.
+    ///
+    /// **Cost.** A check that looks for the key from the bucket's header on; a log is searched
+    /// for its oldest unit, too. Several limits are looked at and then checked, again whenever
+    /// another request is charged in between; after 64 such turns the request asks for one unit.
+    /// Lock-free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+    /// let alice = limiter.prepare("alice");
+    /// assert_eq!(alice.check_up_to(7).cost(), 7);
+    /// assert_eq!(alice.check_up_to(7).cost(), 3); // the rest
+    /// assert!(!alice.check_up_to(7).is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check_up_to(&self, most: u64) -> L::Decision<'l> {
+        let Self { core, asked, time } = *self;
+        core.check_up_to(asked, most, || time.now(&core.clock))
     }
 
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
@@ -221,6 +259,59 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         Ok(())
     }
 
+    /// Charges late what was used already, over the limit if need be: the tokens of an answer, the
+    /// bytes of a stream that has ended. It is never refused for want of tokens.
+    ///
+    /// A bucket is booked ahead, however far. A window counts up to its
+    /// [`ceiling`](crate::Resolution::ceiling). What the key's word has no room for is not
+    /// charged: [`cost`](crate::Decision::cost) of the decision says how many units were, down to
+    /// 0. The receipt gives those back, as that of a [reservation](Self::reserve) does.
+    ///
+    /// Of several limits, each is charged as far as its word has room. `cost` is the least of
+    /// these numbers, and what the receipt gives back. When the quotas
+    /// [change](crate::Limiter::reconfigure) during the call, the limits that were charged before
+    /// give nothing back.
+    ///
+    /// **Guarantee.** The limit is exceeded by what is debited and by nothing else: checks are
+    /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits
+    /// and debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
+    /// debit. The debit of a key without a slot is charged to the allowance that the new keys of
+    /// its bucket share ([`WhenFull::Share`](crate::WhenFull::Share)); when other requests change
+    /// the bucket meanwhile, perhaps more than once. In a [queue](crate::LeakyBucket::queue) later
+    /// requests depart behind it; [`delay`](crate::Decision::delay) is when it would have departed
+    /// itself.
+    ///
+    /// A [change](crate::Limiter::reconfigure) of a bucket's quota needs room in its words for the
+    /// time until which a key is booked. A debit that takes years to pay may leave none: then
+    /// `reconfigure` is [`BuildError::ChangedTooOften`](crate::BuildError::ChangedTooOften).
+    ///
+    /// **Cost.** A check that looks for the key from the bucket's header on. Several limits are
+    /// looked at, and then debited. Lock-free.
+    ///
+    /// # Errors
+    ///
+    /// [`DebitError`]; nothing is charged then. (When other keys fill the key's bucket of one of
+    /// several limits during the call, the others are charged, and `cost` is 0.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(10));
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check("alice").is_allowed()); // its answer turns out to be large
+    /// assert_eq!(limiter.prepare("alice").debit(29)?.cost(), 29);
+    /// // 20 of 30 units are above the burst:
+    /// assert_eq!(limiter.check("alice").retry_after(), Some(Duration::from_millis(2_100)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn debit(&self, cost: u64) -> Result<L::Decision<'l>, DebitError> {
+        let Self { core, asked, time } = *self;
+        core.debit(asked, cost, || time.now(&core.clock))
+    }
+
     /// Permits of this key, acquired in bulk and spent one at a time: for a key that every core
     /// hits.
     ///
@@ -259,6 +350,53 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     pub fn refund_part(&self, receipt: &mut L::Receipt, units: u64) -> u64 {
         let Self { core, time, .. } = *self;
         L::give_back(core, receipt, units, || time.now(&core.clock))
+    }
+
+    /// Gives the key up to `units` without a receipt, and says how many: an operator's gift, on top
+    /// of what the limit admits.
+    ///
+    /// It takes units off the key's debt, those of the newest requests first, and never more than
+    /// the debt is: it never fills above the limit. It gives nothing to a key that has no slot, nor
+    /// to a bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)), which is not
+    /// one key's. And no key has more than one that was never seen: a bucket's
+    /// [initial](crate::TokenBucket::initial) debt stays. Of several limits each gives what it can,
+    /// and the least is returned. A unit of which only a part is given counts as one, as in a
+    /// [refund](crate::Limiter::refund).
+    ///
+    /// A [window](crate::SlidingWindow) lowers its current count first, then those of the windows
+    /// before, in whole [granules](crate::Resolution::granule). A [log](crate::SlidingLog) drops
+    /// its newest entries, up to a refused request ([`CountPolicy::All`](crate::CountPolicy::All))
+    /// that took the place of an admitted one. In a [queue](crate::LeakyBucket::queue), and where
+    /// turns are reserved, later requests depart earlier, maybe before some that wait: those keep
+    /// their departures. After a [change](crate::Limiter::reconfigure) of the quota the units are
+    /// of the new quota, and the debt is what the key inherited.
+    ///
+    /// **Guarantee.** In any interval, what is admitted, less what is refunded, exceeds the
+    /// algorithm's bound by at most the units that credits gave: a bucket admits at most
+    /// `burst + rate * D` and those.
+    /// [Receipts](crate::Receipt) and reservations from before may give back less afterwards.
+    ///
+    /// While a refund of the key, or of another that shares a mark with it, is overtaken by a reset
+    /// and still runs in another thread, nothing is given: 0. Ask again then. It is rare.
+    ///
+    /// **Cost.** That of a [refund](crate::Limiter::refund); a log also reads an entry for each
+    /// unit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+    /// assert!(limiter.check_n("alice", 8).is_allowed());
+    /// assert_eq!(limiter.prepare("alice").credit(5), 5); // her support ticket was accepted
+    /// assert!(limiter.check_n("alice", 7).is_allowed());
+    /// assert_eq!(limiter.prepare("bob").credit(5), 0); // he has all of his tokens
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn credit(&self, units: u64) -> u64 {
+        let Self { core, asked, time } = *self;
+        core.credit(asked, units, || time.now(&core.clock))
     }
 
     /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has

@@ -1,11 +1,13 @@
-//! A key's account: resets, refunds, and which keys are in debt.
+//! A key's account: resets, refunds, credits, and which keys are in debt.
 
-use crate::algorithm::{Moment, Refund, Rule, Taken};
+use crate::algorithm::{Moment, Refund, Rule, Stored, Taken};
+use crate::ring::Ring;
 use crate::table::Table;
 use crate::table::bucket::{Found, View};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
+use crate::table::slot::Ask;
 use crate::table::slot_index::SlotIndex;
 use crate::time::Timestamp;
 
@@ -67,11 +69,29 @@ impl<'a> View<'a> {
     ) -> u64 {
         let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, resets, clock);
         let Some(mut refunding) = begun else { return 0 };
+        self.lower::<R>(fingerprint, |payload, _| refunding.less(rule, payload))
+    }
+
+    /// Gives the key up to `ask.cost` units without a receipt. Returns the units; 0 when the bucket
+    /// does not hold the key.
+    pub(crate) fn credit<R: Rule>(self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+        let refunds = &self.table.refunds;
+        let Some(_running) = refunds.begin(ask.fingerprint) else { return 0 };
+        self.lower::<R>(ask.fingerprint, |payload, ring| refunds.credit(ask, payload, ring, clock()))
+    }
+
+    /// Changes the key's word as `less` says while it is held. Returns the units that came back; 0
+    /// when the bucket does not hold the key.
+    fn lower<R: Rule>(
+        self,
+        fingerprint: Fingerprint,
+        mut less: impl FnMut(Stored, Ring<'a>) -> Option<Refund>,
+    ) -> u64 {
         loop {
             let (view, header) = self.home_bucket(fingerprint);
             match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
-                    let less = |payload| refunding.less(rule, payload);
+                    let less = |payload| less(payload, view.ring::<R>(index));
                     if let Some(units) = view.bucket.slot(index).refund(word, fingerprint, less) {
                         return units;
                     }

@@ -169,6 +169,14 @@ impl<'v, R: Rule> Dated<'v, R> {
         is_own.then(|| self.rule.refund(self.converted(stored), taken, at, order)).flatten()
     }
 
+    /// Gives back up to `units` of any requests: see [`Rule::credit`]. A word of an older version
+    /// becomes one of this version, as by a charge; from a word of a later one nothing comes back.
+    pub(crate) fn credit(self, stored: Stored, ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
+        let credit = || self.rule.credit(self.read(stored), ring, at, units);
+        let given = if self.is_later(stored) { None } else { credit() };
+        given.filter(|given| self.lasts_for(given.payload, at))
+    }
+
     /// Whether giving back `taken` depends on the order of refunds: see [`Rule::reorders`].
     pub(crate) fn reorders(self, stored: Stored, taken: Taken) -> bool {
         self.rule.reorders(self.converted(stored), taken)

@@ -1,5 +1,5 @@
-//! What a limiter remembers of refunds and resets: when keys were last given back something out of
-//! order, or forgiven.
+//! What a limiter remembers of refunds, credits and resets: when keys were last given back
+//! something out of order, or forgiven.
 //!
 //! Keys share marks by their fingerprints, so a refund of one key may count as another's: the other
 //! key then gets back less, never more. Checks do not read marks.
@@ -17,7 +17,8 @@
 //! *Overtaken*: a reset came while another refund or reset ran. The other may hold a word as it was
 //! before the reset, and a later charge can bring the word back to the same value. Then the stalled
 //! thread's compare-exchange would succeed if another refund held the word again. So no refund
-//! begins until all that were overtaken have ended: it gives back nothing.
+//! begins until all that were overtaken have ended: it gives back nothing. A credit is a refund
+//! here.
 //!
 //! # Orderings
 //!
@@ -28,11 +29,13 @@
 //! Otherwise marks are Relaxed: a mark is made before the word is lowered and read while the word
 //! is held, so the word carries it from one refund to the next (edge S1 of `slot`).
 
-use crate::algorithm::{Order, Refund, Rule, Stored, Taken};
+use crate::algorithm::{Order, Payload, Refund, Rule, Stored, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
+use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::dated::Dated;
+use crate::table::slot::Ask;
 use crate::table::{Fingerprint, Zeroed, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
@@ -84,6 +87,28 @@ impl Refunds {
     #[cfg(loom)]
     pub(crate) fn running(&self, fingerprint: Fingerprint) -> Running<'_> {
         Running { mark: &self.resets[self.index(fingerprint)] }
+    }
+
+    /// What a credit of up to `ask.cost` units makes of a held word with this `payload`. The caller
+    /// has begun a refund of the key, and reads the clock while the word is held.
+    ///
+    /// In a bucket it leaves a mark: a TAT that was lowered without a receipt no longer tells how
+    /// much of an earlier request remains.
+    pub(crate) fn credit<R: Rule>(
+        &self,
+        ask: Ask<'_, R>,
+        payload: Stored,
+        ring: Ring<'_>,
+        now: Timestamp,
+    ) -> Option<Refund> {
+        let at = ask.rule.moment(now);
+        let given = ask.rule.credit(payload, ring, at, ask.cost)?;
+        // As if it were not the newest request's: a queue and a window ask for no order.
+        let other = Taken { charged: Payload::UNSEEN, since: at, cost: ask.cost };
+        if ask.rule.reorders(payload, other) {
+            self.marks[self.index(ask.fingerprint)].fetch_max(at.tick + 1, Relaxed);
+        }
+        Some(given)
     }
 
     /// Notes that a caller is about to book ahead.

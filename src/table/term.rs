@@ -180,7 +180,7 @@ impl Term {
         self.horizon().map_or(u64::MAX, Horizon::until)
     }
 
-    #[cfg(all(test, not(loom)))]
+    /// The last nanosecond after the start of the version that payloads have room for.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }

@@ -3,6 +3,8 @@
 //! Topics with threads have a module for them (`threads`, `meanwhile`).
 
 mod ahead;
+mod as_much;
+mod credit;
 mod first_hit;
 mod full_bucket;
 mod in_flight;

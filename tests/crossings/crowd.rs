@@ -70,6 +70,10 @@ struct Back {
 struct Log {
     acts: Vec<Act>,
     backs: Vec<Back>,
+    /// What keys were given, at the most.
+    credits: Vec<(usize, u64, Span)>,
+    /// Units that were charged over the limit.
+    debited: [bool; KEYS],
     /// Units of turns that come later.
     booked: [bool; KEYS],
     leased: [bool; KEYS],
@@ -104,6 +108,8 @@ pub(crate) struct Plan {
     pub(crate) resets: bool,
     pub(crate) changes: bool,
     pub(crate) leases: bool,
+    pub(crate) debits: bool,
+    pub(crate) credits: bool,
     pub(crate) seed: u64,
 }
 
@@ -116,7 +122,8 @@ impl Plan {
         let kind = PLANNED[random.below(PLANNED.len() as u64) as usize];
         let mut one_of = |of: u64| random.below(of) == 0;
         let (resets, changes, leases) = (one_of(2), one_of(3), one_of(2));
-        Self { sort, room, kind, threads: 2 + number % 3, resets, changes, leases, seed: number }
+        let (debits, credits, threads) = (one_of(3), one_of(2), 2 + number % 3);
+        Self { sort, room, kind, threads, resets, changes, leases, debits, credits, seed: number }
     }
 }
 
@@ -168,7 +175,7 @@ impl Round<'_> {
         for _ in 0..VERBS {
             let (key, tier) = (random.below(SHARED) as usize, random.below(tiers) as usize);
             let cost = 1 + random.below(self.most.min(4));
-            match random.below(20) {
+            match random.below(23) {
                 0..=5 => {
                     let way = [Way::Plain, Way::At, Way::Prepared][random.below(3) as usize];
                     let ((told, kept), span) = self.span(|| engine.check(key, tier, cost, way));
@@ -266,6 +273,26 @@ impl Round<'_> {
                     engine.strangers(first, 10, self.most);
                     log.words.push(if self.plan.room == Room::Growing { Word::Growth } else { Word::Full });
                 }
+                20 => {
+                    let ((told, units, kept), span) = self.span(|| engine.up_to(key, tier, cost));
+                    log.words.push(Word::UpTo);
+                    self.took(&mut log, key, units, told.allowed, kept, span);
+                }
+                21 if self.plan.debits && random.below(4) == 0 => {
+                    let (debited, span) = self.span(|| engine.debit(key, tier, cost));
+                    let Some((_, _, kept)) = debited else { continue };
+                    log.words.push(Word::Debit);
+                    log.debited[key] = true;
+                    // What comes back of it was no act.
+                    let id = span.begun * 8 + (1 << 49);
+                    self.receipts.lock().expect("no thread panics").push(Given { id, key, kept });
+                }
+                22 if self.plan.credits => {
+                    let (given, span) = self.span(|| engine.credit(key, tier, cost));
+                    log.words.push(Word::Credit);
+                    let most = if self.plan.sort == Sort::Multi { cost } else { given };
+                    log.credits.push((key, most, span));
+                }
                 _ => {}
             }
         }
@@ -307,14 +334,15 @@ impl Round<'_> {
             .map(|(_, span)| *span)
             .collect();
         resets.sort_by_key(|reset| reset.begun);
-        let begins = std::iter::once(0).chain(resets.iter().map(|reset| reset.ended));
-        for begin in begins {
+        let first = Span { begun: 0, ended: 0 };
+        for Span { begun, ended: begin } in std::iter::once(first).chain(resets.iter().copied()) {
             let next = resets.iter().filter(|reset| reset.ended > begin).map(|reset| reset.begun).min();
             let end = next.unwrap_or(u64::MAX);
             let within = acts.iter().filter(|act| act.span.begun >= begin && act.span.ended <= end);
             let spent: u64 = within.map(|act| act.units.saturating_sub(back_of(act, end))).sum();
-            if spent > self.most {
-                return Err(format!("{spent} units were spent between {begin} and {end}, of {}", self.most));
+            let most = self.most + given(logs, key, begun, end);
+            if spent > most {
+                return Err(format!("{spent} units were spent between {begin} and {end}, of {most}"));
             }
         }
         self.judge_rest(
@@ -333,15 +361,23 @@ impl Round<'_> {
             return Ok(());
         }
         let left = self.engine.peek(key, 0, 0, 0).remaining[0];
+        let most = self.most + given(logs, key, 0, u64::MAX);
         let is_exact = self.plan.sort != Sort::Multi
-            && !logs.iter().any(|log| log.booked[key] || log.leased[key])
+            && !logs.iter().any(|log| log.booked[key] || log.leased[key] || log.debited[key])
             && !self.plan.changes;
         let may_be_more = self.plan.sort == Sort::Multi;
-        if left > self.most - spent && !may_be_more
-            || is_exact && left != self.most - spent && self.plan.kind != Kind::Log
+        if left > most - spent && !may_be_more
+            || is_exact && left != most - spent && self.plan.kind != Kind::Log
         {
-            return Err(format!("{left} are left of {} when {spent} were spent", self.most));
+            return Err(format!("{left} are left of {most} when {spent} were spent"));
         }
         Ok(())
     }
+}
+
+/// What the key was given by credits that may have run after `begun` and before `end`.
+fn given(logs: &[Log], key: usize, begun: u64, end: u64) -> u64 {
+    let credits = logs.iter().flat_map(|log| &log.credits);
+    let within = |(of, _, span): &&(usize, u64, Span)| *of == key && span.ended > begun && span.begun < end;
+    credits.filter(within).map(|credit| credit.1).sum()
 }

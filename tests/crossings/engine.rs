@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits,
+    Answer, BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits,
     ManualClock, MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer,
     Timestamp, WhenFull,
 };
@@ -140,6 +140,12 @@ impl Tells for MultiDecision<'_> {
 fn both<D: Tells>(decision: D) -> (Told, Kept) {
     let told = decision.told();
     (told, decision.into().into())
+}
+
+fn with_cost<D: Tells + Answer>(decision: D) -> (Told, u64, Kept) {
+    let cost = Answer::cost(&decision);
+    let (told, kept) = both(decision);
+    (told, cost, kept)
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -307,6 +313,20 @@ impl Engine {
     pub(crate) fn lease(&self, key: usize, tier: usize, permits: u64, ttl: u64) -> Box<dyn Lent + '_> {
         let ttl = Duration::from_nanos(ttl);
         prepared!(self, key, tier, |it| Box::new(it.lease().permits(permits).ttl(ttl)))
+    }
+
+    /// Takes what there is, at most so much, and says how much that was.
+    pub(crate) fn up_to(&self, key: usize, tier: usize, most: u64) -> (Told, u64, Kept) {
+        prepared!(self, key, tier, |it| with_cost(it.check_up_to(most)))
+    }
+
+    /// `None`: the limits keep no debts, or there is no room.
+    pub(crate) fn debit(&self, key: usize, tier: usize, cost: u64) -> Option<(Told, u64, Kept)> {
+        prepared!(self, key, tier, |it| it.debit(cost).ok().map(with_cost))
+    }
+
+    pub(crate) fn credit(&self, key: usize, tier: usize, units: u64) -> u64 {
+        prepared!(self, key, tier, |it| it.credit(units))
     }
 
     pub(crate) fn reset(&self, key: usize) -> bool {

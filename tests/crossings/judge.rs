@@ -66,6 +66,23 @@ pub(crate) enum Event {
         permit: bool,
         allowed: bool,
     },
+    /// A request was charged over the limit.
+    Debited {
+        id: usize,
+        key: usize,
+        tier: usize,
+        cost: u64,
+        at: u64,
+    },
+    /// Of `units` that an operator gave, the key got `given`, of all limits or of this one.
+    Credited {
+        key: usize,
+        tier: usize,
+        only: Option<usize>,
+        units: u64,
+        given: u64,
+        at: u64,
+    },
     Reset {
         key: usize,
         known: bool,

@@ -1,6 +1,7 @@
 //! A program played by one thread: the engine answers, the judge and the model look for a
 //! contradiction.
 
+mod over;
 mod verbs;
 
 use std::cell::{OnceCell, RefCell};
@@ -234,6 +235,8 @@ impl<'l> Player<'l> {
         let Some((reading, inner)) = &line.within else { return (work(), Vec::new()) };
         // Limiters without keys are changed one after the other: that is not one verb.
         let is_apart = self.program.sort == Sort::Global && matches!(line.verb, Verb::Change(_));
+        // Several limits are debited one after the other, too.
+        let is_apart = is_apart || self.program.sort == Sort::Multi && matches!(line.verb, Verb::Debit(_));
         if self.interruptions == INTERRUPTIONS || is_apart {
             return (work(), Vec::new());
         }
@@ -265,6 +268,32 @@ impl<'l> Player<'l> {
                     steps.push(Box::new(move || {
                         let back = engine.refund(key, kept);
                         (Event::Back { id, units: u64::MAX, back, at: now }, None)
+                    }));
+                }
+                Inner::UpTo(key, most) => {
+                    let (id, key, most) = (self.id(), *key, self.cost(*most, *key, 0));
+                    steps.push(Box::new(move || {
+                        let (told, cost, kept) = engine.up_to(key, 0, most);
+                        let (allowed, delay) = (told.allowed, Some(told.delay));
+                        let event = Event::Decided { id, key, tier: 0, cost, at: now, allowed, delay };
+                        (event, told.allowed.then_some(Receipt { id, key, kept, is_part: false }))
+                    }));
+                }
+                Inner::Debit(key, cost) => {
+                    let (id, key, cost) = (self.id(), *key, self.cost(*cost, *key, 0));
+                    steps.push(Box::new(move || {
+                        let Some((_, cost, kept)) = engine.debit(key, 0, cost) else {
+                            return (Event::Passed { at: now }, None);
+                        };
+                        let event = Event::Debited { id, key, tier: 0, cost, at: now };
+                        (event, Some(Receipt { id, key, kept, is_part: false }))
+                    }));
+                }
+                Inner::Credit(key, units) => {
+                    let (key, units) = (*key, self.cost(*units, *key, 0));
+                    steps.push(Box::new(move || {
+                        let given = engine.credit(key, 0, units);
+                        (Event::Credited { key, tier: 0, only: None, units, given, at: now }, None)
                     }));
                 }
                 Inner::Reset(key) => {

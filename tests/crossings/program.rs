@@ -74,6 +74,10 @@ pub(crate) enum Verb {
     Release(usize),
     EndLease(usize),
     Batch(Vec<usize>),
+    /// What there is, at most so much.
+    UpTo(Cost),
+    Debit(Cost),
+    Credit(Cost),
     Reset,
     Change(Change),
     Restore,
@@ -97,6 +101,9 @@ pub(crate) enum Inner {
     Check(usize, Cost),
     Refund(usize),
     Reset(usize),
+    UpTo(usize, Cost),
+    Debit(usize, Cost),
+    Credit(usize, Cost),
     Change(Change),
     /// The clock goes ahead, by eighths of the first limit's nanoseconds: only in a check by one
     /// limit.
@@ -180,6 +187,9 @@ fn verb(room: Room) -> BoxedStrategy<Verb> {
         1 => (0_usize..3).prop_map(Verb::Release),
         2 => (0_usize..3).prop_map(Verb::EndLease),
         2 => prop::collection::vec(0..KEYS, 1..5).prop_map(Verb::Batch),
+        3 => cost().prop_map(Verb::UpTo),
+        2 => cost().prop_map(Verb::Debit),
+        3 => cost().prop_map(Verb::Credit),
         3 => Just(Verb::Reset),
         3 => change().prop_map(Verb::Change),
         1 => Just(Verb::Restore),
@@ -202,6 +212,9 @@ fn inner() -> impl Strategy<Value = Inner> {
         4 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::Check(key, cost)),
         2 => (0_usize..4).prop_map(Inner::Refund),
         3 => (0..KEYS).prop_map(Inner::Reset),
+        1 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::UpTo(key, cost)),
+        1 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::Debit(key, cost)),
+        2 => (0..KEYS, cost()).prop_map(|(key, cost)| Inner::Credit(key, cost)),
         1 => change().prop_map(Inner::Change),
         1 => (0_u64..100).prop_map(Inner::Ahead),
     ]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate::Inherit;
-use tollgate_model::{Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
+use tollgate_model::{Answer, Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
 
 use super::engine::{KEYS, Sort, Told};
 use super::limits::{Kind, Limit};
@@ -90,6 +90,57 @@ impl Specification {
             self.lose(key);
         }
         if back > right { Err(format!("{back} units came back, and by the model {right}")) } else { Ok(()) }
+    }
+
+    pub(crate) fn up_to(
+        &mut self,
+        id: usize,
+        key: usize,
+        most: u64,
+        now: u64,
+        told: &Told,
+        cost: u64,
+    ) -> Result<(), String> {
+        let Some(model) = self.of(key) else { return Ok(()) };
+        let (answer, right, receipt) = model.check_up_to(NAMES[key], now, most);
+        self.receipts.extend(receipt.map(|receipt| (id, receipt)));
+        if right != cost {
+            return Err(format!("{cost} units were taken, and by the model {right}"));
+        }
+        same(&answer, told)
+    }
+
+    /// `told` is `None` where the limits keep no debts.
+    pub(crate) fn debit(
+        &mut self,
+        id: usize,
+        key: usize,
+        cost: u64,
+        now: u64,
+        told: Option<&Told>,
+    ) -> Result<(), String> {
+        self.has_reserved = true;
+        let Some(model) = self.of(key) else { return Ok(()) };
+        match (model.debit(NAMES[key], now, cost), told) {
+            (Some(receipt), Some(told)) => {
+                // The model says nothing of a debit's delay.
+                let answer = Answer { delay_ns: told.delay, ..model.peek(NAMES[key], now, 0) };
+                self.receipts.insert(id, receipt);
+                same(&answer, told)
+            }
+            (None, None) => Ok(()),
+            (right, told) => Err(format!("the model says {right:?}, the engine {told:?}")),
+        }
+    }
+
+    pub(crate) fn credit(&mut self, key: usize, units: u64, now: u64, given: u64) -> Result<(), String> {
+        let Some(model) = self.of(key) else { return Ok(()) };
+        let right = model.credit(NAMES[key], now, units);
+        if right == given {
+            Ok(())
+        } else {
+            Err(format!("{given} units were given, and by the model {right}"))
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are a turn's")]
@@ -183,7 +234,7 @@ impl Specification {
     }
 }
 
-fn same(answer: &tollgate_model::Answer, told: &Told) -> Result<(), String> {
+fn same(answer: &Answer, told: &Told) -> Result<(), String> {
     let right = Told {
         allowed: answer.allowed,
         never: answer.never,

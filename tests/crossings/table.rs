@@ -18,6 +18,9 @@ pub(crate) enum Word {
     Prepare,
     Tier,
     Multi,
+    UpTo,
+    Debit,
+    Credit,
     Change,
     Save,
     Reset,
@@ -26,7 +29,7 @@ pub(crate) enum Word {
     Back,
 }
 
-pub(crate) const WORDS: [(Word, &str); 19] = [
+pub(crate) const WORDS: [(Word, &str); 22] = [
     (Word::Check, "check"),
     (Word::Cost, "cost above 1"),
     (Word::Peek, "peek"),
@@ -40,6 +43,9 @@ pub(crate) const WORDS: [(Word, &str); 19] = [
     (Word::Prepare, "prepare"),
     (Word::Tier, "tier"),
     (Word::Multi, "several limits"),
+    (Word::UpTo, "up to"),
+    (Word::Debit, "debit"),
+    (Word::Credit, "credit"),
     (Word::Change, "reconfigure"),
     (Word::Save, "save and restore"),
     (Word::Reset, "reset"),
@@ -49,7 +55,7 @@ pub(crate) const WORDS: [(Word, &str); 19] = [
 ];
 
 /// Those that threads do in `crowd`.
-pub(crate) const THREADED: [Word; 16] = [
+pub(crate) const THREADED: [Word; 19] = [
     Word::Check,
     Word::Cost,
     Word::Peek,
@@ -62,6 +68,9 @@ pub(crate) const THREADED: [Word; 16] = [
     Word::Prepare,
     Word::Tier,
     Word::Multi,
+    Word::UpTo,
+    Word::Debit,
+    Word::Credit,
     Word::Change,
     Word::Reset,
     Word::Growth,

@@ -9,6 +9,7 @@
 
 mod back;
 mod debt;
+mod over;
 
 use std::collections::BTreeMap;
 
@@ -381,6 +382,13 @@ impl World {
             }
             Event::LeaseDecides { ref lease, id, cost, after, permit, allowed } => {
                 self.lease_decides(lease, id, cost, after, permit, allowed, judges_refusals)
+            }
+            Event::Debited { id, key, tier, cost, at } => {
+                self.debited(id, key, tier, cost, at);
+                Ok(())
+            }
+            Event::Credited { key, tier, only, units, given, at } => {
+                self.credited((key, tier, only), units, given, at)
             }
             Event::Reset { key, known } => self.reset(key, known),
             Event::Changed { ref limits, ref inherits, at } => {

@@ -5,7 +5,7 @@
 //! stays usable. A test can stop the engine where it calls user code (a clock, a key's hash, a
 //! tier, an observer); `crates/tollgate-protocol` stops it between any two steps.
 
-mod hooked;
+pub(crate) mod hooked;
 mod jumps;
 mod panics;
 mod stalls;

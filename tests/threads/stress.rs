@@ -4,7 +4,7 @@
 //! contend, or the assertion holds for any sequence of their operations. A check that does not
 //! return ends the process: see `crew`.
 
-mod crew;
+pub(crate) mod crew;
 mod full;
 mod meddling;
 mod moving;

@@ -20,7 +20,7 @@ pub struct Request {
     pub t_ns: u64,
     /// The key that is limited.
     pub key: Vec<u8>,
-    /// How much it takes; for a refund, how much it gives back at most.
+    /// How much it takes; for a refund or a credit, how much it gives at most.
     pub cost: u64,
     /// The operation.
     pub op: Op,
@@ -50,6 +50,8 @@ pub struct RecordOutcome {
     pub decision: String,
     /// How many units it gave back.
     pub back: u64,
+    /// How many units it credited.
+    pub credited: u64,
     /// Whether it is a refund or a cancel that found nothing to give back.
     pub found_nothing: bool,
 }
@@ -126,12 +128,14 @@ pub fn replay(limit: Spec, max_keys: usize, trace: &[u8]) -> Result<Vec<RecordOu
     let [batch, _] = read(&options, trace, trace.len())?;
     let outcomes =
         replay::in_memory(limit, max_keys, batch.records(0)).map_err(|failure| failure.to_string())?;
-    let mut before = replay::GivenBack::default();
+    let (mut before, mut credits) = (replay::GivenBack::default(), 0);
     let outcomes = outcomes.into_iter().map(|outcome| {
         let total = outcome.given_back;
+        let credited = outcome.credited.units - credits;
+        credits = outcome.credited.units;
         let (back, found_nothing) = (total.units - before.units, total.found_nothing > before.found_nothing);
         before = total;
-        RecordOutcome { decision: outcome.decision, back, found_nothing }
+        RecordOutcome { decision: outcome.decision, back, credited, found_nothing }
     });
     Ok(outcomes.collect())
 }

@@ -186,6 +186,49 @@ fn a_reservation_of_several_limits_departs_when_all_admit() {
 }
 
 #[test]
+fn a_trace_takes_what_there_is_and_debits_and_credits() {
+    let lines = [
+        r#""t_ns":0,"op":"check_up_to","cost":3,"id":"r""#,
+        r#""t_ns":0,"op":"check_up_to","cost":3"#, // two are left
+        r#""t_ns":0,"op":"check_up_to","cost":3"#, // refused
+        r#""t_ns":0,"op":"debit","cost":4"#,
+        r#""t_ns":0,"op":"credit","cost":6"#,
+        r#""t_ns":0"#, // two of five are left
+        r#""t_ns":0,"op":"credit","cost":20"#,
+        r#""t_ns":0,"op":"check_up_to","cost":20"#,
+        r#""t_ns":0,"op":"refund","cost":2"#, // of the line above
+    ];
+    let limit = ["fixed-window:5/h"];
+    assert_eq!(summary(&limit, &lines), [6, 1, 1, 2, 0]);
+    let object = replay(&limit, &lines, &["--json"]).json();
+    assert_eq!(object["credited"], json!({"asked": 2, "units": 10}));
+    let seen: Vec<Value> = replay(&limit, &lines, &["--decisions", "-"])
+        .lines()
+        .iter()
+        .map(|line| json!([line["line"], line["allowed"], line["remaining"], line["charged"]]))
+        .collect();
+    let expected = [
+        json!([1, true, 2, 3]),
+        json!([2, true, 0, 2]),
+        json!([3, false, 0, 0]),
+        json!([4, true, 0, 4]),
+        json!([6, true, 1, null]),
+        json!([8, true, 0, 5]),
+    ];
+    assert_eq!(seen, expected);
+    let table = replay(&limit, &lines, &[]).out;
+    assert!(table.contains("units credited") && table.contains("by 2 credits"), "{table}");
+}
+
+#[test]
+fn a_debit_of_a_log_is_an_error() {
+    let run = replay(&["sliding-log:2/s"], &[r#""t_ns":0,"op":"debit""#], &[]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains(":1: `debit`: there are no debts under sliding-log:2/s"), "{}", run.err);
+    assert!(run.err.contains("check_up_to"), "{}", run.err);
+}
+
+#[test]
 fn commands_that_try_only_checks_count_skipped_lines() {
     let lines = [r#""t_ns":0"#, r#""t_ns":9,"op":"refund""#, r#""t_ns":9,"op":"peek""#, r#""t_ns":99"#];
     let run =

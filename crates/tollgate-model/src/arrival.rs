@@ -138,6 +138,11 @@ impl Arrivals {
         fits.then(|| base.saturating_add(self.grains(cost)))
     }
 
+    /// The TAT after a debit of `cost`, however far ahead.
+    pub(crate) fn debited(&self, tat: u128, now: u64, cost: u64) -> u128 {
+        tat.max(self.clock(now)).saturating_add(self.grains(cost))
+    }
+
     /// How many more units have room.
     pub(crate) fn remaining(&self, tat: u128, now: u64) -> u64 {
         let room = self.grains(self.capacity).saturating_sub(self.debt(tat, now));

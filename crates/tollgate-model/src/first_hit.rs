@@ -172,6 +172,24 @@ impl Rule for FirstHit {
         let next = if back == 0 { *owed } else { self.owing(owed, now, used - back) };
         (Owed { mark, ..next }, back)
     }
+
+    fn credited(&self, owed: &Owed, unseen: &Owed, now: u64, units: u64) -> (Owed, u64) {
+        let now = self.start(now);
+        let used = self.used(owed, now);
+        let back = units.min(used.saturating_sub(self.used(unseen, now)));
+        if back == 0 {
+            return (*owed, 0);
+        }
+        let mark = if self.refill.is_none() { owed.mark } else { owed.mark.max(Some(now)) };
+        (Owed { mark, ..self.owing(owed, now, used - back) }, back)
+    }
+
+    fn debited(&self, owed: &Owed, now: u64, cost: u64) -> Option<(Owed, u64)> {
+        let now = self.start(now);
+        let used = self.used(owed, now);
+        let units = if self.refill.is_some() { cost } else { cost.min(self.ceiling.saturating_sub(used)) };
+        Some((self.owing(owed, now, used.saturating_add(units)), units))
+    }
 }
 
 #[cfg(test)]

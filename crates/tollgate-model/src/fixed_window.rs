@@ -77,6 +77,12 @@ impl Rule for FixedWindow {
         }
     }
 
+    fn debited(&self, window: &Window, now: u64, cost: u64) -> Option<(Window, u64)> {
+        let Window { index, count } = self.at(window, now);
+        let units = cost.min(self.ceiling.saturating_sub(count));
+        Some((Window { index, count: count + units }, units))
+    }
+
     fn debt(&self, window: &Window, now: u64) -> Option<Debt> {
         Some(Debt { amount: self.at(window, now).count.into(), unit: 1 })
     }
@@ -92,6 +98,13 @@ impl Rule for FixedWindow {
         let Window { index, count } = self.at(window, now);
         let back = if index == charge.after.index { charge.cost.min(count) } else { 0 };
         // A refund of nothing must not move the key to a later window.
+        if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
+    }
+
+    fn credited(&self, window: &Window, unseen: &Window, now: u64, units: u64) -> (Window, u64) {
+        let Window { index, count } = self.at(window, now);
+        let least = if index == unseen.index { unseen.count } else { 0 };
+        let back = units.min(count.saturating_sub(least));
         if back == 0 { (*window, 0) } else { (Window { index, count: count - back }, back) }
     }
 }

@@ -71,6 +71,20 @@ impl Rule for LeakyBucket {
         }
     }
 
+    fn credited(
+        &self,
+        state: &BucketState,
+        unseen: &BucketState,
+        now: u64,
+        units: u64,
+    ) -> (BucketState, u64) {
+        self.arrivals.credited(unseen, state, units, now)
+    }
+
+    fn debited(&self, state: &BucketState, now: u64, cost: u64) -> Option<(BucketState, u64)> {
+        Some((state.debited(self.arrivals.debited(state.tat, now, cost)), cost))
+    }
+
     fn debt(&self, state: &BucketState, now: u64) -> Option<Debt> {
         Some(self.arrivals.debt_in_grains(state.tat, now))
     }

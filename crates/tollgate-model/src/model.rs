@@ -46,6 +46,20 @@ impl Model {
         self.keys.admit(key, now_ns, cost)
     }
 
+    /// Takes what there is, at most `most`: the answer, how many units were taken, and their
+    /// receipt. When nothing is there, it is a check of one unit.
+    pub fn check_up_to(&mut self, key: &str, now_ns: u64, most: u64) -> (Answer, u64, Option<Receipt>) {
+        let units = self.peek(key, now_ns, 0).remaining.max(1).min(most);
+        let (answer, receipt) = self.admit(key, now_ns, units);
+        (answer, units, receipt)
+    }
+
+    /// Charges `cost` over the limit if need be. The receipt's cost is how many units were counted.
+    /// `None` for the log, which holds no more than its limit.
+    pub fn debit(&mut self, key: &str, now_ns: u64, cost: u64) -> Option<Receipt> {
+        self.keys.debit(key, now_ns, cost)
+    }
+
     /// Gives back an unused admission; returns how many units came back. A bucket rounds part of a
     /// unit up.
     ///
@@ -66,6 +80,12 @@ impl Model {
     /// As there.
     pub fn refund_part(&mut self, receipt: Receipt, units: u64, now_ns: u64) -> u64 {
         self.keys.refund(&receipt.part(units), now_ns)
+    }
+
+    /// Gives `key` up to `units` without a receipt; returns how many were given. A bucket rounds
+    /// part of a unit up.
+    pub fn credit(&mut self, key: &str, now_ns: u64, units: u64) -> u64 {
+        self.keys.credit(key, now_ns, units)
     }
 
     /// Charges `key` for a request that acts later, if it waits no longer than `max_wait_ns`.
@@ -161,6 +181,8 @@ trait Keys {
     fn check(&mut self, key: &str, now: u64, cost: u64) -> Answer;
     fn peek(&self, key: &str, now: u64, cost: u64) -> Answer;
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
+    fn credit(&mut self, key: &str, now: u64, units: u64) -> u64;
+    fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt>;
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable>;
     fn reset(&mut self, key: &str);
@@ -214,6 +236,21 @@ impl<R: Rule> Keys for States<R> {
         let answer = self.check(key, now, cost);
         let receipt = answer.allowed.then(|| Receipt::new(key, now, cost, self.state(key)));
         (answer, receipt)
+    }
+
+    fn credit(&mut self, key: &str, now: u64, units: u64) -> u64 {
+        let (next, given) = self.rule.credited(&self.state(key), &self.unseen, now, units);
+        self.states.insert(key.to_owned(), next);
+        given
+    }
+
+    fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt> {
+        let (next, units) = self.rule.debited(&self.state(key), now, cost)?;
+        // As a check of cost 0 changes nothing.
+        if units > 0 {
+            self.states.insert(key.to_owned(), next);
+        }
+        Some(Receipt::new(key, now, units, self.state(key)))
     }
 
     fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {
@@ -272,6 +309,30 @@ mod tests {
         assert!(model.check("alice", 0, 1).allowed);
         assert!(!model.check("alice", 0, 1).allowed);
         assert!(model.check("bob", 0, 1).allowed);
+    }
+
+    #[test]
+    fn a_request_takes_what_there_is() {
+        let mut model = Model::new(Algorithm::TokenBucket {
+            count: 1,
+            period_ns: 1_000_000_000,
+            burst: 5,
+            initial: 5,
+            grains: None,
+        });
+        assert_eq!(model.check_up_to("k", 0, 3).1, 3);
+        assert_eq!(model.check_up_to("k", 0, 3).1, 2);
+        let (refused, units, receipt) = model.check_up_to("k", 0, 3);
+        assert_eq!((refused.retry_after_ns, units, receipt.is_none()), (Some(1_000_000_000), 1, true));
+        assert!(model.check_up_to("k", 0, 0).0.allowed);
+    }
+
+    #[test]
+    fn a_debit_is_paid_by_time() {
+        let mut model = Model::new(ONE_A_SECOND);
+        assert_eq!(model.debit("k", 0, 3).map(|receipt| receipt.cost()), Some(3));
+        assert_eq!(model.check("k", 0, 1).retry_after_ns, Some(3_000_000_000));
+        assert!(model.check("k", 3_000_000_000, 1).allowed);
     }
 
     #[test]

@@ -17,7 +17,10 @@
 //!
 //!   TAT  = TAT - back, but not below `now` nor below that of a key never seen
 //!   mark = max(mark, now)      out of order, also with back = 0; never in a queue
+//!                              a credit
 //! ```
+//!
+//! A *credit* is given back as the newest charge is, and marks the key. A queue reads no marks.
 //!
 //! # Why a refund creates no tokens
 //!
@@ -71,6 +74,11 @@ impl BucketState {
         Self { tat, ..*self }
     }
 
+    /// The state after a debit, which may lie ahead as a reservation does.
+    pub(crate) fn debited(&self, tat: u128) -> Self {
+        Self { tat, had_reservation: true, ..*self }
+    }
+
     /// The state once a reservation has this turn.
     pub(crate) fn with_reservation(&self, turn: Turn<u128>) -> Turn<Self> {
         match turn {
@@ -81,7 +89,7 @@ impl BucketState {
         }
     }
 
-    /// Whether a refund out of order was tried at this time or later.
+    /// Whether a refund out of order was tried, or a credit given, at this time or later.
     fn marked(&self, at: u128) -> bool {
         self.mark >= Some(at)
     }
@@ -126,6 +134,23 @@ impl Arrivals {
         let is_last = state.tat == charge.after.tat;
         let back = if is_last { self.grains(charge.cost) } else { 0 };
         self.lowered(state, back, now)
+    }
+
+    /// The state after a credit, as after the refund of the newest charge; and how many units came
+    /// back. It leaves a mark: `charged` of earlier charges no longer tells what is left of them.
+    pub(crate) fn credited(
+        &self,
+        unseen: &BucketState,
+        state: &BucketState,
+        units: u64,
+        now: u64,
+    ) -> (BucketState, u64) {
+        let now = self.clock(now);
+        let marked = BucketState { mark: state.mark.max(Some(now)), ..*state };
+        match self.lowered(&marked, self.grains(units), now.max(unseen.tat)) {
+            (_, 0) => (state.clone(), 0),
+            given => given,
+        }
     }
 
     fn lowered(&self, state: &BucketState, back: u128, lowest: u128) -> (BucketState, u64) {
@@ -310,5 +335,23 @@ mod tests {
         assert!(model.check("k", 3, 5).allowed);
         assert_eq!(model.refund(second, 3), 3); // should be two, its own debt
         assert!(model.check("k", 5, 5).allowed); // ten within two, from a burst of six
+    }
+
+    #[test]
+    fn a_credit_gives_what_is_left_of_the_debt() {
+        let mut model = bucket(1, 10, 10, 8);
+        assert_eq!(model.credit("k", 0, 3), 0, "two are missing to a key that was never seen");
+        assert!(model.check("k", 0, 5).allowed);
+        assert_eq!([model.credit("k", 5, 2), model.credit("k", 5, 9)], [2, 3]);
+        assert_eq!(model.peek("k", 5, 0), bucket(1, 10, 10, 8).peek("k", 5, 0));
+    }
+
+    #[test]
+    fn after_a_credit_a_request_gives_back_its_own_debt() {
+        let mut model = bucket(1, 10, 6, 6);
+        let [first, second] = [0, 0].map(|now| admit(&mut model, now, 3));
+        assert_eq!(model.credit("k", 0, 4), 4);
+        assert_eq!(model.refund(second, 10), 1); // of its two one is there
+        assert_eq!(model.refund(first, 10), 0);
     }
 }

@@ -20,7 +20,7 @@ use crate::{Answer, NotReservable};
 /// One algorithm with its parameters: pure functions of a key's state, the time and the cost.
 ///
 /// `admitted`, `refused`, `retry_after`, `refunded` and `turn` are called only with costs from 1 to
-/// the limit.
+/// the limit; `credited` with any number.
 pub(crate) trait Rule {
     /// The state of a key.
     type State: Clone + fmt::Debug + Send + Sync + 'static;
@@ -50,8 +50,19 @@ pub(crate) trait Rule {
     fn refunded(&self, state: &Self::State, charge: &Charge<'_, Self::State>, now: u64)
     -> (Self::State, u64);
 
+    /// Gives back up to `units` of any charges, the newest first: the new state, and how many units
+    /// came back. No less is left than in the state of a key that was never seen.
+    fn credited(&self, state: &Self::State, unseen: &Self::State, now: u64, units: u64)
+    -> (Self::State, u64);
+
     /// The turn of a reservation; `None` when the algorithm has no reservations.
     fn turn(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Turn<Self::State>> {
+        None
+    }
+
+    /// The state after a debit of `cost` units, over the limit if need be, and how many of them it
+    /// counts. `None` when no state holds more than the limit.
+    fn debited(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<(Self::State, u64)> {
         None
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct SlidingLog {
 pub(crate) struct Entry {
     at: u64,
     units: u64,
+    /// Whether they took the place of units inside the window, as only refused requests do.
+    is_over: bool,
 }
 
 /// The state of a key.
@@ -58,10 +60,16 @@ impl SlidingLog {
 
     /// The log with `cost` more units, reduced to the latest `limit` units.
     fn logged(&self, log: &Log, now: u64, cost: u64) -> Log {
+        let inside = self.units_inside(log, now);
         let mut log = log.clone();
         log.latest = effective(&log, now);
         log.total += u128::from(cost);
-        log.entries.push_back(Entry { at: log.latest, units: cost });
+        let over = clamp((inside + u128::from(cost)).saturating_sub(self.limit.into()));
+        for (units, is_over) in [(cost - over, false), (over, true)] {
+            if units > 0 {
+                log.entries.push_back(Entry { at: log.latest, units, is_over });
+            }
+        }
         let units: u128 = log.entries.iter().map(|entry| u128::from(entry.units)).sum();
         let mut surplus = clamp(units.saturating_sub(self.limit.into()));
         while surplus > 0 {
@@ -144,6 +152,26 @@ impl Rule for SlidingLog {
         }
         log.total -= u128::from(charge.cost);
         (log, charge.cost)
+    }
+
+    /// Gives back the newest units, up to those that took another unit's place: without them that
+    /// one would be missing.
+    fn credited(&self, log: &Log, _unseen: &Log, now: u64, units: u64) -> (Log, u64) {
+        let (mut log, now, mut back) = (log.clone(), effective(log, now), 0);
+        while let Some(newest) = log.entries.back_mut()
+            && !newest.is_over
+            && u128::from(newest.at) + u128::from(self.window) > u128::from(now)
+            && back < units
+        {
+            let taken = newest.units.min(units - back);
+            newest.units -= taken;
+            back += taken;
+            if newest.units == 0 {
+                log.entries.pop_back();
+            }
+        }
+        log.total -= u128::from(back);
+        (log, back)
     }
 }
 

@@ -157,6 +157,12 @@ impl Rule for SlidingWindow {
         }
     }
 
+    fn debited(&self, windows: &Windows, now: u64, cost: u64) -> Option<(Windows, u64)> {
+        let windows = self.at(windows, now);
+        let units = cost.min(self.ceiling.saturating_sub(windows.current));
+        Some((Windows { current: windows.current + units, ..windows }, units))
+    }
+
     /// Subtracts from the charged window if it is the current or the previous one.
     fn refunded(&self, seen: &Windows, charge: &Charge<'_, Windows>, now: u64) -> (Windows, u64) {
         let mut windows = self.at(seen, now);
@@ -167,6 +173,13 @@ impl Rule for SlidingWindow {
         };
         // A refund of nothing must not move the key to a later window.
         if back == 0 { (*seen, 0) } else { (windows, back) }
+    }
+
+    fn credited(&self, seen: &Windows, _unseen: &Windows, now: u64, units: u64) -> (Windows, u64) {
+        let mut windows = self.at(seen, now);
+        let now = subtract(&mut windows.current, units);
+        let before = subtract_granules(&mut windows.previous, units - now, self.granule, self.ceiling);
+        if now + before == 0 { (*seen, 0) } else { (windows, now + before) }
     }
 }
 

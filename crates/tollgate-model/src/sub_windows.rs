@@ -138,6 +138,13 @@ impl Rule for SubWindows {
         }
     }
 
+    fn debited(&self, counts: &Counts, now: u64, cost: u64) -> Option<(Counts, u64)> {
+        let mut counts = self.at(counts, now);
+        let units = cost.min(self.ceiling.saturating_sub(counts.counts[0]));
+        counts.counts[0] += units;
+        Some((counts, units))
+    }
+
     /// Subtracts from the charged sub-window if it still counts.
     fn refunded(&self, seen: &Counts, charge: &Charge<'_, Counts>, now: u64) -> (Counts, u64) {
         let mut counts = self.at(seen, now);
@@ -148,6 +155,15 @@ impl Rule for SubWindows {
             Some(count) => subtract_granules(count, charge.cost, self.granule, self.ceiling),
         };
         // A refund of nothing must not move the key to a later sub-window.
+        if back == 0 { (seen.clone(), 0) } else { (counts, back) }
+    }
+
+    fn credited(&self, seen: &Counts, _unseen: &Counts, now: u64, units: u64) -> (Counts, u64) {
+        let mut counts = self.at(seen, now);
+        let mut back = subtract(&mut counts.counts[0], units);
+        for count in &mut counts.counts[1..] {
+            back += subtract_granules(count, units - back, self.granule, self.ceiling);
+        }
         if back == 0 { (seen.clone(), 0) } else { (counts, back) }
     }
 }

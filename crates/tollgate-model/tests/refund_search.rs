@@ -1,9 +1,10 @@
 //! Tries rules for a bucket's refund with every short sequence of operations.
 //!
 //! The bucket has one unit a tick; costs, times and bursts go from 0 to a handful. A sequence has
-//! checks, reservations, refunds and cancellations up to some number of steps. After each step, the
-//! requests that act (at their departure, unless given back) must keep the promise: at most
-//! `burst + D` in any interval of length D, and in a queue one after the other.
+//! checks, reservations, refunds, cancellations and credits up to some number of steps. After each
+//! step, the requests that act (at their departure, unless given back) must keep the promise: at
+//! most `burst + D` and what was credited in any interval of length D, and in a queue one after the
+//! other.
 //!
 //! [`Rule::Whole`] is the rule of `src/refund.rs`, written again. The others omit a part of it, to
 //! show that the part is needed: each breaks the promise in six steps.
@@ -54,6 +55,8 @@ struct History {
     excess: u64,
     /// The mark if every refund had set it to the latest time seen.
     ideal_mark: Option<u64>,
+    /// The units that credits gave.
+    credited: u64,
 }
 
 /// Which operations may have a time before the latest time seen.
@@ -74,6 +77,8 @@ struct Search {
     queue: bool,
     /// Whether requests that find no room reserve.
     reserve: bool,
+    /// Whether an operator gives credits.
+    credit: bool,
     stale: Stale,
 }
 
@@ -110,7 +115,9 @@ impl Search {
         let refunded = (from(self.stale == Stale::All)..=latest).flat_map(|now| {
             (0..history.charges.len()).filter_map(move |index| self.refunded(history, now, index))
         });
-        charged.chain(refunded).find_map(|(next, step)| {
+        let credited = (from(self.stale == Stale::All)..=latest)
+            .flat_map(|now| (1..=self.burst).filter_map(move |units| self.credited(history, now, units)));
+        charged.chain(refunded).chain(credited).find_map(|(next, step)| {
             let mut steps_after = self.search_from(&next, steps - 1, seen)?;
             steps_after.push(step);
             Some(steps_after)
@@ -133,6 +140,21 @@ impl Search {
         next.charges.push(Charge { cost, at: now, departs_at, tat, reserved });
         next.charges.sort_unstable();
         Some((next, format!("{cost} at {now} for {departs_at}")))
+    }
+
+    fn credited(self, history: &History, now: u64, units: u64) -> Option<(History, String)> {
+        let back = units.min(history.bucket.tat.saturating_sub(now));
+        if !self.credit || back < units {
+            return None;
+        }
+        let mut next = history.clone();
+        next.bucket.tat -= back;
+        if !self.queue {
+            next.bucket.mark = next.bucket.mark.max(Some(now));
+        }
+        next.now = now.max(history.now);
+        next.credited += back;
+        Some((next, format!("credit {units} at {now}")))
     }
 
     fn refunded(self, history: &History, now: u64, index: usize) -> Option<(History, String)> {
@@ -193,8 +215,8 @@ impl Search {
                 let inside = acts.iter().filter(|act| times.contains(&act.departs_at));
                 let admitted: u64 = inside.map(|act| act.cost).sum();
                 let spread = last.departs_at - first.departs_at;
-                let too_soon = self.queue && first.tat < last.tat && spread < first.cost;
-                too_soon || admitted > self.burst + spread + history.excess
+                let too_soon = self.queue && first.tat < last.tat && spread + history.credited < first.cost;
+                too_soon || admitted > self.burst + spread + history.excess + history.credited
             })
         })
     }
@@ -210,6 +232,7 @@ fn checks() -> impl Iterator<Item = Search> {
         burst,
         queue: false,
         reserve: false,
+        credit: false,
         stale: Stale::None,
     })
 }
@@ -240,8 +263,21 @@ fn a_refund_at_an_old_time_creates_a_bounded_excess() {
     }
 }
 
+/// What acts exceeds the promise by no more than credits gave.
+#[test]
+fn credits_add_no_more_than_they_say() {
+    for search in checks().chain(reservations()) {
+        assert_eq!(Search { credit: true, steps: search.steps - 1, ..search }.counterexample(), None);
+    }
+    for search in checks() {
+        let queue = Search { queue: true, credit: true, steps: search.steps - 1, ..search };
+        assert_eq!(queue.counterexample(), None);
+    }
+}
+
 fn broken(rule: Rule, reserve: bool) -> Option<String> {
-    let search = Search { rule, steps: 6, burst: 2, queue: false, reserve, stale: Stale::None };
+    let search =
+        Search { rule, steps: 6, burst: 2, queue: false, reserve, credit: false, stale: Stale::None };
     assert_eq!(Search { steps: 5, ..search }.counterexample(), None);
     search.counterexample()
 }

@@ -21,7 +21,7 @@
 //! units first. Up to and with the request, `charged` tells how many units were in debt, and how
 //! many of them still are: the request's own units are the last of these. Once another request than
 //! the newest was given back, that is too many. What still holds: the refills since the request
-//! paid at most so many of its units.
+//! paid at most so many of its units. Only a debit books ahead here, which changes nothing of that.
 //!
 //! ```text
 //!   since the charge, only newest requests came back:   back = min(cost, used of `charged` now)
@@ -226,7 +226,7 @@ impl FirstHitRule {
             (Form::Window, _) if self.ticks.end.get(payload.0) == end => cost,
             // A reset has forgiven the debt meanwhile.
             (Form::Bucket, Order::Kept) if payload >= charged => cost.min(self.seen(charged, tick).1),
-            (Form::Bucket, Order::Lost) if tick < end => {
+            (Form::Bucket, Order::Lost | Order::LostAndBooked) if tick < end => {
                 let intervals = self.behind(end, since.tick) - self.behind(end, tick);
                 cost.saturating_sub(intervals.saturating_mul(self.refill))
             }
@@ -394,11 +394,24 @@ impl Booking for FirstHitRule {
     fn ahead(&self) -> Option<Self> {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
+
+    /// A window counts up to its ceiling; a bucket's debt ends within the term at the latest.
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+        let (end, used) = self.seen(payload, at.tick);
+        let latest = self.ticks.end.get(self.top(last.min(self.last())));
+        let behind = latest.saturating_sub(end) / self.ticks.period;
+        let most = match self.form {
+            Form::Window => self.ceiling(),
+            Form::Bucket => self.refill.saturating_mul(behind + 1),
+        };
+        let units = cost.min(most.saturating_sub(used));
+        Some((units, self.payload(end, used + units)))
+    }
 }
 
 impl Numbers for FirstHitRule {
-    fn remaining(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        self.limit.saturating_sub(self.seen(payload, self.moment(now).tick).1)
+    fn remaining_at(&self, payload: Payload, _: Ring<'_>, at: Moment) -> u64 {
+        self.limit.saturating_sub(self.seen(payload, at.tick).1)
     }
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {

@@ -27,6 +27,7 @@
 //!   over a change of its quota, or requests would charge in two orders.
 //! * A request is decided by one version of all quotas, see `charge`.
 
+mod as_much;
 mod asks;
 mod charge;
 mod decision;
@@ -38,7 +39,7 @@ use crate::algorithm::{AnyRule, Booking, Each, Payload, Quota, Ringed, Rule, for
 use crate::clock::Clock;
 use crate::core::version::{Version, Versions};
 use crate::core::words::Words;
-use crate::core::{Asked, Core, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
+use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
 use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
@@ -228,6 +229,10 @@ impl Limits for Several {
 
     fn default_tier(_: &Versions<Each>) {}
 
+    fn first_rule((): ()) -> usize {
+        0
+    }
+
     fn limit<C: Clock>(core: &Core<Self, C>, (): ()) -> u64 {
         core.versions.current().all().map(|limit| limit.rule().limit()).min().unwrap_or(0)
     }
@@ -266,6 +271,24 @@ impl Limits for Several {
         time: impl Fn() -> Timestamp,
     ) -> Option<MultiDecision<'l>> {
         core.charge_in_manner(OneKey { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
+    }
+
+    fn take_up_to<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        most: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> MultiDecision<'l> {
+        core.take_up_to_each(fingerprint, most, &time)
+    }
+
+    fn debit<'l, C: Clock>(
+        core: &'l Core<Self, C>,
+        Asked { fingerprint, .. }: Asked<'l, Self>,
+        cost: u64,
+        time: impl Fn() -> Timestamp,
+    ) -> Result<MultiDecision<'l>, DebitError> {
+        core.debit_each(fingerprint, cost, &time)
     }
 
     fn give_back<C: Clock>(

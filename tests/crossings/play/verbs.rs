@@ -246,6 +246,7 @@ impl<'l> Player<'l> {
                 }
                 Ok(keys.clone())
             }
+            Verb::UpTo(_) | Verb::Debit(_) | Verb::Credit(_) => self.over(line),
             Verb::Reset => {
                 let (known, inner) = self.with_others(line, true, || engine.reset(key));
                 let touches = touched(&inner, key);

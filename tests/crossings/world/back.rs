@@ -3,6 +3,20 @@
 use super::{State, Taken, World};
 use crate::judge::Lease;
 
+/// Takes up to so many units off these, and says how many it did not find.
+pub(super) fn take<'a>(units: u64, off: impl Iterator<Item = &'a mut u64>) -> u64 {
+    off.fold(units, |left, units| {
+        let taken = left.min(*units);
+        *units -= taken;
+        left - taken
+    })
+}
+
+/// The units of these, the newest first, which would count for longest.
+pub(super) fn newest(acts: &mut [(usize, u64, u64)]) -> impl Iterator<Item = &mut u64> {
+    acts.iter_mut().rev().map(|act| &mut act.2)
+}
+
 impl World {
     /// Whether these units can still come back.
     pub(super) fn is_good(&self, taken: &Taken) -> bool {
@@ -36,9 +50,10 @@ impl World {
                     *hi = hi.saturating_sub(least);
                 }
                 State::Acts(acts) => {
-                    if let Some(act) = acts.iter_mut().find(|act| act.0 == id) {
-                        act.2 = act.2.saturating_sub(most);
-                    }
+                    let mine = acts.iter_mut().filter(|act| act.0 == id).map(|act| &mut act.2);
+                    let left = take(most, mine);
+                    // What a credit took of it comes back of others.
+                    take(left, newest(acts));
                 }
             }
         }
@@ -99,7 +114,7 @@ impl World {
                 State::Fixed { version, end, lo, hi } => {
                     let (end, lo, hi) =
                         if at < end { (end, lo, hi) } else { (limit.end_of_window(at), 0, 0) };
-                    State::Fixed { version, end, lo, hi: (hi + cost).min(limit.most) }
+                    State::Fixed { version, end, lo, hi: (hi + cost).min(limit.most).max(hi) }
                 }
                 acts => acts,
             };

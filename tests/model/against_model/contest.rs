@@ -187,6 +187,20 @@ fn perform<'l, D: Door<'l>>(
             said
         }
         Action::Peek(cost) => Said::Answer(answer(&door.peek(key, cost, now))),
+        Action::UpTo { most, .. } => {
+            let decision = door.prepared(key, now).check_up_to(most);
+            let said = Said::Took(decision.cost(), answer(&decision));
+            gives = Some(Held::Admitted(decision));
+            said
+        }
+        Action::Debit(cost) => match door.prepared(key, now).debit(cost) {
+            Ok(decision) => {
+                let said = Said::Took(decision.cost(), Answer { delay_ns: 0, ..answer(&decision) });
+                gives = Some(Held::Admitted(decision));
+                said
+            }
+            Err(_) => Said::NoDebt,
+        },
         Action::Reset => {
             door.reset(key);
             Said::Nothing
@@ -203,6 +217,7 @@ fn perform<'l, D: Door<'l>>(
                 Err(_) => Said::NoTurns,
             }
         }
+        Action::Credit(units) => Said::Given(door.prepared(key, now).credit(units)),
         Action::Refund(line) | Action::Cancel(line) => {
             Said::Back(take_back(door, key, held[line].take(), at))
         }
@@ -230,6 +245,9 @@ fn take_back<'l, D: Door<'l>>(
 fn same(line: &Line, said: Said) -> bool {
     match (line.right, said) {
         (Said::Answer(right), Said::Answer(found)) => same_answer(line.at, right, found),
+        (Said::Took(units, right), Said::Took(took, found)) => {
+            units == took && same_answer(line.at, right, found)
+        }
         (Said::Departs(right, left), Said::Departs(found, leaves)) => {
             let delay_ns = right - line.at;
             right == found && same_answer(line.at, Answer { delay_ns, ..left }, leaves)

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, Global, GlobalLimiter, Key, Limiter, Limits, ManualClock, Reservation, ReserveError,
-    Timestamp,
+    Algorithm, Decision, Global, GlobalLimiter, Key, Limiter, Limits, ManualClock, Prepared, Reservation,
+    ReserveError, Timestamp,
 };
 
 /// Limits three keys. Without a time, an operation reads the clock.
@@ -16,6 +16,9 @@ pub(crate) trait Door<'l>: Copy {
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l>;
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l>;
+
+    /// For the verbs that one door needs no two ways to.
+    fn prepared(self, key: usize, at: Timestamp) -> Prepared<'l, Self::Limits, ManualClock, Timestamp>;
 
     fn reset(self, key: usize);
 
@@ -45,6 +48,10 @@ impl<'l, A: Algorithm> Door<'l> for &'l Each<A> {
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l> {
         self.0[key].at(at).peek_n(cost)
+    }
+
+    fn prepared(self, key: usize, at: Timestamp) -> Prepared<'l, Self::Limits, ManualClock, Timestamp> {
+        self.0[key].at(at)
     }
 
     fn reset(self, key: usize) {
@@ -90,6 +97,10 @@ impl<'l, K: Key + ?Sized, A: Algorithm> Door<'l> for &'l Keyed<'_, K, A> {
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l> {
         self.limiter.at(at).peek_n(self.keys[key], cost)
+    }
+
+    fn prepared(self, key: usize, at: Timestamp) -> Prepared<'l, Self::Limits, ManualClock, Timestamp> {
+        self.limiter.at(at).prepare(self.keys[key])
     }
 
     fn reset(self, key: usize) {
@@ -147,6 +158,10 @@ impl<'l, K: Key, A: Algorithm, S: Fn(u64) -> K> Door<'l> for &'l Crowded<'_, K, 
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l> {
         self.after_strangers().peek(key, cost, at)
+    }
+
+    fn prepared(self, key: usize, at: Timestamp) -> Prepared<'l, Self::Limits, ManualClock, Timestamp> {
+        self.after_strangers().prepared(key, at)
     }
 
     fn reset(self, key: usize) {

@@ -195,17 +195,22 @@ fn patience() -> impl Strategy<Value = Patience> {
 /// All verbs, with different frequencies in each case, so that some cases have refunds in order
 /// only, keys without reservations, or reservations without refunds.
 fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
-    (0..=8_u32, 0..=8_u32, 0..=1_u32).prop_map(|(refunds, bookings, resets)| {
-        prop_oneof![
-            8 => cost().prop_map(Verb::Check),
-            2 => cost().prop_map(Verb::Peek),
-            resets => Just(Verb::Reset),
-            refunds => any::<u8>().prop_map(Verb::Refund),
-            bookings => (cost(), patience()).prop_map(|(cost, patience)| Verb::Reserve(cost, patience)),
-            bookings.min(refunds + 1) => any::<u8>().prop_map(Verb::Cancel),
-        ]
-        .boxed()
-    })
+    (0..=8_u32, 0..=8_u32, 0..=1_u32, 0..=3_u32, 0..=1_u32).prop_map(
+        |(refunds, bookings, resets, as_much, credits)| {
+            prop_oneof![
+                8 => cost().prop_map(Verb::Check),
+                2 => cost().prop_map(Verb::Peek),
+                as_much => cost().prop_map(Verb::UpTo),
+                as_much.saturating_sub(1) => cost().prop_map(Verb::Debit),
+                resets => Just(Verb::Reset),
+                refunds => any::<u8>().prop_map(Verb::Refund),
+                bookings => (cost(), patience()).prop_map(|(cost, patience)| Verb::Reserve(cost, patience)),
+                bookings.min(refunds + 1) => any::<u8>().prop_map(Verb::Cancel),
+                credits => cost().prop_map(Verb::Credit),
+            ]
+            .boxed()
+        },
+    )
 }
 
 /// Every verb, with a clock that only goes ahead: the time of a refund must not be before the key's

@@ -34,10 +34,27 @@ impl Ledger {
         self.model.peek(KEYS[key], at, cost)
     }
 
+    pub(crate) fn check_up_to(&mut self, line: usize, key: usize, at: u64, most: u64) -> (u64, Answer) {
+        let (answer, units, receipt) = self.model.check_up_to(KEYS[key], at, most);
+        self.admitted.extend(receipt.map(|it| Held { line, key, it }));
+        (units, answer)
+    }
+
+    pub(crate) fn debit(&mut self, line: usize, key: usize, at: u64, cost: u64) -> Said {
+        let Some(it) = self.model.debit(KEYS[key], at, cost) else { return Said::NoDebt };
+        let units = it.cost();
+        self.admitted.push(Held { line, key, it });
+        Said::Took(units, self.peek(key, at, 0))
+    }
+
     pub(crate) fn reset(&mut self, key: usize) {
         self.model.reset(KEYS[key]);
         self.admitted.retain(|held| held.key != key);
         self.reserved.retain(|held| held.key != key);
+    }
+
+    pub(crate) fn credit(&mut self, key: usize, at: u64, units: u64) -> u64 {
+        self.model.credit(KEYS[key], at, units)
     }
 
     /// Reserves within `patience` nanoseconds, or (`Err`) within this many more than needed.

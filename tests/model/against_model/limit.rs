@@ -47,6 +47,10 @@ impl Limit {
         Rate::new(self.count, Duration::from_nanos(self.period))
     }
 
+    pub(crate) fn is_bucket(&self) -> bool {
+        matches!(self.kind, Kind::TokenBucket { .. } | Kind::Meter { .. } | Kind::Queue { .. })
+    }
+
     /// The most that is admitted at once.
     pub(crate) fn most(&self) -> u64 {
         match self.kind {

@@ -66,12 +66,17 @@ pub(crate) enum Move {
 pub(crate) enum Verb {
     Check(Cost),
     Peek(Cost),
+    /// Takes what there is, at most this.
+    UpTo(Cost),
+    /// Charges this late, over the limit if need be.
+    Debit(Cost),
     Reset,
     /// Refunds an admission of any key that was not refunded yet.
     Refund(u8),
     Reserve(Cost, Patience),
     /// Cancels a reservation.
     Cancel(u8),
+    Credit(Cost),
 }
 
 /// How long a reservation may wait.
@@ -121,6 +126,12 @@ pub(crate) struct Line {
 pub(crate) enum Action {
     Check(u64),
     Peek(u64),
+    /// Asks for so many, of which there are `units`; 1 when it is refused.
+    UpTo {
+        most: u64,
+        units: u64,
+    },
+    Debit(u64),
     Reset,
     /// Refunds the admission of this line, counted from 0.
     Refund(usize),
@@ -130,6 +141,7 @@ pub(crate) enum Action {
     },
     /// Cancels the reservation of this line.
     Cancel(usize),
+    Credit(u64),
 }
 
 /// An answer of either side. Times are in nanoseconds.
@@ -137,8 +149,14 @@ pub(crate) enum Action {
 pub(crate) enum Said {
     /// The answer to a check or a peek.
     Answer(Answer),
+    /// How many units were charged, and the answer: to a debit, or to a request for what there is.
+    Took(u64, Answer),
+    /// A debit from a log.
+    NoDebt,
     /// The units of a refund or a cancellation.
     Back(u64),
+    /// The units of a credit.
+    Given(u64),
     /// The departure of a reservation, and the state that it leaves.
     Departs(u64, Answer),
     TooLong {
@@ -171,6 +189,15 @@ impl Case {
                     let cost = self.cost(cost);
                     (key, Action::Peek(cost), Said::Answer(ledger.peek(key, at, cost)))
                 }
+                Verb::UpTo(most) => {
+                    let most = self.cost(most);
+                    let (units, answer) = ledger.check_up_to(number, key, at, most);
+                    (key, Action::UpTo { most, units }, Said::Took(units, answer))
+                }
+                Verb::Debit(cost) => {
+                    let cost = self.cost(cost).min(self.payable(at, ledger.peek(key, at, 0)));
+                    (key, Action::Debit(cost), ledger.debit(number, key, at, cost))
+                }
                 Verb::Reset => {
                     ledger.reset(key);
                     reset_at = at;
@@ -189,6 +216,10 @@ impl Case {
                     let Some((line, key, back)) = ledger.cancel(pick, at) else { continue };
                     (key, Action::Cancel(line), Said::Back(back))
                 }
+                Verb::Credit(units) => {
+                    let units = self.cost(units);
+                    (key, Action::Credit(units), Said::Given(ledger.credit(key, at, units)))
+                }
             };
             wait = right.wait(at).unwrap_or(wait);
             latest = at.max(latest);
@@ -198,6 +229,17 @@ impl Case {
         }
         script.owing = (0..KEYS.len()).filter(|key| ledger.peek(*key, now, 0).reset_after_ns > 0).count();
         Some(script)
+    }
+
+    /// How many units more a bucket may be charged so that its debt ends within the ten years. A
+    /// window counts any number up to its ceiling.
+    fn payable(&self, at: u64, standing: Answer) -> u64 {
+        if !self.limit.is_bucket() {
+            return u64::MAX;
+        }
+        let nanos = UPTIME.saturating_sub(at).saturating_sub(standing.reset_after_ns);
+        let units = u128::from(nanos) * u128::from(self.limit.count) / u128::from(self.limit.period);
+        u64::try_from(units).unwrap_or(u64::MAX)
     }
 
     fn resolution(&self) -> Option<Resolution> {
@@ -253,7 +295,7 @@ impl Said {
     /// Returns the wait at this time in the answer.
     fn wait(self, at: u64) -> Option<u64> {
         match self {
-            Said::Answer(answer) => answer.retry_after_ns,
+            Said::Answer(answer) | Said::Took(_, answer) => answer.retry_after_ns,
             Said::Departs(departs, _) => Some(departs - at),
             Said::TooLong { wait } => Some(wait),
             _ => None,
@@ -286,6 +328,8 @@ impl fmt::Display for Line {
         match self.action {
             Action::Check(cost) => write!(f, "check {key} {cost}"),
             Action::Peek(cost) => write!(f, "peek {key} {cost}"),
+            Action::UpTo { most, .. } => write!(f, "check {key} up to {most}"),
+            Action::Debit(cost) => write!(f, "debit {key} {cost}"),
             Action::Reset => write!(f, "reset {key}"),
             Action::Refund(line) => write!(f, "refund {key} line {}", line + 1),
             Action::Reserve { cost, max_wait: u64::MAX } => write!(f, "reserve {key} {cost}"),
@@ -293,6 +337,7 @@ impl fmt::Display for Line {
                 write!(f, "reserve {key} {cost} within {:?}", Duration::from_nanos(max_wait))
             }
             Action::Cancel(line) => write!(f, "cancel {key} line {}", line + 1),
+            Action::Credit(units) => write!(f, "credit {key} {units}"),
         }
     }
 }

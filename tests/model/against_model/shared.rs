@@ -49,7 +49,10 @@ impl Shared {
             return None;
         };
         if self.slots
-            && let Action::Check(cost) | Action::Reserve { cost, .. } = script.lines[taken].action
+            && let Action::Check(cost)
+            | Action::Reserve { cost, .. }
+            | Action::UpTo { units: cost, .. }
+            | Action::Debit(cost) = script.lines[taken].action
         {
             return Some(cost);
         }
@@ -64,7 +67,10 @@ impl Shared {
             | Kind::Intervals { .. }
             | Kind::FirstHitBucket { .. } => self.may_give_less(limit, script, number, taken).then_some(back),
             Kind::Log { count } => {
-                let Action::Check(cost) = script.lines[taken].action else { return None };
+                let (Action::Check(cost) | Action::UpTo { units: cost, .. }) = script.lines[taken].action
+                else {
+                    return None;
+                };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
                 let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
                 if lapped { Some(cost) } else { since(taken + 1).any(gives_back).then_some(back) }
@@ -85,7 +91,7 @@ impl Shared {
         let others = |is: &dyn Fn(&Line) -> bool| before.iter().any(|line| line.key != key && is(line));
         // A grain may be longer than a nanosecond.
         let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
-        let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
+        let books = |line: &Line| matches!(line.action, Action::Reserve { .. } | Action::Debit(_));
         let marked_elsewhere = self.marks && others(&marks) || mine(forgiven, &marks);
         let booked_elsewhere = self.bookings && others(&books) || mine(forgiven, &books);
         marked_elsewhere
@@ -98,12 +104,14 @@ fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
     let most = limit.most();
     move |line| match line.action {
         Action::Check(cost) if cost <= most => cost.into(),
+        Action::UpTo { units, .. } => units.into(),
         _ => 0,
     }
 }
 
 fn gives_back(line: &Line) -> bool {
-    matches!(line.action, Action::Refund(_) | Action::Cancel(_))
+    let gives = matches!(line.action, Action::Refund(_) | Action::Cancel(_) | Action::Credit(_));
+    gives && line.right != Said::Given(0)
 }
 
 /// A reservation that is refused for now, or of cost 0.

@@ -25,6 +25,12 @@ pub enum Op {
     Reserve,
     /// Give back what a reservation took.
     Cancel,
+    /// Decide as a check of what there is, at most the cost.
+    CheckUpTo,
+    /// Charge late, over the limit if need be.
+    Debit,
+    /// Give on top of the limit.
+    Credit,
     /// Forget the key.
     Reset,
 }
@@ -40,7 +46,7 @@ pub(crate) struct Record<'a> {
     pub(crate) t_ns: u64,
     /// The key that is limited. A log may hold any bytes.
     pub(crate) key: &'a [u8],
-    /// How much it takes; for a refund, how much it gives back at most.
+    /// How much it takes; for a refund or a credit, how much it gives at most.
     pub(crate) cost: u64,
     pub(crate) op: Op,
     /// The name by which a later refund or cancel finds this record, or by which this one finds an

@@ -9,6 +9,9 @@
 //! | op              | cost                       | id                             | max_wait_ns |
 //! |-----------------|----------------------------|--------------------------------|-------------|
 //! | `check` (no op) | default 1                  | for a refund                   | -           |
+//! | `check_up_to`   | at most this; default 1    | for a refund                   | -           |
+//! | `debit`         | default 1                  | for a refund                   | -           |
+//! | `credit`        | at most this; default 1    | -                              | -           |
 //! | `peek`          | default 1                  | -                              | -           |
 //! | `reserve`       | default 1                  | for a cancel                   | needed      |
 //! | `refund`        | at most this; default: all | the check's; default: latest   | -           |
@@ -76,7 +79,14 @@ impl Parser {
             Some(b"reserve") => Op::Reserve,
             Some(b"cancel") => Op::Cancel,
             Some(b"reset") => Op::Reset,
-            Some(_) => return Err("op is not one of check, peek, refund, reserve, cancel, reset"),
+            Some(b"check_up_to") => Op::CheckUpTo,
+            Some(b"debit") => Op::Debit,
+            Some(b"credit") => Op::Credit,
+            Some(_) => {
+                return Err(
+                    "op is not one of check, check_up_to, peek, debit, refund, reserve, cancel, credit, reset",
+                );
+            }
         };
         let cost = match (op, cost.as_deref()) {
             (Op::Cancel, Some(_)) => return Err("a cancel gives all back: it has no cost"),
@@ -87,7 +97,9 @@ impl Parser {
         let id = match (op, id.as_deref()) {
             (_, None) => &[][..],
             (_, Some([])) => return Err("the id is empty"),
-            (Op::Peek | Op::Reset, Some(_)) => return Err("a peek or a reset has no id"),
+            (Op::Peek | Op::Reset | Op::Credit, Some(_)) => {
+                return Err("a peek, a reset or a credit has no id");
+            }
             (_, Some(id)) => id,
         };
         let max_wait_ns = match (op, max_wait.as_deref()) {
@@ -127,7 +139,10 @@ mod tests {
         let text = r#"{"t_ns":0,"key":"a"}
 {"t_ns":18446744073709551615,"key":"2001:db8::1","cost":3,"op":"peek"}
 {"op":"refund","cost":0,"key":"b","t_ns":7}
-{"op":"reset","key":"b","t_ns":8}"#;
+{"op":"reset","key":"b","t_ns":8}
+{"op":"check_up_to","key":"b","t_ns":8,"cost":4,"id":"r"}
+{"op":"debit","key":"b","t_ns":8,"id":"s"}
+{"op":"credit","key":"b","t_ns":8,"cost":2}"#;
         let seen: Vec<_> = parse(text).into_iter().map(|s| (s.line, s.t_ns, s.key, s.cost, s.op)).collect();
         assert_eq!(
             seen,
@@ -136,6 +151,9 @@ mod tests {
                 (2, u64::MAX, "2001:db8::1".to_owned(), 3, Op::Peek),
                 (3, 7, "b".to_owned(), 0, Op::Refund),
                 (4, 8, "b".to_owned(), 1, Op::Reset),
+                (5, 8, "b".to_owned(), 4, Op::CheckUpTo),
+                (6, 8, "b".to_owned(), 1, Op::Debit),
+                (7, 8, "b".to_owned(), 2, Op::Credit),
             ]
         );
     }
@@ -173,6 +191,8 @@ broken
             r#"{"t_ns":1,"key":"a","cost":-1}"#,
             r#"{"t_ns":1,"key":"a","id":""}"#,
             r#"{"t_ns":1,"key":"a","op":"peek","id":"r"}"#,
+            r#"{"t_ns":1,"key":"a","op":"credit","id":"r"}"#,
+            r#"{"t_ns":1,"key":"a","op":"debit","max_wait_ns":1}"#,
             r#"{"t_ns":1,"key":"a","op":"reserve"}"#,
             r#"{"t_ns":1,"key":"a","op":"reserve","max_wait_ns":-1}"#,
             r#"{"t_ns":1,"key":"a","max_wait_ns":1}"#,

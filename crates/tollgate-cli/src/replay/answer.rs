@@ -19,6 +19,9 @@ pub(crate) struct Answer {
     pub(crate) reset_after_ns: u64,
     /// The longest delay.
     pub(crate) delay_ns: u64,
+    /// How much was charged, where that is not told by the cost: of a check up to a cost, and of a
+    /// debit.
+    pub(crate) charged: Option<u64>,
     /// Whether the cost is above a limit's maximum.
     pub(crate) never: bool,
     /// The numbers of the limits that refuse; of a cost above a maximum, only those limits.
@@ -40,6 +43,7 @@ impl From<&MultiDecision<'_>> for Answer {
             retry_after_ns: decision.retry_after().map(nanos),
             reset_after_ns: nanos(decision.reset_after()),
             delay_ns: nanos(decision.delay()),
+            charged: None,
             never: decision.is_never(),
             refused_by: decision.parts().filter(LimitDecision::refuses).map(|part| part.number()).collect(),
         }

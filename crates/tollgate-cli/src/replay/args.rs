@@ -102,17 +102,20 @@ A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
 
   check     decides and charges; the op when there is none
   peek      decides without charging; appears in --decisions only
+  check_up_to  takes what there is, at most cost; charged is how much
+  debit     charges late, over the limit if need be; not under a sliding log
+  credit    gives the key at most cost on top of the limit
   reserve   takes now to act later, within max_wait_ns; under buckets only.
             When refused, retry_after_ns is the wait that it would have needed
   refund    gives back what a check took, or cost units of it
   cancel    gives back a reserve that has not departed yet
   reset     forgives the key
 
-A refund or a cancel belongs to the check or reserve of the same key and \"id\";
+A refund or a cancel belongs to the request or reserve of the same key and \"id\";
 without an id to the key's latest that took something and was not given back yet.
 The replay remembers the latest 1,048,576 admissions and as many reservations,
-none from before a reset. The summary has the units given back, and how many
-refunds and cancels found nothing.
+none from before a reset. The summary has the units given back, how many
+refunds and cancels found nothing, and the units credited.
 
 Exit code: 0, or 2 when an argument or a file is unusable: also when none of its
 lines could be read.

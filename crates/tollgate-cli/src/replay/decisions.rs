@@ -77,6 +77,9 @@ impl Decisions {
             Some(wait) => write!(out, ",\"retry_after_ns\":{wait}")?,
         }
         write!(out, ",\"reset_after_ns\":{reset_after_ns},\"delay_ns\":{delay_ns},\"never\":{never}")?;
+        if let Some(charged) = answer.charged {
+            write!(out, ",\"charged\":{charged}")?;
+        }
         if !self.limits.is_empty() {
             out.write_all(b",\"refused_by\":")?;
             if allowed {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::decisions::Decisions;
 use super::limit::Limit;
 use super::limiter::ReplayLimiter;
-use super::outcome::{Counts, GivenBack};
+use super::outcome::{Counts, Credited, GivenBack};
 use super::simulation::Simulation;
 use crate::failure::Failure;
 use crate::ingest::Record;
@@ -19,6 +19,8 @@ pub(crate) struct RecordOutcome {
     pub(crate) decision: String,
     /// All that was given back so far.
     pub(crate) given_back: GivenBack,
+    /// All that was credited so far.
+    pub(crate) credited: Credited,
 }
 
 /// Replays the records under one limit.
@@ -42,7 +44,8 @@ pub(crate) fn in_memory<'r>(
             simulation.step(&record)?;
             simulation.flush()?;
             let decision = String::from_utf8_lossy(&lines.0.take()).trim_end().to_owned();
-            Ok(RecordOutcome { decision, given_back: simulation.counts.given_back })
+            let &Counts { given_back, credited, .. } = &simulation.counts;
+            Ok(RecordOutcome { decision, given_back, credited })
         })
         .collect()
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError, Several,
-    Timestamp,
+    BuildError, DebitError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError,
+    Several, Timestamp,
 };
 
 use super::answer::{Answer, nanos};
@@ -95,6 +95,25 @@ impl ReplayLimiter {
         let refused_by = if refused.refused_by.is_empty() { vec![0] } else { refused.refused_by };
         let never = wait.is_none();
         Ok(Err(Answer { allowed: false, retry_after_ns: wait, never, delay_ns: 0, refused_by, ..before }))
+    }
+
+    /// Takes what there is, at most `most`.
+    pub(crate) fn check_up_to(&self, key: &[u8], most: u64, t_ns: u64) -> MultiDecision<'_> {
+        self.limiter.at(self.time(t_ns)).prepare(key).check_up_to(most)
+    }
+
+    /// Charges over the limit if need be.
+    ///
+    /// # Errors
+    ///
+    /// When a limit keeps no debts, or the key has no room.
+    pub(crate) fn debit(&self, key: &[u8], cost: u64, t_ns: u64) -> Result<MultiDecision<'_>, DebitError> {
+        self.limiter.at(self.time(t_ns)).prepare(key).debit(cost)
+    }
+
+    /// Gives at most `units` on top of the limits; returns how many were given.
+    pub(crate) fn credit(&self, key: &[u8], units: u64, t_ns: u64) -> u64 {
+        self.limiter.at(self.time(t_ns)).prepare(key).credit(units)
     }
 
     /// Gives back at most `units` of what a check took; returns how many came back.

@@ -18,6 +18,15 @@ pub(crate) struct GivenBack {
     pub(crate) found_nothing: u64,
 }
 
+/// Counts of a trace's credits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Credited {
+    /// How many credits there were.
+    pub(crate) asked: u64,
+    /// How many units they gave.
+    pub(crate) units: u64,
+}
+
 /// Counts of a replay.
 #[derive(Debug)]
 pub(crate) struct Counts {
@@ -26,6 +35,7 @@ pub(crate) struct Counts {
     pub(crate) denied: u64,
     pub(crate) tallies: Tallies,
     pub(crate) given_back: GivenBack,
+    pub(crate) credited: Credited,
     /// Only for `--report`.
     pub(crate) timeline: Option<Timeline>,
 }
@@ -39,6 +49,7 @@ impl Counts {
             denied: 0,
             tallies: Tallies::default(),
             given_back: GivenBack::default(),
+            credited: Credited::default(),
             timeline,
         }
     }
@@ -63,6 +74,12 @@ impl Counts {
         *found_nothing += u64::from(units.is_none());
     }
 
+    /// Counts a credit of so many units.
+    pub(crate) fn credit(&mut self, units: u64) {
+        self.credited.asked += 1;
+        self.credited.units = self.credited.units.saturating_add(units);
+    }
+
     /// Requests decided.
     pub(crate) fn requests(&self) -> u64 {
         self.allowed + self.denied
@@ -85,7 +102,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// The outcome as one JSON object. It has `given_back` only for a trace with refunds or
-    /// cancels, and `full_table` only when a table was full.
+    /// cancels, `credited` only for one with credits, and `full_table` only when a table was full.
     pub(crate) fn json(&self, top: usize) -> Value {
         let Self { counts, read, .. } = self;
         let seconds = read.elapsed.as_secs_f64();
@@ -111,6 +128,10 @@ impl Outcome {
         let GivenBack { asked, units, found_nothing } = counts.given_back;
         if asked > 0 {
             object["given_back"] = json!({"asked": asked, "units": units, "found_nothing": found_nothing});
+        }
+        let Credited { asked, units } = counts.credited;
+        if asked > 0 {
+            object["credited"] = json!({"asked": asked, "units": units});
         }
         if !self.overflows.is_empty() {
             let overflow = |overflow: &Overflow| {

@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 
+use tollgate::DebitError;
+
 use super::answer::{Answer, nanos};
 use super::decisions::Decisions;
 use super::limit::Limit;
@@ -102,6 +104,33 @@ impl<'g> Simulation<'g> {
                 }
                 self.counts.add(key, t_ns, allowed);
             }
+            Op::CheckUpTo => {
+                let decision = limiter.check_up_to(key, cost, t_ns);
+                let allowed = decision.is_allowed();
+                let charged = if allowed { decision.cost() } else { 0 };
+                self.write(record, t_ns, || Answer { charged: Some(charged), ..(&decision).into() })?;
+                if charged > 0 {
+                    self.admissions.insert(key, id, decision.receipt());
+                }
+                self.counts.add(key, t_ns, allowed);
+            }
+            Op::Debit => match limiter.debit(key, cost, t_ns) {
+                Ok(decision) => {
+                    let charged = decision.cost();
+                    self.write(record, t_ns, || Answer { charged: Some(charged), ..(&decision).into() })?;
+                    if charged > 0 {
+                        self.admissions.insert(key, id, decision.receipt());
+                    }
+                    self.counts.add(key, t_ns, true);
+                }
+                Err(DebitError::Full) => {
+                    let refusal = limiter.peek(key, 1, t_ns);
+                    self.write(record, t_ns, || Answer { charged: Some(0), ..(&refusal).into() })?;
+                    self.counts.add(key, t_ns, false);
+                }
+                Err(_) => return Err(self.no_debts(record)),
+            },
+            Op::Credit => self.counts.credit(limiter.credit(key, cost, t_ns)),
             Op::Peek => self.write(record, t_ns, || (&limiter.peek(key, cost, t_ns)).into())?,
             Op::Reserve => {
                 let reservation = limiter.reserve(key, cost, record.max_wait_ns, t_ns);
@@ -150,14 +179,27 @@ impl<'g> Simulation<'g> {
 
     /// Names the line that asks for a turn where there are none, and what to use instead.
     fn no_turns(&self, record: &Record<'_>) -> Failure {
+        self.cannot(
+            record,
+            "`reserve`: there are no turns",
+            "windows have none, nor has a queue beside other limits. Give a token-bucket or a leaky-bucket, or \
+             use `check` in the trace",
+        )
+    }
+
+    /// Names the line that debits a log, and what to use instead.
+    fn no_debts(&self, record: &Record<'_>) -> Failure {
+        self.cannot(
+            record,
+            "`debit`: there are no debts",
+            "a sliding log keeps no more units than its limit. Give another algorithm, or use `check_up_to` in \
+             the trace",
+        )
+    }
+
+    fn cannot(&self, record: &Record<'_>, what: &str, why: &str) -> Failure {
         let name = self.source_names.get(record.file).map_or("", String::as_str);
         let limits: Vec<String> = self.limits.iter().map(Limit::to_string).collect();
-        let limits = limits.join(" and ");
-        Failure::Usage(format!(
-            "{name}:{}: `reserve`: there are no turns under {limits}: windows have none, nor has a \
-             queue beside other limits. Give a token-bucket or a leaky-bucket, or use `check` in the \
-             trace",
-            record.line
-        ))
+        Failure::Usage(format!("{name}:{}: {what} under {}: {why}", record.line, limits.join(" and ")))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::outcome::{GivenBack, Outcome};
+use super::outcome::{Credited, GivenBack, Outcome};
 use crate::columns::{Columns, Side, ascii_spaces, printable};
 use crate::report::KeyTally;
 use crate::report::calendar::CalendarTime;
@@ -56,6 +56,10 @@ impl Table<'_> {
         }
         if found_nothing > 0 {
             fact("found nothing", found_nothing, "of these: there was nothing to give back".to_owned());
+        }
+        let Credited { asked, units } = counts.credited;
+        if asked > 0 {
+            fact("units credited", units, format!("by {} credits", grouped(asked)));
         }
         if counts.time.out_of_order() > 0 {
             fact(

@@ -35,6 +35,21 @@ impl Reference {
         self.model.admit(key, t_ns - self.start_ns, cost)
     }
 
+    /// Takes what there is, at most `most`: the answer, how much was asked for, and a receipt.
+    pub(crate) fn check_up_to(&mut self, key: &str, t_ns: u64, most: u64) -> (Answer, u64, Option<Receipt>) {
+        self.model.check_up_to(key, t_ns - self.start_ns, most)
+    }
+
+    /// Charges over the limit; `None` for a limit that keeps no debts.
+    pub(crate) fn debit(&mut self, key: &str, t_ns: u64, cost: u64) -> Option<Receipt> {
+        self.model.debit(key, t_ns - self.start_ns, cost)
+    }
+
+    /// Gives on top of the limit; returns how many units were given.
+    pub(crate) fn credit(&mut self, key: &str, t_ns: u64, units: u64) -> u64 {
+        self.model.credit(key, t_ns - self.start_ns, units)
+    }
+
     /// Gives back an admission; returns how many units came back.
     pub(crate) fn refund(&mut self, receipt: Receipt, t_ns: u64) -> u64 {
         self.model.refund(receipt, t_ns - self.start_ns)
