@@ -16,12 +16,12 @@ fn keeping_debts() -> Vec<Quota> {
 }
 
 fn is_a_bucket(quota: &Quota) -> bool {
-    matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_))
+    matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_)) || quota.is_by_intervals()
 }
 
 #[test]
 fn a_debit_is_paid_before_the_next_check() {
-    for quota in keeping_debts().into_iter().filter(is_a_bucket) {
+    for quota in keeping_debts().into_iter().filter(|quota| is_a_bucket(quota) && !quota.is_by_intervals()) {
         let (limiter, clock) = limiter(quota);
         assert!(limiter.check_n(&1, 4).is_allowed());
         let debit = limiter.prepare(&1).debit(31).unwrap();
@@ -37,11 +37,30 @@ fn a_debit_is_paid_before_the_next_check() {
 }
 
 #[test]
+fn intervals_pay_a_debit_by_their_refills() {
+    for quota in keeping_debts().into_iter().filter(Quota::is_by_intervals) {
+        let (limiter, clock) = limiter(quota);
+        assert!(limiter.check_n(&1, 4).is_allowed());
+        assert_eq!(limiter.prepare(&1).debit(31).unwrap().cost(), 31, "{quota}");
+        // Three refills of ten leave five of 35 units.
+        let wait = limiter.check(&1).retry_after().unwrap();
+        let late = wait.checked_sub(seconds(3)).unwrap();
+        assert!(late < Duration::from_nanos(3 * 2 * limiter.resolution().tick), "{quota}: {wait:?}");
+        clock.advance(wait - Duration::from_nanos(1));
+        assert!(!limiter.check(&1).is_allowed(), "{quota}");
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(limiter.check(&1).remaining(), 4, "{quota}");
+    }
+}
+
+#[test]
 fn a_window_counts_a_debit_over_its_limit() {
     let rate = Rate::per_second(10);
     // When a request of ten is admitted again, in quarters of a second.
-    let windows: [(Quota, u64); 3] = [
+    let windows: [(Quota, u64); 4] = [
         (FixedWindow::new(rate).into(), 4),
+        // Its ticks end a few nanoseconds after the second.
+        (FixedWindow::new(rate).from_first_hit().into(), 5),
         (SlidingWindow::new(rate).into(), 8),
         (SlidingWindow::new(rate).subwindows(4).into(), 5),
     ];

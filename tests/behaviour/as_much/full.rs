@@ -24,7 +24,7 @@ fn is_a_log(quota: &Quota) -> bool {
 
 /// Whether debts can be handed over.
 fn shares(quota: &Quota) -> bool {
-    !is_a_log(quota) && !matches!(quota, Quota::SlidingWindow(_))
+    !quotas::refuses_when_full(quota)
 }
 
 /// Ten a minute, and every slot has a debt of `debt`.

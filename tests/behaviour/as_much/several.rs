@@ -21,16 +21,22 @@ fn left(limiter: &Several, key: u64) -> Vec<u64> {
     limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
 }
 
+/// One tight limit at each place among others.
 #[test]
 fn several_limits_take_the_same_number() {
-    for tight in quotas::every(Rate::per_second(5)) {
-        for place in 0..8 {
-            let mut all = quotas::every(Rate::per_second(20));
+    let others = quotas::every(Rate::per_second(20));
+    for (tight, others) in quotas::every(Rate::per_second(5))
+        .into_iter()
+        .flat_map(|tight| others.chunks(5).map(move |some| (tight, some)))
+    {
+        for place in 0..=others.len() {
+            let mut all = others.to_vec();
             all.insert(place, tight);
             let (limiter, _) = several(all);
             let alice = limiter.prepare(&1);
             assert_eq!((alice.check_up_to(3).cost(), alice.check_up_to(9).cost()), (3, 2), "{tight}");
-            let expected: Vec<u64> = (0..8).map(|limit| if limit == place { 0 } else { 15 }).collect();
+            let expected: Vec<u64> =
+                (0..=others.len()).map(|limit| if limit == place { 0 } else { 15 }).collect();
             assert_eq!(left(&limiter, 1), expected, "{tight}");
             let refused = alice.check_up_to(9);
             assert_eq!((refused.is_allowed(), refused.cost()), (false, 1), "{tight}");
