@@ -206,7 +206,9 @@ fn max_within(limit: &Limit, nanos: u64) -> u128 {
             most + (count * nanos).div_ceil(period) + 1
         }
         Kind::Log { .. } | Kind::SubWindows { .. } => most * (nanos / period + 1),
+        // So many interval ends may be in it.
+        Kind::Intervals { .. } | Kind::FirstHitBucket { .. } => most + count * (nanos / period + 1),
         // Twice the limit may pass around a window boundary.
-        Kind::Fixed { .. } | Kind::Sliding { .. } => most * (nanos / period + 2),
+        Kind::Fixed { .. } | Kind::FirstHitWindow { .. } | Kind::Sliding { .. } => most * (nanos / period + 2),
     }
 }
