@@ -209,6 +209,8 @@ fn max_within(limit: &Limit, nanos: u64) -> u128 {
         // So many interval ends may be in it.
         Kind::Intervals { .. } | Kind::FirstHitBucket { .. } => most + count * (nanos / period + 1),
         // Twice the limit may pass around a window boundary.
-        Kind::Fixed { .. } | Kind::FirstHitWindow { .. } | Kind::Sliding { .. } => most * (nanos / period + 2),
+        Kind::Fixed { .. } | Kind::FirstHitWindow { .. } | Kind::Sliding { .. } => {
+            most * (nanos / period + 2)
+        }
     }
 }
