@@ -39,7 +39,7 @@ fn wait<A: Algorithm>(limiter: &Shared<A>) -> Duration {
     limiter.check(&X).retry_after().expect("it is in debt")
 }
 
-/// Three units are left, of which each thread asks for two: whoever is second gets the third.
+/// Three units are left, of which each thread asks for two: the second thread gets the third.
 #[test]
 fn two_threads_take_what_there_is() {
     explore(None, || {
@@ -80,7 +80,7 @@ fn two_threads_take_what_a_log_has() {
     });
 }
 
-/// What is given back meanwhile is there, or not yet.
+/// Units given back meanwhile are there, or not yet.
 #[test]
 fn what_there_is_beside_a_refund_mints_nothing() {
     explore(Some(3), || {
@@ -100,7 +100,7 @@ fn a_debit_beside_a_check_loses_no_unit() {
         assert!(limiter.check_n(&X, 3).is_allowed());
         let charged = admitted([debit(&limiter, X, 3), take(&limiter, &[(X, 1)], X)]);
         assert!((3..=4).contains(&charged), "{charged}");
-        // The debt is three and what was charged, of four; and one more is asked for.
+        // The debt is three and the charged units, of four; and one more is asked for.
         assert_eq!(wait(&limiter), Duration::from_secs(charged));
     });
 }
@@ -126,7 +126,7 @@ fn a_debit_under_a_change_stays_charged() {
     });
 }
 
-/// By the old rate or by the new one, what is below zero stays.
+/// By the old rate or by the new one, debt above the limit stays.
 #[test]
 fn a_debit_under_another_rate_is_charged_once() {
     explore(Some(3), || {
@@ -159,7 +159,7 @@ fn a_debit_of_a_shared_allowance_is_not_lost() {
         assert!(limiter.check_n(&X, 3).is_allowed() && limiter.check_n(&Z, 3).is_allowed());
         let taken = admitted([debit(&limiter, Y, 4), take(&limiter, &[(Y, 1)], Y)]);
         assert!((4..=5).contains(&taken), "{taken}");
-        // Half of four is the shared debt, and what was charged.
+        // Half of four is the shared debt, and the charged units.
         let wait = limiter.check(&Y).retry_after().expect("it is in debt");
         assert!(wait >= Duration::from_secs(2 + taken + 1 - 4), "{wait:?} after {taken}");
     });

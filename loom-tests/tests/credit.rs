@@ -45,7 +45,7 @@ fn a_credit_beside_a_logs_charge_keeps_the_other_times() {
     });
 }
 
-/// Whichever comes first, what was charged comes back at most once, and what was given on top.
+/// Whichever comes first, the charge comes back at most once, and the credit on top.
 #[test]
 fn a_credit_beside_a_refund_adds_what_it_says() {
     explore(Some(3), || {
@@ -60,7 +60,7 @@ fn a_credit_beside_a_refund_adds_what_it_says() {
     });
 }
 
-/// A reset forgives what a credit has left; what is charged after the reset stays charged, but for
+/// A reset forgives what a credit has left; charges after the reset stay, but for
 /// a credit that comes later.
 #[test]
 fn a_credit_beside_a_reset_adds_what_it_says() {

@@ -103,7 +103,7 @@ impl<R: Numbers> Ringed for AsMuch<'_, R> {
         fn log(payload: Payload, ring: Ring<'_>, times: &[u64]) -> Payload;
     }
 
-    /// What was decided is staged, not what was asked for.
+    /// The decided units are staged, not the requested ones.
     fn stage(&self, payload: Stored, ring: Ring<'_>, at: Moment, _: u64, unmoved: impl Fn() -> bool) -> bool {
         self.rule.stage(payload, ring, at, self.units.get(), unmoved)
     }

@@ -10,7 +10,7 @@
 //!   then TAT = base + charge
 //! ```
 //!
-//! A debt is `TAT - now`. Every debt falls by a nanosecond each nanosecond, whatever quotas come
+//! A debt is `TAT - now`. Every debt falls by a nanosecond each nanosecond, under any quotas
 //! with the calls. So the order of two debts holds at every later time, and the rule can say which
 //! debts may be inherited.
 //!

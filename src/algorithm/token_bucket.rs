@@ -23,8 +23,8 @@ use crate::rate::Rate;
 /// matters, see [`initial`](Self::initial) or use a window algorithm.
 ///
 /// **No warm-up**, as Guava's `SmoothWarmingUp` has: it would slow a key down after idle time,
-/// which takes more state than a key's one word. A limiter protects what is behind it, and does not
-/// shape its cold start.
+/// which takes more state than a key's one word. A limiter protects the server behind it, and
+/// does not shape its cold start.
 ///
 /// **Formula.** GCRA: with `TAT` the instant at which the bucket is full again and
 /// `I = period / count`, admitted iff `max(TAT, now) + cost * I <= now + burst * I`, and then

@@ -162,7 +162,7 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         time: impl Fn() -> Timestamp,
     ) -> Self::Decision<'l>;
 
-    /// Charges what was used already, over the limit if need be. The observer is not told.
+    /// Charges units that were used already, over the limit if need be. The observer is not told.
     #[doc(hidden)]
     fn debit<'l, C: Clock>(
         core: &'l Core<Self, C>,

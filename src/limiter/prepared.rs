@@ -101,12 +101,12 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// Takes what there is, at most `most`: for requests that can do with less, such as a batch
     /// that is drained.
     ///
-    /// Admitted, [`cost`](crate::Decision::cost) is what was taken, 1 to `most`, and the receipt
+    /// Admitted, [`cost`](crate::Decision::cost) is the number taken, 1 to `most`, and the receipt
     /// gives that back. When nothing is there it is a refused request of cost 1: `retry_after` is
     /// the wait for one unit, and [`CountPolicy::All`](crate::CountPolicy::All) counts one. `most`
     /// may be above the limit; 0 changes nothing, as a check of cost 0.
     ///
-    /// **Guarantee.** What is taken is exactly `min(most, remaining)` at the instant of the
+    /// **Guarantee.** The number taken is exactly `min(most, remaining)` at the instant of the
     /// charge: one compare-exchange of the key's word. Several limits are charged the same number,
     /// all or nothing: the least that a look at each of them found. Each has that many left when
     /// it is charged, and may have got more since the look. In a
@@ -259,8 +259,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         Ok(())
     }
 
-    /// Charges late what was used already, over the limit if need be: the tokens of an answer, the
-    /// bytes of a stream that has ended. It is never refused for want of tokens.
+    /// Charges units late that were used already, over the limit if need be: the tokens of an
+    /// answer, the bytes of a stream that has ended. It is never refused for want of tokens.
     ///
     /// A bucket is booked ahead, however far. A window counts up to its
     /// [`ceiling`](crate::Resolution::ceiling). What the key's word has no room for is not
@@ -272,7 +272,7 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// [change](crate::Limiter::reconfigure) during the call, the limits that were charged before
     /// give nothing back.
     ///
-    /// **Guarantee.** The limit is exceeded by what is debited and by nothing else: checks are
+    /// **Guarantee.** The limit is exceeded by debited units and by nothing else: checks are
     /// refused until time has paid for the debit. In any interval of length `D`, a bucket admits
     /// and debits at most `burst + rate * D`, and the debits in that interval. No refusal undoes a
     /// debit. The debit of a key without a slot is charged to the allowance that the new keys of
@@ -371,7 +371,7 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// their departures. After a [change](crate::Limiter::reconfigure) of the quota the units are
     /// of the new quota, and the debt is what the key inherited.
     ///
-    /// **Guarantee.** In any interval, what is admitted, less what is refunded, exceeds the
+    /// **Guarantee.** In any interval, admissions less refunds exceed the
     /// algorithm's bound by at most the units that credits gave: a bucket admits at most
     /// `burst + rate * D` and those.
     /// [Receipts](crate::Receipt) and reservations from before may give back less afterwards.

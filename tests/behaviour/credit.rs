@@ -103,7 +103,7 @@ fn a_log_keeps_the_times_before_a_credit() {
     assert_eq!(credit(&limiter, 1, 9), 0);
 }
 
-/// What is admitted in any interval is at most the limit and what was credited.
+/// Any interval admits at most the limit and the credited units.
 #[test]
 fn a_log_around_its_ring_gives_what_it_says() {
     for quota in
@@ -189,7 +189,7 @@ fn a_global_limiter_and_a_tier_are_credited_alike() {
     assert!(paid.check_n(&1, 2).is_allowed() && !paid.check(&1).is_allowed());
 }
 
-/// What is booked ahead is debt, too. Departures stay.
+/// A turn that is booked ahead is debt, too. Departures stay.
 #[test]
 fn a_credit_pays_debts_beyond_the_burst() {
     let (limiter, _) = limiter(bucket(2));

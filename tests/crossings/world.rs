@@ -336,7 +336,7 @@ impl World {
         }
     }
 
-    /// Of what was admitted before a change, no lower bound is known under the next quota.
+    /// Of admissions before a change, no lower bound is known under the next quota.
     fn forget_first_hits(&mut self) {
         let limits = self.current().limits.clone();
         let first_hit = |limit: &Limit| matches!(limit.kind, Kind::FirstHitBucket | Kind::FirstHitWindow);

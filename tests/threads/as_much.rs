@@ -1,6 +1,6 @@
 //! Threads that take as much as there is, and debit over the limit.
 //!
-//! Time stands still, so every sum is exact, whatever the order.
+//! Time stands still, so every sum is exact, in any order.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn threads_take_the_same_of_several_limits() {
     assert_eq!(left, [100, 0, 7]);
 }
 
-/// Whatever the order, the debt is the sum of all that was charged and not given back, and checks
+/// In any order, the debt is the sum of all that was charged and not given back, and checks
 /// were admitted up to the limit.
 #[test]
 fn threads_that_debit_and_refund_lose_no_unit() {

@@ -137,7 +137,7 @@ impl Arrivals {
     }
 
     /// The state after a credit, as after the refund of the newest charge; and how many units came
-    /// back. It leaves a mark: `charged` of earlier charges no longer tells what is left of them.
+    /// back. It leaves a mark: `charged` of earlier charges no longer tells how much remains.
     pub(crate) fn credited(
         &self,
         unseen: &BucketState,

@@ -224,7 +224,7 @@ fn no_number_is_too_large() {
     }
 }
 
-/// Of the requests in any interval, what was not given back: at most a full bucket and a refill for
+/// The requests of any interval, less those given back: at most a full bucket and a refill for
 /// each end of an interval of the key. Refunds come in any order, all or in part.
 #[test]
 fn refunds_add_no_tokens_to_a_first_hit_bucket() {

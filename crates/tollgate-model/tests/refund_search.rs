@@ -3,8 +3,8 @@
 //! The bucket has one unit a tick; costs, times and bursts go from 0 to a handful. A sequence has
 //! checks, reservations, refunds, cancellations and credits up to some number of steps. After each
 //! step, the requests that act (at their departure, unless given back) must keep the promise: at
-//! most `burst + D` and what was credited in any interval of length D, and in a queue one after the
-//! other.
+//! most `burst + D` and the units credited in any interval of length D, and in a queue one after
+//! the other.
 //!
 //! [`Rule::Whole`] is the rule of `src/refund.rs`, written again. The others omit a part of it, to
 //! show that the part is needed: each breaks the promise in six steps.

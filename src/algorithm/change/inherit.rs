@@ -95,7 +95,7 @@ impl Step {
                 (same() + wide(grows) * wide(new.price)).saturating_sub(wide(shrinks) * wide(new.price))
             }
             Inherit::Proportional => {
-                // What is scaled is the debt that is not paid yet, in whole steps.
+                // Only unpaid debt is scaled, in whole steps.
                 let whole = wide(debt).next_multiple_of(wide(old.step));
                 let owed = (whole * wide(new.price * new.burst)).div_ceil(wide(old.price * old.burst));
                 let paid = (whole - wide(debt)) * wide(new.price) / wide(old.price);

@@ -201,7 +201,7 @@ impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
     /// a whole. Again and again, until its whole cost has been asked back. The decision knows its
     /// key and its quota.
     ///
-    /// **Guarantee.** Never mints: whatever quotas came, the key's TAT stays at least what it would
+    /// **Guarantee.** Never mints: under any quotas, the key's TAT stays at least what it would
     /// be without the units that were given back. They come back as from a
     /// [bucket](crate::Limiter::refund): all of the cost at once, and less as time passes. The
     /// units asked for are spent, whether or not they came back.

@@ -207,7 +207,7 @@ fn a_restored_limiter_remembers_a_debit() {
     }
 }
 
-/// What was served already is late; the next departs behind it.
+/// A debit is late; the next departs behind it.
 #[test]
 fn a_queue_departs_behind_a_debit() {
     let (limiter, clock) = limiter(LeakyBucket::queue(Rate::per_second(10)).capacity(5));

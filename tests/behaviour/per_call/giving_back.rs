@@ -1,4 +1,4 @@
-//! Refunds and resets: nothing is minted, whatever quotas came.
+//! Refunds and resets: nothing is minted, under any quotas.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ fn random(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// While time stands still a key's debt is exactly what was admitted.
+/// While time stands still a key's debt is exactly the admitted units.
 #[test]
 fn threads_with_varying_quotas_are_charged_exactly() {
     for keys in [1, 3] {

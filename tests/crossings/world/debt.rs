@@ -125,7 +125,7 @@ impl World {
     pub(super) fn counted(acts: &[(usize, u64, u64)], limit: Limit, at: u64, reached: u64) -> u64 {
         let latest = latest(acts).max(at);
         if limit.kind == Kind::FirstHitBucket {
-            // By every start: what was admitted since, less what may have come back.
+            // By every start: admissions since, less units that may have come back.
             let back = |start: u64| (latest.max(reached) - start) / limit.nanos + 1;
             let since = |start: u64| acts.iter().filter(|act| act.1 >= start).map(|act| act.2).sum::<u64>();
             let debts = acts.iter().map(|act| since(act.1).saturating_sub(back(act.1)));

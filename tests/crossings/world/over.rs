@@ -1,4 +1,4 @@
-//! What is charged over the limit, and what an operator gives on top of it.
+//! Charges over the limit, and the units that an operator gives on top of it.
 
 use super::back::{newest, take};
 use super::{State, World};

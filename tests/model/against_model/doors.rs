@@ -17,7 +17,7 @@ pub(crate) trait Door<'l>: Copy {
 
     fn peek(self, key: usize, cost: u64, at: Timestamp) -> Decision<'l>;
 
-    /// For the verbs that one door needs no two ways to.
+    /// For verbs that only one door has.
     fn prepared(self, key: usize, at: Timestamp) -> Prepared<'l, Self::Limits, ManualClock, Timestamp>;
 
     fn reset(self, key: usize);
