@@ -48,7 +48,12 @@ impl Limit {
     }
 
     pub(crate) fn is_bucket(&self) -> bool {
-        matches!(self.kind, Kind::TokenBucket { .. } | Kind::Meter { .. } | Kind::Queue { .. })
+        use Kind::{FirstHitBucket, Intervals, Meter, Queue, TokenBucket};
+        let Self { kind, .. } = self;
+        matches!(
+            kind,
+            TokenBucket { .. } | Meter { .. } | Queue { .. } | Intervals { .. } | FirstHitBucket { .. }
+        )
     }
 
     /// The most that is admitted at once.

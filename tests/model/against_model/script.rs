@@ -237,7 +237,8 @@ impl Case {
         if !self.limit.is_bucket() {
             return u64::MAX;
         }
-        let nanos = UPTIME.saturating_sub(at).saturating_sub(standing.reset_after_ns);
+        // In ticks an interval is up to a thousandth longer.
+        let nanos = (UPTIME - UPTIME / 500).saturating_sub(at).saturating_sub(standing.reset_after_ns);
         let units = u128::from(nanos) * u128::from(self.limit.count) / u128::from(self.limit.period);
         u64::try_from(units).unwrap_or(u64::MAX)
     }
