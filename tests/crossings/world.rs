@@ -72,6 +72,9 @@ pub(crate) struct World {
     reached: u64,
     /// When each key was last charged since its reset.
     charged: [Option<u64>; KEYS],
+    /// Of a lease that asks for more: whether its permits were good when it looked, and its
+    /// limiter's `ended` then.
+    looked: Option<(bool, u64)>,
 }
 
 impl World {
@@ -90,6 +93,7 @@ impl World {
             restored: 0,
             reached: 0,
             charged: [None; KEYS],
+            looked: None,
         }
     }
 

@@ -122,15 +122,19 @@ impl World {
     }
 
     /// Whether permits of the lease may be spent.
-    pub(super) fn may_spend(&self, lease: &Lease) -> bool {
+    fn may_spend(&self, lease: &Lease) -> bool {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));
         lease.is_fresh
             && taken
                 .is_some_and(|taken| taken.restores == self.restores && taken.ended == self.ended[lease.key])
     }
 
+    /// Here the lease looks whether its permits are good. A reset between this and the charge ends
+    /// what the charge acquires, and not what the request spends: as if it had spent that before.
     pub(super) fn lease_returns(&mut self, lease: &Lease, cost: u64, permit: bool) {
-        let spends = self.may_spend(lease) && (cost <= lease.held || permit);
+        let good = self.may_spend(lease);
+        self.looked = Some((good, self.ended[lease.key]));
+        let spends = good && (cost <= lease.held || permit);
         if let Some(id) = lease.acquired.filter(|_| !spends) {
             self.may_return(id, lease.held, lease.at);
         }
@@ -148,7 +152,7 @@ impl World {
         judges_refusals: bool,
     ) -> Result<(), String> {
         let (key, tier, at) = (lease.key, lease.tier, lease.at);
-        let good = self.may_spend(lease);
+        let (good, ended) = self.looked.take().expect("a lease looks first");
         if good && cost <= lease.held {
             if !permit || after + cost != lease.held {
                 return Err(format!("a lease held {} and, asked for {cost}, then {after}", lease.held));
@@ -166,7 +170,7 @@ impl World {
         };
         self.decided(id, key, tier, charged, at, allowed, None, judges_refusals)?;
         if permit && let Some(taken) = self.taken.get_mut(&id) {
-            taken.left = after;
+            (taken.left, taken.ended) = (after, ended);
         }
         Ok(())
     }

@@ -1,0 +1,64 @@
+//! Programs that the judge once took for contradictions.
+
+use tollgate::{Inherit, WhenFull};
+
+use super::engine::{Room, Sort, Way};
+use super::limits::{Kind, Limit};
+use super::play::play;
+use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
+
+fn line(tier: usize, verb: Verb, within: Option<(usize, Vec<Inner>)>) -> Line {
+    Line { go: Go::Stay, key: 0, tier, verb, within }
+}
+
+fn change(numbers: [(u64, u64); 3]) -> Change {
+    Change { numbers: numbers.into(), only: None, inherit: Inherit::AsIs }
+}
+
+const SLOW: (u64, u64) = (1, 1_000_000_000);
+const FAST: (u64, u64) = (1, 1);
+
+/// A debt of five seconds is one of 5e9 units of the fast tier. At a unit a second these would take
+/// longer than a word has room for, so the second change finds fewer.
+#[test]
+fn a_change_keeps_of_a_debt_what_a_word_has_room_for() {
+    let check = |cost, within| line(0, Verb::Check(Cost::Units(cost), Way::Plain), within);
+    let overtaken = |numbers, ahead| Some((1, vec![Inner::Change(change(numbers)), Inner::Ahead(ahead)]));
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Full(WhenFull::Deny),
+        limits: vec![Limit { kind: Kind::Bucket, most: 1, nanos: 1 }; 2],
+        lines: vec![
+            check(2, None),
+            line(0, Verb::Strangers, None),
+            check(1, overtaken([SLOW; 3], 0)),
+            check(1, overtaken([FAST, (16, 1), FAST], 1)),
+            check(1, overtaken([FAST, (5, 1_000_000_000), FAST], 0)),
+            check(1, None),
+            line(1, Verb::UpTo(Cost::Left), None),
+            line(0, Verb::Change(change([SLOW, FAST, FAST])), None),
+            line(0, Verb::Change(change([FAST; 3])), None),
+            line(0, Verb::Expire, None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+/// The lease spends its permit on the request and acquires the rest after the reset, which ends what
+/// then remains.
+#[test]
+fn a_reset_between_a_leases_look_and_its_charge_ends_what_it_acquires() {
+    let program = Program {
+        sort: Sort::Multi,
+        room: Room::Enough,
+        limits: vec![Limit { kind: Kind::Bucket, most: 2, nanos: 1000 }],
+        lines: vec![
+            line(0, Verb::Lease(2, 1), None),
+            line(0, Verb::Spend(0, Cost::Units(1)), None),
+            line(0, Verb::Spend(0, Cost::All(0)), Some((2, vec![Inner::Reset(0)]))),
+            line(0, Verb::Spend(0, Cost::Units(1)), None),
+            line(0, Verb::Release(0), None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
