@@ -62,3 +62,47 @@ fn a_reset_between_a_leases_look_and_its_charge_ends_what_it_acquires() {
     };
     assert_eq!(play(&program).map(drop), Ok(()));
 }
+
+fn at(go: Go, verb: Verb) -> Line {
+    Line { go, ..line(0, verb, None) }
+}
+
+/// At the time of the refund three units of the first request were not refilled yet; by the second
+/// they were. README.md, "Known limits", allows it.
+#[test]
+fn a_refund_in_the_past_gives_back_others_units() {
+    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+        let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
+        let program = Program {
+            sort: Sort::Keyed,
+            room: Room::Enough,
+            limits: vec![Limit { kind, most: 5, nanos: 1_000_000_000 }],
+            lines: vec![
+                at(Go::Stay, check(5)),
+                at(Go::Ahead(7 * 8, 0), check(5)),
+                at(Go::Back(35, 0), Verb::Refund(1)),
+                at(Go::Ahead(35, 0), check(3)),
+            ],
+        };
+        assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}");
+    }
+}
+
+/// Others take the slot of a key that has paid. Then the clock steps back, and the key is a new one.
+#[test]
+fn a_key_that_has_paid_is_forgotten_also_at_an_earlier_time() {
+    let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
+    let others = vec![at(Go::Stay, Verb::Strangers); 16];
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Growing,
+        limits: vec![Limit { kind: Kind::FirstHitBucket, most: 5, nanos: 1_000_000_000 }],
+        lines: [
+            vec![at(Go::Stay, check(5)), at(Go::Ahead(41, 0), Verb::Poll)],
+            others,
+            vec![at(Go::Back(21, 0), check(5)), at(Go::Ahead(41, 0), check(5))],
+        ]
+        .concat(),
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}

@@ -2,6 +2,7 @@
 
 use super::{State, Taken, World};
 use crate::judge::Lease;
+use crate::limits::Kind;
 
 /// Takes up to so many units off these, and says how many it did not find.
 pub(super) fn take<'a>(units: u64, off: impl Iterator<Item = &'a mut u64>) -> u64 {
@@ -33,9 +34,13 @@ impl World {
     /// Lowers the debt by at most `most` units and by at least `least`.
     pub(super) fn lower(&mut self, id: usize, taken: Taken, least: u64, most: u64, at: u64) {
         // At a time before the key's last charge a bucket may get back as much again.
-        let most_of_time = if Some(at) < self.charged[taken.key] { most + taken.left } else { most };
+        let is_late = Some(at) < self.charged[taken.key];
+        let most_of_time = if is_late { most + taken.left } else { most };
+        // Then time or a credit may have paid what the request took, and others' units come back.
+        let is_others = is_late || self.credited[taken.key];
         let versions = self.versions.clone();
         for (slot, rule) in self.met(taken.tier) {
+            let is_others = is_others && self.limit(rule).kind == Kind::FirstHitBucket;
             match &mut self.states[taken.key][slot] {
                 State::Bucket { version, lo, hi } => {
                     let price = versions[*version].limits[rule].nanos;
@@ -50,7 +55,7 @@ impl World {
                     *hi = hi.saturating_sub(least);
                 }
                 State::Acts(acts) => {
-                    let mine = acts.iter_mut().filter(|act| act.0 == id).map(|act| &mut act.2);
+                    let mine = acts.iter_mut().filter(|act| act.0 == id && !is_others).map(|act| &mut act.2);
                     let left = take(most, mine);
                     // What a credit took of it comes back of others.
                     take(left, newest(acts));
