@@ -106,3 +106,28 @@ fn a_key_that_has_paid_is_forgotten_also_at_an_earlier_time() {
     };
     assert_eq!(play(&program).map(drop), Ok(()));
 }
+
+/// A file does not tell when a credit was given: the restored limiter gives back what the request
+/// at that very time still owes, and the model would not.
+#[test]
+fn a_restored_limiter_has_no_marks() {
+    let check = |cost| Verb::Check(cost, Way::Plain);
+    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+        let program = Program {
+            sort: Sort::Keyed,
+            room: Room::Enough,
+            limits: vec![Limit { kind, most: 5, nanos: 1_000_000_000 }],
+            lines: vec![
+                at(Go::Stay, check(Cost::Units(5))),
+                at(Go::Stay, Verb::Refund(0)),
+                at(Go::Stay, check(Cost::Units(5))),
+                at(Go::Stay, Verb::Part(0, 1)),
+                at(Go::Stay, Verb::Credit(Cost::Units(1))),
+                at(Go::Stay, Verb::Restore),
+                at(Go::Stay, check(Cost::Units(1))),
+                at(Go::Ahead(8, 0), Verb::Refund(0)),
+            ],
+        };
+        assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}");
+    }
+}
