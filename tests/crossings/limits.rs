@@ -15,6 +15,9 @@ pub(crate) const ORIGIN: u64 = 1_700_000_000_123_456_789;
 /// The shortest window that leaves room for the counts beside its number, also in parts.
 pub(crate) const SHORTEST: u64 = 1_000_000_000;
 
+/// For so long a clock must run, in nanoseconds: words have room for that at least.
+pub(crate) const TEN_YEARS: u64 = 315_576_000_000_000_000;
+
 /// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

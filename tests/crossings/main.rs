@@ -17,6 +17,7 @@
 mod clock;
 mod crowd;
 mod engine;
+mod found;
 mod held;
 mod judge;
 mod limits;

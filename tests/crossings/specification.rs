@@ -20,6 +20,8 @@ pub(crate) struct Specification {
     reservations: BTreeMap<usize, Reservation>,
     is_changed_window: bool,
     has_reserved: bool,
+    /// When something came back last: from then on requests at that time are refunded by less.
+    marked: Option<u64>,
 }
 
 impl Specification {
@@ -32,6 +34,7 @@ impl Specification {
             reservations: BTreeMap::new(),
             is_changed_window: false,
             has_reserved: false,
+            marked: None,
         }
     }
 
@@ -74,6 +77,7 @@ impl Specification {
         now: u64,
         back: u64,
     ) -> Result<(), String> {
+        self.marked = self.marked.max(Some(now));
         let (receipt, units) = (self.receipts.remove(&id), units);
         let (Some(model), Some(receipt), Some(units)) = (self.of(key), receipt, units) else {
             self.lose(key);
@@ -134,6 +138,7 @@ impl Specification {
     }
 
     pub(crate) fn credit(&mut self, key: usize, units: u64, now: u64, given: u64) -> Result<(), String> {
+        self.marked = self.marked.max(Some(now));
         let Some(model) = self.of(key) else { return Ok(()) };
         let right = model.credit(NAMES[key], now, units);
         if right == given {
@@ -203,10 +208,11 @@ impl Specification {
         self.forgave();
     }
 
-    pub(crate) fn restored(&mut self) {
+    /// The clock has reached this time, and never steps back behind it again.
+    pub(crate) fn restored(&mut self, reached: u64) {
         // A saved fixed window does not tell of keys that were in no debt at a change, and no file
-        // tells that a turn was reserved: then a refund out of order gives back more.
-        if self.is_changed_window || self.has_reserved {
+        // tells that a turn was reserved, or when something came back: then a refund gives back more.
+        if self.is_changed_window || self.has_reserved || self.marked >= Some(reached) {
             self.model = None;
         }
         self.forgave();

@@ -72,6 +72,11 @@ pub(crate) struct World {
     reached: u64,
     /// When each key was last charged since its reset.
     charged: [Option<u64>; KEYS],
+    /// Which keys were given a credit.
+    credited: [bool; KEYS],
+    /// Of a lease that asks for more: whether its permits were good when it looked, and its
+    /// limiter's `ended` then.
+    looked: Option<(bool, u64)>,
 }
 
 impl World {
@@ -90,6 +95,8 @@ impl World {
             restored: 0,
             reached: 0,
             charged: [None; KEYS],
+            credited: [false; KEYS],
+            looked: None,
         }
     }
 
@@ -114,8 +121,9 @@ impl World {
     }
 
     fn commit(&mut self, id: usize, key: usize, tier: usize, at: u64, cost: u64, next: Vec<State>) {
-        for ((slot, _), mut next) in self.met(tier).into_iter().zip(next) {
+        for ((slot, rule), mut next) in self.met(tier).into_iter().zip(next) {
             if let State::Acts(acts) = &mut next {
+                self.forget_paid(acts, self.limit(rule), at);
                 acts.push((id, at.max(latest(acts)), cost));
             }
             self.states[key][slot] = next;
@@ -125,6 +133,15 @@ impl World {
         let (ended, restores) = (self.ended[key], self.restores);
         self.taken
             .insert(id, Taken { key, tier, left: cost, departs: None, version, resets, ended, restores });
+    }
+
+    /// A bucket that was paid once may have been forgotten, also by a clock that has stepped back
+    /// since. Then no later time pays for it again.
+    fn forget_paid(&self, acts: &mut Vec<(usize, u64, u64)>, limit: Limit, at: u64) {
+        let is_back = limit.kind == Kind::FirstHitBucket && at < self.reached;
+        if is_back && Self::counted(acts, limit, at, self.reached) == 0 {
+            acts.clear();
+        }
     }
 
     /// A request for now.

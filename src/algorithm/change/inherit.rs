@@ -12,7 +12,9 @@ use crate::error::BuildError;
 /// [grain](crate::Resolution::grains) of the new quota.
 ///
 /// A bucket that a [reservation](crate::Prepared::reserve) has booked ahead has less than nothing
-/// available. It keeps that debt under every policy except `Reset`.
+/// available. It keeps that debt under every policy except `Reset`: as far as the new quota pays it
+/// within the time that its words have room for, which is the rest of the ten years at least. The
+/// part that would be paid later is forgotten, also by the next change.
 ///
 /// # Examples
 ///

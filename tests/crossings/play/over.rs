@@ -3,12 +3,9 @@
 use super::{Player, Receipt};
 use crate::engine::{KEYS, Sort};
 use crate::judge::Event;
-use crate::limits::{Kind, Limit};
+use crate::limits::{Kind, Limit, TEN_YEARS};
 use crate::program::{Line, Verb};
 use crate::table::Word;
-
-/// Nanoseconds for which words have room.
-const TEN_YEARS: u64 = 10 * 31_557_600_000_000_000;
 
 impl Player<'_> {
     /// Does the verb, and says which keys it may have changed.

@@ -296,7 +296,7 @@ impl<'l> Player<'l> {
                     return Err("what was given back to the saved limiter changed the restored one".into());
                 }
                 self.floor = self.floor.max(self.reached);
-                self.model.restored();
+                self.model.restored(self.reached);
                 self.met.all_meet(&[Word::Save]);
                 Ok(all)
             }

@@ -2,6 +2,7 @@
 
 use super::{State, Taken, World};
 use crate::judge::Lease;
+use crate::limits::Kind;
 
 /// Takes up to so many units off these, and says how many it did not find.
 pub(super) fn take<'a>(units: u64, off: impl Iterator<Item = &'a mut u64>) -> u64 {
@@ -33,9 +34,13 @@ impl World {
     /// Lowers the debt by at most `most` units and by at least `least`.
     pub(super) fn lower(&mut self, id: usize, taken: Taken, least: u64, most: u64, at: u64) {
         // At a time before the key's last charge a bucket may get back as much again.
-        let most_of_time = if Some(at) < self.charged[taken.key] { most + taken.left } else { most };
+        let is_late = Some(at) < self.charged[taken.key];
+        let most_of_time = if is_late { most + taken.left } else { most };
+        // Then time or a credit may have paid what the request took, and others' units come back.
+        let is_others = is_late || self.credited[taken.key];
         let versions = self.versions.clone();
         for (slot, rule) in self.met(taken.tier) {
+            let is_others = is_others && self.limit(rule).kind == Kind::FirstHitBucket;
             match &mut self.states[taken.key][slot] {
                 State::Bucket { version, lo, hi } => {
                     let price = versions[*version].limits[rule].nanos;
@@ -50,7 +55,7 @@ impl World {
                     *hi = hi.saturating_sub(least);
                 }
                 State::Acts(acts) => {
-                    let mine = acts.iter_mut().filter(|act| act.0 == id).map(|act| &mut act.2);
+                    let mine = acts.iter_mut().filter(|act| act.0 == id && !is_others).map(|act| &mut act.2);
                     let left = take(most, mine);
                     // What a credit took of it comes back of others.
                     take(left, newest(acts));
@@ -122,15 +127,19 @@ impl World {
     }
 
     /// Whether permits of the lease may be spent.
-    pub(super) fn may_spend(&self, lease: &Lease) -> bool {
+    fn may_spend(&self, lease: &Lease) -> bool {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));
         lease.is_fresh
             && taken
                 .is_some_and(|taken| taken.restores == self.restores && taken.ended == self.ended[lease.key])
     }
 
+    /// Here the lease looks whether its permits are good. A reset between this and the charge ends
+    /// what the charge acquires, and not what the request spends: as if it had spent that before.
     pub(super) fn lease_returns(&mut self, lease: &Lease, cost: u64, permit: bool) {
-        let spends = self.may_spend(lease) && (cost <= lease.held || permit);
+        let good = self.may_spend(lease);
+        self.looked = Some((good, self.ended[lease.key]));
+        let spends = good && (cost <= lease.held || permit);
         if let Some(id) = lease.acquired.filter(|_| !spends) {
             self.may_return(id, lease.held, lease.at);
         }
@@ -148,7 +157,7 @@ impl World {
         judges_refusals: bool,
     ) -> Result<(), String> {
         let (key, tier, at) = (lease.key, lease.tier, lease.at);
-        let good = self.may_spend(lease);
+        let (good, ended) = self.looked.take().expect("a lease looks first");
         if good && cost <= lease.held {
             if !permit || after + cost != lease.held {
                 return Err(format!("a lease held {} and, asked for {cost}, then {after}", lease.held));
@@ -166,7 +175,7 @@ impl World {
         };
         self.decided(id, key, tier, charged, at, allowed, None, judges_refusals)?;
         if permit && let Some(taken) = self.taken.get_mut(&id) {
-            taken.left = after;
+            (taken.left, taken.ended) = (after, ended);
         }
         Ok(())
     }

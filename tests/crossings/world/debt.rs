@@ -3,7 +3,10 @@
 use tollgate::Inherit;
 
 use super::{State, World};
-use crate::limits::{Kind, Limit};
+use crate::limits::{Kind, Limit, TEN_YEARS};
+
+/// Where the longest words end: no debt is paid later than so many nanoseconds after a change.
+const LONGEST: u64 = 1 << 62;
 
 /// A debt is converted to the least or to the most that it can be.
 #[derive(Clone, Copy, PartialEq)]
@@ -91,11 +94,16 @@ impl World {
             let (was, is) = (old.limits[rule], new.limits[rule]);
             state = match state {
                 State::Bucket { version, lo, hi } => {
+                    // A word keeps of a debt what it has room for: at least the rest of the ten years.
+                    let room = |round| {
+                        if round == Round::Down { TEN_YEARS.saturating_sub(at) } else { LONGEST }
+                    };
                     let convert = |tat: u64, round: Round| {
                         let unit = u128::from(was.nanos);
                         let debt =
                             inherited(tat.saturating_sub(at).into(), unit, inherit, was.most, is.most, round);
-                        at + round.div(debt * u128::from(is.nanos), unit) as u64
+                        let debt = round.div(debt * u128::from(is.nanos), unit);
+                        at + debt.min(room(round).into()) as u64
                     };
                     State::Bucket {
                         version: version + 1,

@@ -43,6 +43,7 @@ impl World {
             return Err(format!("{given} of {units} units were given"));
         }
         let most = if self.rules.is_multi { units } else { given };
+        self.credited[key] |= most > 0;
         let met = self.met(tier).into_iter().filter(|(slot, _)| only.is_none_or(|only| only == *slot));
         for (slot, rule) in met {
             let limit = self.limit(rule);

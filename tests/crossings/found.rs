@@ -1,0 +1,133 @@
+//! Programs that the judge once took for contradictions.
+
+use tollgate::{Inherit, WhenFull};
+
+use super::engine::{Room, Sort, Way};
+use super::limits::{Kind, Limit};
+use super::play::play;
+use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
+
+fn line(tier: usize, verb: Verb, within: Option<(usize, Vec<Inner>)>) -> Line {
+    Line { go: Go::Stay, key: 0, tier, verb, within }
+}
+
+fn change(numbers: [(u64, u64); 3]) -> Change {
+    Change { numbers: numbers.into(), only: None, inherit: Inherit::AsIs }
+}
+
+const SLOW: (u64, u64) = (1, 1_000_000_000);
+const FAST: (u64, u64) = (1, 1);
+
+/// A debt of five seconds is one of 5e9 units of the fast tier. At a unit a second these would take
+/// longer than a word has room for, so the second change finds fewer.
+#[test]
+fn a_change_keeps_of_a_debt_what_a_word_has_room_for() {
+    let check = |cost, within| line(0, Verb::Check(Cost::Units(cost), Way::Plain), within);
+    let overtaken = |numbers, ahead| Some((1, vec![Inner::Change(change(numbers)), Inner::Ahead(ahead)]));
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Full(WhenFull::Deny),
+        limits: vec![Limit { kind: Kind::Bucket, most: 1, nanos: 1 }; 2],
+        lines: vec![
+            check(2, None),
+            line(0, Verb::Strangers, None),
+            check(1, overtaken([SLOW; 3], 0)),
+            check(1, overtaken([FAST, (16, 1), FAST], 1)),
+            check(1, overtaken([FAST, (5, 1_000_000_000), FAST], 0)),
+            check(1, None),
+            line(1, Verb::UpTo(Cost::Left), None),
+            line(0, Verb::Change(change([SLOW, FAST, FAST])), None),
+            line(0, Verb::Change(change([FAST; 3])), None),
+            line(0, Verb::Expire, None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+/// The lease spends its permit on the request and acquires the rest after the reset, which ends what
+/// then remains.
+#[test]
+fn a_reset_between_a_leases_look_and_its_charge_ends_what_it_acquires() {
+    let program = Program {
+        sort: Sort::Multi,
+        room: Room::Enough,
+        limits: vec![Limit { kind: Kind::Bucket, most: 2, nanos: 1000 }],
+        lines: vec![
+            line(0, Verb::Lease(2, 1), None),
+            line(0, Verb::Spend(0, Cost::Units(1)), None),
+            line(0, Verb::Spend(0, Cost::All(0)), Some((2, vec![Inner::Reset(0)]))),
+            line(0, Verb::Spend(0, Cost::Units(1)), None),
+            line(0, Verb::Release(0), None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+fn at(go: Go, verb: Verb) -> Line {
+    Line { go, ..line(0, verb, None) }
+}
+
+/// At the time of the refund three units of the first request were not refilled yet; by the second
+/// they were. README.md, "Known limits", allows it.
+#[test]
+fn a_refund_in_the_past_gives_back_others_units() {
+    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+        let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
+        let program = Program {
+            sort: Sort::Keyed,
+            room: Room::Enough,
+            limits: vec![Limit { kind, most: 5, nanos: 1_000_000_000 }],
+            lines: vec![
+                at(Go::Stay, check(5)),
+                at(Go::Ahead(7 * 8, 0), check(5)),
+                at(Go::Back(35, 0), Verb::Refund(1)),
+                at(Go::Ahead(35, 0), check(3)),
+            ],
+        };
+        assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}");
+    }
+}
+
+/// Others take the slot of a key that has paid. Then the clock steps back, and the key is a new one.
+#[test]
+fn a_key_that_has_paid_is_forgotten_also_at_an_earlier_time() {
+    let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
+    let others = vec![at(Go::Stay, Verb::Strangers); 16];
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Growing,
+        limits: vec![Limit { kind: Kind::FirstHitBucket, most: 5, nanos: 1_000_000_000 }],
+        lines: [
+            vec![at(Go::Stay, check(5)), at(Go::Ahead(41, 0), Verb::Poll)],
+            others,
+            vec![at(Go::Back(21, 0), check(5)), at(Go::Ahead(41, 0), check(5))],
+        ]
+        .concat(),
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+/// A file does not tell when a credit was given: the restored limiter gives back what the request
+/// at that very time still owes, and the model would not.
+#[test]
+fn a_restored_limiter_has_no_marks() {
+    let check = |cost| Verb::Check(cost, Way::Plain);
+    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+        let program = Program {
+            sort: Sort::Keyed,
+            room: Room::Enough,
+            limits: vec![Limit { kind, most: 5, nanos: 1_000_000_000 }],
+            lines: vec![
+                at(Go::Stay, check(Cost::Units(5))),
+                at(Go::Stay, Verb::Refund(0)),
+                at(Go::Stay, check(Cost::Units(5))),
+                at(Go::Stay, Verb::Part(0, 1)),
+                at(Go::Stay, Verb::Credit(Cost::Units(1))),
+                at(Go::Stay, Verb::Restore),
+                at(Go::Stay, check(Cost::Units(1))),
+                at(Go::Ahead(8, 0), Verb::Refund(0)),
+            ],
+        };
+        assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}");
+    }
+}
