@@ -21,7 +21,7 @@ const FAST: (u64, u64) = (1, 1);
 /// A debt of five seconds is one of 5e9 units of the fast tier. At a unit a second these would take
 /// longer than a word has room for, so the second change finds fewer.
 #[test]
-fn a_change_keeps_of_a_debt_what_a_word_has_room_for() {
+fn a_change_cuts_a_debt_to_its_word() {
     let check = |cost, within| line(0, Verb::Check(Cost::Units(cost), Way::Plain), within);
     let overtaken = |numbers, ahead| Some((1, vec![Inner::Change(change(numbers)), Inner::Ahead(ahead)]));
     let program = Program {
@@ -44,10 +44,10 @@ fn a_change_keeps_of_a_debt_what_a_word_has_room_for() {
     assert_eq!(play(&program).map(drop), Ok(()));
 }
 
-/// The lease spends its permit on the request and acquires the rest after the reset, which ends what
-/// then remains.
+/// The lease spends its permit on the request and acquires the rest after the reset, which ends the
+/// permits that then remain.
 #[test]
-fn a_reset_between_a_leases_look_and_its_charge_ends_what_it_acquires() {
+fn a_reset_before_a_leases_charge_ends_the_rest() {
     let program = Program {
         sort: Sort::Multi,
         room: Room::Enough,
@@ -88,9 +88,9 @@ fn a_refund_in_the_past_gives_back_others_units() {
     }
 }
 
-/// Others take the slot of a key that has paid. Then the clock steps back, and the key is a new one.
+/// Others take the slot of a key that has paid. Then the clock steps back, and the key is new.
 #[test]
-fn a_key_that_has_paid_is_forgotten_also_at_an_earlier_time() {
+fn a_paid_key_is_forgotten_at_earlier_times() {
     let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
     let others = vec![at(Go::Stay, Verb::Strangers); 16];
     let program = Program {

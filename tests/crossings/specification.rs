@@ -211,7 +211,7 @@ impl Specification {
     /// The clock has reached this time, and never steps back behind it again.
     pub(crate) fn restored(&mut self, reached: u64) {
         // A saved fixed window does not tell of keys that were in no debt at a change, and no file
-        // tells that a turn was reserved, or when something came back: then a refund gives back more.
+        // tells that a turn was reserved, or when units came back: then a refund gives more.
         if self.is_changed_window || self.has_reserved || self.marked >= Some(reached) {
             self.model = None;
         }

@@ -242,3 +242,18 @@ fn concurrent_changes_exclude_one_another() {
     });
     assert!([50, 70].contains(&limiter.peek().limit()));
 }
+
+/// Five billion tokens cost 158 years at one a second.
+#[test]
+fn a_change_keeps_ten_years_of_a_longer_debt() {
+    let fast = per(1, 1);
+    let (limiter, _) = global(TokenBucket::new(fast));
+    assert_eq!(limiter.prepare().debit(5_000_000_000).unwrap().cost(), 5_000_000_000);
+    limiter.reconfigure(TokenBucket::new(Rate::per_second(1)), AsIs).unwrap();
+    let wait = limiter.check().retry_after().unwrap();
+    assert!(wait > 10 * Duration::from_secs(31_557_600), "{wait:?}");
+    // The rest is not remembered.
+    limiter.reconfigure(TokenBucket::new(fast), AsIs).unwrap();
+    let wait = limiter.check().retry_after().unwrap().as_nanos();
+    assert!((315_576_000..5_000_000_000).contains(&wait), "{wait}");
+}

@@ -94,7 +94,7 @@ impl World {
             let (was, is) = (old.limits[rule], new.limits[rule]);
             state = match state {
                 State::Bucket { version, lo, hi } => {
-                    // A word keeps of a debt what it has room for: at least the rest of the ten years.
+                    // A word has room for a debt of at least the rest of the ten years.
                     let room = |round| {
                         if round == Round::Down { TEN_YEARS.saturating_sub(at) } else { LONGEST }
                     };
