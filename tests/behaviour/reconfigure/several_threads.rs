@@ -11,17 +11,28 @@ use super::bucket;
 use super::several::{Several, several};
 
 const CHANGES: u64 = 300;
+const THREADS: u64 = 3;
+
+/// Requests of each thread between one change and the next, at most.
+const REQUESTS: u64 = 1_000;
 
 /// Three threads check one key while `change` is called with its number, many times. Returns how
 /// many requests were admitted and refused.
 fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64, u64) {
-    let begun = Barrier::new(4);
+    let begun = Barrier::new(THREADS as usize + 1);
     let (admitted, refused, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let changes = AtomicU64::new(0);
     thread::scope(|scope| {
-        for _ in 0..3 {
+        for _ in 0..THREADS {
             scope.spawn(|| {
                 begun.wait();
+                let mut requests = 0;
                 while !done.load(Relaxed) {
+                    if requests == changes.load(Relaxed) * REQUESTS {
+                        thread::yield_now();
+                        continue;
+                    }
+                    requests += 1;
                     let decision = limiter.check(&7);
                     let count = if decision.is_allowed() { &admitted } else { &refused };
                     count.fetch_add(1, Relaxed);
@@ -35,6 +46,8 @@ fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64
         }
         begun.wait();
         for number in 1..=CHANGES {
+            // The threads' requests begin before the change does.
+            changes.store(number, Relaxed);
             change(number);
             thread::yield_now();
         }
@@ -66,12 +79,16 @@ fn threads_see_the_quotas_of_one_version_only() {
 /// Both versions have room for all requests, so no limit refuses a request because of a change.
 #[test]
 fn a_change_refuses_no_request() {
-    // More than three threads request in a step of the clock.
+    // No bucket runs out even if nothing comes back, and none is full again before the test ends: a
+    // thread that stalls after it has read the clock is judged at an earlier time than the others.
     const PLENTY: [[u64; 2]; 2] = [[1 << 20, 1 << 21], [1 << 21, 1 << 22]];
-    let quotas = |[one, two]: [u64; 2]| [bucket(3_000_000, one), bucket(1_000_003, two)];
+    const STEP: Duration = Duration::from_millis(700);
+    const { assert!(THREADS * REQUESTS * CHANGES < PLENTY[0][0]) };
+    const { assert!(PLENTY[0][0] > 3_001 * CHANGES * STEP.as_millis() as u64 / 1_000) };
+    let quotas = |[one, two]: [u64; 2]| [bucket(3_001, one), bucket(1_003, two)];
     let (limiter, clock) = several(quotas(PLENTY[0]));
     let change = |number: u64| {
-        clock.advance(Duration::from_millis(700));
+        clock.advance(STEP);
         limiter.reconfigure(quotas(PLENTY[number as usize % 2]), Inherit::Additive).unwrap();
     };
     let (admitted, refused) = contested(&limiter, change, PLENTY);
