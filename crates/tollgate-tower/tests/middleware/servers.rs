@@ -67,7 +67,8 @@ async fn two_lines_make_a_limited_axum_server() {
 
 #[tokio::test]
 async fn a_closed_connection_gives_its_turn_back() {
-    let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
+    const SPACING: Duration = Duration::from_secs(3);
+    let queue = LeakyBucket::queue(Rate::new(1, SPACING)).capacity(2);
     let asked = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&asked);
     let rule = Rule::new("paced", [queue])
@@ -89,10 +90,10 @@ async fn a_closed_connection_gives_its_turn_back() {
     drop(waits);
     // The server notices the disconnect. The next request departs when the closed one would have.
     while http.status("/", &[]).await != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(5), "the turn is never given back");
+        assert!(begun.elapsed() < 4 * SPACING, "the turn is never given back");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(begun.elapsed() < Duration::from_millis(1_500), "a departure later: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < 2 * SPACING - SPACING / 4, "a departure later: {:?}", begun.elapsed());
 }
 
 /// A limited service has a type that can be written down.
