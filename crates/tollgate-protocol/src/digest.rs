@@ -104,7 +104,13 @@ impl Mixer {
             .put(2, thread.now)
             .put(2, thread.shares)
             .put(2, thread.handovers);
-        place.put(2, thread.view).put(2, thread.at).put(2, thread.child).put(2, thread.place);
+        place
+            .put(2, thread.view)
+            .put(2, thread.at)
+            .put(2, thread.child)
+            .put(2, thread.place)
+            .put(2, thread.chosen);
+        place.flag(thread.quickly).flag(thread.short).flag(thread.untried);
         place.flag(thread.owed).flag(thread.shared).flag(thread.paid).flag(thread.just);
         place.flag(thread.taken.is_some()).header(thread.header);
         self.add(place.0);

@@ -1,13 +1,15 @@
 //! The threads' steps: each is one access to the memory, with the thinking that follows it.
 //!
-//! `way` finds the bucket and the slot, `charge` charges, `log` reads and writes rings, `insert`
-//! enters new keys, `refund` gives back and forgives, `growth` splits. Every step is named after
+//! `recycle` is how a check begins: by fingerprints, and by the short way of an insertion. `way`
+//! finds the bucket and the slot, `charge` charges, `log` reads and writes rings, `insert` enters
+//! new keys, `refund` gives back and forgives, `growth` splits. Every step is named after
 //! what `src/table` calls it.
 
 mod charge;
 mod growth;
 mod insert;
 mod log;
+mod recycle;
 mod refund;
 mod way;
 
@@ -31,7 +33,7 @@ pub(crate) struct Machine<'s> {
 
 impl Machine<'_> {
     fn is(self, mutant: Mutant) -> bool {
-        self.mutant == mutant
+        self.mutant == mutant || self.mutant.parts().contains(&mutant)
     }
 
     /// The tick of this number.
@@ -67,10 +69,17 @@ impl Machine<'_> {
                 if matches!(thread.op, Op::Reset(_)) {
                     thread.pc = Pc::Home;
                 } else if self.scenario.quick {
-                    thread.pc = Pc::Glance;
+                    thread.pc = Pc::HomeWord;
                 }
             }
-            Pc::Glance | Pc::QuickWord | Pc::QuickName => self.quick(state, nth),
+            Pc::HomeWord | Pc::HomeName => self.home_slot(state, nth),
+            Pc::Header | Pc::Displaced | Pc::DisplacedWord | Pc::DisplacedName => {
+                self.displaced(state, nth);
+            }
+            Pc::RecycleClock | Pc::Intact => self.recycle(state, nth),
+            Pc::VacancyWord | Pc::VacancyName | Pc::WithoutKey | Pc::LongestIdle => {
+                self.vacancy(state, nth);
+            }
             Pc::Attempt => return self.attempt(state, nth),
             Pc::Look => return self.look(state, nth),
             Pc::ReloadWord | Pc::ReloadName => self.reload(state, nth),
@@ -81,7 +90,9 @@ impl Machine<'_> {
             Pc::InsertClock => self.place(state, nth),
             Pc::InsertDebt => self.insert_debt(state, nth),
             Pc::PartWithLoad | Pc::PartWith | Pc::PartWithHeader => self.leave_debt(state, nth),
-            Pc::Claim | Pc::Rename | Pc::Commit | Pc::Publish => return self.insert(state, nth),
+            Pc::ClaimHeader | Pc::Claim | Pc::Rename | Pc::Commit | Pc::Publish => {
+                return self.insert(state, nth);
+            }
             Pc::AbandonName | Pc::AbandonWord => self.abandon(state, nth),
             Pc::ShareHeader | Pc::Share | Pc::ShareLook => return self.share(state, nth),
             Pc::Settle | Pc::SettleName | Pc::Settled => self.settle(state, nth),
@@ -92,7 +103,12 @@ impl Machine<'_> {
             Pc::PartWord | Pc::PartName | Pc::PartOver | Pc::PartNameCas | Pc::PartWordCas => {
                 self.part(state, nth);
             }
-            Pc::SplitOver | Pc::ReceiveWord | Pc::ReceiveName | Pc::SiblingOpen | Pc::Finish => {
+            Pc::SplitOver
+            | Pc::ReceiveWord
+            | Pc::ReceiveName
+            | Pc::ReceiveRelease
+            | Pc::SiblingOpen
+            | Pc::Finish => {
                 self.receive(state, nth);
             }
             _ => unreachable!("a thread that is done takes no step, and only a log has a ring"),

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tollgate_protocol::{Mutant, Scenario, catchers, scenarios, search};
+use tollgate_protocol::{Mutant, Scenario, catchers, scenarios, search, uncaught};
 
 fn main() -> ExitCode {
     let options: Vec<String> = std::env::args().skip(1).collect();
@@ -15,8 +15,10 @@ fn main() -> ExitCode {
     let asked = asked.filter(|scenario| only.is_none_or(|part| scenario.name.contains(part.as_str())));
     if has("--mutants") {
         let asked: Vec<_> = asked.collect();
-        let all = catchers().iter().map(|&(mutant, _)| mutant);
-        all.for_each(|mutant| survey(mutant, &asked));
+        let mut all: Vec<_> = catchers().iter().chain(uncaught()).map(|&(mutant, _)| mutant).collect();
+        all.sort_by_key(|&mutant| mutant as u8);
+        all.dedup();
+        all.into_iter().for_each(|mutant| survey(mutant, &asked));
         return ExitCode::SUCCESS;
     }
     let mut holds = true;

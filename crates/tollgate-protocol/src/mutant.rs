@@ -12,6 +12,31 @@ pub enum Mutant {
     ShareMovesHeaderFirst,
     /// An insertion commits by the current header, not by the one that it read.
     CommitIgnoresTheHeader,
+    /// A claim does not flip the parity of the word.
+    ClaimKeepsParity,
+    /// An insertion claims its slot without looking whether the header has changed since it was
+    /// read.
+    ClaimBlindly,
+    /// The short way reads the header once it has read the fingerprints.
+    RecycleReadsTheHeaderLate,
+    /// The short way goes by the time at which its check began.
+    RecycleReadsTheClockEarly,
+    /// The short way reads the clock after the header, and before the fingerprints.
+    RecycleReadsTheClockBeforeTheNames,
+    /// The short way does not ask whether the header commits all words.
+    RecyclePassesSkewedWords,
+    /// The short way does not ask whether the header commits the word of the slot that it takes.
+    RecycleTakesASkewedWord,
+    /// The short way takes a slot that is claimed or held, or whose key is about to move.
+    RecycleTakesAClaim,
+    /// The short way takes a slot whose owner is in debt.
+    RecycleTakesASlotInDebt,
+    /// The short way takes a slot of a bucket that is being split.
+    RecycleInASplit,
+    /// The short way takes a slot of whichever bucket the hint led to.
+    RecycleInAnyBucket,
+    /// The short way ignores the overflow word.
+    RecycleForgetsTheOverflow,
     /// A slot that is given up gets its old word back.
     AbandonKeepsTheWord,
     /// A slot that is given up gets its old name back.
@@ -97,4 +122,27 @@ pub enum Mutant {
     EraseProposals,
     /// A reset erases times without a look whether the head has moved.
     EraseBlindly,
+    /// The short way reads the clock before the fingerprints, and does not ask whether the header
+    /// commits all words.
+    RecycleBesideAClaim,
+    /// The short way asks of no word whether the header commits it.
+    RecycleAnyParity,
+    /// The short way takes a slot that is claimed, held or about to be left, whatever its parity.
+    RecycleAnyClaim,
+}
+
+impl Mutant {
+    /// The mutants that this one is together.
+    pub(crate) fn parts(self) -> &'static [Self] {
+        match self {
+            Self::RecycleBesideAClaim => {
+                &[Self::RecycleReadsTheClockBeforeTheNames, Self::RecyclePassesSkewedWords]
+            }
+            Self::RecycleAnyParity => &[Self::RecyclePassesSkewedWords, Self::RecycleTakesASkewedWord],
+            Self::RecycleAnyClaim => {
+                &[Self::RecyclePassesSkewedWords, Self::RecycleTakesASkewedWord, Self::RecycleTakesAClaim]
+            }
+            _ => &[],
+        }
+    }
 }

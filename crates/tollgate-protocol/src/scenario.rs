@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::logs::LOGS;
 use crate::rule::Rule;
+use crate::short_way::SHORT_WAY;
+use crate::splits::SPLITS;
 use crate::values::Key;
 
 /// What a thread does.
@@ -54,8 +56,8 @@ pub struct Scenario {
     pub known: &'static [&'static str],
     pub(crate) rule: Rule,
     pub(crate) full: Full,
-    /// Whether checks look for the key's name before they read the header. Where they do not,
-    /// states are fewer.
+    /// Whether checks begin by the key's name, and new keys by the short way of an insertion. Where
+    /// they do not, states are fewer.
     pub(crate) quick: bool,
     /// Buckets that there may be: 1, 2 or 4.
     pub(crate) buckets: usize,
@@ -65,6 +67,8 @@ pub struct Scenario {
     pub(crate) slots: &'static [(Key, u8)],
     /// The keys that have a log, and the times in it.
     pub(crate) logs: &'static [(Key, &'static [u8])],
+    /// The level of the buckets to begin with: at 1 there are two.
+    pub(crate) level: u8,
     /// The overflow word's debt.
     pub(crate) overflow: u8,
     /// The first slot's word has the wrong parity, as a helper leaves it that detaches a word twice
@@ -98,18 +102,18 @@ impl Scenario {
 use Op::{Check, Reset, Take};
 
 /// Buckets of one, two and four units.
-const ONE: Rule = Rule::Bucket { full: 8 };
-const TWO: Rule = Rule::Bucket { full: 16 };
-const FOUR: Rule = Rule::Bucket { full: 32 };
+pub(crate) const ONE: Rule = Rule::Bucket { full: 8 };
+pub(crate) const TWO: Rule = Rule::Bucket { full: 16 };
+pub(crate) const FOUR: Rule = Rule::Bucket { full: 32 };
 
 // At the first split odd keys move and even ones stay. Keys from 4 on have the second slot for
 // their home.
-const X: Key = 1;
-const Y: Key = 3;
-const Z: Key = 2;
-const W: Key = 4;
-const V: Key = 5;
-const Q: Key = 6;
+pub(crate) const X: Key = 1;
+pub(crate) const Y: Key = 3;
+pub(crate) const Z: Key = 2;
+pub(crate) const W: Key = 4;
+pub(crate) const V: Key = 5;
+pub(crate) const Q: Key = 6;
 
 /// The zero of most scenarios: a payload below has run out.
 const NOW: u8 = 10;
@@ -117,11 +121,6 @@ const NOW: u8 = 10;
 /// The word of a claim, not yet committed, is the same as that of a slot that was held two owners
 /// ago: so a refund lowers it. `docs/correctness.md` says why it stays so.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
-
-/// A charge that saw a word which was detached twice, and was stopped until the bucket was split
-/// again and the key had moved out, finds it as it was: it is lost. That takes two threads stopped
-/// for long, one after the other.
-const STALLED_TWICE: &str = "a key was admitted more than its limit";
 
 pub(crate) const BASE: Scenario = Scenario {
     name: "",
@@ -134,6 +133,7 @@ pub(crate) const BASE: Scenario = Scenario {
     times: &[NOW],
     slots: &[],
     logs: &[],
+    level: 0,
     overflow: 0,
     skewed: false,
     threads: &[],
@@ -367,122 +367,11 @@ const BUCKETS: &[Scenario] = &[
         quick: true,
         ..BASE
     },
-    Scenario {
-        name: "a key is charged while it moves",
-        rule: TWO,
-        buckets: 2,
-        quick: true,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(X, 1), Check(X, 1)], &[Check(Y, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "helpers agree on what moves",
-        rule: TWO,
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "helpers and a charge",
-        rule: TWO,
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(Y, 1)], &[Check(W, 1)], &[Check(X, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "helpers while a moving key runs out",
-        buckets: 2,
-        slots: &[(X, 18), (Z, 60)],
-        times: &[10, 18],
-        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(V, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a key that splits its bucket enters once",
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(Y, 1)], &[Check(Y, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a key enters while its bucket splits",
-        buckets: 2,
-        slots: &[(X, 10), (Z, 18)],
-        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(V, 1), Check(Y, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a key that stays enters while its bucket splits",
-        buckets: 2,
-        slots: &[(Z, 10), (X, 18)],
-        threads: &[&[Check(W, 1), Check(Y, 1)], &[Check(W, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a bucket is split twice",
-        buckets: 4,
-        slots: &[(X, 18), (Y, 18)],
-        threads: &[&[Check(V, 1), Check(X, 1)], &[Check(V, 1), Check(Y, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a bucket is split again where keys have left",
-        rule: TWO,
-        buckets: 4,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Check(Y, 1), Check(X, 1)], &[Check(W, 1), Check(Q, 1), Check(Z, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a key enters where a word was detached twice",
-        rule: TWO,
-        slots: &[(X, 9), (Z, 10)],
-        skewed: true,
-        threads: &[&[Check(Y, 1)], &[Check(Y, 1), Check(Y, 1)], &[Check(Q, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a key moves whose word was detached twice",
-        known: &[STALLED_TWICE],
-        rule: TWO,
-        quick: true,
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        skewed: true,
-        threads: &[&[Check(X, 1), Check(X, 1)], &[Check(Y, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a refund where a word was detached twice",
-        rule: TWO,
-        slots: &[(X, 12), (Z, 18)],
-        skewed: true,
-        threads: &[&[Take(X, 1)], &[Check(X, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a refund of a key that moves",
-        rule: TWO,
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Take(X, 1)], &[Check(Y, 1), Check(X, 1)]],
-        ..BASE
-    },
-    Scenario {
-        name: "a reset of a key that moves",
-        buckets: 2,
-        slots: &[(X, 18), (Z, 18)],
-        threads: &[&[Reset(X), Check(X, 1)], &[Check(Y, 1), Check(X, 1)]],
-        ..BASE
-    },
 ];
 
 /// All scenarios.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    BUCKETS.iter().chain(LOGS)
+    BUCKETS.iter().chain(SPLITS).chain(SHORT_WAY).chain(LOGS)
 }
 
 /// The scenario of this name.

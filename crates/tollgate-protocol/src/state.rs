@@ -5,7 +5,7 @@ use crate::machine::Look;
 use crate::ring::Ring;
 use crate::rule::Rule;
 use crate::scenario::{Op, Scenario};
-use crate::values::{BUCKETS, Header, Key, Name, SLOTS, Word};
+use crate::values::{BUCKETS, Header, Key, Name, SLOTS, Word, number_at};
 
 /// Threads at most.
 pub(crate) const THREADS: usize = 3;
@@ -35,9 +35,18 @@ pub(crate) enum Pc {
     #[default]
     Begin,
     Clock,
-    Glance,
-    QuickWord,
-    QuickName,
+    HomeWord,
+    HomeName,
+    Header,
+    Displaced,
+    DisplacedWord,
+    DisplacedName,
+    RecycleClock,
+    Intact,
+    VacancyWord,
+    VacancyName,
+    WithoutKey,
+    LongestIdle,
     Attempt,
     LogOldest,
     LogDenied,
@@ -64,6 +73,7 @@ pub(crate) enum Pc {
     PartWithLoad,
     PartWith,
     PartWithHeader,
+    ClaimHeader,
     Claim,
     Rename,
     Commit,
@@ -97,6 +107,7 @@ pub(crate) enum Pc {
     SplitOver,
     ReceiveWord,
     ReceiveName,
+    ReceiveRelease,
     SiblingOpen,
     Finish,
     Done,
@@ -152,12 +163,21 @@ pub(crate) struct Thread {
     pub(crate) header: Header,
     pub(crate) overflow: u8,
     pub(crate) place: u8,
+    /// On the short way of an insertion, one more than the place that a look at all slots has
+    /// found; 0: none.
+    pub(crate) chosen: u8,
     pub(crate) seen: Word,
     pub(crate) others: [Option<Slot>; SLOTS],
     pub(crate) new: Word,
     /// Takes over the slot's debt.
     pub(crate) owed: bool,
     pub(crate) shared: bool,
+    /// Charges the home slot, in one attempt.
+    pub(crate) quickly: bool,
+    /// Inserts by the short way.
+    pub(crate) short: bool,
+    /// Whether the bucket is another than the one in which it tried the short way.
+    pub(crate) untried: bool,
     pub(crate) split: Split,
     pub(crate) log: Look,
     pub(crate) taken: Option<Taken>,
@@ -168,6 +188,11 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
+    /// Whether it asks for units, and does not give any back.
+    pub(crate) fn checks(&self) -> bool {
+        matches!(self.op, Op::Check(..) | Op::Take(..)) && self.taken.is_none()
+    }
+
     /// Begins to look for the key's bucket again, remembering nothing.
     pub(crate) fn again(&mut self) {
         *self = Self {
@@ -177,6 +202,7 @@ impl Thread {
             now: self.now,
             shares: self.shares,
             handovers: self.handovers,
+            untried: self.untried,
             view: self.view,
             at: self.view,
             taken: self.taken.map(|taken| Taken {
@@ -188,7 +214,7 @@ impl Thread {
             }),
             ..Self::default()
         };
-        if !matches!(self.op, Op::Check(..) | Op::Take(..)) || self.taken.is_some() {
+        if !self.checks() {
             self.pc = Pc::Home;
         }
     }
@@ -225,8 +251,19 @@ impl State {
             admitted: [[0; MOMENTS]; KEYS],
             forgiven: [false; KEYS],
         };
-        for (slot, &(key, payload)) in state.buckets[0].slots.iter_mut().zip(scenario.slots) {
+        state.hint = scenario.level;
+        for bucket in &mut state.buckets[..1 << scenario.level] {
+            bucket.header.level = scenario.level;
+            if scenario.level > 0 {
+                bucket.slots = [Slot { name: Name::Vacant, ..Slot::default() }; SLOTS];
+            }
+        }
+        let mut full = [0; BUCKETS];
+        for &(key, payload) in scenario.slots {
+            let number = number_at(scenario.level, key);
+            let slot = &mut state.buckets[number].slots[full[number]];
             *slot = Slot { word: Word::default().charged(payload), name: Name::Key(key) };
+            full[number] += 1;
         }
         if let Rule::Log(log) = scenario.rule {
             let rings = state.rings.iter_mut().zip(&mut state.buckets[0].slots);

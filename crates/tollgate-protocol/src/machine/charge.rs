@@ -2,7 +2,7 @@
 
 use super::{Fault, Machine};
 use crate::mutant::Mutant;
-use crate::state::{Pc, State};
+use crate::state::{Pc, State, Thread};
 use crate::values::Name;
 
 impl Machine<'_> {
@@ -14,7 +14,7 @@ impl Machine<'_> {
         let slot = state.buckets[usize::from(thread.at)].slots[usize::from(thread.place)];
         let Some(payload) = self.scenario.rule.decide(thread.seen.payload, self.now(&thread), cost) else {
             if slot.word != thread.seen && !self.is(Mutant::NoLookAfterDenial) {
-                state.threads[nth].pc = Pc::ReloadWord;
+                self.changed(&mut state.threads[nth]);
                 return Ok(());
             }
             let own = slot.word == thread.seen && slot.name.is_of(key);
@@ -26,7 +26,7 @@ impl Machine<'_> {
         };
         let charged = thread.seen.charged(payload);
         if !Self::swap_word(state, place, thread.seen, charged) {
-            state.threads[nth].pc = Pc::ReloadWord;
+            self.changed(&mut state.threads[nth]);
             return Ok(());
         }
         let thread = &mut state.threads[nth];
@@ -52,8 +52,18 @@ impl Machine<'_> {
             return self.admit(state, nth, thread.new.payload);
         }
         self.lose(state, nth);
-        state.threads[nth].again();
+        let thread = &mut state.threads[nth];
+        if thread.quickly {
+            self.look_elsewhere(thread)
+        } else {
+            thread.again()
+        }
         Ok(())
+    }
+
+    /// The word is not the one any more that was decided on.
+    pub(super) fn changed(self, thread: &mut Thread) {
+        if thread.quickly { self.look_elsewhere(thread) } else { thread.pc = Pc::ReloadWord }
     }
 
     /// The word as it is now, if the slot is still the key's.

@@ -10,6 +10,7 @@ impl Machine<'_> {
     pub(super) fn begin_split(self, thread: &mut Thread, bucket: u8, level: u8, header: Header, then: Pc) {
         let announced = header.splitting || self.is(Mutant::SplitUnannounced);
         let pc = if announced { Pc::SplitOverflow } else { Pc::Split };
+        self.comes_to_another(thread);
         thread.split = Split { bucket, level, header, then, ..Split::default() };
         thread.pc = pc;
     }
@@ -161,23 +162,29 @@ impl Machine<'_> {
                 if let Some((_, moved)) = split.moved
                     && *word == Word::default()
                 {
-                    *word = Word::default().charged(moved.payload);
+                    *word = Word::default().charged(moved.payload).held();
                 }
-                thread.pc = Pc::ReceiveName;
-                if name_first {
-                    self.next_place(thread);
-                }
+                thread.pc = if name_first { Pc::ReceiveRelease } else { Pc::ReceiveName };
             }
             Pc::ReceiveName => {
                 let name = &mut state.buckets[sibling].slots[place].name;
                 if *name == Name::Untouched {
                     *name = split.moved.map_or(Name::Vacant, |(key, _)| Name::Key(key));
                 }
-                if name_first && split.moved.is_some() {
-                    thread.pc = Pc::ReceiveWord;
-                } else {
-                    self.next_place(thread);
+                match split.moved {
+                    Some(_) if name_first => thread.pc = Pc::ReceiveWord,
+                    Some(_) => thread.pc = Pc::ReceiveRelease,
+                    None => self.next_place(thread),
                 }
+            }
+            Pc::ReceiveRelease => {
+                let word = &mut state.buckets[sibling].slots[place].word;
+                if let Some((_, moved)) = split.moved
+                    && *word == Word::default().charged(moved.payload).held()
+                {
+                    *word = word.charged(moved.payload);
+                }
+                self.next_place(thread);
             }
             Pc::SiblingOpen => {
                 let header = split.header.sibling(split.level + 1);

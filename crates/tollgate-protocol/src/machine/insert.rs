@@ -104,7 +104,7 @@ impl Machine<'_> {
         };
         thread.new = thread.seen.claimed(payload);
         let parts = thread.owed && !self.is(Mutant::NoPartWith) && !self.is(Mutant::PartWithAfterClaim);
-        thread.pc = if parts { Pc::PartWithLoad } else { Pc::Claim };
+        thread.pc = if parts { Pc::PartWithLoad } else { Pc::ClaimHeader };
     }
 
     /// `leave_debt`: the evicted key leaves its debt in the overflow word.
@@ -121,7 +121,7 @@ impl Machine<'_> {
             }
             Pc::PartWithHeader if Self::advance(state, thread.at, thread.header, thread.header.sharing()) => {
                 state.threads[nth].header = thread.header.sharing();
-                next = if self.is(Mutant::PartWithAfterClaim) { Pc::Commit } else { Pc::Claim };
+                next = if self.is(Mutant::PartWithAfterClaim) { Pc::Commit } else { Pc::ClaimHeader };
             }
             _ if self.is(Mutant::PartWithAfterClaim) => next = Pc::AbandonName,
             _ => return state.threads[nth].again(),
@@ -129,20 +129,29 @@ impl Machine<'_> {
         state.threads[nth].pc = next;
     }
 
-    /// Claim, rename, commit, publish.
+    /// `take_slot`: a look at the header, then claim, rename, commit, publish.
     pub(super) fn insert(self, state: &mut State, nth: usize) -> Result<(), Fault> {
         let thread = state.threads[nth];
         let (number, place) = (usize::from(thread.at), usize::from(thread.place));
         let key = thread.op.key();
         let next = match thread.pc {
+            // The word may come back under a later owner: then the header has changed.
+            Pc::ClaimHeader => {
+                if state.buckets[number].header != thread.header && !self.is(Mutant::ClaimBlindly) {
+                    self.give_up(&mut state.threads[nth]);
+                    return Ok(());
+                }
+                Pc::Claim
+            }
             Pc::Claim => {
                 let word = &mut state.buckets[number].slots[place].word;
                 let any = self.is(Mutant::ClaimTakesAnyWord) && !word.frozen;
                 if *word != thread.seen && !any {
-                    state.threads[nth].again();
+                    self.give_up(&mut state.threads[nth]);
                     return Ok(());
                 }
-                let new = word.claimed(thread.new.payload);
+                let mut new = word.claimed(thread.new.payload);
+                new.parity ^= self.is(Mutant::ClaimKeepsParity);
                 *word = new;
                 state.threads[nth].new = new;
                 if let Some(log) = self.log() {
@@ -209,7 +218,7 @@ impl Machine<'_> {
             let payload = thread.seen.payload;
             let keeps = self.is(Mutant::AbandonKeepsTheWord);
             slot.word = thread.seen.charged(if keeps { payload } else { self.scenario.rule.bumped(payload) });
-            state.threads[nth].again();
+            self.give_up(&mut state.threads[nth]);
         }
     }
 }

@@ -153,7 +153,7 @@ impl Machine<'_> {
         thread.log.seen = Seen::default();
         thread.pc = match () {
             () if thread.log.unit < thread.op.cost() => Pc::StageEntry,
-            () if thread.log.inserts => Pc::Claim,
+            () if thread.log.inserts => Pc::ClaimHeader,
             () if self.is(Mutant::HeadBeforeTime) => Pc::Look,
             () => Pc::LogCharge,
         };
@@ -178,7 +178,8 @@ impl Machine<'_> {
         if thread.log.inserts {
             thread.again();
         } else {
-            (thread.log, thread.pc) = (Look::default(), Pc::ReloadWord);
+            thread.log = Look::default();
+            self.changed(thread);
         }
     }
 

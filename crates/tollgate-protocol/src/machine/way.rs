@@ -7,40 +7,11 @@ use crate::state::{Pc, Slot, State, Thread};
 use crate::values::{Key, Name, SLOTS, number_at, parent};
 
 /// The place that is looked at in the given step of a probe: home first.
-fn probe(key: Key, step: u8) -> u8 {
+pub(super) fn probe(key: Key, step: u8) -> u8 {
     ((key >> 2) + step) % SLOTS as u8
 }
 
 impl Machine<'_> {
-    /// `check` and `check_displaced`: the key's slot by its name alone, wherever the hint leads.
-    pub(super) fn quick(self, state: &mut State, nth: usize) {
-        let State { buckets, threads, .. } = state;
-        let thread = &mut threads[nth];
-        let key = thread.op.key();
-        let place = match thread.pc {
-            Pc::Glance => probe(key, thread.place),
-            _ => thread.place,
-        };
-        let slot = buckets[usize::from(thread.view)].slots[usize::from(place)];
-        match thread.pc {
-            Pc::Glance if slot.name == Name::Key(key) => {
-                (thread.place, thread.pc) = (place, Pc::QuickWord);
-            }
-            Pc::Glance => {
-                thread.place += 1;
-                if usize::from(thread.place) == SLOTS {
-                    thread.again();
-                }
-            }
-            Pc::QuickWord => (thread.seen, thread.pc) = (slot.word, Pc::QuickName),
-            _ if slot.name == Name::Key(key) && !thread.seen.frozen => {
-                thread.just = slot.word == thread.seen;
-                (thread.at, thread.pc) = (thread.view, Pc::Attempt);
-            }
-            _ => thread.again(),
-        }
-    }
-
     /// `enter`'s load of the overflow word, and `at_home`.
     pub(super) fn home(self, state: &mut State, nth: usize) {
         let State { buckets, threads, .. } = state;
@@ -67,21 +38,21 @@ impl Machine<'_> {
             Some(level) if header.splitting => {
                 self.begin_split(thread, number as u8, level, header, Pc::Home);
             }
-            Some(level) if number_at(level, key) == number => Self::arrive(thread, header),
+            Some(level) if number_at(level, key) == number => self.arrive(thread, header),
             Some(level) => thread.at = number_at(level, key) as u8,
         }
     }
 
-    fn arrive(thread: &mut Thread, header: crate::values::Header) {
-        let checks = matches!(thread.op, Op::Check(..) | Op::Take(..)) && thread.taken.is_none();
-        if checks && thread.at != thread.view {
+    fn arrive(self, thread: &mut Thread, header: crate::values::Header) {
+        if thread.checks() && thread.at != thread.view {
             // The overflow word that was read is another bucket's.
+            self.comes_to_another(thread);
             thread.view = thread.at;
             thread.again();
             return;
         }
         thread.header = header;
-        (thread.place, thread.pc) = (0, Pc::ScanWord);
+        (thread.place, thread.pc) = (0, if thread.untried { Pc::Displaced } else { Pc::ScanWord });
     }
 
     /// `scan`: the key in all slots of its bucket.
@@ -126,7 +97,7 @@ impl Machine<'_> {
     }
 
     /// Whether the slot that was read is at rest: a key's or vacant, and not claimed.
-    fn is_at_rest(self, thread: &Thread, name: Name) -> bool {
+    pub(super) fn is_at_rest(self, thread: &Thread, name: Name) -> bool {
         let has_lost = |key| {
             let level = thread.header.level_of(usize::from(thread.at));
             level.is_some_and(|level| number_at(level, key) != usize::from(thread.at))
@@ -164,8 +135,7 @@ impl Machine<'_> {
         thread.pc = Pc::ScanWord;
         if usize::from(thread.place) == SLOTS {
             thread.place = 0;
-            let checks = matches!(thread.op, Op::Check(..) | Op::Take(..)) && thread.taken.is_none();
-            thread.pc = if checks { Pc::InsertClock } else { Pc::Gone };
+            thread.pc = if thread.checks() { Pc::InsertClock } else { Pc::Gone };
         }
     }
 
