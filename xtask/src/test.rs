@@ -61,7 +61,7 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("build without features", "cargo check --workspace"),
         run("tests", "cargo test --workspace --all-features"),
         // With all features, decisions are always reported. Without them, only hooks cause reports.
-        run("the middleware without features", "cargo test -p tollgate-tower --tests"),
+        run("the middleware without features", "cargo test -p tollgate-tower -p tollgate-http --tests"),
         loom(),
         Plan::Run(
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")

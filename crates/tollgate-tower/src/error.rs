@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use tollgate_http::AddressError;
+
 use crate::rule::{MAX_NAME_LEN, MAX_RULES};
 
 /// An invalid setting of a layer, a rule or a client address. Nothing was built.
@@ -61,21 +63,8 @@ pub enum BuildError {
         /// The setting.
         setting: &'static str,
     },
-    /// A trusted proxy is neither an address nor a network such as `10.0.0.0/8`.
-    InvalidNetwork {
-        /// The text given.
-        given: String,
-    },
-    /// A network of trusted proxies contains every address, so any client could choose its address.
-    TrustsEveryone {
-        /// The network given.
-        given: String,
-    },
-    /// The prefix that groups IPv6 clients has 1 to 128 bits.
-    Ipv6Prefix {
-        /// The bits given.
-        given: u8,
-    },
+    /// A setting of a client address.
+    Address(AddressError),
 }
 
 impl fmt::Display for BuildError {
@@ -99,15 +88,7 @@ impl fmt::Display for BuildError {
             Self::BackendSetting { rule, setting } => {
                 write!(f, "rule {rule:?} is decided by a backend, which does not support `{setting}`")
             }
-            Self::InvalidNetwork { given } => {
-                write!(f, "{given:?} is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
-            }
-            Self::TrustsEveryone { given } => {
-                write!(f, "{given:?} trusts every address: any client could choose its own")
-            }
-            Self::Ipv6Prefix { given } => {
-                write!(f, "ipv6_prefix is {given}, but must be between 1 and 128 bits")
-            }
+            Self::Address(error) => error.fmt(f),
         }
     }
 }
@@ -116,7 +97,14 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Limit { error, .. } => Some(error),
+            Self::Address(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<AddressError> for BuildError {
+    fn from(error: AddressError) -> Self {
+        Self::Address(error)
     }
 }

@@ -7,11 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use tollgate_http::{LimitHeaders, RequestHead, Respond};
 use tower_service::Service;
 
-use crate::decide::{DelayedVerdict, LayerState, OwnedCharges, RefusalRecord};
-use crate::headers::LimitHeaders;
-use crate::{RequestHead, Respond};
+use crate::decide::{DelayedVerdict, LayerState, OwnedCharges};
 
 pin_project! {
     /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a
@@ -83,21 +82,6 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
         let waiting = Waiting { delayed, charges: None, state, service, responder, request };
         let state = State::Waiting { waiting: Some(Box::new(waiting)) };
         Self { state, headers: LimitHeaders::default() }
-    }
-}
-
-impl LayerState {
-    /// Makes the response to a refused request.
-    pub(crate) fn refuse<ResBody>(
-        &self,
-        head: RequestHead<'_>,
-        refusal: &RefusalRecord,
-        mut headers: LimitHeaders,
-        responder: &impl Respond<ResBody>,
-    ) -> Response<ResBody> {
-        let mut response = responder.respond(&self.refusal(head, refusal));
-        headers.write_refusal(response.headers_mut(), refusal.retry_after_seconds());
-        response
     }
 }
 

@@ -2,42 +2,9 @@
 
 use std::error::Error;
 
+use tollgate_http::{Refusal, RequestHead, RuleOutcome};
+
 use crate::decide::{LayerState, RuleReport, Verdict};
-use crate::{Refusal, RequestHead};
-
-/// What one rule decided about one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleOutcome {
-    /// The rule admitted the request.
-    Allowed,
-    /// The limit is spent for now. A shadow rule would have refused the request.
-    Limited,
-    /// The request costs more than the limit can ever admit.
-    CostAboveLimit,
-    /// The request has no key, and the rule refuses such requests.
-    NoKey,
-    /// The rule's backend failed. If local limits decide then, their outcome is reported too.
-    BackendFailed,
-}
-
-impl RuleOutcome {
-    #[cfg(feature = "metrics")]
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Allowed, Self::Limited, Self::CostAboveLimit, Self::NoKey, Self::BackendFailed];
-
-    /// Returns the label in metrics: `allowed`, `limited`, `cost_above_limit`, `no_key`,
-    /// `backend_failed`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Limited => "limited",
-            Self::CostAboveLimit => "cost_above_limit",
-            Self::NoKey => "no_key",
-            Self::BackendFailed => "backend_failed",
-        }
-    }
-}
 
 /// The decision of one rule about one request, for
 /// [`Builder::on_decision`](crate::Builder::on_decision).

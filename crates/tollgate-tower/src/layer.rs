@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
+use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
 
 use crate::decide::{LayerState, Sleep};
-use crate::headers::HeaderStyles;
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use tollgate_http::{RequestHead, Respond};
 use tower_service::Service;
 
 use crate::decide::{Decided, LayerState, Verdict};
 use crate::future::ResponseFuture;
-use crate::{RequestHead, Respond};
 
 /// A service whose requests are limited, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///

@@ -2,7 +2,7 @@
 //!
 //! Labels are rules, modes and outcomes, never keys: clients can send any number of keys.
 
-use crate::{RequestHead, RuleOutcome};
+use tollgate_http::RuleOutcome;
 
 /// The counters and the warning of one rule.
 ///
@@ -61,30 +61,5 @@ impl RuleTelemetry {
                 "a request has no key: does the server attach what the key is made of?"
             );
         });
-    }
-}
-
-/// Warns at the first request in which a proxy names its client in a header that is not read.
-#[derive(Clone, Default)]
-pub(crate) struct UnreadHeaderWarning {
-    #[cfg(feature = "tracing")]
-    warned: std::sync::Arc<std::sync::OnceLock<()>>,
-}
-
-impl UnreadHeaderWarning {
-    #[inline]
-    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, clippy::unused_self))]
-    pub(crate) fn check(&self, head: &RequestHead<'_>) {
-        #[cfg(feature = "tracing")]
-        if self.warned.get().is_none()
-            && (head.headers().contains_key("x-forwarded-for") || head.headers().contains_key("forwarded"))
-        {
-            self.warned.get_or_init(|| {
-                tracing::warn!(
-                    "a request names its client in a header that is not read: behind a proxy all clients share its \
-                     address, unless ClientAddress::x_forwarded_for or forwarded trusts it"
-                );
-            });
-        }
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::MultiDecision;
+use tollgate_backend::BackendReply;
+use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
 use super::LayerState;
 use super::owned_charges::{OwnedCharge, OwnedCharges};
-use crate::backend::BackendReply;
-use crate::headers::{HeaderStyles, LimitHeaders, join};
 use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
 
 /// The charges of one request. Dropping them refunds them, the last first, unless they are settled
@@ -88,25 +88,25 @@ impl<'l> Charges<'l> {
     /// Returns the rate limit headers of the rules that are not shadow rules.
     pub(super) fn headers(&self, styles: HeaderStyles) -> LimitHeaders {
         let enforced = || self.made.iter().filter(|charge| !charge.shadow).map(|charge| &charge.of);
-        let mut limits = enforced().filter_map(|of| match of {
-            Of::Here(limits, _) => Some(*limits),
+        let policies = enforced().filter_map(|of| match of {
+            Of::Here(limits, _) => Some(&limits.policies),
             Of::There(..) => None,
         });
-        let policy = || match (limits.next(), limits.next()) {
-            (Some(only), None) => only.policy_header(),
-            (first, second) => {
-                join(first.into_iter().chain(second).chain(limits).flat_map(LimitSet::policy_items))
-            }
-        };
+        let policy = || QuotaPolicies::header_of_all(policies);
         LimitHeaders::new(styles, policy, |items| {
             for of in enforced() {
                 match of {
-                    Of::Here(limits, decision) => limits.add_items(decision, items),
-                    Of::There(name, reply) => items.add(name, reply.limit_state()),
+                    Of::Here(limits, decision) => limits.policies.add_items(decision, items),
+                    Of::There(name, reply) => items.add(name, limit_state(reply)),
                 }
             }
         })
     }
+}
+
+/// Returns the state of a backend's limit.
+pub(super) fn limit_state(reply: &BackendReply) -> LimitState {
+    LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait }
 }
 
 impl Drop for Charges<'_> {

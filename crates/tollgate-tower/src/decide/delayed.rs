@@ -3,11 +3,12 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tollgate_http::{KeyBuf, RequestHead};
+
 use super::evaluation::Evaluation;
 use super::owned_charges::OwnedCharges;
 use super::{LayerState, Verdict};
 use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
-use crate::{KeyBuf, RequestHead};
 
 /// Completes with the verdict, and with the charges that the response may give back. Dropping it
 /// before refunds all charges: the client left.

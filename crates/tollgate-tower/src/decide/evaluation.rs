@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
+use tollgate_backend::BackendReply;
+use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
-use super::charges::{Charge, Charges, Of};
+use super::charges::{Charge, Charges, Of, limit_state};
 use super::owned_charges::OwnedCharges;
-use crate::backend::BackendReply;
-use crate::headers::{HeaderItems, LimitHeaders, LimitState};
-use crate::rule::{CheckRequest, LimitSet, LimitStates, MAX_RULES, QueueTurn};
-use crate::{RefusalReason, RuleOutcome};
+use super::refusal::RuleRefusal;
+use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
 
 /// A request that is checked against the rules, one after the other.
 ///
@@ -36,39 +35,7 @@ pub(crate) struct Verdict {
     pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
     pub(crate) headers: LimitHeaders,
     /// `None` if the request is admitted.
-    pub(crate) refusal: Option<Box<RefusalRecord>>,
-}
-
-/// Why a request was refused. [`Refusal`](crate::Refusal) is its public view.
-#[derive(Clone, Debug)]
-pub(crate) struct RefusalRecord {
-    /// The index of the rule.
-    pub(crate) rule: usize,
-    /// `None` if no limit of this process refused the request.
-    pub(crate) limits: Option<RefusingLimits>,
-    pub(crate) reason: RefusalReason,
-    pub(crate) cost: u64,
-    /// The state of the limit with the longest wait. `None` if no limit refused the request.
-    pub(crate) state: Option<LimitState>,
-    pub(crate) retry_after: Option<Duration>,
-}
-
-/// The limits of a rule that refused a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RefusingLimits {
-    /// The index of the limit set.
-    pub(crate) set: usize,
-    /// The number of the limit with the longest wait.
-    pub(crate) slowest: usize,
-    /// A bit for each limit that refuses, by its number.
-    pub(crate) mask: u64,
-}
-
-impl RefusalRecord {
-    /// A refusal by no limit.
-    fn without_limit(rule: usize, reason: RefusalReason, cost: u64) -> Self {
-        Self { rule, limits: None, reason, cost, state: None, retry_after: None }
-    }
+    pub(crate) refusal: Option<Box<RuleRefusal>>,
 }
 
 /// The outcome of one rule, for hooks, counters and events.
@@ -181,24 +148,18 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         request: CheckRequest<'_>,
         decision: MultiDecision<'l>,
     ) -> bool {
-        let (reason, retry_after) = match decision.outcome() {
-            Outcome::Never => (RefusalReason::CostAboveLimit, None),
-            _ => (RefusalReason::Limited, decision.retry_after()),
-        };
-        if let (Some((_, queue_time)), Some(retry_after)) = (limits.longest_queue(&decision), retry_after) {
+        let record = RefusalRecord::of(&decision, request.cost);
+        if let (Some((_, queue_time)), Some(retry_after)) =
+            (limits.longest_queue(&decision), record.retry_after)
+        {
             // Once the queue has room, it is at its longest: the wait in it may still be too long.
             let too_long_by = queue_time.saturating_sub(self.state.rules[rule].max_wait);
             if too_long_by > retry_after {
                 return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
             }
         }
-        let slowest = decision.refused_by().unwrap_or(0);
-        let (state, mask) = (decision.limit_state(slowest), decision.refusing());
-        let refusing = Some(RefusingLimits { set: request.set, slowest, mask });
-        let refusal =
-            RefusalRecord { rule, limits: refusing, reason, cost: request.cost, state, retry_after };
-        let policy = || limits.policy_header_of(mask);
-        self.apply_refusal(refusal, policy, |items| limits.add_items(&decision, items))
+        let refusal = RuleRefusal { rule, set: Some(request.set), record };
+        self.apply_refusal(refusal, |styles| limits.policies.headers(styles, &decision))
     }
 
     /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has
@@ -212,19 +173,21 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         retry_after: Duration,
     ) -> bool {
         let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
-        let limit = decision.limit_state(number).map_or(0, |state| state.limit);
+        let limit = decision.parts().nth(number).map_or(0, |limit| limit.limit());
         let state = LimitState { limit, remaining: 0, reset: retry_after };
-        let mask = 1 << number;
-        let refusal = RefusalRecord {
-            rule,
-            limits: Some(RefusingLimits { set: request.set, slowest: number, mask }),
+        let record = RefusalRecord {
             reason: RefusalReason::Limited,
             cost: request.cost,
             state: Some(state),
             retry_after: Some(retry_after),
+            slowest: Some(number),
+            refusing: 1 << number,
         };
-        let policy = || limits.policy_header_of(mask);
-        self.apply_refusal(refusal, policy, |items| items.add(limits.name(number), state))
+        let policies = &limits.policies;
+        self.apply_refusal(RuleRefusal { rule, set: Some(request.set), record }, |styles| {
+            let policy = || policies.header_of(record.refusing);
+            LimitHeaders::new(styles, policy, |items| items.add(&policies.names()[number], state))
+        })
     }
 
     /// Applies the decision of a backend.
@@ -239,20 +202,29 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
             Outcome::Never => (RefusalReason::CostAboveLimit, None),
         };
-        let state = reply.limit_state();
-        let refusal = RefusalRecord { rule, limits: None, reason, cost, state: Some(state), retry_after };
-        self.apply_refusal(refusal, || None, |items| items.add(name, state))
+        let state = limit_state(&reply);
+        let record =
+            RefusalRecord { state: Some(state), retry_after, ..RefusalRecord::without_limit(reason, cost) };
+        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
+            LimitHeaders::new(styles, || None, |items| items.add(name, state))
+        })
     }
 
     /// Refuses a request without a key.
     pub(super) fn refuse_without_key(&mut self, rule: usize) -> bool {
-        self.apply_refusal(RefusalRecord::without_limit(rule, RefusalReason::NoKey, 0), || None, |_| {})
+        self.refuse_without_limit(rule, RefusalReason::NoKey, 0)
     }
 
     /// Refuses a request because the rule's backend failed.
     pub(super) fn refuse_for_backend_error(&mut self, rule: usize, cost: u64) -> bool {
-        let refusal = RefusalRecord::without_limit(rule, RefusalReason::BackendFailed, cost);
-        self.apply_refusal(refusal, || None, |_| {})
+        self.refuse_without_limit(rule, RefusalReason::BackendFailed, cost)
+    }
+
+    fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
+        let record = RefusalRecord::without_limit(reason, cost);
+        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
+            LimitHeaders::new(styles, || None, |_| {})
+        })
     }
 
     /// Reports that the rule's backend failed, without a decision.
@@ -268,17 +240,15 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     fn apply_refusal(
         &mut self,
-        refusal: RefusalRecord,
-        policy: impl FnOnce() -> Option<HeaderValue>,
-        add_items: impl FnOnce(&mut HeaderItems<'_>),
+        refusal: RuleRefusal,
+        headers: impl FnOnce(HeaderStyles) -> LimitHeaders,
     ) -> bool {
-        let RefusalRecord { rule, cost, reason, state, .. } = refusal;
-        self.report(rule, reason.outcome(), cost);
+        let RuleRefusal { rule, record, .. } = refusal;
+        self.report(rule, record.reason.outcome(), record.cost);
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
             self.verdict.refusal = Some(Box::new(refusal));
-            self.verdict.headers =
-                LimitHeaders::new(self.state.styles, policy, add_items).with_representative(state);
+            self.verdict.headers = headers(self.state.styles);
         }
         shadow
     }

@@ -4,19 +4,20 @@ mod charges;
 mod delayed;
 mod evaluation;
 mod owned_charges;
+mod refusal;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_http::{HeaderStyles, KeyBuf, RequestHead};
+
 pub(crate) use delayed::DelayedVerdict;
 use delayed::{ask_backends, depart};
-pub(crate) use evaluation::{RefusalRecord, RuleReport, Verdict};
+pub(crate) use evaluation::{RuleReport, Verdict};
 pub(crate) use owned_charges::OwnedCharges;
 
-use crate::headers::HeaderStyles;
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};
-use crate::{KeyBuf, RequestHead};
 use evaluation::Evaluation;
 
 /// Returns a future that completes after a duration.

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tollgate::Quota;
+use tollgate_backend::{AnyBackend, OnBackendError};
+use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
 use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
-use crate::backend::DynBackend;
+use crate::BuildError;
 use crate::telemetry::RuleTelemetry;
-use crate::{BuildError, KeyBuf, KeyBy, OnBackendError, RequestHead};
 
 /// A rule as a running layer uses it.
 pub(crate) struct CompiledRule {
@@ -39,7 +40,7 @@ pub(crate) enum Decider {
 
 /// A backend, and what happens when it fails.
 pub(crate) struct BackendDecider {
-    pub(crate) backend: Box<dyn DynBackend>,
+    pub(crate) backend: AnyBackend,
     pub(crate) fallback: Fallback,
 }
 
@@ -128,7 +129,8 @@ impl CompiledRule {
     /// Returns the names of the rule and of its limits, each once: tiers may share names, because a
     /// request meets only one of them.
     fn names(&self) -> HashSet<&str> {
-        let of_limits = self.decider.limit_sets().iter().flat_map(LimitSet::names).map(|name| &**name);
+        let of_limits =
+            self.decider.limit_sets().iter().flat_map(|set| set.policies.names()).map(|name| &**name);
         [&*self.name].into_iter().chain(of_limits).collect()
     }
 }

@@ -4,7 +4,6 @@ mod abandoned_turns;
 mod compiled;
 mod limit_set;
 mod local;
-mod policy_history;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +11,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use tollgate::{Clock, Quota, WhenFull};
+use tollgate_backend::{AnyBackend, Backend, OnBackendError};
+use tollgate_http::{KeyBy, RequestHead};
 
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) use limit_set::LimitSet;
-pub(crate) use local::LimitStates;
-
-use crate::backend::DynBackend;
-use crate::{Backend, KeyBy, OnBackendError, RequestHead};
 
 /// The most rules of one layer.
 pub(crate) const MAX_RULES: usize = 8;
@@ -106,7 +103,7 @@ pub struct Rule {
     max_wait: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
-    backend: Option<(Box<dyn DynBackend>, OnBackendError)>,
+    backend: Option<(AnyBackend, OnBackendError)>,
 }
 
 impl Rule {
@@ -145,7 +142,7 @@ impl Rule {
     /// Makes a rule that is decided by a [`Backend`], outside of this process.
     pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
-        Self { backend: Some((Box::new(backend), on_error)), ..Self::new(name, none) }
+        Self { backend: Some((AnyBackend::new(backend), on_error)), ..Self::new(name, none) }
     }
 
     /// Sets how the key of a request is found. Requests with the same key share a limit.

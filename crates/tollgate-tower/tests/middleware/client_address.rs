@@ -2,7 +2,7 @@
 //! new key for each request.
 
 use http::HeaderName;
-use tollgate_tower::{BuildError, ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{AddressError, ClientAddress, KeyBy, RateLimitLayer, Rule};
 
 use crate::support::{hourly_bucket, layer_with, peer_address, status};
 
@@ -188,11 +188,11 @@ async fn ipv6_clients_are_grouped_by_the_chosen_prefix() {
     let narrow = layer(peer_address().ipv6_prefix(128).unwrap());
     assert!(!is_same_client(&narrow, &[("peer", "2001:db8:1:1::1")], &[("peer", "2001:db8:1:1::2")]).await);
     for bits in [0, 129] {
-        assert_eq!(peer_address().ipv6_prefix(bits).unwrap_err(), BuildError::Ipv6Prefix { given: bits });
+        assert_eq!(peer_address().ipv6_prefix(bits).unwrap_err(), AddressError::Ipv6Prefix { given: bits });
     }
     assert_eq!(
         peer_address().forwarded(["0.0.0.0/0"]).unwrap_err(),
-        BuildError::TrustsEveryone { given: "0.0.0.0/0".into() }
+        AddressError::TrustsEveryone { given: "0.0.0.0/0".into() }
     );
 }
 

@@ -178,7 +178,7 @@ mod events {
 
     impl tracing::Subscriber for Lines {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            *metadata.level() <= Level::DEBUG && metadata.target().starts_with("tollgate_tower")
+            *metadata.level() <= Level::DEBUG && metadata.target().starts_with("tollgate_")
         }
         fn new_span(&self, _: &span::Attributes<'_>) -> Id {
             Id::from_u64(1)

@@ -5,7 +5,6 @@ mod allocations;
 mod backends;
 mod charge_if;
 mod client_address;
-mod forged_headers;
 mod hooks;
 mod published;
 mod queues;

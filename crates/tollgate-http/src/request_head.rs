@@ -1,5 +1,6 @@
 //! The head of a request.
 
+use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 
 /// A request without its body. Keys, rules, costs and hooks read it.
@@ -10,7 +11,7 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 ///
 /// ```
 /// use http::Request;
-/// use tollgate_tower::RequestHead;
+/// use tollgate_http::RequestHead;
 ///
 /// let request = Request::builder().uri("/search?q=rust").header("x-api-key", "k1");
 /// let request = request.body(()).unwrap();
@@ -28,6 +29,7 @@ pub struct RequestHead<'r> {
 impl<'r> RequestHead<'r> {
     /// Borrows the head of a request.
     #[must_use]
+    #[inline]
     pub fn of<B>(request: &'r Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -37,32 +39,45 @@ impl<'r> RequestHead<'r> {
         }
     }
 
+    /// Borrows the head of a request that was taken apart.
+    #[must_use]
+    #[inline]
+    pub fn of_parts(parts: &'r Parts) -> Self {
+        let Parts { method, uri, headers, extensions, .. } = parts;
+        Self { method, uri, headers, extensions }
+    }
+
     /// Returns the method.
     #[must_use]
+    #[inline]
     pub fn method(self) -> &'r Method {
         self.method
     }
 
     /// Returns the request target as the client wrote it.
     #[must_use]
+    #[inline]
     pub fn uri(self) -> &'r Uri {
         self.uri
     }
 
     /// Returns the path without the query, as the client wrote it: neither decoded nor normalised.
     #[must_use]
+    #[inline]
     pub fn path(self) -> &'r str {
         self.uri.path()
     }
 
     /// Returns all headers.
     #[must_use]
+    #[inline]
     pub fn headers(self) -> &'r HeaderMap {
         self.headers
     }
 
     /// Returns the first value of a header. `None` if the header is missing or that value is empty.
     #[must_use]
+    #[inline]
     pub fn header(self, name: impl http::header::AsHeaderName) -> Option<&'r [u8]> {
         self.headers.get(name).map(http::HeaderValue::as_bytes).filter(|value| !value.is_empty())
     }
@@ -70,12 +85,14 @@ impl<'r> RequestHead<'r> {
     /// Returns an extension that the server or another middleware attached: axum's `MatchedPath`, a
     /// session, a tenant.
     #[must_use]
+    #[inline]
     pub fn extension<T: Clone + Send + Sync + 'static>(self) -> Option<&'r T> {
         self.extensions.get()
     }
 
     /// Returns all extensions.
     #[must_use]
+    #[inline]
     pub fn extensions(self) -> &'r Extensions {
         self.extensions
     }

@@ -16,8 +16,8 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 
 /// How the key of a request is found. Requests with the same key share a limit.
 ///
-/// A request without a key (no such header, an empty header, no address) is handled by the rule's
-/// [`MissingKey`](crate::MissingKey).
+/// A request without a key (no such header, an empty header, no address) has the empty key. The
+/// caller decides what that means: `tollgate-tower` calls it `MissingKey`.
 ///
 /// Clients choose their keys, so the engine hashes keys with a secret: a client cannot search for a
 /// key that shares another key's limit. Keys of up to 7 bytes never share a limit; among `n` longer
@@ -37,7 +37,7 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 ///
 /// ```
 /// use http::HeaderName;
-/// use tollgate_tower::KeyBy;
+/// use tollgate_http::KeyBy;
 ///
 /// let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
 /// let api_key_and_method = api_key.and(KeyBy::method());
@@ -92,9 +92,12 @@ impl KeyBy {
     /// One limit for each route of an axum server:
     ///
     /// ```
-    /// use axum::extract::MatchedPath;
-    /// use tollgate_tower::KeyBy;
+    /// use tollgate_http::KeyBy;
     ///
+    /// # #[derive(Clone)]
+    /// # struct MatchedPath(String);
+    /// # impl MatchedPath { fn as_str(&self) -> &str { &self.0 } }
+    /// // With `use axum::extract::MatchedPath`:
     /// let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
     /// let method_and_route = KeyBy::method().and(route);
     /// ```
@@ -114,7 +117,7 @@ impl KeyBy {
     /// # Examples
     ///
     /// ```
-    /// use tollgate_tower::{RequestHead, KeyBuf, KeyBy};
+    /// use tollgate_http::{RequestHead, KeyBuf, KeyBy};
     ///
     /// // The first part of the path is the tenant.
     /// let tenant = KeyBy::request(|head: RequestHead<'_>, key: &mut KeyBuf| {
@@ -145,6 +148,17 @@ impl KeyBy {
     }
 
     /// Returns the key of a request; empty if it has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderName, Request};
+    /// use tollgate_http::{KeyBy, RequestHead};
+    ///
+    /// let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
+    /// let request = Request::builder().header("x-api-key", "k1").body(()).unwrap();
+    /// assert_eq!(api_key.of(RequestHead::of(&request)).as_bytes(), b"k1");
+    /// ```
     #[must_use]
     pub fn of(&self, head: RequestHead<'_>) -> KeyBuf {
         let mut key = KeyBuf::new();
@@ -152,8 +166,11 @@ impl KeyBy {
         key
     }
 
+    /// Appends the key of a request to `key`; nothing if it has none.
+    ///
+    /// **Cost.** As [`of`](Self::of), without a new buffer for each request.
     #[inline]
-    pub(crate) fn write(&self, head: &RequestHead<'_>, key: &mut KeyBuf) {
+    pub fn write(&self, head: &RequestHead<'_>, key: &mut KeyBuf) {
         self.0(head, key);
     }
 }

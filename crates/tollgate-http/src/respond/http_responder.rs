@@ -3,7 +3,8 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 
-use super::{Refusal, RefusalReason, Respond};
+use super::{Refusal, Respond};
+use crate::RefusalReason;
 
 /// Responds with an HTTP error; by default, as JSON. The body type must be `From<String>`.
 ///

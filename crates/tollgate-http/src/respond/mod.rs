@@ -2,29 +2,31 @@
 
 mod grpc_responder;
 mod http_responder;
+mod record;
 mod refusal;
 
 use http::Response;
 
 pub use grpc_responder::GrpcResponder;
 pub use http_responder::HttpResponder;
-pub use refusal::{Refusal, RefusalReason};
+pub use record::RefusalRecord;
+pub use refusal::Refusal;
 
-/// Makes the response to a refused request. `B` is the body type of the inner service.
+/// Makes the response to a refused request. `B` is the type of the response's body.
 ///
 /// [`HttpResponder`] serves bodies that are `From<String>` (axum's `Body`, `Full<Bytes>`,
 /// `String`), [`GrpcResponder`] serves bodies that are `Default` (tonic's), and a closure serves
 /// any body.
 ///
-/// The layer adds the headers that the response lacks: `Retry-After`, `Cache-Control: no-store`,
-/// and those of the chosen [`HeaderStyle`](crate::HeaderStyle)s.
+/// The caller adds the headers that the response lacks, by
+/// [`LimitHeaders::write_refusal`](crate::LimitHeaders::write_refusal): `Retry-After`,
+/// `Cache-Control: no-store`, and those of the chosen [`HeaderStyle`](crate::HeaderStyle)s.
 ///
 /// # Examples
 ///
 /// ```
-/// use http::{Response, StatusCode};
-/// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::{RateLimitLayer, Refusal, Rule};
+/// use http::{Request, Response, StatusCode};
+/// use tollgate_http::{Refusal, RefusalReason, RefusalRecord, RequestHead, Respond};
 ///
 /// fn respond(refusal: &Refusal<'_>) -> Response<String> {
 ///     let mut response = Response::new(format!("slow down on {}", refusal.head().path()));
@@ -32,12 +34,10 @@ pub use refusal::{Refusal, RefusalReason};
 ///     response
 /// }
 ///
-/// let layer = RateLimitLayer::builder()
-///     .rule(Rule::new("all", [TokenBucket::new(Rate::per_second(10))]))
-///     // The cast gives the layer a type with a name.
-///     .responder(respond as fn(&Refusal<'_>) -> Response<String>)
-///     .build()?;
-/// # Ok::<(), tollgate_tower::BuildError>(())
+/// let request = Request::builder().uri("/search").body(()).unwrap();
+/// let record = RefusalRecord::without_limit(RefusalReason::NoKey, 0);
+/// let refusal = Refusal::new(RequestHead::of(&request), "api", &[], &record);
+/// assert_eq!(respond.respond(&refusal).body(), "slow down on /search");
 /// ```
 pub trait Respond<B> {
     /// Returns the response to a refused request.

@@ -1,13 +1,11 @@
 //! Random header lines: the parsers never panic, and never return an address that an untrusted
 //! client wrote.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderValue, Request};
 use proptest::prelude::*;
-use tollgate_tower::{ClientAddress, RequestHead};
-
-use crate::support::peer_address;
+use tollgate_http::{ClientAddress, RequestHead};
 
 /// Random sequences of header fragments and single bytes.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
@@ -23,12 +21,16 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 
 /// The client address of a request with these header lines on a connection from `from`.
 fn client(address: &ClientAddress, header: &str, from: &str, lines: &[Vec<u8>]) -> Option<IpAddr> {
-    let peer = std::net::SocketAddr::new(from.parse().unwrap(), 1);
+    let peer = SocketAddr::new(from.parse().unwrap(), 1);
     let mut request = Request::builder().extension(peer);
     for line in lines {
         request = request.header(header, HeaderValue::from_bytes(line).unwrap());
     }
     address.of(RequestHead::of(&request.body(()).unwrap()))
+}
+
+fn peer_address() -> ClientAddress {
+    ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()))
 }
 
 fn both() -> [(ClientAddress, &'static str); 2] {

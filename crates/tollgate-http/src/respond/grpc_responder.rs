@@ -4,7 +4,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response};
 
 use super::http_responder::sentence;
-use super::{Refusal, RefusalReason, Respond};
+use super::{Refusal, Respond};
+use crate::RefusalReason;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");

@@ -1,11 +1,11 @@
-//! The `RateLimit-Policy` items of a limit set, current and past.
+//! The `RateLimit-Policy` items of limits, current and past.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::HeaderValue;
 
-use crate::headers::interned;
+use super::interned::interned;
 
 /// The number of chunks of 1, 2, 4, ... versions: room for more changes than there can be.
 const CHUNKS: usize = 32;
@@ -16,7 +16,7 @@ type Chunk = OnceLock<Box<[OnceLock<Policies>]>>;
 ///
 /// A reader borrows the current version without a lock, which is why old versions stay. The number
 /// of loads does not depend on the number of versions.
-pub(crate) struct PolicyHistory {
+pub(super) struct PolicyHistory {
     first: Policies,
     later: Box<[Chunk]>,
     /// The number of the current version; `first` is 0. `change` fills the version before it stores
@@ -39,7 +39,7 @@ impl Policies {
 }
 
 impl PolicyHistory {
-    pub(crate) fn new(items: Vec<String>) -> Self {
+    pub(super) fn new(items: Vec<String>) -> Self {
         let later = (0..CHUNKS).map(|_| OnceLock::new()).collect();
         Self { first: Policies::new(items), later, current: AtomicUsize::new(0) }
     }
@@ -61,7 +61,7 @@ impl PolicyHistory {
 
     /// Makes `items` current. Callers must exclude one another: of two concurrent changes, one
     /// would be lost.
-    pub(crate) fn change(&self, items: Vec<String>) {
+    pub(super) fn change(&self, items: Vec<String>) {
         let version = self.current.load(Ordering::Relaxed) + 1;
         if let Some(slot) = self.later_version(version) {
             slot.get_or_init(|| Policies::new(items));
@@ -71,12 +71,12 @@ impl PolicyHistory {
 
     /// Returns all items as one header value.
     #[inline]
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
+    pub(super) fn header(&self) -> Option<HeaderValue> {
         self.current().header.clone()
     }
 
     /// Returns the items, in the order of the limits.
-    pub(crate) fn items(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn items(&self) -> impl Iterator<Item = &str> {
         self.current().items.iter().map(|item| &**item)
     }
 }

@@ -13,7 +13,7 @@ const INLINE: usize = 128;
 /// # Examples
 ///
 /// ```
-/// use tollgate_tower::KeyBuf;
+/// use tollgate_http::KeyBuf;
 ///
 /// let mut key = KeyBuf::new();
 /// key.push("tenant-");
@@ -32,6 +32,7 @@ pub struct KeyBuf {
 impl KeyBuf {
     /// Makes an empty buffer, which means "no key".
     #[must_use]
+    #[inline]
     pub const fn new() -> Self {
         Self { inline: [0; INLINE], len: 0, long: Vec::new() }
     }
@@ -60,17 +61,20 @@ impl KeyBuf {
 
     /// Returns the bytes written so far.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         if self.long.is_empty() { &self.inline[..self.len] } else { &self.long }
     }
 
     /// Returns whether no bytes were written.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
     }
 
     /// Removes all bytes.
+    #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
         self.long.clear();
@@ -78,7 +82,7 @@ impl KeyBuf {
 
     /// Appends the length of the bytes that `write` writes, then the bytes. The length keeps them
     /// apart from the bytes that follow. Returns whether `write` wrote any.
-    pub(crate) fn push_part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
+    pub(super) fn push_part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
         let mut part = Self::new();
         write(&mut part);
         self.push((part.as_bytes().len() as u64).to_le_bytes());

@@ -8,7 +8,7 @@ use http::HeaderValue;
 
 /// Returns a header value whose text is leaked, once for each distinct text. Use it for configured
 /// values, which are few, not for computed ones. `None` if the text is no legal header value.
-pub(crate) fn interned(text: &str) -> Option<HeaderValue> {
+pub(super) fn interned(text: &str) -> Option<HeaderValue> {
     static LEAKED: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut leaked = LEAKED.lock().unwrap_or_else(PoisonError::into_inner);
     let leaked = leaked.get_or_insert_default();

@@ -15,6 +15,8 @@
 
 mod address;
 mod chain;
+mod error;
+mod unread_header;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,11 +25,12 @@ use std::sync::Arc;
 use http::{Extensions, HeaderName};
 use ipnet::IpNet;
 
-pub(crate) use address::Address;
+use address::Address;
 use chain::Syntax;
+pub use error::AddressError;
+use unread_header::UnreadHeaderWarning;
 
-use crate::telemetry::UnreadHeaderWarning;
-use crate::{BuildError, KeyBuf, RequestHead};
+use crate::{KeyBuf, RequestHead};
 
 /// Finds the address of the connection in the extensions of a request.
 type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
@@ -60,7 +63,7 @@ type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 /// ```
 /// use std::net::{IpAddr, SocketAddr};
 /// use http::Request;
-/// use tollgate_tower::{ClientAddress, RequestHead};
+/// use tollgate_http::{ClientAddress, RequestHead};
 ///
 /// let connection = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
 /// let client = connection.x_forwarded_for(["10.0.0.0/8"])?;
@@ -79,7 +82,7 @@ type PeerOf = Arc<dyn Fn(&Extensions) -> Option<Address> + Send + Sync>;
 ///     .extension("198.51.100.1:4711".parse::<SocketAddr>().unwrap());
 /// let address = client.of(RequestHead::of(&request.body(()).unwrap()));
 /// assert_eq!(address, Some(IpAddr::from([198, 51, 100, 1])));
-/// # Ok::<(), tollgate_tower::BuildError>(())
+/// # Ok::<(), tollgate_http::AddressError>(())
 /// ```
 #[derive(Clone)]
 pub struct ClientAddress {
@@ -101,13 +104,12 @@ impl ClientAddress {
     /// Uses the address of the connection, which `peer` reads from an extension of the request.
     ///
     /// A request without that extension, or for which `peer` returns `None`, has no address.
-    /// Headers are ignored then, and the rule's [`MissingKey`](crate::MissingKey) says what
-    /// happens. For a Unix socket that only your own proxy can open, return a trusted address, such
-    /// as 127.0.0.1.
+    /// Headers are ignored then, and the request has no key. For a Unix socket that only your own
+    /// proxy can open, return a trusted address, such as 127.0.0.1.
     ///
     /// All clients behind a proxy that is not trusted have the proxy's address and share one limit.
-    /// With the feature `tracing`, the layer logs a warning at the first request with
-    /// `X-Forwarded-For` or `Forwarded` if no header is read.
+    /// With the feature `tracing`, a warning is logged at the first request with `X-Forwarded-For`
+    /// or `Forwarded` if no header is read.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
@@ -128,11 +130,11 @@ impl ClientAddress {
     ///
     /// # Errors
     ///
-    /// [`BuildError::InvalidNetwork`] and [`BuildError::TrustsEveryone`] name the network.
+    /// [`AddressError::InvalidNetwork`] and [`AddressError::TrustsEveryone`] name the network.
     pub fn x_forwarded_for(
         self,
         trusted: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, AddressError> {
         self.header(HeaderName::from_static("x-forwarded-for"), trusted)
     }
 
@@ -141,7 +143,7 @@ impl ClientAddress {
     /// # Errors
     ///
     /// As [`x_forwarded_for`](Self::x_forwarded_for).
-    pub fn forwarded(self, trusted: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
+    pub fn forwarded(self, trusted: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, AddressError> {
         self.behind(http::header::FORWARDED, Syntax::Forwarded, trusted)
     }
 
@@ -156,7 +158,7 @@ impl ClientAddress {
         self,
         name: HeaderName,
         trusted: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, AddressError> {
         self.behind(name, Syntax::Addresses, trusted)
     }
 
@@ -165,7 +167,7 @@ impl ClientAddress {
         header: HeaderName,
         syntax: Syntax,
         trusted: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, AddressError> {
         let trusted =
             trusted.into_iter().map(|text| address::network(text.as_ref())).collect::<Result<_, _>>()?;
         self.proxies = Some(Proxies { header, syntax, trusted });
@@ -178,10 +180,10 @@ impl ClientAddress {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Ipv6Prefix`].
-    pub fn ipv6_prefix(mut self, bits: u8) -> Result<Self, BuildError> {
+    /// [`AddressError::Ipv6Prefix`].
+    pub fn ipv6_prefix(mut self, bits: u8) -> Result<Self, AddressError> {
         if !(1..=128).contains(&bits) {
-            return Err(BuildError::Ipv6Prefix { given: bits });
+            return Err(AddressError::Ipv6Prefix { given: bits });
         }
         self.ipv6_prefix = bits;
         Ok(self)
@@ -195,6 +197,29 @@ impl ClientAddress {
     #[must_use]
     pub fn of(&self, head: RequestHead<'_>) -> Option<IpAddr> {
         self.find(&head).map(IpAddr::from)
+    }
+
+    /// As [`of`](Self::of), for a server that knows the address of the connection without an
+    /// extension of the request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::{IpAddr, SocketAddr};
+    /// use http::Request;
+    /// use tollgate_http::{ClientAddress, RequestHead};
+    ///
+    /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+    /// let client = client.x_forwarded_for(["10.0.0.0/8"])?;
+    /// let request = Request::builder().header("x-forwarded-for", "203.0.113.9").body(()).unwrap();
+    /// let address = client.of_peer([10, 0, 0, 2].into(), RequestHead::of(&request));
+    /// assert_eq!(address, IpAddr::from([203, 0, 113, 9]));
+    /// # Ok::<(), tollgate_http::AddressError>(())
+    /// ```
+    #[must_use]
+    pub fn of_peer(&self, peer: IpAddr, head: RequestHead<'_>) -> IpAddr {
+        let peer = Address::from(peer);
+        self.proxies.as_ref().map_or(peer, |proxies| proxies.client(peer, &head)).into()
     }
 
     // `always`, here and in the callers: each is a few instructions, and a call would add half as
@@ -212,21 +237,17 @@ impl ClientAddress {
         }
     }
 
-    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it, for
-    /// [`Rule::for_key`](crate::Rule::for_key).
+    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it: 4 bytes
+    /// for IPv4, 8 or 16 for IPv6.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::net::SocketAddr;
-    /// use tollgate::{Rate, TokenBucket};
-    /// use tollgate_tower::{ClientAddress, KeyBy, Rule};
+    /// use tollgate_http::ClientAddress;
     ///
     /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
-    /// let office = client.key_of([192, 0, 2, 1].into());
-    /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(10))])
-    ///     .key(KeyBy::client(client))
-    ///     .for_key(office, [TokenBucket::new(Rate::per_second(1_000))]);
+    /// assert_eq!(client.key_of([192, 0, 2, 1].into()).as_bytes(), [192, 0, 2, 1]);
     /// ```
     #[must_use]
     pub fn key_of(&self, address: IpAddr) -> KeyBuf {

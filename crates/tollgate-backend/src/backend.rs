@@ -2,30 +2,26 @@
 
 use std::error::Error;
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota};
 
-use crate::headers::LimitState;
-
 /// Decides requests outside of this process.
 ///
-/// A refusal is a [`BackendReply`]; an error means that the backend could not decide. The layer
-/// never mistakes one for the other: [`OnBackendError`] says what happens at an error, which is
-/// reported as [`RuleOutcome::BackendFailed`](crate::RuleOutcome::BackendFailed).
+/// A refusal is a [`BackendReply`]; an error means that the backend could not decide. A server
+/// never mistakes one for the other: [`OnBackendError`] says what happens at an error.
 ///
-/// The layer sets no timeout. A backend that may hang must time out by itself.
+/// A server sets no timeout. A backend that may hang must time out by itself.
 ///
 /// # Examples
 ///
-/// A backend that admits every request, and a rule that uses it:
+/// A backend that admits every request:
 ///
 /// ```
 /// use std::convert::Infallible;
 /// use std::time::Duration;
 /// use tollgate::Outcome;
-/// use tollgate_tower::{Backend, OnBackendError, BackendReply, Rule};
+/// use tollgate_backend::{Backend, BackendReply};
 ///
 /// struct Everything;
 ///
@@ -37,8 +33,6 @@ use crate::headers::LimitState;
 ///         Ok(BackendReply { outcome, limit: 1, remaining: 1, wait: Duration::ZERO })
 ///     }
 /// }
-///
-/// let rule = Rule::backend("everything", Everything, OnBackendError::Refuse);
 /// ```
 pub trait Backend: Send + Sync + 'static {
     /// The reason why the backend could not decide.
@@ -46,9 +40,8 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Decides a request of this cost and charges it if it is admitted.
     ///
-    /// `key` is written by the rule's [`KeyBy`](crate::KeyBy): it may contain any bytes that the
-    /// client sent, and has any length. It is empty if the request has no key and the rule lets
-    /// such requests share a limit.
+    /// `key` may contain any bytes that the client sent, and has any length. It is empty if the
+    /// request has no key and the rule lets such requests share a limit.
     ///
     /// The future is dropped if the client disconnects.
     fn decide(&self, key: &[u8], cost: u64)
@@ -69,12 +62,6 @@ pub struct BackendReply {
     pub wait: Duration,
 }
 
-impl BackendReply {
-    pub(crate) fn limit_state(self) -> LimitState {
-        LimitState { limit: self.limit, remaining: self.remaining, reset: self.wait }
-    }
-}
-
 /// What happens to a request when the backend fails.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OnBackendError {
@@ -85,18 +72,4 @@ pub enum OnBackendError {
     /// These limits decide, in this process. For example, each of 3 nodes admits 50 requests a
     /// second while the backend with the shared limit of 150 is down.
     LimitLocally(Vec<Quota>),
-}
-
-pub(crate) type DecideFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<BackendReply, Box<dyn Error + Send + Sync>>> + Send + 'a>>;
-
-/// The dyn-compatible form of [`Backend`].
-pub(crate) trait DynBackend: Send + Sync {
-    fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> DecideFuture<'a>;
-}
-
-impl<B: Backend> DynBackend for B {
-    fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> DecideFuture<'a> {
-        Box::pin(async move { Backend::decide(self, key, cost).await.map_err(Into::into) })
-    }
 }

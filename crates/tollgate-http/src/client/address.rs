@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
-use crate::{BuildError, KeyBuf};
+use super::AddressError;
+use crate::KeyBuf;
 
 /// The NAT64 prefix (RFC 6052): the last 32 bits hold an IPv4 address.
 const NAT64: u128 = 0x0064_ff9b << 96;
@@ -18,7 +19,7 @@ const MAPPED: u128 = 0xffff << 32;
 // One integer, because it is written and read in whole words. Reading words back from single octets
 // would stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Address(u128);
+pub(super) struct Address(u128);
 
 impl From<IpAddr> for Address {
     #[inline]
@@ -50,7 +51,7 @@ impl Address {
     /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer
     /// prefixes. The lengths differ, so an IPv4 key never equals an IPv6 key.
     #[inline(always)]
-    pub(crate) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
+    pub(super) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
             key.push((self.0 as u32).to_be_bytes());
         } else {
@@ -71,12 +72,12 @@ fn is_translated(bits: u32) -> bool {
 }
 
 /// Parses a network of trusted proxies into the canonical form of [`Address`].
-pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
+pub(super) fn network(text: &str) -> Result<IpNet, AddressError> {
     let text = text.trim();
     let network: IpNet = text
         .parse()
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-        .map_err(|_| BuildError::InvalidNetwork { given: text.to_owned() })?;
+        .map_err(|_| AddressError::InvalidNetwork { given: text.to_owned() })?;
     let network = match network {
         IpNet::V6(v6) if v6.prefix_len() >= 96 => match Address::from(IpAddr::V6(v6.addr())).into() {
             IpAddr::V4(v4) => Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(network, IpNet::V4),
@@ -85,7 +86,7 @@ pub(crate) fn network(text: &str) -> Result<IpNet, BuildError> {
         _ => network,
     };
     if network.prefix_len() == 0 {
-        return Err(BuildError::TrustsEveryone { given: text.to_owned() });
+        return Err(AddressError::TrustsEveryone { given: text.to_owned() });
     }
     Ok(network)
 }
@@ -125,7 +126,10 @@ mod tests {
             let [a, b, c, d] = global;
             assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), global);
         }
-        assert_eq!(network("64:ff9b::/96"), Err(BuildError::TrustsEveryone { given: "64:ff9b::/96".into() }));
+        assert_eq!(
+            network("64:ff9b::/96"),
+            Err(AddressError::TrustsEveryone { given: "64:ff9b::/96".into() })
+        );
     }
 
     #[test]
@@ -145,10 +149,10 @@ mod tests {
         assert!(network(" 10.1.2.3/8 ").unwrap().contains(&IpAddr::from([10, 9, 9, 9])));
         assert!(!network("10.1.2.3").unwrap().contains(&IpAddr::from([10, 1, 2, 4])));
         for everyone in ["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"] {
-            assert_eq!(network(everyone), Err(BuildError::TrustsEveryone { given: everyone.into() }));
+            assert_eq!(network(everyone), Err(AddressError::TrustsEveryone { given: everyone.into() }));
         }
         for wrong in ["", "10.0.0.0/33", "example.com", "10.0.0", "fe80::1%eth0"] {
-            assert_eq!(network(wrong), Err(BuildError::InvalidNetwork { given: wrong.into() }));
+            assert_eq!(network(wrong), Err(AddressError::InvalidNetwork { given: wrong.into() }));
         }
     }
 }

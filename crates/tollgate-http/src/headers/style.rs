@@ -1,6 +1,6 @@
 //! The styles of rate limit headers.
 
-/// A style of rate limit headers. A layer may use any combination of them, or none.
+/// A style of rate limit headers. A server may use any combination of them, or none.
 ///
 /// With any style or none, a refusal has `Retry-After` if the request would be admitted later. A
 /// header that the inner service has set stays, and the headers that belong to it are not added,
@@ -15,15 +15,10 @@
 /// # Examples
 ///
 /// ```
-/// use std::net::SocketAddr;
-/// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::{KeyBy, RateLimitLayer, Rule, HeaderStyle};
+/// use tollgate_http::{HeaderStyle, HeaderStyles};
 ///
-/// let layer = RateLimitLayer::builder()
-///     .rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]).key(KeyBy::everyone()))
-///     .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
-///     .build()?;
-/// # Ok::<(), tollgate_tower::BuildError>(())
+/// let styles = HeaderStyles::from_iter([HeaderStyle::Ietf, HeaderStyle::XRateLimit]);
+/// assert!(!styles.is_empty());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -45,16 +40,29 @@ pub enum HeaderStyle {
     RateLimitTrio,
 }
 
-/// A set of styles.
+/// A set of [`HeaderStyle`]s, collected from an iterator. The default is none.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_http::{HeaderStyle, HeaderStyles};
+///
+/// assert!(HeaderStyles::default().is_empty());
+/// assert!(!HeaderStyles::from_iter([HeaderStyle::Ietf]).is_empty());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HeaderStyles(u8);
+pub struct HeaderStyles(u8);
 
 impl HeaderStyles {
-    pub(crate) fn has(self, style: HeaderStyle) -> bool {
+    #[inline]
+    pub(super) fn has(self, style: HeaderStyle) -> bool {
         self.0 & (1 << style as u8) != 0
     }
 
-    pub(crate) fn is_empty(self) -> bool {
+    /// Returns whether there is no style.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }

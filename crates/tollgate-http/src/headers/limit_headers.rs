@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::value_buffers::{number, write_value};
-use super::{HeaderStyle, HeaderStyles, seconds_up};
+use super::{HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, retry_after_seconds, seconds_up};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -19,22 +19,26 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// The largest integer of a structured field (RFC 9651, section 3.3.1).
-pub(crate) const MAX_SF_INTEGER: u64 = 999_999_999_999_999;
-
-/// The state of one limit for one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LimitState {
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
-    /// The time until all of the limit is available; for a refused request, until it would be
-    /// admitted.
-    pub(crate) reset: Duration,
-}
-
 /// The rate limit headers of one response.
+///
+/// For the limits of one rule, [`QuotaPolicies::headers`](crate::QuotaPolicies::headers) makes
+/// them; [`new`](Self::new) is for several rules, and for limits that another process decides.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use http::HeaderMap;
+/// use tollgate_http::{HeaderStyle, HeaderStyles, LimitHeaders, LimitState};
+///
+/// let styles = HeaderStyles::from_iter([HeaderStyle::Ietf]);
+/// let state = LimitState { limit: 10, remaining: 7, reset: Duration::from_millis(300) };
+/// let mut headers = HeaderMap::new();
+/// LimitHeaders::new(styles, || None, |items| items.add("shared", state)).write(&mut headers);
+/// assert_eq!(headers["ratelimit"], "\"shared\";r=7;t=1");
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct LimitHeaders {
+pub struct LimitHeaders {
     styles: HeaderStyles,
     /// The limit for the styles that have room for one limit only.
     representative: Option<LimitState>,
@@ -44,8 +48,8 @@ pub(crate) struct LimitHeaders {
     policy: Option<HeaderValue>,
 }
 
-/// Collects the states of the limits that decided a request.
-pub(crate) struct HeaderItems<'t> {
+/// Collects the states of the limits that decided a request, for [`LimitHeaders::new`].
+pub struct HeaderItems<'t> {
     styles: HeaderStyles,
     /// The value of `RateLimit`.
     text: &'t mut BytesMut,
@@ -53,8 +57,9 @@ pub(crate) struct HeaderItems<'t> {
 }
 
 impl HeaderItems<'_> {
-    /// Adds the state of one limit.
-    pub(crate) fn add(&mut self, name: &str, state: LimitState) {
+    /// Adds the state of one limit. The name is written as it is, so it must not contain quotes,
+    /// backslashes or control characters.
+    pub fn add(&mut self, name: &str, state: LimitState) {
         let LimitState { limit, remaining, reset } = state;
         if self.tightest.is_none_or(|tightest| (remaining, limit) < (tightest.remaining, tightest.limit)) {
             self.tightest = Some(state);
@@ -74,7 +79,7 @@ impl HeaderItems<'_> {
 impl LimitHeaders {
     /// Makes the headers of the limits that `add_items` adds. `policy` returns their
     /// `RateLimit-Policy` and runs only if the styles need it.
-    pub(crate) fn new(
+    pub fn new(
         styles: HeaderStyles,
         policy: impl FnOnce() -> Option<HeaderValue>,
         add_items: impl FnOnce(&mut HeaderItems<'_>),
@@ -91,18 +96,19 @@ impl LimitHeaders {
 
     /// Replaces the limit for the styles that have room for one limit only. In a refusal it is the
     /// limit of `Retry-After`, which may not be the tightest.
-    pub(crate) fn with_representative(self, representative: Option<LimitState>) -> Self {
+    pub(super) fn with_representative(self, representative: Option<LimitState>) -> Self {
         Self { representative, ..self }
     }
 
     /// Returns whether there are no headers to write.
+    #[must_use]
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.styles.is_empty()
     }
 
     /// Adds the headers to a response. Headers that the response already has stay.
-    pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
+    pub fn write(&mut self, headers: &mut HeaderMap) {
         if let Some(ratelimit) = self.ratelimit.take() {
             // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
             // policy of the inner service.
@@ -126,10 +132,14 @@ impl LimitHeaders {
         }
     }
 
-    /// Adds the headers to a refusal, with `Retry-After` and `Cache-Control: no-store`.
-    pub(crate) fn write_refusal(&mut self, headers: &mut HeaderMap, retry_after: Option<u64>) {
+    /// Adds the headers to the response to a refusal, with `Retry-After` and `Cache-Control:
+    /// no-store`. Headers that the response already has stay.
+    ///
+    /// `retry_after` is that of the [`Refusal`](crate::Refusal): it is rounded up to whole seconds,
+    /// at least 1.
+    pub fn write_refusal(&mut self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
         put(headers, CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
-        if let Some(seconds) = retry_after {
+        if let Some(seconds) = retry_after.map(retry_after_seconds) {
             put(headers, RETRY_AFTER, number(seconds));
             if self.styles.has(HeaderStyle::XRateLimitRetryAfter) {
                 put(headers, X_RETRY_AFTER, number(seconds));
@@ -158,7 +168,7 @@ fn put_all(headers: &mut HeaderMap, fields: [(HeaderName, u64); 3]) {
 }
 
 /// Returns a list of items as a header value. `None` if there are no items.
-pub(crate) fn join<'l>(items: impl Iterator<Item = &'l str>) -> Option<HeaderValue> {
+pub(super) fn join<'l>(items: impl Iterator<Item = &'l str>) -> Option<HeaderValue> {
     write_value(|text| items.for_each(|item| push_item(text, item)))
 }
 
@@ -211,7 +221,7 @@ mod tests {
         headers.insert(X_RESET, HeaderValue::from_static("1"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("private"));
         limit_headers(&[HeaderStyle::Ietf, HeaderStyle::XRateLimit], &[("a", 7)])
-            .write_refusal(&mut headers, Some(1));
+            .write_refusal(&mut headers, Some(Duration::from_secs(1)));
         assert!(!headers.contains_key(RATELIMIT), "our value would be read with the inner policy");
         assert_eq!(
             (headers.get_all(X_RESET).iter().count(), &headers[X_RESET]),

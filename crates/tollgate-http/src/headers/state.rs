@@ -1,0 +1,48 @@
+//! The state of one limit for one key, as headers and bodies show it.
+
+use std::time::Duration;
+
+use tollgate::{Decision, LimitDecision};
+
+/// The state of one limit for one key, after a decision.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+/// use tollgate_http::LimitState;
+///
+/// let limiter: Limiter<str, TokenBucket, ManualClock> =
+///     Limiter::builder(TokenBucket::new(Rate::per_second(10))).clock(ManualClock::new()).build()?;
+/// let state = LimitState::from(&limiter.check("alice"));
+/// assert_eq!((state.limit, state.remaining), (10, 9));
+/// assert_eq!(state.reset, Duration::from_millis(100));
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitState {
+    /// The most that can be admitted at once: the burst, the capacity, or the window's limit.
+    pub limit: u64,
+    /// How much of the limit is left.
+    pub remaining: u64,
+    /// The time until all of the limit is available; for a refused request, until it would be
+    /// admitted.
+    pub reset: Duration,
+}
+
+impl From<&LimitDecision<'_>> for LimitState {
+    #[inline]
+    fn from(limit: &LimitDecision<'_>) -> Self {
+        let reset = limit.retry_after().unwrap_or_else(|| limit.reset_after());
+        Self { limit: limit.limit(), remaining: limit.remaining(), reset }
+    }
+}
+
+impl From<&Decision<'_>> for LimitState {
+    #[inline]
+    fn from(decision: &Decision<'_>) -> Self {
+        let reset = decision.retry_after().unwrap_or_else(|| decision.reset_after());
+        Self { limit: decision.limit(), remaining: decision.remaining(), reset }
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod client;
+mod headers;
+mod key;
+mod outcome;
+mod request_head;
+mod respond;
+
+pub use client::{AddressError, ClientAddress};
+pub use headers::{HeaderItems, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
+pub use key::{KeyBuf, KeyBy};
+pub use outcome::{RefusalReason, RuleOutcome};
+pub use request_head::RequestHead;
+pub use respond::{GrpcResponder, HttpResponder, Refusal, RefusalRecord, Respond};
