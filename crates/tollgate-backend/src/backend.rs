@@ -9,28 +9,52 @@ use tollgate::{Outcome, Quota};
 /// Decides requests outside of this process.
 ///
 /// A refusal is a [`BackendReply`]; an error means that the backend could not decide. A server
-/// never mistakes one for the other: [`OnBackendError`] says what happens at an error.
-///
-/// A server sets no timeout. A backend that may hang must time out by itself.
+/// never mistakes one for the other: [`OnBackendError`] says what happens at an error. A backend
+/// that panics, or that misses its [deadline](Self::deadline), has failed too: see
+/// [`BackendFault`](crate::BackendFault).
 ///
 /// # Examples
 ///
-/// A backend that admits every request:
+/// A store in this process, which takes charges back:
 ///
 /// ```
+/// use std::collections::HashMap;
 /// use std::convert::Infallible;
+/// use std::sync::Mutex;
 /// use std::time::Duration;
 /// use tollgate::Outcome;
 /// use tollgate_backend::{Backend, BackendReply};
 ///
-/// struct Everything;
+/// /// Admits 100 units of each key, once.
+/// #[derive(Default)]
+/// struct Store(Mutex<HashMap<Vec<u8>, u64>>);
 ///
-/// impl Backend for Everything {
+/// impl Backend for Store {
 ///     type Error = Infallible;
+///     type Receipt = (Vec<u8>, u64);
 ///
-///     async fn decide(&self, _key: &[u8], _cost: u64) -> Result<BackendReply, Infallible> {
-///         let outcome = Outcome::Allowed;
-///         Ok(BackendReply { outcome, limit: 1, remaining: 1, wait: Duration::ZERO })
+///     async fn decide(
+///         &self,
+///         key: &[u8],
+///         cost: u64,
+///     ) -> Result<BackendReply<(Vec<u8>, u64)>, Infallible> {
+///         let mut spent = self.0.lock().unwrap();
+///         let spent = spent.entry(key.to_vec()).or_default();
+///         let remaining = (100 - *spent).checked_sub(cost);
+///         *spent += remaining.map_or(0, |_| cost);
+///         Ok(BackendReply {
+///             outcome: if remaining.is_some() { Outcome::Allowed } else { Outcome::Denied },
+///             limit: 100,
+///             remaining: 100 - *spent,
+///             wait: Duration::from_secs(60),
+///             receipt: remaining.map(|_| (key.to_vec(), cost)),
+///         })
+///     }
+///
+///     fn refund(&self, (key, cost): (Vec<u8>, u64)) {
+///         if let Some(spent) = self.0.lock().unwrap().get_mut(&key) {
+///             *spent -= cost;
+///         }
 ///     }
 /// }
 /// ```
@@ -38,19 +62,52 @@ pub trait Backend: Send + Sync + 'static {
     /// The reason why the backend could not decide.
     type Error: Error + Send + Sync + 'static;
 
+    /// What the backend needs to find a charge again: the key, the cost, and what the charge left
+    /// in the store. `()` if the backend takes nothing back.
+    ///
+    /// A receipt is given back at most once. It need not be `Clone`, and should not be.
+    type Receipt: Send + 'static;
+
     /// Decides a request of this cost and charges it if it is admitted.
     ///
     /// `key` may contain any bytes that the client sent, and has any length. It is empty if the
     /// request has no key and the rule lets such requests share a limit.
     ///
-    /// The future is dropped if the client disconnects.
-    fn decide(&self, key: &[u8], cost: u64)
-    -> impl Future<Output = Result<BackendReply, Self::Error>> + Send;
+    /// The future is dropped if the client disconnects or the deadline passes. What the store has
+    /// charged by then stays charged, since there is no receipt.
+    fn decide(
+        &self,
+        key: &[u8],
+        cost: u64,
+    ) -> impl Future<Output = Result<BackendReply<Self::Receipt>, Self::Error>> + Send;
+
+    /// Begins to give back the charge of a request that was admitted here and then not served:
+    /// another rule refused it, or its client left.
+    ///
+    /// **The default gives nothing back**: the charge stays until time wins it back.
+    ///
+    /// Servers call this where a request is dropped: on any thread, and perhaps outside of a
+    /// runtime. So it is not async, and must not block. A remote backend hands the receipt to the
+    /// task that owns its connection, and logs by itself what goes wrong there. A refund that is
+    /// lost errs by refusing.
+    fn refund(&self, receipt: Self::Receipt) {
+        drop(receipt);
+    }
+
+    /// Returns the longest time that a decision may take; by default, a second. A server reads it
+    /// once, and the decision fails with
+    /// [`BackendFault::TimedOut`](crate::BackendFault::TimedOut) when the time has passed.
+    /// [`Duration::MAX`] sets no deadline.
+    ///
+    /// The server's timer measures it, so a future that blocks its thread is not interrupted.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(1)
+    }
 }
 
-/// The decision of a backend about a request.
+/// The decision of a backend about a request. `R` is its [receipt](Backend::Receipt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackendReply {
+pub struct BackendReply<R = ()> {
     /// Whether the request is admitted, refused for now, or can never be admitted.
     pub outcome: Outcome,
     /// The most that the limit admits at once.
@@ -60,6 +117,9 @@ pub struct BackendReply {
     /// For a refused request, the time until it would be admitted; otherwise the time until the
     /// whole limit is available again.
     pub wait: Duration,
+    /// What gives the charge of an admitted request back. `None` if nothing was charged, or if the
+    /// charge cannot be given back.
+    pub receipt: Option<R>,
 }
 
 /// What happens to a request when the backend fails.

@@ -51,7 +51,7 @@ impl<'r> RuleDecision<'r> {
 
 type DecisionHook = Box<dyn Fn(&RuleDecision<'_>) + Send + Sync>;
 type LimitedHook = Box<dyn Fn(&Refusal<'_>) + Send + Sync>;
-type BackendErrorHook = Box<dyn Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync>;
+type BackendErrorHook = Box<dyn Fn(&str, &(dyn Error + Send + Sync + 'static)) + Send + Sync>;
 
 /// The closures of the layer's user.
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl LayerState {
         }
     }
 
-    pub(crate) fn report_backend_error(&self, rule: usize, error: &(dyn Error + Send + Sync)) {
+    pub(crate) fn report_backend_error(&self, rule: usize, error: &(dyn Error + Send + Sync + 'static)) {
         let name = &*self.rules[rule].name;
         #[cfg(feature = "tracing")]
         tracing::warn!(rule = name, %error, "a backend failed");

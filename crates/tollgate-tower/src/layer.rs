@@ -166,10 +166,10 @@ impl<R> Builder<R> {
     }
 
     /// Calls `hook` with the rule's name and the error each time a [`Backend`](crate::Backend)
-    /// fails.
+    /// fails: its own error, or a [`BackendFault`](crate::BackendFault).
     pub fn on_backend_error(
         mut self,
-        hook: impl Fn(&str, &(dyn Error + Send + Sync)) + Send + Sync + 'static,
+        hook: impl Fn(&str, &(dyn Error + Send + Sync + 'static)) + Send + Sync + 'static,
     ) -> Self {
         self.hooks.on_backend_error = Some(Box::new(hook));
         self
@@ -181,8 +181,8 @@ impl<R> Builder<R> {
         self
     }
 
-    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
-    /// runtime. The timer of a runtime is cheaper.
+    /// The timer on which queued requests sleep, and which measures the deadlines of backends; by
+    /// default, [`ThreadTimer`], which needs no runtime. The timer of a runtime is cheaper.
     ///
     /// # Examples
     ///

@@ -17,7 +17,7 @@ pub use layer::{Builder, RateLimitLayer};
 pub use reconfigure::ReconfigureError;
 pub use rule::{MissingKey, Rule};
 pub use service::RateLimit;
-pub use tollgate_backend::{Backend, BackendReply, OnBackendError};
+pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{
     AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, Refusal,
     RefusalReason, RequestHead, Respond, RuleOutcome,

@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::MultiDecision;
-use tollgate_backend::BackendReply;
+use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
 use super::LayerState;
-use super::owned_charges::{OwnedCharge, OwnedCharges};
+use super::owned_charges::{OwnedCharge, OwnedCharges, OwnedOf};
 use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
 
 /// The charges of one request. Dropping them refunds them, the last first, unless they are settled
 /// or [owned](Self::own): the request was refused.
 pub(super) struct Charges<'l> {
+    state: &'l LayerState,
     /// One for each rule that admitted the request, in the order of the rules.
     made: SmallVec<[Charge<'l>; MAX_RULES]>,
-    /// The turns in queues, with the index of their rule, in the same order. They are rare, and a
-    /// `Charge` that held one would be more expensive to copy.
-    turns: Vec<(usize, QueueTurn)>,
+    /// What else goes back with a charge, with the index of its rule, in the same order. It is
+    /// rare, and a `Charge` that held it would be more expensive to copy.
+    extras: Vec<(usize, Extra)>,
     settled: bool,
 }
 
@@ -32,14 +33,20 @@ pub(super) struct Charge<'l> {
 /// Where the request was charged.
 pub(super) enum Of<'l> {
     Here(&'l LimitSet, MultiDecision<'l>),
-    /// At a backend, which takes nothing back.
-    There(&'l str, BackendReply),
+    /// At the rule's backend, which says that its limit is in this state.
+    There(LimitState),
+}
+
+/// What goes back with a charge.
+enum Extra {
+    Turn(QueueTurn),
+    Receipt(AnyReceipt),
 }
 
 impl<'l> Charges<'l> {
     #[inline]
-    pub(super) fn new() -> Self {
-        Self { made: SmallVec::new(), turns: Vec::new(), settled: false }
+    pub(super) fn new(state: &'l LayerState) -> Self {
+        Self { state, made: SmallVec::new(), extras: Vec::new(), settled: false }
     }
 
     #[inline]
@@ -49,7 +56,13 @@ impl<'l> Charges<'l> {
 
     /// Adds the charge of a request that waits for its turn.
     pub(super) fn push_waiting(&mut self, charge: Charge<'l>, turn: QueueTurn) {
-        self.turns.push((charge.rule, turn));
+        self.extras.push((charge.rule, Extra::Turn(turn)));
+        self.made.push(charge);
+    }
+
+    /// Adds the charge of a request that a backend admitted.
+    pub(super) fn push_there(&mut self, charge: Charge<'l>, receipt: Option<AnyReceipt>) {
+        self.extras.extend(receipt.map(|receipt| (charge.rule, Extra::Receipt(receipt))));
         self.made.push(charge);
     }
 
@@ -63,50 +76,66 @@ impl<'l> Charges<'l> {
     #[inline(never)]
     pub(super) fn own(&mut self, state: &Arc<LayerState>, all: bool) -> OwnedCharges {
         self.settled = true;
-        let mut turns = self.turns.drain(..).peekable();
+        let mut extras = self.extras.drain(..).peekable();
         let own = |Charge { rule, of, .. }| {
-            let turn = turns.next_if(|(of, _)| *of == rule).map(|(_, turn)| Box::new(turn));
-            match of {
-                Of::Here(limits, decision) if all || state.rules[rule].charge_if.is_some() => {
-                    Some(OwnedCharge { rule, set: limits.index, receipt: decision.receipt(), turn })
-                }
-                Of::Here(..) | Of::There(..) => None,
+            let extra = extras.next_if(|(of, _)| *of == rule).map(|(_, extra)| extra);
+            if !all && state.rules[rule].charge_if.is_none() {
+                return None;
             }
+            let of = match (of, extra) {
+                (Of::Here(limits, decision), extra) => {
+                    let turn = extra.and_then(Extra::turn).map(Box::new);
+                    OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn }
+                }
+                (Of::There(_), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
+                (Of::There(_), _) => return None,
+            };
+            Some(OwnedCharge { rule, of })
         };
         OwnedCharges::new(Arc::clone(state), self.made.drain(..).filter_map(own))
     }
 
     fn give_back(&mut self) {
         while let Some(Charge { rule, of, .. }) = self.made.pop() {
-            let turn = self.turns.pop_if(|(of, _)| *of == rule);
-            if let Of::Here(limits, decision) = of {
-                limits.give_back(decision.receipt(), turn.map(|(_, turn)| turn));
+            let extra = self.extras.pop_if(|(of, _)| *of == rule).map(|(_, extra)| extra);
+            match (of, extra) {
+                (Of::Here(limits, decision), extra) => {
+                    limits.give_back(decision.receipt(), extra.and_then(Extra::turn));
+                }
+                (Of::There(_), Some(Extra::Receipt(receipt))) => {
+                    self.state.give_back_there(rule, receipt);
+                }
+                (Of::There(_), _) => {}
             }
         }
     }
 
     /// Returns the rate limit headers of the rules that are not shadow rules.
     pub(super) fn headers(&self, styles: HeaderStyles) -> LimitHeaders {
-        let enforced = || self.made.iter().filter(|charge| !charge.shadow).map(|charge| &charge.of);
-        let policies = enforced().filter_map(|of| match of {
+        let enforced = || self.made.iter().filter(|charge| !charge.shadow);
+        let policies = enforced().filter_map(|charge| match &charge.of {
             Of::Here(limits, _) => Some(&limits.policies),
-            Of::There(..) => None,
+            Of::There(_) => None,
         });
         let policy = || QuotaPolicies::header_of_all(policies);
         LimitHeaders::new(styles, policy, |items| {
-            for of in enforced() {
-                match of {
+            for charge in enforced() {
+                match &charge.of {
                     Of::Here(limits, decision) => limits.policies.add_items(decision, items),
-                    Of::There(name, reply) => items.add(name, limit_state(reply)),
+                    Of::There(limit) => items.add(&self.state.rules[charge.rule].name, *limit),
                 }
             }
         })
     }
 }
 
-/// Returns the state of a backend's limit.
-pub(super) fn limit_state(reply: &BackendReply) -> LimitState {
-    LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait }
+impl Extra {
+    fn turn(self) -> Option<QueueTurn> {
+        match self {
+            Self::Turn(turn) => Some(turn),
+            Self::Receipt(_) => None,
+        }
+    }
 }
 
 impl Drop for Charges<'_> {

@@ -79,7 +79,8 @@ async fn evaluate(
                 evaluation.check(index, &sets[request.set], request)
             }
             (RuleMatch::Check(request), Decider::Backend(remote)) => {
-                match remote.backend.decide(request.key, request.cost).await {
+                let sleep = |deadline| (state.sleep)(deadline);
+                match remote.backend.decide(request.key, request.cost, sleep).await {
                     Ok(reply) => evaluation.apply_reply(index, reply, request.cost),
                     Err(error) => {
                         state.report_backend_error(index, &*error);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
-use tollgate_backend::BackendReply;
+use tollgate_backend::{AnyReceipt, BackendReply};
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
-use super::charges::{Charge, Charges, Of, limit_state};
+use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::RuleRefusal;
 use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
@@ -49,7 +49,7 @@ pub(crate) struct RuleReport {
 impl<'l, 'v> Evaluation<'l, 'v> {
     #[inline]
     pub(super) fn new(state: &'l LayerState, verdict: &'v mut Verdict) -> Self {
-        Self { state, charges: Charges::new(), verdict, departure: None }
+        Self { state, charges: Charges::new(state), verdict, departure: None }
     }
 
     /// Checks the request against limits of this process.
@@ -191,18 +191,18 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     /// Applies the decision of a backend.
-    pub(super) fn apply_reply(&mut self, rule: usize, reply: BackendReply, cost: u64) -> bool {
+    pub(super) fn apply_reply(&mut self, rule: usize, reply: BackendReply<AnyReceipt>, cost: u64) -> bool {
         let (name, shadow) = (&*self.state.rules[rule].name, self.state.rules[rule].shadow);
+        let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
                 self.report(rule, RuleOutcome::Allowed, cost);
-                self.charges.push(Charge { rule, shadow, of: Of::There(name, reply) });
+                self.charges.push_there(Charge { rule, shadow, of: Of::There(state) }, reply.receipt);
                 return true;
             }
             Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
             Outcome::Never => (RefusalReason::CostAboveLimit, None),
         };
-        let state = limit_state(&reply);
         let record =
             RefusalRecord { state: Some(state), retry_after, ..RefusalRecord::without_limit(reason, cost) };
         self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {

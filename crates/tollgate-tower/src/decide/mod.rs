@@ -9,6 +9,7 @@ mod refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, KeyBuf, RequestHead};
 
 pub(crate) use delayed::DelayedVerdict;
@@ -101,6 +102,15 @@ impl LayerState {
             }
         }
         Some(evaluation.finish(self))
+    }
+
+    /// Gives a charge back to the backend of a rule.
+    fn give_back_there(&self, rule: usize, receipt: AnyReceipt) {
+        if let Decider::Backend(remote) = &self.rules[rule].decider
+            && let Err(fault) = remote.backend.refund(receipt)
+        {
+            self.report_backend_error(rule, &fault);
+        }
     }
 
     /// Returns whether a rule with a backend applies. Charges nothing.

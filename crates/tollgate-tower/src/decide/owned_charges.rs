@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
-use tollgate::Receipt;
+use tollgate::{Receipt, Timestamp};
+use tollgate_backend::AnyReceipt;
 
 use super::LayerState;
 use crate::rule::QueueTurn;
@@ -23,11 +24,33 @@ pub(crate) struct OwnedCharges {
 pub(super) struct OwnedCharge {
     /// The index of the rule.
     pub(super) rule: usize,
-    /// The index of the rule's limit set.
-    pub(super) set: usize,
-    pub(super) receipt: Receipt<8>,
-    /// Boxed, so that the futures of requests that do not wait stay small.
-    pub(super) turn: Option<Box<QueueTurn>>,
+    pub(super) of: OwnedOf,
+}
+
+/// Where the request was charged.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all charges are the large ones, which must not allocate"
+)]
+pub(super) enum OwnedOf {
+    Here {
+        /// The index of the rule's limit set.
+        set: usize,
+        receipt: Receipt<8>,
+        /// Boxed, so that the futures of requests that do not wait stay small.
+        turn: Option<Box<QueueTurn>>,
+    },
+    /// At the rule's backend.
+    There(AnyReceipt),
+}
+
+impl OwnedCharge {
+    fn departure(&self) -> Option<Timestamp> {
+        match &self.of {
+            OwnedOf::Here { turn, .. } => turn.as_ref().map(|turn| turn.departure),
+            OwnedOf::There(_) => None,
+        }
+    }
 }
 
 impl OwnedCharges {
@@ -38,7 +61,7 @@ impl OwnedCharges {
     /// Returns the time until the request departs from the last of its queues. Zero if it departs
     /// now.
     pub(super) fn wait(&self) -> Duration {
-        let departure = self.made.iter().filter_map(|charge| Some(charge.turn.as_ref()?.departure)).max();
+        let departure = self.made.iter().filter_map(OwnedCharge::departure).max();
         departure.map_or(Duration::ZERO, |departure| departure.saturating_since(self.state.clock.now()))
     }
 
@@ -66,8 +89,14 @@ impl OwnedCharges {
     }
 
     fn give_back(&mut self) {
-        while let Some(OwnedCharge { rule, set, receipt, turn }) = self.made.pop() {
-            self.state.rules[rule].decider.limit_set(set).give_back(receipt, turn.map(|turn| *turn));
+        while let Some(OwnedCharge { rule, of }) = self.made.pop() {
+            match of {
+                OwnedOf::Here { set, receipt, turn } => {
+                    let limits = self.state.rules[rule].decider.limit_set(set);
+                    limits.give_back(receipt, turn.map(|turn| *turn));
+                }
+                OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
+            }
         }
     }
 }

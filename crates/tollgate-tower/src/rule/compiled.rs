@@ -157,7 +157,7 @@ impl Rule {
         if let Some(name) = compiled.iter().flat_map(CompiledRule::names).find(|name| !names.insert(*name)) {
             return Err(BuildError::DuplicateName { name: name.to_owned() });
         }
-        // A charge at a backend cannot be given back, so backends decide last.
+        // A backend may give nothing back, so backends decide last.
         compiled.sort_by_key(|rule| matches!(rule.decider, Decider::Backend(_)));
         Ok(compiled)
     }

@@ -46,8 +46,8 @@ pub enum MissingKey {
 /// request must admit it; when one refuses, the layer refunds the rules before it. A refund is
 /// subject to the algorithm: a window takes it back until it ends, a sliding log takes back its
 /// newest entry only, and a queue takes back its last turn, while an earlier turn goes to the next
-/// request. A backend takes nothing back, so rules with a backend are checked last. Until the
-/// refund, other requests see the charge.
+/// request. Rules with a backend are checked last: a backend takes a charge back if it
+/// implements [`Backend::refund`]. Until the refund, other requests see the charge.
 ///
 /// The closures read a request and must not change anything: they may run up to three times for a
 /// request that has to wait. Settings are validated when the layer is built.
@@ -140,6 +140,11 @@ impl Rule {
     }
 
     /// Makes a rule that is decided by a [`Backend`], outside of this process.
+    ///
+    /// `on_error` says what happens if the backend returns an error, panics, or misses its
+    /// [deadline](Backend::deadline), which the layer's [timer](crate::Builder::timer) measures.
+    /// [`Builder::on_backend_error`](crate::Builder::on_backend_error) gets the error; the latter
+    /// two are a [`BackendFault`](crate::BackendFault).
     pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
         Self { backend: Some((AnyBackend::new(backend), on_error)), ..Self::new(name, none) }

@@ -36,6 +36,7 @@ impl std::error::Error for Down {}
 
 impl Backend for TestBackend {
     type Error = Down;
+    type Receipt = ();
 
     async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Down> {
         tokio::task::yield_now().await;
@@ -59,6 +60,7 @@ impl Backend for TestBackend {
             limit: 2,
             remaining: 1_u64.saturating_sub(before),
             wait: Duration::from_millis(1_500),
+            receipt: None,
         })
     }
 }
@@ -146,6 +148,7 @@ async fn a_client_that_disconnects_during_the_backend_call_is_refunded() {
     struct Hangs;
     impl Backend for Hangs {
         type Error = Down;
+        type Receipt = ();
         async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Down> {
             std::future::pending().await
         }

@@ -2,6 +2,8 @@
 
 mod abandoned_turns;
 mod allocations;
+mod backend_faults;
+mod backend_refunds;
 mod backends;
 mod charge_if;
 mod client_address;

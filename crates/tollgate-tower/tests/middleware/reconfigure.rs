@@ -101,6 +101,7 @@ fn a_change_that_is_impossible_is_an_error() {
     struct Hangs;
     impl Backend for Hangs {
         type Error = std::convert::Infallible;
+        type Receipt = ();
         async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Self::Error> {
             std::future::pending().await
         }

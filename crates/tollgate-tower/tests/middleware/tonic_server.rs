@@ -90,6 +90,7 @@ async fn every_refusal_reason_has_its_own_grpc_status() {
     struct Broken;
     impl Backend for Broken {
         type Error = std::fmt::Error;
+        type Receipt = ();
         async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, std::fmt::Error> {
             Err(std::fmt::Error)
         }
