@@ -232,14 +232,14 @@ impl<'a> View<'a> {
     #[inline]
     pub(super) fn scan(self, fingerprint: Fingerprint, header: Header, other: impl FnMut(Rest)) -> Found {
         let repaired = |index, word| {
-            self.repair_parity(index, word, header);
+            self.repair(index, word, header);
             false
         };
         self.scan_by(fingerprint, header, repaired, other)
     }
 
-    /// The same. `counts_anyway`: whether a word at rest whose parity the header does not commit is
-    /// its key's all the same.
+    /// The same. `counts_anyway`: whether a slot at rest whose word the header does not commit counts
+    /// all the same: as its key's, or as vacant if its key has left.
     #[inline]
     pub(super) fn scan_by(
         self,
@@ -251,8 +251,11 @@ impl<'a> View<'a> {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
-            let is_at_rest = !word.is_frozen() && (!owner.is_migrating() || self.has_migrated(owner, header));
-            if is_at_rest && !header.commits(index, word) && !counts_anyway(index, word) {
+            let has_left = self.has_left(owner, header);
+            let is_at_rest =
+                !word.is_frozen() && owner.is_migrating() == has_left && owner != Fingerprint::EMPTIED;
+            let counts = header.commits(index, word) && !has_left;
+            if is_at_rest && !counts && !counts_anyway(index, word) {
                 return Found::Changed;
             } else if owner != fingerprint {
                 if is_at_rest {
@@ -274,15 +277,23 @@ impl<'a> View<'a> {
         Found::Others
     }
 
-    /// Repairs the parity of a word at rest that the header does not commit. Either the bucket has
+    /// Repairs a slot at rest whose word the header does not commit. Either its key has left it: then
+    /// it is vacated. Or the bucket has
     /// changed since the header was read, and nothing is repaired. Or a thread that stalled while
     /// [detaching](Slot::detach) the previous owner's word flipped the parity of this owner's,
     /// which had the same value. The key itself is not affected; but a claim of the word would look
     /// committed at once, and a held word would look claimed.
     #[cold]
-    fn repair_parity(self, index: SlotIndex, word: Word, header: Header) {
-        if self.bucket.header() == header {
-            self.bucket.slot(index).flip_parity(word);
+    fn repair(self, index: SlotIndex, word: Word, header: Header) {
+        let slot = self.bucket.slot(index);
+        if self.bucket.header() != header {
+            return;
+        }
+        match slot.fingerprint() {
+            owner if self.has_left(owner, header) => slot.vacate(owner, header.vacant(index)),
+            // Flipped, its word would look vacant already.
+            Fingerprint::EMPTIED => {}
+            _ => slot.flip_parity(word),
         }
     }
 

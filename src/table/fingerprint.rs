@@ -4,7 +4,7 @@
 //! | bits | the slot |
 //! |------|----------|
 //! | `11` | belongs to the key |
-//! | `10` | is vacant and has remaining debt ([`IN_DEBT`](Fingerprint::IN_DEBT)) |
+//! | `10` | has no key and remaining debt ([`IN_DEBT`](Fingerprint::IN_DEBT)), or is being emptied ([`EMPTIED`](Fingerprint::EMPTIED)) |
 //! | `01` | belonged to the key, which migrates to another bucket or has done so |
 //! | `00` | is vacant ([`VACANT`](Fingerprint::VACANT), [`UNTOUCHED`](Fingerprint::UNTOUCHED)) |
 
@@ -32,6 +32,9 @@ impl Fingerprint {
 
     /// A vacant slot with remaining debt: the next owner inherits it.
     pub(crate) const IN_DEBT: Self = Self(0b10);
+
+    /// A slot that a key has left, and that one thread is emptying: no other writes it.
+    pub(crate) const EMPTIED: Self = Self(0b110);
 
     /// The least number of buckets: it takes as many for their numbers to tell the known bits.
     pub(super) const LEAST_BUCKETS: usize = KNOWN as usize + 1;
@@ -114,13 +117,15 @@ mod tests {
             assert!(migrating.is_migrating() && !migrating.is_key() && migrating.is_vacant());
             assert_eq!(migrating.kept(), kept);
             assert!(kept.is_same_key(kept) && migrating.is_same_key(kept));
-            let of_no_key = [Fingerprint::UNTOUCHED, Fingerprint::VACANT, Fingerprint::IN_DEBT];
+            let of_no_key =
+                [Fingerprint::UNTOUCHED, Fingerprint::VACANT, Fingerprint::IN_DEBT, Fingerprint::EMPTIED];
             assert!(of_no_key.iter().all(|stored| !stored.is_same_key(kept)));
         }
         for vacant in [Fingerprint::UNTOUCHED, Fingerprint::VACANT] {
             assert!(vacant.is_vacant() && !vacant.is_key() && !vacant.is_migrating());
         }
-        let in_debt = Fingerprint::IN_DEBT;
-        assert!(!in_debt.is_vacant() && !in_debt.is_key() && !in_debt.is_migrating());
+        for no_key in [Fingerprint::IN_DEBT, Fingerprint::EMPTIED] {
+            assert!(!no_key.is_vacant() && !no_key.is_key() && !no_key.is_migrating());
+        }
     }
 }

@@ -151,6 +151,23 @@ impl<'a> View<'a> {
             .is_some_and(|level| number_at(level, self.whole(fingerprint)) != self.number())
     }
 
+    /// Whether a slot that stores this was left by its key.
+    #[inline]
+    pub(super) fn has_left(self, owner: Fingerprint, header: Header) -> bool {
+        owner.is_migrating() && self.has_migrated(owner, header)
+    }
+
+    /// Vacates the slots that keys have left. An insertion that comes before vacates them itself.
+    fn vacate_left(self, header: Header) {
+        for index in SlotIndex::all() {
+            let (word, owner) = self.bucket.slot(index).read();
+            // A frozen word is that of a claim which cannot commit: its owner vacates the slot.
+            if self.has_left(owner, header) && !word.is_frozen() {
+                self.bucket.slot(index).vacate(owner, header.vacant(index));
+            }
+        }
+    }
+
     /// The whole fingerprint: a slot does not store the bits that the bucket's number tells.
     pub(super) fn whole(self, fingerprint: Fingerprint) -> Fingerprint {
         fingerprint.whole(self.number())
@@ -305,18 +322,20 @@ impl<'a> View<'a> {
         // The overflow word of a bucket that can be split is not charged: it came with a saved
         // limiter.
         sibling.change_shared(Stored::default(), self.bucket.shared());
-        let mut gone = 0;
         for index in SlotIndex::all() {
             let counts = |word| splitting.commits(index, word);
             let moved = self.bucket.slot(index).detach(leaves, counts, is_over);
             if is_over() {
                 return;
             }
-            gone |= u64::from(moved.is_some()) << index.get();
             sibling.slot(index).receive(moved);
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
-        self.bucket.advance(splitting, splitting.split(level + 1, gone)); // B5
+        let split = splitting.split(level + 1);
+        if self.bucket.advance(splitting, split) {
+            // B5
+            self.vacate_left(split);
+        }
     }
 }
 

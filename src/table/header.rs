@@ -60,7 +60,16 @@ impl Header {
 
     /// Whether the header commits the `word` of slot `index`.
     pub(crate) fn commits(self, index: SlotIndex, word: Word) -> bool {
-        (PARITY.get(self.0) >> (index.get() - 1)) & 1 == word.parity()
+        self.parity(index) == word.parity()
+    }
+
+    fn parity(self, index: SlotIndex) -> u64 {
+        (PARITY.get(self.0) >> (index.get() - 1)) & 1
+    }
+
+    /// The word of slot `index` when it was never charged.
+    pub(crate) fn vacant(self, index: SlotIndex) -> Word {
+        Word::vacant(self.parity(index))
     }
 
     /// Zero if the header [commits](Self::commits) the `word` of slot `index`. To be joined with
@@ -87,11 +96,9 @@ impl Header {
         Self(SPLITTING.set(self.0, 1))
     }
 
-    /// The header of a bucket at `level` after its split; bit `i` of `moved`: the key of slot `i`
-    /// has migrated.
-    pub(crate) fn split(self, level: u32, moved: u64) -> Self {
-        let parity = PARITY.get(self.0) ^ (moved >> 1);
-        Self(PARITY.set(LEVEL.set(SPLITTING.set(self.0, 0), level.into()), parity))
+    /// The header of a bucket at `level` after its split.
+    pub(crate) fn split(self, level: u32) -> Self {
+        Self(LEVEL.set(SPLITTING.set(self.0, 0), level.into()))
     }
 
     /// The header with which a bucket's sibling opens, at `level`.

@@ -190,8 +190,8 @@ impl<'a> View<'a> {
         rule: Dated<'_, R>,
         payload: Payload,
     ) -> Option<()> {
-        // The word of a slot that a key left tells of a debt, so it may come back under a later
-        // owner: then the header has changed.
+        // Where a clock steps back, the word may come back under a later owner: then the header has
+        // changed.
         if self.bucket.header() != header {
             return None;
         }

@@ -124,7 +124,7 @@ impl<'a> View<'a> {
             }
         }
         // In a bucket that has not changed, a word of the wrong parity is its key's: see
-        // `repair_parity`.
+        // `repair`.
         let counts_anyway = |_, _| self.bucket.header() == header;
         match self.scan_by(fingerprint, header, counts_anyway, other) {
             Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {

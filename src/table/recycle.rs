@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the header commits all words. Otherwise there is a claim, or a word to
+    /// Whether the header commits all words. Otherwise there is a claim, or a slot to
     /// [repair](Self::scan). Without branches.
     #[inline(always)]
     fn is_intact(self, header: Header) -> bool {
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         header: Header,
         at: Moment,
     ) -> bool {
-        let is_at_rest = !word.is_frozen() && (!owner.is_migrating() || self.has_migrated(owner, header));
+        let is_at_rest = !word.is_frozen() && !owner.is_migrating();
         is_at_rest
             && header.commits(index, word)
             && (owner.is_vacant() || rule.quick_expired(word.payload(), at))

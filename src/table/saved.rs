@@ -48,7 +48,7 @@ impl Table {
                 }
                 // A vacant slot's remaining debt is also counted in the overflow word.
                 let header = view.bucket.header();
-                let is_on_its_way = fingerprint.is_migrating() && !view.has_migrated(fingerprint, header);
+                let is_on_its_way = fingerprint.is_migrating() && !view.has_left(fingerprint, header);
                 let is_here = fingerprint.is_key() || is_on_its_way;
                 if is_here && !rule.expired(payload, at) {
                     let (fingerprint, payload) = (view.whole(fingerprint), rule.current(payload));
@@ -145,9 +145,9 @@ impl View<'_> {
             return true;
         }
         let vacant = probes(fingerprint).find(|index| slot(*index).fingerprint().is_vacant());
-        vacant
-            .inspect(|&index| slot(index).enter(fingerprint, rule.log(payload, self.ring::<R>(index), times)))
-            .is_some()
+        let Some(index) = vacant else { return false };
+        slot(index).enter(fingerprint, rule.log(payload, self.ring::<R>(index), times));
+        true
     }
 
     /// Raises the shared debt of the keys without a slot.

@@ -387,6 +387,21 @@ impl Slot {
         let _ = self.word.compare_exchange(held.bits(), released.bits(), Release, Relaxed); // S1
     }
 
+    /// left, at rest -> vacant: gives the slot that `owner` has left the word of a slot that was
+    /// never charged, with the parity that the header commits. One thread does so: the fingerprint
+    /// does not come back.
+    ///
+    /// The words of `owner` had that parity, so the next owner's have the other: a thread that
+    /// stalled with one of them does nothing to a claim. And no word of an owner is that small.
+    pub(crate) fn vacate(&self, owner: Fingerprint, word: Word) {
+        let (left, emptied) = (owner.bits(), Fingerprint::EMPTIED.bits());
+        if self.fingerprint.compare_exchange(left, emptied, Relaxed, Relaxed).is_ok() {
+            // Until the slot is vacant, it is not at rest by any word.
+            self.word.store(word.bits(), Relaxed);
+            self.fingerprint.store(Fingerprint::VACANT.bits(), Release); // S2
+        }
+    }
+
     /// at rest -> claimed: takes the slot for a new key with this payload. `None` when the word is
     /// no longer `seen`.
     pub(crate) fn claim(&self, seen: Word, payload: Payload) -> Option<Claim<'_>> {

@@ -9,7 +9,8 @@
 //!
 //! *Frozen*: an insertion has claimed the slot and not published it yet, or a refund holds it.
 //! *Parity*: flips with every insertion; the bucket's header holds the parity of committed words,
-//! so a frozen word is *committed* once the two agree.
+//! so a frozen word is *committed* once the two agree. The word of a key that has left has the
+//! parity that the header does not commit, until the slot is vacated.
 
 use std::fmt;
 
@@ -84,12 +85,18 @@ impl Word {
         Self(self.0 | FROZEN.of(1))
     }
 
+    /// The word of a slot that was never charged.
+    pub(super) fn vacant(parity: u64) -> Self {
+        Self(PARITY.of(parity))
+    }
+
     /// The word of a new key in this slot, not yet committed.
     pub(crate) fn claimed(self, payload: Payload) -> Self {
         Self(FROZEN.of(1) | PARITY.of(self.parity() ^ 1) | PAYLOAD.of(payload.bits()))
     }
 
-    /// The word of a key that migrates, at rest: no charge, refund or claim expects it.
+    /// The word with the other parity, at rest. Of a key that migrates: no charge, refund or claim
+    /// expects it.
     pub(crate) fn detached(self) -> Self {
         Self(PARITY.of(self.parity() ^ 1) | PAYLOAD.of(self.payload().bits()))
     }

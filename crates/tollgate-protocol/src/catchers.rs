@@ -18,15 +18,17 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::ChargePending, "short: a slot is recycled beside its owner"),
         (Mutant::ClockBeforeScan, "a key enters twice beside an owner who comes back"),
         (Mutant::HelperDropsExpired, "a reset of a key that moves"),
-        (Mutant::HelperMovesPending, "a key enters while its bucket splits"),
         (Mutant::ParityNotFlipped, "a key is charged while it moves"),
         (Mutant::WordPartsFirst, "a key is charged while it moves"),
         (Mutant::NameArrivesFirst, "a key is charged while it moves"),
         (Mutant::SiblingOpensFirst, "helpers agree on what moves"),
-        (Mutant::FinishWithoutParity, "a key is charged while it moves"),
+        (Mutant::VacateFlips, "a claim beside stalled helpers of a split"),
+        (Mutant::RecycleTakesAClaim, "short: a key that stays enters while its bucket splits"),
+        (Mutant::ClaimBlindly, "short: a word comes back in a slot that a key left"),
+        (Mutant::VacatesAClaim, "short: a word comes back in a slot that a key left"),
+        (Mutant::VacateKeepsTheWord, "short: a word comes back in a slot that a key left"),
         (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
-        (Mutant::SkewedTaken, "a key enters where a word was detached twice"),
-        (Mutant::PartBlindly, "short: a key that stays enters while its bucket splits"),
+        (Mutant::SkewedTaken, "short: a key enters beside a word detached twice"),
         (Mutant::OverflowForgotten, "a slot empties beside a share"),
         (Mutant::ShareWithoutHeader, "a slot empties beside a share"),
         (Mutant::ShareMovesHeaderFirst, "a key handed out comes back beside a refund"),
@@ -54,7 +56,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::RecycleReadsTheClockEarly, "short: a key comes back and loses its slot"),
         (Mutant::RecycleBesideAClaim, "short: a hit and an abandoned claim"),
         (Mutant::RecyclePassesSkewedWords, "short: a key enters beside a word detached twice"),
-        (Mutant::RecycleAnyParity, "short: a key enters where a word was detached twice"),
+        (Mutant::RecycleAnyParity, "short: a key enters beside a word detached twice"),
         (Mutant::RecycleAnyClaim, "short: a slot is recycled beside its owner"),
         (Mutant::RecycleTakesASlotInDebt, "short: two recovered keys want one slot"),
         (Mutant::RecycleInASplit, "short: a key that leaves recovers in a split"),
@@ -74,9 +76,12 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
 #[must_use]
 pub fn uncaught() -> &'static [(Mutant, &'static str)] {
     &[
-        (Mutant::ClaimBlindly, "the look at the header makes a fault rare, and not impossible: COMES_BACK"),
+        (
+            Mutant::HelperMovesPending,
+            "the claim does not commit any more, so its key pays twice: a refusal too many",
+        ),
+        (Mutant::PartBlindly, "the next owner's words have another parity than those of the key that left"),
         (Mutant::RecycleReadsTheClockBeforeTheNames, "the look at all parities: RecycleBesideAClaim"),
         (Mutant::RecycleTakesASkewedWord, "the look at all parities: RecycleAnyParity"),
-        (Mutant::RecycleTakesAClaim, "the looks at parities: RecycleAnyClaim"),
     ]
 }

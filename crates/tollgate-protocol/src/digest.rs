@@ -61,6 +61,7 @@ impl Pack {
             Name::Owed => 2,
             Name::Key(_) => 3,
             Name::Moved(_) => 4,
+            Name::Emptied => 5,
         };
         self.put(3, kind).put(3, name.key().unwrap_or(0))
     }
@@ -130,12 +131,9 @@ impl Mixer {
             taken.put(8, decided);
             self.add(taken.0);
         }
-        let Split { bucket, level, header, debt, place, gone, word, name, moved, then } = thread.split;
+        let Split { bucket, level, header, debt, place, word, name, moved, then } = thread.split;
         let mut split = Pack::default();
         split.put(2, bucket).put(2, level).put(2, place).header(header).put(8, debt).put(7, then as u8);
-        for gone in gone {
-            split.flag(gone);
-        }
         self.add(split.0);
         let mut leaving = Pack::default();
         let (key, moving) = moved.unwrap_or_default();

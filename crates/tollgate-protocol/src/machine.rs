@@ -85,7 +85,7 @@ impl Machine<'_> {
             Pc::ReloadWord | Pc::ReloadName => self.reload(state, nth),
             Pc::Overflow | Pc::Home | Pc::Open => self.home(state, nth),
             Pc::ScanWord | Pc::ScanName | Pc::ScanHeader | Pc::ScanAgain => self.scan(state, nth),
-            Pc::ScanSkewed | Pc::Straighten => self.repair_parity(state, nth),
+            Pc::ScanSkewed | Pc::Straighten => self.repair(state, nth),
             Pc::Gone => self.gone(state, nth),
             Pc::InsertClock => self.place(state, nth),
             Pc::InsertDebt => self.insert_debt(state, nth),
@@ -111,6 +111,7 @@ impl Machine<'_> {
             | Pc::Finish => {
                 self.receive(state, nth);
             }
+            Pc::VacateSeen | Pc::Vacate | Pc::VacateWord | Pc::Vacated => self.vacate(state, nth),
             _ => unreachable!("a thread that is done takes no step, and only a log has a ring"),
         }
         Ok(())
@@ -213,8 +214,10 @@ impl Machine<'_> {
                     return Err("a slot stayed frozen");
                 }
                 match slot.name {
+                    Name::Emptied => return Err("a slot was not vacated"),
                     Name::Key(key) if owners.contains(&key) => return Err("a key has two slots"),
                     Name::Key(key) => owners.push(key),
+                    Name::Moved(_) => return Err("a slot was not vacated"),
                     // A key's may have the wrong parity, until another key wants its slot.
                     _ if !bucket.header.commits(place, slot.word) => {
                         return Err("a word at rest does not count");

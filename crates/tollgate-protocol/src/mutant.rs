@@ -69,8 +69,12 @@ pub enum Mutant {
     NameArrivesFirst,
     /// The sibling's header is written before its slots.
     SiblingOpensFirst,
-    /// The header's parity bits stay as they are when the split is over.
-    FinishWithoutParity,
+    /// The slot that a key has left gets a word of the wrong parity.
+    VacateFlips,
+    /// The slot that a key has left is vacated although another key is claiming it.
+    VacatesAClaim,
+    /// The slot that a key has left keeps its payload.
+    VacateKeepsTheWord,
     /// A word at rest that does not count is taken as it is.
     SkewedTaken,
     /// A split does not announce itself: insertions commit meanwhile.

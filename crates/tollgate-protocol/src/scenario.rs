@@ -72,7 +72,7 @@ pub struct Scenario {
     /// The overflow word's debt.
     pub(crate) overflow: u8,
     /// The first slot's word has the wrong parity, as a helper leaves it that detaches a word twice
-    /// (`View::repair_parity`).
+    /// (`View::repair`).
     pub(crate) skewed: bool,
     pub(crate) threads: &'static [&'static [Op]],
 }

@@ -110,6 +110,10 @@ pub(crate) enum Pc {
     ReceiveRelease,
     SiblingOpen,
     Finish,
+    VacateSeen,
+    Vacate,
+    VacateWord,
+    Vacated,
     Done,
 }
 
@@ -122,7 +126,6 @@ pub(crate) struct Split {
     /// The overflow word's debt.
     pub(crate) debt: u8,
     pub(crate) place: u8,
-    pub(crate) gone: [bool; SLOTS],
     pub(crate) word: Word,
     pub(crate) name: Name,
     pub(crate) moved: Option<(Key, Word)>,

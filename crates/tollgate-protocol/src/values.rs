@@ -16,6 +16,8 @@ pub(crate) enum Name {
     #[default]
     Untouched,
     Vacant,
+    /// A thread is emptying the slot of a key that has moved.
+    Emptied,
     /// Vacant, with remaining debt.
     Owed,
     Key(Key),
@@ -104,8 +106,7 @@ impl Header {
         Self { splitting: true, ..self }
     }
 
-    pub(crate) fn split(mut self, level: u8, gone: [bool; SLOTS]) -> Self {
-        self.parity.iter_mut().zip(gone).for_each(|(parity, gone)| *parity ^= gone);
+    pub(crate) fn split(self, level: u8) -> Self {
         Self { splitting: false, level, ..self }
     }
 

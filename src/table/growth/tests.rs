@@ -1,12 +1,15 @@
 //! Tests of splits, step by step.
 
 use super::*;
-use crate::algorithm::{Algorithm, TokenBucket};
+use crate::algorithm::{Algorithm, TokenBucket, Verdict};
 use crate::rate::Rate;
+use crate::ring::Ring;
 use crate::sync::counted::{Writes, writes_of};
 use crate::table::dated::Current;
-use crate::table::slot::Ask;
+use crate::table::slot::{Ask, Slot};
+use crate::table::slot_index::home_slot;
 use crate::table::term::Term;
+use crate::table::word::Word;
 use crate::table::{ROOTS, Size, WhenFull};
 use crate::time::Timestamp;
 
@@ -87,8 +90,9 @@ fn a_key_that_left_a_bucket_leaves_it_once() {
     assert_eq!(keys().map(|key| slots_of(&table, key)).max(), Some(1));
 }
 
-/// A slot that a key left is vacant with a debt in its word. While an insertion that has chosen
-/// it stalls, the slot has another key, recovers, and has a third, with that very debt.
+/// A slot's key has recovered. While an insertion that has chosen it stalls, the slot has another
+/// key, which is forgiven its debt, and a third, whose debt is that of the first: its clock is one
+/// that stepped back.
 #[test]
 fn a_stalled_insertion_claims_no_word_that_came_back() {
     let quota = TokenBucket::new(Rate::per_second(1)).burst(10);
@@ -99,19 +103,20 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
         table.view(key).check(&current, key.kept(), cost, clock).0.allowed
     };
     let at = |seconds: u64| move || Timestamp::from_nanos(seconds * 1_000_000_000);
+    // All have one home slot.
     let stays = |number: u64| Fingerprint::from_bits(0x1234_5678_0000_0007 | number << 16);
-    let [other, mine, stalled] = [stays(1), stays(2), stays(3)];
-    assert!(check(KEY, 10, &at(1)));
-    let view = table.view(KEY);
-    assert!(view.make_room(view.bucket.header(), || false));
+    let [first, other, mine, stalled] = [stays(1), stays(2), stays(3), stays(4)];
+    assert!(check(first, 6, &at(5)));
     let readings = std::cell::Cell::new(0);
     let meddle = || {
         readings.set(readings.get() + 1);
         if readings.get() == 2 {
-            assert!(check(other, 1, &at(1)) && check(mine, 6, &at(5)));
+            assert!(check(other, 1, &at(100)));
+            assert!(table.view(other).reset(current.dated(), other.kept(), at(100)(), || 1));
+            assert!(check(mine, 6, &at(5)));
             assert_eq!(slots_of(&table, mine), 1);
         }
-        at(5)()
+        at(100)()
     };
     let ask = Ask { rule: current.dated(), fingerprint: stalled.kept(), cost: 1 };
     assert!(table.view(stalled).check_anywhere(ask, meddle).0.allowed);
@@ -124,10 +129,7 @@ fn a_word_detached_for_another_key_migrates_with_its_debt() {
     let view = table.view(KEY);
     skew(view, index);
     assert!(view.make_room(view.bucket.header(), || true));
-    assert!(
-        view.bucket.slot(index).fingerprint().is_same_key(KEY)
-            && !view.bucket.slot(index).has_fingerprint(KEY)
-    );
+    assert_eq!(view.bucket.slot(index).fingerprint(), Fingerprint::VACANT);
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
 }
@@ -172,7 +174,7 @@ fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
     assert!(view.bucket.advance(header, splitting));
     stage("splitting");
     let slot = view.bucket.slot(index);
-    let counts = |word: crate::table::word::Word| splitting.commits(index, word);
+    let counts = |word: Word| splitting.commits(index, word);
     let looks = std::cell::Cell::new(0);
     // Over when it reads the header for the second time: the fingerprint is marked, the word is
     // as it was.
@@ -193,4 +195,97 @@ fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
     assert!(sibling.is_open() && view.bucket.header().level() == level + 1);
     assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 6);
+}
+
+/// Two keys that stay in the bucket of `KEY`.
+const MINE: Fingerprint = Fingerprint::from_bits(0x1234_5678_0009_0007);
+const OTHER: Fingerprint = Fingerprint::from_bits(0x9234_5678_0009_0007);
+
+/// A slot that `KEY` has left, and `MINE` takes with the same debt. The insertion of `KEY` was
+/// stopped after its commit, or a thread that split its bucket: that thread goes on, as `meddle`
+/// says with the word that it has seen, right before `MINE` is committed. Returns how much of its
+/// burst of two `MINE` is admitted, when another insertion comes before that commit.
+fn admitted_beside(meddle: fn(&Slot, Word)) -> usize {
+    let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(2)], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(20_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    let current = Current { rule, term: Term::of_first(&rule) };
+    let (view, index, dated) = (table.at(7), home_slot(KEY), current.dated());
+    let slot = view.bucket.slot(index);
+    let claim = |key: Fingerprint| {
+        let (header, at, word) = (view.bucket.header(), dated.moment(NOW), slot.load());
+        let Verdict::Allow(payload) = dated.decide(dated.forgive(word.payload(), at), Ring::NONE, at, 1)
+        else {
+            panic!("a new key has its burst")
+        };
+        let claim = slot.claim(word, payload).unwrap();
+        claim.write_fingerprint(key.kept());
+        (claim, header)
+    };
+    let (_stopped, header) = claim(KEY);
+    assert!(view.bucket.advance(header, header.committing(index, false)));
+    let seen = slot.load();
+    assert!(view.make_room(view.bucket.header(), || true));
+    assert_eq!(slots_of(&table, KEY), 1, "it has left");
+
+    let (mine, header) = claim(MINE);
+    assert_eq!(slot.load().payload(), seen.payload());
+    meddle(slot, seen);
+    let mut admitted = usize::from(is_admitted(&table, &rule, MINE));
+    assert!(is_admitted(&table, &rule, OTHER));
+    assert!(!view.bucket.advance(header, header.committing(index, false)));
+    mine.abandon(Fingerprint::VACANT, |stored| dated.bump(stored));
+    admitted += (0..4).filter(|_| is_admitted(&table, &rule, MINE)).count();
+    admitted
+}
+
+#[test]
+fn a_stalled_insertion_publishes_no_later_claim() {
+    assert_eq!(admitted_beside(|_, _| ()), 2);
+    // The last step of an insertion.
+    assert_eq!(admitted_beside(Slot::release), 2);
+}
+
+#[test]
+fn a_stalled_split_detaches_no_later_claim() {
+    assert_eq!(admitted_beside(Slot::flip_parity), 2);
+}
+
+#[test]
+fn a_slot_that_a_key_left_is_vacated_once() {
+    let (table, rule, index) = charged();
+    let view = table.view(KEY);
+    let slot = view.bucket.slot(index);
+    let owner = slot.fingerprint().migrating();
+    assert!(view.make_room(view.bucket.header(), || false));
+    assert_eq!((slot.fingerprint(), slot.load().payload().bits()), (Fingerprint::VACANT, 0));
+    assert!(is_admitted(&table, &rule, MINE));
+    assert!(slot.has_fingerprint(MINE.kept()));
+    // A thread that found the slot left, and stalled.
+    slot.vacate(owner, view.bucket.header().vacant(index));
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, MINE)).count(), 10 - 1);
+}
+
+/// The thread that splits the bucket stalls before it vacates what keys have left.
+#[test]
+fn an_insertion_vacates_slots_that_keys_have_left() {
+    let (table, rule, index) = charged();
+    let view = table.view(KEY);
+    let slot = view.bucket.slot(index);
+    let (header, level) = (view.bucket.header(), table.roots.trailing_zeros());
+    let splitting = header.splitting();
+    assert!(view.bucket.advance(header, splitting));
+    let sibling = table.at(view.number() | 1 << level);
+    for each in SlotIndex::all() {
+        let counts = |word: Word| splitting.commits(each, word);
+        let leaves = |fingerprint: Fingerprint| fingerprint.is_same_key(KEY.kept());
+        sibling.bucket.slot(each).receive(view.bucket.slot(each).detach(leaves, counts, || false));
+    }
+    table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
+    assert!(sibling.bucket.advance(Header::UNTOUCHED, splitting.sibling(level + 1)));
+    assert!(view.bucket.advance(splitting, splitting.split(level + 1)));
+    assert!(view.has_left(slot.fingerprint(), view.bucket.header()));
+    assert!(is_admitted(&table, &rule, MINE));
+    assert!(slot.has_fingerprint(MINE.kept()), "its home slot");
+    assert_eq!((slots_of(&table, KEY), slots_of(&table, MINE)), (1, 1));
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
 }

@@ -153,7 +153,6 @@ impl Machine<'_> {
                 if state.buckets[bucket].header != split.header {
                     return Self::end_split(thread);
                 }
-                split.gone[place] = split.moved.is_some();
                 let has_word = split.moved.is_some() && !name_first;
                 thread.pc = if has_word { Pc::ReceiveWord } else { Pc::ReceiveName };
             }
@@ -193,11 +192,45 @@ impl Machine<'_> {
                 Self::advance(state, sibling as u8, Header::default(), header);
             }
             _ => {
-                let gone = if self.is(Mutant::FinishWithoutParity) { [false; SLOTS] } else { split.gone };
                 let (number, header) = (split.bucket, split.header);
-                let done = header.split(split.level + 1, gone);
-                Self::end_split(thread);
-                Self::advance(state, number, header, done);
+                let done = header.split(split.level + 1);
+                (split.header, split.place, thread.pc) = (done, 0, Pc::VacateSeen);
+                if !Self::advance(state, number, header, done) {
+                    Self::end_split(&mut state.threads[nth]);
+                }
+            }
+        }
+    }
+
+    /// `vacate`: empties the slots that keys have left, or the one that a scan has found.
+    pub(super) fn vacate(self, state: &mut State, nth: usize) {
+        let split = state.threads[nth].split;
+        let slot = &mut state.buckets[usize::from(split.bucket)].slots[usize::from(split.place)];
+        let thread = &mut state.threads[nth];
+        let left = self.has_left(split.header, split.bucket, slot.name);
+        match thread.pc {
+            Pc::VacateSeen => (thread.split.word, thread.pc) = (slot.word, Pc::Vacate),
+            // A claim that cannot commit: its owner vacates the slot.
+            Pc::Vacate if left && (!split.word.frozen || self.is(Mutant::VacatesAClaim)) => {
+                (slot.name, thread.pc) = (Name::Emptied, Pc::VacateWord)
+            }
+            Pc::VacateWord => {
+                let parity = split.header.parity[usize::from(split.place)] ^ self.is(Mutant::VacateFlips);
+                let payload = if self.is(Mutant::VacateKeepsTheWord) { slot.word.payload } else { 0 };
+                (slot.word, thread.pc) = (Word { frozen: false, parity, payload }, Pc::Vacated);
+            }
+            pc => {
+                if pc == Pc::Vacated {
+                    slot.name = Name::Vacant;
+                }
+                thread.split.place += 1;
+                thread.split.word = Word::default();
+                thread.pc = Pc::VacateSeen;
+                if split.then == Pc::ScanWord {
+                    thread.again();
+                } else if usize::from(thread.split.place) == SLOTS {
+                    Self::end_split(thread);
+                }
             }
         }
     }

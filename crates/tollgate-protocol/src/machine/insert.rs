@@ -3,7 +3,7 @@
 use super::{Fault, Machine};
 use crate::mutant::Mutant;
 use crate::scenario::Full;
-use crate::state::{Pc, Slot, State};
+use crate::state::{Pc, Slot, State, Thread};
 use crate::values::{BUCKETS, Name, SLOTS, Word};
 
 /// How often a slot with its debt is tried to be had, and then the overflow word to be charged,
@@ -96,13 +96,20 @@ impl Machine<'_> {
         self.decide_insert(state, nth, owed);
     }
 
+    /// The word of a claim of the thread's place.
+    pub(super) fn claimed(self, thread: &Thread, payload: u8) -> Word {
+        let mut new = thread.seen.claimed(payload);
+        new.parity ^= self.is(Mutant::ClaimKeepsParity);
+        new
+    }
+
     fn decide_insert(self, state: &mut State, nth: usize, owed: u8) {
         let thread = &mut state.threads[nth];
         let (now, cost) = (self.now(thread), thread.op.cost());
         let Some(payload) = self.scenario.rule.decide(owed, now, cost) else {
             return self.deny(state, nth);
         };
-        thread.new = thread.seen.claimed(payload);
+        thread.new = self.claimed(thread, payload);
         let parts = thread.owed && !self.is(Mutant::NoPartWith) && !self.is(Mutant::PartWithAfterClaim);
         thread.pc = if parts { Pc::PartWithLoad } else { Pc::ClaimHeader };
     }
@@ -150,10 +157,7 @@ impl Machine<'_> {
                     self.give_up(&mut state.threads[nth]);
                     return Ok(());
                 }
-                let mut new = word.claimed(thread.new.payload);
-                new.parity ^= self.is(Mutant::ClaimKeepsParity);
-                *word = new;
-                state.threads[nth].new = new;
+                *word = thread.new;
                 if let Some(log) = self.log() {
                     self.won(log, state, nth)?;
                 }

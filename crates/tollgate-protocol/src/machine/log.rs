@@ -93,7 +93,7 @@ impl Machine<'_> {
                 }
                 thread.new = thread.seen.charged(log.logged(payload, thread.log.decided, cost));
                 if look.inserts {
-                    thread.new = thread.seen.claimed(thread.new.payload);
+                    thread.new = self.claimed(thread, thread.new.payload);
                 }
                 thread.pc = match () {
                     () if refused && !log.all => Pc::LogDenied,

@@ -147,7 +147,7 @@ impl Machine<'_> {
                 let Some(payload) = rule.decide(now, now, thread.op.cost()) else {
                     return self.give_up(thread);
                 };
-                (thread.chosen, thread.new) = (0, thread.seen.claimed(payload));
+                (thread.chosen, thread.new) = (0, self.claimed(thread, payload));
                 thread.pc = Pc::ClaimHeader;
             }
             Pc::VacancyName if thread.chosen > 0 => self.give_up(thread),
@@ -182,7 +182,8 @@ impl Machine<'_> {
     fn is_vacant(self, thread: &Thread, name: Name) -> bool {
         let counts = thread.header.commits(usize::from(thread.place), thread.seen);
         let is_idle = self.scenario.rule.expired(thread.seen.payload, self.now(thread));
-        (self.is_at_rest(thread, name) || self.is(Mutant::RecycleTakesAClaim))
+        let is_at_rest = self.is_at_rest(thread, name) && !matches!(name, Name::Moved(_));
+        (is_at_rest || self.is(Mutant::RecycleTakesAClaim))
             && (counts || self.is(Mutant::RecycleTakesASkewedWord))
             && (name.is_vacant() || is_idle || self.is(Mutant::RecycleTakesASlotInDebt))
     }

@@ -3,8 +3,8 @@
 use super::Machine;
 use crate::mutant::Mutant;
 use crate::scenario::Op;
-use crate::state::{Pc, Slot, State, Thread};
-use crate::values::{Key, Name, SLOTS, number_at, parent};
+use crate::state::{Pc, Slot, Split, State, Thread};
+use crate::values::{Header, Key, Name, SLOTS, number_at, parent};
 
 /// The place that is looked at in the given step of a probe: home first.
 pub(super) fn probe(key: Key, step: u8) -> u8 {
@@ -65,7 +65,9 @@ impl Machine<'_> {
         let slot = bucket.slots[usize::from(place)];
         match thread.pc {
             Pc::ScanWord => (thread.seen, thread.pc) = (slot.word, Pc::ScanName),
-            Pc::ScanName if self.is_at_rest(thread, slot.name) && self.is_skewed(thread, place) => {
+            Pc::ScanName
+                if self.is_at_rest(thread, slot.name) && self.is_skewed(thread, slot.name, place) =>
+            {
                 thread.pc = Pc::ScanSkewed;
             }
             Pc::ScanName if slot.name != Name::Key(key) => {
@@ -98,24 +100,28 @@ impl Machine<'_> {
 
     /// Whether the slot that was read is at rest: a key's or vacant, and not claimed.
     pub(super) fn is_at_rest(self, thread: &Thread, name: Name) -> bool {
-        let has_lost = |key| {
-            let level = thread.header.level_of(usize::from(thread.at));
-            level.is_some_and(|level| number_at(level, key) != usize::from(thread.at))
-        };
         match name {
-            Name::Moved(key) => !thread.seen.frozen && has_lost(key),
+            Name::Emptied => false,
+            Name::Moved(_) => !thread.seen.frozen && self.has_left(thread.header, thread.at, name),
             _ => !thread.seen.frozen,
         }
     }
 
+    /// Whether a slot of this name was left by its key.
+    pub(super) fn has_left(self, header: Header, bucket: u8, name: Name) -> bool {
+        let level = header.level_of(usize::from(bucket));
+        matches!((name, level), (Name::Moved(key), Some(level)) if number_at(level, key) != usize::from(bucket))
+    }
+
     /// Whether the word that was read, of a slot at rest, does not count.
-    fn is_skewed(self, thread: &Thread, place: u8) -> bool {
-        !thread.header.commits(usize::from(place), thread.seen) && !self.is(Mutant::SkewedTaken)
+    fn is_skewed(self, thread: &Thread, name: Name, place: u8) -> bool {
+        let counts = thread.header.commits(usize::from(place), thread.seen);
+        matches!(name, Name::Moved(_)) || !counts && !self.is(Mutant::SkewedTaken)
     }
 
     /// A word at rest that does not count: either the bucket has changed, or a helper has detached
     /// a word that was no longer the one that it meant. Then its parity is repaired.
-    pub(super) fn repair_parity(self, state: &mut State, nth: usize) {
+    pub(super) fn repair(self, state: &mut State, nth: usize) {
         let thread = state.threads[nth];
         let place = probe(thread.op.key(), thread.place);
         let is_same = state.buckets[usize::from(thread.at)].header == thread.header;
@@ -123,7 +129,20 @@ impl Machine<'_> {
             state.threads[nth].pc = Pc::Straighten;
             return;
         }
-        if thread.pc == Pc::Straighten {
+        let name = state.buckets[usize::from(thread.at)].slots[usize::from(place)].name;
+        if thread.pc == Pc::Straighten && self.has_left(thread.header, thread.at, name) {
+            let split = Split {
+                word: thread.seen,
+                bucket: thread.at,
+                place,
+                header: thread.header,
+                then: Pc::ScanWord,
+                ..Split::default()
+            };
+            (state.threads[nth].split, state.threads[nth].pc) = (split, Pc::Vacate);
+            return self.vacate(state, nth);
+        }
+        if thread.pc == Pc::Straighten && name != Name::Emptied {
             Self::swap_word(state, (thread.at, place), thread.seen, thread.seen.detached());
         }
         state.threads[nth].again();
