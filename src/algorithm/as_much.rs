@@ -130,3 +130,26 @@ impl<R: Numbers> Rule for AsMuch<'_, R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::rate::Rate;
+
+    /// A table decides again when another thread has changed the word.
+    #[test]
+    fn the_units_are_those_of_the_latest_decision() {
+        let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let (units, at) = (Cell::new(0), rule.moment(Timestamp::from_nanos(1)));
+        let Verdict::Allow(charged) = rule.decide(Payload::UNSEEN, Ring::NONE, at, 7) else {
+            panic!("seven of ten are there")
+        };
+        let as_much = AsMuch::within(&rule, &units);
+        for (payload, left) in [(Payload::UNSEEN, 10), (charged, 3), (Payload::UNSEEN, 10)] {
+            assert!(matches!(as_much.decide(payload, Ring::NONE, at, 10), Verdict::Allow(_)));
+            assert_eq!(units.get(), left);
+        }
+    }
+}

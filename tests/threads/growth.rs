@@ -140,11 +140,16 @@ fn threads_that_grow_a_table_exceed_no_limit() {
     }
 }
 
-/// Like the test before, while other threads refund and take units again.
+/// Like the test before, while other threads refund and take units again. One unit of each key is
+/// held all the time.
 #[test]
 fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (held, done) = (counters(256), AtomicBool::new(false));
+    for (nth, held) in (0..).zip(&held) {
+        assert!(limiter.check(&Nth(nth)).is_allowed());
+        held.store(1, SeqCst);
+    }
     thread::scope(|scope| {
         for hand in 0..2 {
             let (limiter, held, done) = (&limiter, &held, &done);
@@ -154,6 +159,7 @@ fn refunds_of_migrating_keys_mint_nothing() {
         done.store(true, SeqCst);
     });
     assert!(limiter.usage().memory_in_use > 4 * 256 * 256);
+    assert!((0..256).all(|nth| limiter.peek(&Nth(nth)).remaining() == LIMIT - 1));
 }
 
 #[test]
