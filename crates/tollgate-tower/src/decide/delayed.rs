@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_http::{KeyBuf, RequestHead};
 
@@ -18,7 +19,7 @@ pub(crate) type DelayedVerdict = Pin<Box<dyn Future<Output = (Verdict, Option<Ow
 enum OwnedMatch {
     DoesNotApply,
     NoKey,
-    Check { key: KeyBuf, cost: u64, set: usize },
+    Check { key: KeyBuf, cost: u64, set: usize, max_wait: Duration },
 }
 
 impl OwnedMatch {
@@ -27,7 +28,9 @@ impl OwnedMatch {
         match rule.match_request(head, &mut key) {
             RuleMatch::DoesNotApply => Self::DoesNotApply,
             RuleMatch::NoKey => Self::NoKey,
-            RuleMatch::Check(CheckRequest { cost, set, .. }) => Self::Check { key, cost, set },
+            RuleMatch::Check(CheckRequest { cost, set, max_wait, .. }) => {
+                Self::Check { key, cost, set, max_wait }
+            }
         }
     }
 
@@ -35,8 +38,8 @@ impl OwnedMatch {
         match *self {
             Self::DoesNotApply => RuleMatch::DoesNotApply,
             Self::NoKey => RuleMatch::NoKey,
-            Self::Check { ref key, cost, set } => {
-                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set })
+            Self::Check { ref key, cost, set, max_wait } => {
+                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set, max_wait })
             }
         }
     }

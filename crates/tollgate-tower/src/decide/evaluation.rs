@@ -63,9 +63,8 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     fn check_queue(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
-        let CheckRequest { key, cost, .. } = request;
-        let max_wait = self.state.rules[rule].max_wait;
-        if let Some(turn) = limits.claim_abandoned_turn(request, max_wait) {
+        let CheckRequest { key, cost, max_wait, .. } = request;
+        if let Some(turn) = limits.claim_abandoned_turn(request) {
             // The engine has charged the turn to the request that abandoned it.
             let current = limits.limiter.prepare(key).peek_n(0);
             return self.queue(rule, limits, cost, current, turn);
@@ -153,7 +152,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (limits.longest_queue(&decision), record.retry_after)
         {
             // Once the queue has room, it is at its longest: the wait in it may still be too long.
-            let too_long_by = queue_time.saturating_sub(self.state.rules[rule].max_wait);
+            let too_long_by = queue_time.saturating_sub(request.max_wait);
             if too_long_by > retry_after {
                 return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
             }

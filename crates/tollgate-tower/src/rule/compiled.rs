@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use http::Version;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use tollgate::Quota;
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
@@ -16,10 +18,12 @@ use crate::telemetry::RuleTelemetry;
 pub(crate) struct CompiledRule {
     pub(crate) name: Box<str>,
     pub(crate) shadow: bool,
-    pub(crate) max_wait: Duration,
     pub(crate) charge_if: Option<ChargeIf>,
     pub(crate) decider: Decider,
     pub(crate) telemetry: RuleTelemetry,
+    max_wait: Duration,
+    max_wait_with_body: Duration,
+    has_queue: bool,
     tiers: Box<[Predicate]>,
     /// The limit set of each key that has limits of its own.
     overrides: HashMap<Box<[u8]>, usize>,
@@ -85,6 +89,8 @@ pub(crate) struct CheckRequest<'k> {
     pub(crate) cost: u64,
     /// The index of the limit set that decides.
     pub(crate) set: usize,
+    /// The longest wait in a queue.
+    pub(crate) max_wait: Duration,
 }
 
 impl CompiledRule {
@@ -107,7 +113,13 @@ impl CompiledRule {
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
-        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost })
+        let max_wait = if self.has_queue { self.max_wait_of(head) } else { self.max_wait };
+        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait })
+    }
+
+    /// Returns how long a request may wait in a queue.
+    fn max_wait_of(&self, head: &RequestHead<'_>) -> Duration {
+        if hides_disconnect(head) { self.max_wait.min(self.max_wait_with_body) } else { self.max_wait }
     }
 
     /// Returns the index of the limit set that decides a request.
@@ -133,6 +145,13 @@ impl CompiledRule {
             self.decider.limit_sets().iter().flat_map(|set| set.policies.names()).map(|name| &**name);
         [&*self.name].into_iter().chain(of_limits).collect()
     }
+}
+
+/// Returns whether the server cannot see that the client leaves before the request is served: the
+/// body of an HTTP/1 request lies between the server and the end of the connection.
+fn hides_disconnect(head: &RequestHead<'_>) -> bool {
+    let has_length = head.header(CONTENT_LENGTH).is_some_and(|length| length != b"0");
+    head.version() <= Version::HTTP_11 && (has_length || head.headers().contains_key(TRANSFER_ENCODING))
 }
 
 impl Rule {
@@ -195,6 +214,8 @@ impl Rule {
             name: self.name.into(),
             shadow: self.shadow,
             max_wait: self.max_wait,
+            max_wait_with_body: self.max_wait_with_body,
+            has_queue: decider.limit_sets().iter().any(LimitSet::may_queue),
             charge_if: self.charge_if,
             decider,
             tiers: self.tiers.into_iter().map(|(predicate, _)| predicate).collect(),

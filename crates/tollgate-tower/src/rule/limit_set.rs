@@ -63,17 +63,14 @@ impl LimitSet {
         self.abandoned_turns.change_count()
     }
 
-    /// Claims an abandoned turn that departs within `max_wait`. A request of cost 0 needs no turn.
-    pub(crate) fn claim_abandoned_turn(
-        &self,
-        request: CheckRequest<'_>,
-        max_wait: Duration,
-    ) -> Option<QueueTurn> {
+    /// Claims an abandoned turn that departs within the request's `max_wait`. A request of cost 0
+    /// needs no turn.
+    pub(crate) fn claim_abandoned_turn(&self, request: CheckRequest<'_>) -> Option<QueueTurn> {
         if request.cost == 0 || self.abandoned_turns.is_empty() {
             return None;
         }
         let now = self.limiter.now();
-        self.abandoned_turns.claim(request.key, request.cost, now, now + max_wait)
+        self.abandoned_turns.claim(request.key, request.cost, now, now + request.max_wait)
     }
 
     /// Refunds a request. If the engine cannot take the request's turn back, the turn is kept for

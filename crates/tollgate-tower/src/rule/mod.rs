@@ -101,6 +101,7 @@ pub struct Rule {
     charge_if: Option<ChargeIf>,
     shadow: bool,
     max_wait: Duration,
+    max_wait_with_body: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
     backend: Option<(AnyBackend, OnBackendError)>,
@@ -133,6 +134,7 @@ impl Rule {
             charge_if: None,
             shadow: false,
             max_wait: Duration::MAX,
+            max_wait_with_body: Duration::ZERO,
             max_keys: None,
             when_full: WhenFull::default(),
             backend: None,
@@ -254,6 +256,19 @@ impl Rule {
     /// default, only the queue's capacity bounds the wait.
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
+        self
+    }
+
+    /// Sets the longest wait of an HTTP/1 request that has a body, if it is below
+    /// [`max_wait`](Self::max_wait). **By default, such a request does not wait**: it is served if
+    /// its turn is now, and refused otherwise.
+    ///
+    /// The reason is that no server can see that its client left: until the body is read, hyper
+    /// does not read from the connection. The request would keep its turn, and would be served for
+    /// a client that is gone. A proxy that reads whole bodies before it forwards a request, as
+    /// nginx does, makes a longer wait safe. HTTP/2 announces a client that leaves.
+    pub fn max_wait_with_body(mut self, max_wait: Duration) -> Self {
+        self.max_wait_with_body = max_wait;
         self
     }
 

@@ -374,3 +374,40 @@ async fn a_request_in_two_queues_departs_at_the_later_time() {
         assert_eq!(begun.elapsed().as_secs(), 1, "reversed: {reversed}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_a_body_does_not_wait() {
+    let rule = || Rule::new("paced", [queue(1, 5)]);
+    let post = |version, field: &(&str, &str)| {
+        let mut request = request("/", &[("peer", "192.0.2.1"), ("method", "POST"), *field]);
+        *request.version_mut() = version;
+        request
+    };
+    let (http_11, http_2) = (http::Version::HTTP_11, http::Version::HTTP_2);
+    for (version, field, waits) in [
+        (http_11, ("content-length", "5"), false),
+        (http_11, ("transfer-encoding", "chunked"), false),
+        (http_11, ("content-length", "0"), true),
+        (http_2, ("content-length", "5"), true),
+    ] {
+        let waits = if waits { 200 } else { 429 };
+        let layer = layer(rule());
+        for expected in [200, waits] {
+            let response = send(&layer, post(version, &field)).await;
+            assert_eq!(response.status(), expected, "{version:?} {field:?}");
+            assert_eq!(header(&response, "retry-after"), (expected == 429).then_some("1"));
+        }
+    }
+    let layer = layer(rule().max_wait_with_body(Duration::from_secs(1)));
+    let posts = [(); 3].map(|()| {
+        tokio::spawn({
+            let (layer, request) = (layer.clone(), post(http_11, &("content-length", "5")));
+            async move { send(&layer, request).await.status().as_u16() }
+        })
+    });
+    let mut statuses = Vec::new();
+    for post in posts {
+        statuses.push(post.await.unwrap());
+    }
+    assert_eq!(statuses, [200, 200, 429], "the third would wait for two seconds");
+}

@@ -15,7 +15,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Rate};
 use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
@@ -94,6 +94,33 @@ async fn a_closed_connection_gives_its_turn_back() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(begun.elapsed() < 2 * SPACING - SPACING / 4, "a departure later: {:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn clients_that_send_half_a_body_keep_no_turns() {
+    let spacing = Duration::from_secs(1);
+    let queue = LeakyBucket::queue(Rate::new(1, spacing)).capacity(6);
+    let layer = layer_with(Rule::new("paced", [queue]).key(by_axum_peer())).build().unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&served);
+    let post = move || async move {
+        counts.fetch_add(1, Relaxed);
+    };
+    let app = Router::new().route("/", get(|| async { "hello" }).post(post)).layer(layer);
+    let address = serve(app).await;
+    let http = HttpClient::to(address);
+    assert_eq!(http.status("/", &[]).await, 200);
+    let begun = Instant::now();
+    for _ in 0..6 {
+        let mut half = TcpStream::connect(address).await.unwrap();
+        half.write_all(b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhalf").await.unwrap();
+        let mut answer = [0; 12];
+        half.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 429");
+    }
+    assert_eq!(http.status("/", &[]).await, 200);
+    assert!(begun.elapsed() < 2 * spacing, "a turn was kept: {:?}", begun.elapsed());
+    assert_eq!(served.load(Relaxed), 0);
 }
 
 /// A limited service has a type that can be written down.
