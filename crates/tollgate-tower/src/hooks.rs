@@ -81,9 +81,15 @@ impl LayerState {
     }
 
     fn report_all(&self, head: RequestHead<'_>, verdict: &Verdict) {
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        let looks_at_tables = crate::telemetry::looks_at_tables();
         for &RuleReport { rule, outcome, cost } in &verdict.reports {
             let rule = &self.rules[rule];
             rule.telemetry.count(outcome);
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            if looks_at_tables {
+                rule.telemetry.report_full_tables(&rule.table_stats());
+            }
             #[cfg(feature = "tracing")]
             if outcome != RuleOutcome::Allowed {
                 let (outcome, shadow) = (outcome.as_str(), rule.shadow);

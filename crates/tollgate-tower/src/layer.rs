@@ -94,6 +94,10 @@ impl<R> RateLimitLayer<R> {
     pub(crate) fn rules(&self) -> &[CompiledRule] {
         &self.state.rules
     }
+
+    pub(crate) fn state(&self) -> &Arc<LayerState> {
+        &self.state
+    }
 }
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {

@@ -3,6 +3,7 @@
 mod decide;
 mod error;
 mod future;
+mod handle;
 mod hooks;
 mod layer;
 mod reconfigure;
@@ -12,6 +13,7 @@ mod telemetry;
 
 pub use error::BuildError;
 pub use future::ResponseFuture;
+pub use handle::RuleHandle;
 pub use hooks::RuleDecision;
 pub use layer::{Builder, RateLimitLayer};
 pub use reconfigure::ReconfigureError;

@@ -6,12 +6,16 @@ use std::time::Duration;
 use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use tollgate::Quota;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use tollgate::Stats;
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
 use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
 use crate::BuildError;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use crate::handle::sum;
 use crate::telemetry::RuleTelemetry;
 
 /// A rule as a running layer uses it.
@@ -61,7 +65,7 @@ impl Decider {
         &self.limit_sets()[index]
     }
 
-    fn limit_sets(&self) -> &[LimitSet] {
+    pub(crate) fn limit_sets(&self) -> &[LimitSet] {
         match self {
             Self::Local(sets) => sets,
             Self::Backend(backend) => match &backend.fallback {
@@ -126,6 +130,13 @@ impl CompiledRule {
     fn limit_set_of(&self, key: &[u8], head: &RequestHead<'_>) -> usize {
         let tier = || self.tiers.iter().position(|tier| tier(*head)).map_or(0, |tier| tier + 1);
         if self.overrides.is_empty() { tier() } else { self.limit_set_of_key(key).unwrap_or_else(tier) }
+    }
+
+    /// Returns the counters of the tables that many keys share: not those of single keys.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    pub(crate) fn table_stats(&self) -> Stats {
+        let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
+        sets.map(|set| set.limiter.stats()).fold(Stats::default(), sum)
     }
 
     /// Returns the index of a tier's limit set. The rule's own limits are tier 0.

@@ -159,7 +159,7 @@ mod counted {
 }
 
 #[cfg(feature = "tracing")]
-mod events {
+pub(crate) mod events {
     use std::fmt::Write;
     use std::sync::{Arc, Mutex};
 
@@ -195,7 +195,7 @@ mod events {
     }
 
     /// Returns the events during `run`, one line each.
-    pub(super) fn during(run: impl Future<Output = ()>) -> Vec<String> {
+    pub(crate) fn during(run: impl Future<Output = ()>) -> Vec<String> {
         let lines = Arc::new(Lines(Mutex::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));

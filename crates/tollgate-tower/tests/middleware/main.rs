@@ -7,6 +7,7 @@ mod backend_refunds;
 mod backends;
 mod charge_if;
 mod client_address;
+mod full_tables;
 mod hooks;
 mod published;
 mod queues;
