@@ -103,6 +103,9 @@ async fn evaluate(
             }
         };
         if !admitted {
+            for (index, rule) in state.shadow_rules_after(index) {
+                evaluation.preview(index, rule, matches[index].borrow());
+            }
             break;
         }
     }

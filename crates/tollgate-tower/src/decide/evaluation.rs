@@ -12,7 +12,7 @@ use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::RuleRefusal;
-use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
+use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
 
 /// A request that is checked against the rules, one after the other.
 ///
@@ -187,6 +187,24 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             let policy = || policies.header_of(record.refusing);
             LimitHeaders::new(styles, policy, |items| items.add(&policies.names()[number], state))
         })
+    }
+
+    /// Reports what a shadow rule would decide about a request that another rule refuses. A backend
+    /// is not asked.
+    pub(super) fn preview(&mut self, index: usize, rule: &CompiledRule, matched: RuleMatch<'_>) {
+        match (matched, &rule.decider) {
+            (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
+            (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0),
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                let limiter = &sets[request.set].limiter;
+                let outcome = match limiter.prepare(request.key).peek_n(request.cost).outcome() {
+                    Outcome::Allowed => RuleOutcome::Allowed,
+                    Outcome::Denied => RuleOutcome::Limited,
+                    Outcome::Never => RuleOutcome::CostAboveLimit,
+                };
+                self.report(index, outcome, request.cost);
+            }
+        }
     }
 
     /// Applies the decision of a backend.

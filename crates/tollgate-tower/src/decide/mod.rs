@@ -98,10 +98,19 @@ impl LayerState {
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
             if !admitted {
+                for (index, rule) in self.shadow_rules_after(index) {
+                    evaluation.preview(index, rule, rule.match_request(head, &mut key));
+                }
                 break;
             }
         }
         Some(evaluation.finish(self))
+    }
+
+    /// Returns the shadow rules behind one that refuses. None if nothing reports their decisions.
+    fn shadow_rules_after(&self, refusing: usize) -> impl Iterator<Item = (usize, &CompiledRule)> {
+        let rules = if self.hooks.need_reports() { &self.rules[..] } else { &[] };
+        rules.iter().enumerate().skip(refusing + 1).filter(|(_, rule)| rule.shadow)
     }
 
     /// Gives a charge back to the backend of a rule.

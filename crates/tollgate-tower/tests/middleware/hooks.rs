@@ -39,7 +39,7 @@ fn expected() -> BTreeMap<(String, &'static str, bool), u64> {
         ("enforced", "limited", false, 1),
         ("enforced", "cost_above_limit", false, 1),
         ("trial", "allowed", true, 2),
-        ("trial", "limited", true, 1),
+        ("trial", "limited", true, 3),
         ("keyed", "allowed", false, 2),
         ("keyed", "no_key", false, 1),
     ]
@@ -154,7 +154,7 @@ mod counted {
         let tally = counts.0.lock().unwrap();
         assert_eq!(tally[&("enforced".to_owned(), "cost_above_limit", false)], 2);
         assert_eq!(tally[&("keyed".to_owned(), "no_key", false)], 2);
-        assert_eq!(tally[&("trial".to_owned(), "limited", true)], 1, "a refusal by `keyed` refunds `trial`");
+        assert_eq!(tally[&("trial".to_owned(), "limited", true)], 7, "a refusal by `keyed` refunds `trial`");
     }
 }
 

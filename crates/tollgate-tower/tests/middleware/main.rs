@@ -15,5 +15,6 @@ mod reconfigure;
 mod refusals;
 mod rules;
 mod servers;
+mod shadow;
 mod support;
 mod tonic_server;
