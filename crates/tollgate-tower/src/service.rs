@@ -72,7 +72,7 @@ where
                 ResponseFuture::refused(response)
             }
             (Decided::ByResponse(charges), _) => {
-                ResponseFuture::settling(self.inner.call(request), verdict.headers, charges)
+                ResponseFuture::settling(verdict.headers, charges, || self.inner.call(request))
             }
             (Decided::Later(delayed), _) => {
                 let inner = self.inner.clone();

@@ -1,6 +1,7 @@
 //! The charges that outlive the call which made them: of a request that waits for its departure, or
 //! whose response decides whether it is charged.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,16 @@ impl OwnedCharges {
         // All closures run before the first refund: if one panics, the request stays charged.
         self.made.retain(|charge| !response.is_some_and(|response| is_charged(charge.rule, response)));
         self.give_back();
+    }
+
+    /// Runs code of the inner service. If it panics, the rules are refunded as at an error.
+    pub(crate) fn guard<T>(charges: &mut Option<Self>, act: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+            if let Some(charges) = charges.take() {
+                charges.answered(None);
+            }
+            resume_unwind(panic)
+        })
     }
 
     fn give_back(&mut self) {

@@ -215,7 +215,7 @@ impl Rule {
     ///
     /// Every request is charged before it is served, so concurrent requests cannot exceed the
     /// limit. The charge is given back if `charges` is false for the response, or if the inner
-    /// service returns an error. The charge stays if the client disconnects before the response,
+    /// service returns an error or panics. The charge stays if the client disconnects before the response,
     /// and if the limits [change](crate::RateLimitLayer::reconfigure) before the response and the
     /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
     /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see

@@ -77,6 +77,35 @@ async fn an_error_is_refunded_and_a_disconnect_is_charged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_not_charged() {
+    #[expect(clippy::unused_async, reason = "it panics when it is polled")]
+    async fn panics() -> Result<Response<String>, Infallible> {
+        panic!("the handler is broken")
+    }
+    let in_its_call = service_fn(|_: Request<String>| {
+        assert!(std::hint::black_box(false), "the handler is broken");
+        panics()
+    });
+    let in_its_future = service_fn(|_: Request<String>| panics());
+    let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(99);
+    let paced = || Rule::new("paced", [queue]).when(|head| head.path() == "/paced");
+    let logins = Rule::new("logins", hourly_bucket(2)).charge_if(|_, _| true);
+    let layer = layer_with(logins).rule(paced()).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    // All requests to the second path but the first wait.
+    for path in ["/", "/paced"] {
+        for _ in 0..3 {
+            let attempt = tokio::spawn(layer.layer(in_its_call).oneshot(request(path, &[])));
+            assert!(attempt.await.unwrap_err().is_panic(), "{path}");
+            let attempt = tokio::spawn(layer.layer(in_its_future).oneshot(request(path, &[])));
+            assert!(attempt.await.unwrap_err().is_panic(), "{path}");
+        }
+    }
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&layer, "/", &WORKS).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiting_request_is_refunded_if_the_service_fails_first() {
     #[derive(Clone)]
     struct Closed;
