@@ -13,7 +13,7 @@ mod telemetry;
 
 pub use error::BuildError;
 pub use future::ResponseFuture;
-pub use handle::RuleHandle;
+pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;
 pub use layer::{Builder, RateLimitLayer};
 pub use reconfigure::ReconfigureError;
@@ -21,6 +21,6 @@ pub use rule::{MissingKey, Rule};
 pub use service::RateLimit;
 pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{
-    AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, Refusal,
-    RefusalReason, RequestHead, Respond, RuleOutcome,
+    AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, LimitState,
+    Refusal, RefusalReason, RequestHead, Respond, RuleOutcome,
 };

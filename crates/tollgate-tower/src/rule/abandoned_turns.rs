@@ -108,15 +108,15 @@ impl AbandonedTurns {
 
     /// Runs `change`, which changes the limits. If it succeeds, all turns are forgotten. Changes
     /// exclude one another.
-    pub(crate) fn change_limits<E>(&self, change: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn change_limits<T, E>(&self, change: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         // Locked during the change, so that no turn of the old limits is claimed under the new
         // ones.
         let mut turns = self.lock();
-        change()?;
+        let result = change()?;
         *turns = Turns::default();
         self.len.store(0, Ordering::Relaxed);
         self.change_count.fetch_add(1, Ordering::Release);
-        Ok(())
+        Ok(result)
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {

@@ -1,5 +1,7 @@
 //! The limits that decide a request together, and their rate limit headers.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 
 use tollgate::{BuildError, Inherit, MultiDecision, Quota, Receipt};
@@ -37,6 +39,16 @@ impl LimitSet {
             self.policies.change(quotas);
             Ok(())
         })
+    }
+
+    /// Runs `change`, which takes debt from a key. The turns in queues that clients abandoned, or
+    /// hold now and abandon later, are lost: the engine may give them to new requests.
+    pub(crate) fn change_debt<T>(&self, change: impl FnOnce(&LocalLimiter) -> T) -> T {
+        if !self.may_queue() {
+            return change(&self.limiter);
+        }
+        let changed = self.abandoned_turns.change_limits(|| Ok::<_, Infallible>(change(&self.limiter)));
+        changed.unwrap_or_else(|never| match never {})
     }
 
     /// Returns whether a limit is a queue, which may make a request wait.
@@ -94,4 +106,10 @@ fn queues(quotas: &[Quota]) -> u64 {
         .iter()
         .enumerate()
         .fold(0, |queues, (number, quota)| queues | u64::from(quota.is_queue()) << number)
+}
+
+impl fmt::Debug for LimitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitSet").field("limiter", &self.limiter).finish_non_exhaustive()
+    }
 }

@@ -8,6 +8,7 @@ mod backends;
 mod charge_if;
 mod client_address;
 mod full_tables;
+mod handles;
 mod hooks;
 mod published;
 mod queues;

@@ -10,7 +10,7 @@ use tollgate_tower::{Backend, BackendReply, MissingKey, OnBackendError, Rule};
 use crate::support::{by_header, by_peer, hourly_bucket, layer_with, status};
 
 /// Admits every request.
-struct Everything;
+pub(crate) struct Everything;
 
 impl Backend for Everything {
     type Error = Infallible;
