@@ -140,6 +140,7 @@ where
                             let response = state.refuse(head, &refusal, verdict.headers, &waiting.responder);
                             return Poll::Ready(Ok(response));
                         }
+                        state.attach_limits(&mut waiting.request, &verdict);
                         *this.headers = verdict.headers;
                         waiting.charges = charges;
                         waiting.delayed = None;

@@ -52,12 +52,16 @@ impl<R> RateLimitLayer<R> {
     /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
-        let index = self.rules().iter().position(|compiled| *compiled.name == *rule)?;
-        Some(RuleHandle { state: Arc::clone(self.state()), rule: index })
+        RuleHandle::new(self.state(), rule)
     }
 }
 
 impl RuleHandle {
+    pub(crate) fn new(state: &Arc<LayerState>, rule: &str) -> Option<Self> {
+        let rule = state.rules.iter().position(|compiled| *compiled.name == *rule)?;
+        Some(Self { state: Arc::clone(state), rule })
+    }
+
     fn rule(&self) -> &CompiledRule {
         &self.state.rules[self.rule]
     }

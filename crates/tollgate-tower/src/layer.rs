@@ -162,6 +162,15 @@ impl<R> Builder<R> {
         self
     }
 
+    /// Attaches the states of the limits to each admitted request, as the extension
+    /// [`RequestLimits`](crate::RequestLimits), for handlers and for headers of their own.
+    ///
+    /// **Cost.** Two allocations for each admitted request.
+    pub fn attach_limits(mut self) -> Self {
+        self.hooks.attach_limits = true;
+        self
+    }
+
     /// Calls `hook` once for each refused request. To write the response, see
     /// [`responder`](Self::responder).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {

@@ -12,6 +12,7 @@ use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::RuleRefusal;
+use crate::handle::tightest;
 use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
 
 /// A request that is checked against the rules, one after the other.
@@ -44,6 +45,9 @@ pub(crate) struct RuleReport {
     pub(crate) rule: usize,
     pub(crate) outcome: RuleOutcome,
     pub(crate) cost: u64,
+    /// The state of the limit that decides. `None` if no hook and no handler sees it, or if no
+    /// limit decides.
+    pub(crate) limit: Option<LimitState>,
 }
 
 impl<'l, 'v> Evaluation<'l, 'v> {
@@ -101,7 +105,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         turn: QueueTurn,
     ) -> bool {
         self.departure = self.departure.max(Some(turn.departure));
-        self.report(rule, RuleOutcome::Allowed, cost);
+        self.report(rule, RuleOutcome::Allowed, cost, || Some(tightest(&decision)));
         let charge = Charge { rule, shadow: false, of: Of::Here(limits, decision) };
         self.charges.push_waiting(charge, turn);
         true
@@ -120,7 +124,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         if !decision.is_allowed() {
             return self.refuse(rule, limits, request, decision);
         }
-        self.report(rule, RuleOutcome::Allowed, request.cost);
+        self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         if self.needs_decision(rule) {
             let shadow = self.state.rules[rule].shadow;
             self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
@@ -194,15 +198,16 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     pub(super) fn preview(&mut self, index: usize, rule: &CompiledRule, matched: RuleMatch<'_>) {
         match (matched, &rule.decider) {
             (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
-            (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0),
+            (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0, || None),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 let limiter = &sets[request.set].limiter;
-                let outcome = match limiter.prepare(request.key).peek_n(request.cost).outcome() {
+                let decision = limiter.prepare(request.key).peek_n(request.cost);
+                let outcome = match decision.outcome() {
                     Outcome::Allowed => RuleOutcome::Allowed,
                     Outcome::Denied => RuleOutcome::Limited,
                     Outcome::Never => RuleOutcome::CostAboveLimit,
                 };
-                self.report(index, outcome, request.cost);
+                self.report(index, outcome, request.cost, || Some(tightest(&decision)));
             }
         }
     }
@@ -213,7 +218,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
-                self.report(rule, RuleOutcome::Allowed, cost);
+                self.report(rule, RuleOutcome::Allowed, cost, || Some(state));
                 self.charges.push_there(Charge { rule, shadow, of: Of::There(state) }, reply.receipt);
                 return true;
             }
@@ -246,12 +251,21 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     /// Reports that the rule's backend failed, without a decision.
     pub(super) fn report_backend_failed(&mut self, rule: usize, cost: u64) {
-        self.report(rule, RuleOutcome::BackendFailed, cost);
+        self.report(rule, RuleOutcome::BackendFailed, cost, || None);
     }
 
-    fn report(&mut self, rule: usize, outcome: RuleOutcome, cost: u64) {
-        if self.state.hooks.need_reports() {
-            self.verdict.reports.push(RuleReport { rule, outcome, cost });
+    #[inline]
+    fn report(
+        &mut self,
+        rule: usize,
+        outcome: RuleOutcome,
+        cost: u64,
+        limit: impl FnOnce() -> Option<LimitState>,
+    ) {
+        let hooks = &self.state.hooks;
+        if hooks.need_reports() {
+            let limit = if hooks.need_limits() { limit() } else { None };
+            self.verdict.reports.push(RuleReport { rule, outcome, cost, limit });
         }
     }
 
@@ -261,7 +275,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         headers: impl FnOnce(HeaderStyles) -> LimitHeaders,
     ) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
-        self.report(rule, record.reason.outcome(), record.cost);
+        self.report(rule, record.reason.outcome(), record.cost, || record.state);
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
             self.verdict.refusal = Some(Box::new(refusal));

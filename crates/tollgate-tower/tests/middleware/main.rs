@@ -14,6 +14,7 @@ mod published;
 mod queues;
 mod reconfigure;
 mod refusals;
+mod request_limits;
 mod rules;
 mod servers;
 mod shadow;
