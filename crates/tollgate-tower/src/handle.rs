@@ -112,6 +112,12 @@ impl RuleHandle {
         sets.iter().map(|set| set.limiter.stats()).fold(Stats::default(), sum)
     }
 
+    /// Returns how many requests wait in the rule's queues now, over all keys.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.rule().telemetry.waiting()
+    }
+
     /// Returns how many keys are in debt, how many there may be, and how much memory the tables
     /// use: the sum over all tiers and keys of the rule. A key is counted once in each tier. `None`
     /// if this process has no limits of the rule.

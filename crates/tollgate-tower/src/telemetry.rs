@@ -2,6 +2,10 @@
 //!
 //! Labels are rules, modes and outcomes, never keys: clients can send any number of keys.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use tollgate::Stats;
 use tollgate_http::RuleOutcome;
@@ -35,8 +39,11 @@ fn full_table_effects(stats: &Stats) -> [(&'static str, u64); 4] {
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
 /// for each rule and outcome. The series are registered at the rule's first decision, so the
 /// recorder must be installed before. `tollgate_full_table_total{rule, effect}` follows the tables'
-/// counters, up to 63 requests of each thread late; it is registered when it is above zero.
+/// counters, up to 63 requests of each thread late; it is registered when it is above zero. Of a
+/// queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that wait, and the
+/// histogram `tollgate_wait_seconds{rule}` how long those waited that departed.
 pub(crate) struct RuleTelemetry {
+    waiting: AtomicUsize,
     #[cfg(feature = "metrics")]
     labels: (Box<str>, &'static str),
     #[cfg(feature = "metrics")]
@@ -56,6 +63,7 @@ impl RuleTelemetry {
     #[allow(unused_variables, reason = "each feature needs other arguments")]
     pub(crate) fn new(rule: &str, shadow: bool) -> Self {
         Self {
+            waiting: AtomicUsize::new(0),
             #[cfg(feature = "metrics")]
             labels: (rule.into(), if shadow { "shadow" } else { "enforced" }),
             #[cfg(feature = "metrics")]
@@ -86,6 +94,30 @@ impl RuleTelemetry {
         }
     }
 
+    /// Returns how many requests wait in the rule's queues.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    pub(crate) fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        metrics::gauge!("tollgate_waiting_requests", "rule" => self.labels.0.to_string()).increment(1);
+    }
+
+    /// A request departs, or its client left.
+    pub(crate) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        metrics::gauge!("tollgate_waiting_requests", "rule" => self.labels.0.to_string()).decrement(1);
+    }
+
+    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, clippy::unused_self))]
+    pub(crate) fn report_wait(&self, wait: Duration) {
+        #[cfg(feature = "metrics")]
+        metrics::histogram!("tollgate_wait_seconds", "rule" => self.labels.0.to_string()).record(wait);
+    }
+
     /// Counts and warns if the tables were full for some keys.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     pub(crate) fn report_full_tables(&self, stats: &Stats) {
@@ -93,7 +125,7 @@ impl RuleTelemetry {
         #[cfg(feature = "metrics")]
         for ((effect, count), counted) in effects.into_iter().zip(&self.full_table_counted) {
             // Of several threads that look at once, each adds what none before it has added.
-            let before = counted.fetch_max(count, std::sync::atomic::Ordering::Relaxed);
+            let before = counted.fetch_max(count, Relaxed);
             if count > before {
                 let rule = self.labels.0.to_string();
                 metrics::counter!("tollgate_full_table_total", "rule" => rule, "effect" => effect)

@@ -8,6 +8,7 @@ use tollgate_http::{KeyBuf, RequestHead};
 
 use super::evaluation::Evaluation;
 use super::owned_charges::OwnedCharges;
+use super::waiting::Waiting;
 use super::{LayerState, Verdict};
 use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 
@@ -59,10 +60,17 @@ pub(super) fn ask_backends(state: Arc<LayerState>, head: &RequestHead<'_>) -> De
 
 /// Waits until the request may depart from its queues.
 pub(super) async fn depart(verdict: Verdict, charges: OwnedCharges) -> (Verdict, Option<OwnedCharges>) {
+    let mut waiting = None;
     loop {
         let wait = charges.wait();
         if wait.is_zero() {
+            if let Some(waiting) = waiting {
+                Waiting::depart(waiting);
+            }
             return (verdict, charges.settle());
+        }
+        if waiting.is_none() {
+            waiting = charges.waiting();
         }
         charges.sleep(wait).await;
     }

@@ -5,6 +5,7 @@ mod delayed;
 mod evaluation;
 mod owned_charges;
 mod refusal;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;

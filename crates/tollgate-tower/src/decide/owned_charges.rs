@@ -11,6 +11,7 @@ use tollgate::{Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 
 use super::LayerState;
+use super::waiting::Waiting;
 use crate::rule::QueueTurn;
 
 /// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are
@@ -64,6 +65,12 @@ impl OwnedCharges {
     pub(super) fn wait(&self) -> Duration {
         let departure = self.made.iter().filter_map(OwnedCharge::departure).max();
         departure.map_or(Duration::ZERO, |departure| departure.saturating_since(self.state.clock.now()))
+    }
+
+    /// Counts the request as one that waits for the last of its queues.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let charge = self.made.iter().max_by_key(|charge| charge.departure())?;
+        Some(Waiting::begin(&self.state, charge.rule))
     }
 
     pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {

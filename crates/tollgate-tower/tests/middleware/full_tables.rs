@@ -70,56 +70,12 @@ fn a_full_table_is_logged_once() {
 #[cfg(feature = "metrics")]
 #[test]
 fn a_full_table_is_counted() {
-    use std::collections::BTreeMap;
-    use std::sync::{Arc, Mutex};
-
-    use metrics::{
-        Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-    };
-
-    type Counts = Arc<Mutex<BTreeMap<String, u64>>>;
-
-    #[derive(Default)]
-    struct FullTables(Counts);
-
-    struct One(Counts, String);
-
-    impl CounterFn for One {
-        fn increment(&self, by: u64) {
-            *self.0.lock().unwrap().entry(self.1.clone()).or_default() += by;
-        }
-
-        fn absolute(&self, _: u64) {}
-    }
-
-    impl Recorder for FullTables {
-        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-            if key.name() != "tollgate_full_table_total" {
-                return Counter::noop();
-            }
-            let labels: Vec<_> = key.labels().map(|label| label.value()).collect();
-            Counter::from_arc(Arc::new(One(Arc::clone(&self.0), labels.join(" "))))
-        }
-
-        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-            Gauge::noop()
-        }
-
-        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-            Histogram::noop()
-        }
-    }
-
-    let (recorder, layer) = (FullTables::default(), small_table(WhenFull::Deny));
+    let (recorder, layer) = (crate::series::Series::default(), small_table(WhenFull::Deny));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(flood(&layer)));
-    let counts = recorder.0.lock().unwrap();
+    let counts = recorder.named("tollgate_full_table_total");
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["api refused_full"]);
     let refused = layer.handle("api").unwrap().stats().refused_full;
-    let counted = counts["api refused_full"];
+    let counted = counts["api refused_full"] as u64;
     assert!((refused - 63..=refused).contains(&counted), "{counted} of {refused}");
 }

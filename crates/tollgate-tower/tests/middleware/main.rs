@@ -16,7 +16,10 @@ mod reconfigure;
 mod refusals;
 mod request_limits;
 mod rules;
+#[cfg(feature = "metrics")]
+mod series;
 mod servers;
 mod shadow;
 mod support;
 mod tonic_server;
+mod waits;
