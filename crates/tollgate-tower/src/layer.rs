@@ -233,8 +233,9 @@ impl<R> Builder<R> {
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
-        let has_charge_if = rules.iter().any(|rule| rule.charge_if.is_some());
-        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, has_charge_if });
+        let awaits_responses = rules.iter().any(CompiledRule::awaits_response);
+        let state =
+            Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, awaits_responses });
         Ok(RateLimitLayer { state, responder })
     }
 }

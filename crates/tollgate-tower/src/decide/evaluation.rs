@@ -127,7 +127,12 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         if self.needs_decision(rule) {
             let shadow = self.state.rules[rule].shadow;
-            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+            let charge = Charge { rule, shadow, of: Of::Here(limits, decision) };
+            if self.state.rules[rule].cost_from.is_some() {
+                self.charges.push_with_key(charge, request.key);
+            } else {
+                self.charges.push(charge);
+            }
         }
         true
     }
@@ -140,7 +145,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         !state.styles.is_empty()
             || !is_last
             || self.departure.is_some()
-            || state.rules[rule].charge_if.is_some()
+            || state.rules[rule].awaits_response()
     }
 
     #[inline(never)]
@@ -287,7 +292,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
     ///
     /// Returns the charges that must outlive the evaluation: all if the request has to wait for its
-    /// departure; else those of rules with a `charge_if`. The others are settled.
+    /// departure; else those of rules that await the response. The others are settled.
     #[inline]
     pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
         if self.verdict.refusal.is_some() {
@@ -297,7 +302,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             self.verdict.headers = self.charges.headers(self.state.styles);
         }
         let waits = self.departure.is_some();
-        if waits || self.state.has_charge_if {
+        if waits || self.state.awaits_responses {
             return Some(self.charges.own(state, waits));
         }
         self.charges.settle();

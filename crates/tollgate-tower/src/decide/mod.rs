@@ -35,8 +35,8 @@ pub(crate) struct LayerState {
     pub(crate) sleep: Sleep,
     /// Whether any rule has a backend.
     pub(crate) has_backends: bool,
-    /// Whether any rule has a `charge_if`.
-    pub(crate) has_charge_if: bool,
+    /// Whether the response changes what a request is charged by some rule.
+    pub(crate) awaits_responses: bool,
 }
 
 /// Whether a request's verdict is complete.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, StatusCode, Version};
 use tollgate::Quota;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use tollgate::Stats;
@@ -12,7 +12,9 @@ use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
-use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
+use super::{
+    ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock,
+};
 use crate::BuildError;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use crate::handle::sum;
@@ -22,7 +24,8 @@ use crate::telemetry::RuleTelemetry;
 pub(crate) struct CompiledRule {
     pub(crate) name: Box<str>,
     pub(crate) shadow: bool,
-    pub(crate) charge_if: Option<ChargeIf>,
+    pub(crate) cost_from: Option<CostFrom>,
+    charge_if: Option<ChargeIf>,
     pub(crate) decider: Decider,
     pub(crate) telemetry: RuleTelemetry,
     max_wait: Duration,
@@ -121,6 +124,22 @@ impl CompiledRule {
         RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait })
     }
 
+    /// Returns whether the response changes what a request is charged.
+    #[inline]
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.charge_if.is_some() || self.cost_from.is_some()
+    }
+
+    /// Returns what a request costs by its response; `None` is an error. `None` if it costs what it
+    /// was charged.
+    pub(crate) fn cost_by(&self, response: Option<(StatusCode, &HeaderMap)>) -> Option<u64> {
+        let Some((status, headers)) = response else { return self.charge_if.is_some().then_some(0) };
+        match &self.charge_if {
+            Some(charge_if) if !charge_if(status, headers) => Some(0),
+            _ => self.cost_from.as_ref().and_then(|cost_from| cost_from(status, headers)),
+        }
+    }
+
     /// Returns how long a request may wait in a queue.
     fn max_wait_of(&self, head: &RequestHead<'_>) -> Duration {
         if hides_disconnect(head) { self.max_wait.min(self.max_wait_with_body) } else { self.max_wait }
@@ -193,6 +212,9 @@ impl Rule {
     }
 
     fn validate(mut self, clock: &SharedClock) -> Result<CompiledRule, BuildError> {
+        if self.cost_from.is_some() && self.has_log() {
+            return Err(BuildError::CostFromOfLog { rule: self.name });
+        }
         let decider = match self.backend.take() {
             Some((backend, on_error)) => {
                 if let Some(setting) = self.local_only_setting() {
@@ -228,6 +250,7 @@ impl Rule {
             max_wait_with_body: self.max_wait_with_body,
             has_queue: decider.limit_sets().iter().any(LimitSet::may_queue),
             charge_if: self.charge_if,
+            cost_from: self.cost_from,
             decider,
             tiers: self.tiers.into_iter().map(|(predicate, _)| predicate).collect(),
             overrides: keys.zip(first_override..).collect(),
@@ -239,12 +262,20 @@ impl Rule {
         })
     }
 
+    /// Returns whether any limit is a sliding log.
+    fn has_log(&self) -> bool {
+        let of_tiers = self.tiers.iter().map(|(_, quotas)| quotas);
+        let of_keys = self.overrides.iter().map(|(_, quotas)| quotas);
+        let mut quotas = [&self.quotas].into_iter().chain(of_tiers).chain(of_keys).flatten();
+        quotas.any(|quota| matches!(quota, Quota::SlidingLog(_)))
+    }
+
     /// Returns a setting that only works with limits in this process.
     fn local_only_setting(&self) -> Option<&'static str> {
         let settings = [
             (!self.tiers.is_empty(), "tier"),
             (!self.overrides.is_empty(), "for_key"),
-            (self.charge_if.is_some(), "charge_if"),
+            (self.cost_from.is_some(), "cost_from"),
         ];
         settings.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
     }

@@ -26,6 +26,7 @@ pub(crate) const MAX_NAME_LEN: usize = 64;
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
 pub(crate) type ChargeIf = Box<dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync>;
+pub(crate) type CostFrom = Box<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
 /// What happens to a request without a key.
@@ -99,6 +100,7 @@ pub struct Rule {
     skip: Option<Predicate>,
     cost: Option<CostOf>,
     charge_if: Option<ChargeIf>,
+    cost_from: Option<CostFrom>,
     shadow: bool,
     max_wait: Duration,
     max_wait_with_body: Duration,
@@ -132,6 +134,7 @@ impl Rule {
             skip: None,
             cost: None,
             charge_if: None,
+            cost_from: None,
             shadow: false,
             max_wait: Duration::MAX,
             max_wait_with_body: Duration::ZERO,
@@ -220,7 +223,8 @@ impl Rule {
     /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
     /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see
     /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
-    /// is given back.
+    /// is given back. A rule with a [backend](Self::backend) gives a charge back by
+    /// [`Backend::refund`].
     ///
     /// **Cost.** The future of the response holds the charge. A request allocates only if several
     /// rules with `charge_if` charge it.
@@ -241,6 +245,42 @@ impl Rule {
         charges: impl Fn(StatusCode, &HeaderMap) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.charge_if = Some(Box::new(charges));
+        self
+    }
+
+    /// Sets the cost of a request by its response, such as the tokens that a language model used.
+    ///
+    /// A request is charged its [`cost`](Self::cost) before it is served: an estimate, by which it
+    /// is admitted or refused. Then `cost` reads the response. If the request cost less, the
+    /// difference is given back, subject to the algorithm. If it cost more, the difference is
+    /// [debited](tollgate::Prepared::debit), even above the limit: the key is refused until the
+    /// debt has drained. `None` keeps the estimate, and so do an error of the inner service and a
+    /// client that leaves before the response.
+    ///
+    /// Between the estimate and the response, concurrent requests are admitted by their estimates,
+    /// so a key may exceed its limit by what the estimates of its concurrent requests lack. A
+    /// generous estimate errs by refusing. The cost 0 gives all back.
+    ///
+    /// Of a [`SlidingLog`](tollgate::SlidingLog), which keeps no debt, the layer cannot be built.
+    /// If the [table is full](Self::when_full) of other keys, a debit of a new key is lost.
+    ///
+    /// **Cost.** Two allocations for each request, for its key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::Rule;
+    ///
+    /// let tokens = Rule::new("tokens", [TokenBucket::new(Rate::per_minute(100_000))])
+    ///     .cost(|_| 2_000)
+    ///     .cost_from(|_, headers| headers.get("x-tokens-used")?.to_str().ok()?.parse().ok());
+    /// ```
+    pub fn cost_from(
+        mut self,
+        cost: impl Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.cost_from = Some(Box::new(cost));
         self
     }
 

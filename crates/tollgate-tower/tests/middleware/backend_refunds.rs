@@ -128,3 +128,25 @@ async fn a_refund_that_panics_keeps_no_other_charge() {
     let panic = "first: the backend panicked: no refund".to_owned();
     assert_eq!(*errors.lock().unwrap(), [panic.clone(), panic], "`here` did not refuse the second");
 }
+
+#[tokio::test]
+async fn charge_if_gives_charges_back_to_a_backend() {
+    let failed = |status: http::StatusCode, _: &http::HeaderMap| status == http::StatusCode::UNAUTHORIZED;
+    let store = Store::default();
+    // The second rule keeps its charges.
+    let kept = Store::default();
+    let layer = layer_with(store.rule("logins").charge_if(failed)).rule(kept.rule("all")).build().unwrap();
+    for (want, charges) in [("200", 0), ("401", 1), ("200", 1), ("401", 2)] {
+        assert_eq!(status(&layer, "/", &[("x-want", want)]).await.to_string(), want);
+        assert_eq!(store.charges(), charges, "after {want}");
+    }
+    assert_eq!(kept.charges(), 4);
+
+    // While the backend is down, the local limits take charges back.
+    let limits = OnBackendError::LimitLocally(hourly_bucket(1).map(Into::into).into());
+    let down = Rule::backend("logins", Store::which(Does::Fails), limits).charge_if(failed);
+    let layer = layer_with(down).build().unwrap();
+    for (want, expected) in [("200", 200), ("200", 200), ("401", 401), ("401", 429)] {
+        assert_eq!(status(&layer, "/", &[("x-want", want)]).await, expected);
+    }
+}

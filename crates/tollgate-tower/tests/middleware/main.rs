@@ -7,6 +7,7 @@ mod backend_refunds;
 mod backends;
 mod charge_if;
 mod client_address;
+mod cost_from;
 mod full_tables;
 mod handles;
 mod hooks;
