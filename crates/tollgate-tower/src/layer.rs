@@ -200,21 +200,12 @@ impl<R> Builder<R> {
     /// # Examples
     ///
     /// ```
-    /// use std::time::Duration;
     /// use tollgate::{LeakyBucket, Rate};
     /// use tollgate_tower::{RateLimitLayer, Rule};
     ///
-    /// struct Tokio;
-    ///
-    /// impl tollgate::Timer for Tokio {
-    ///     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-    ///         tokio::time::sleep(duration)
-    ///     }
-    /// }
-    ///
     /// let layer = RateLimitLayer::builder()
     ///     .rule(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(10)).capacity(30)]))
-    ///     .timer(Tokio)
+    ///     .timer(tokio::time::sleep)
     ///     .build()?;
     /// # Ok::<(), tollgate_tower::BuildError>(())
     /// ```

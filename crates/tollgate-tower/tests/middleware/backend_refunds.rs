@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{LeakyBucket, Outcome, Rate};
 use tollgate_tower::{Backend, BackendReply, OnBackendError, Rule};
 
-use crate::support::{TokioClock, TokioTimer, hourly_bucket, layer_with, status, statuses};
+use crate::support::{TokioClock, hourly_bucket, layer_with, status, statuses};
 
 /// What a backend does with every request.
 #[derive(Clone, Copy, Default)]
@@ -76,8 +76,11 @@ async fn a_backend_gives_back_what_a_later_one_refuses() {
     {
         let first = Store::default();
         let second = Store::which(does);
-        let layer =
-            layer_with(first.rule("first")).rule(second.rule("second")).timer(TokioTimer).build().unwrap();
+        let layer = layer_with(first.rule("first"))
+            .rule(second.rule("second"))
+            .timer(tokio::time::sleep)
+            .build()
+            .unwrap();
         assert_eq!(status(&layer, "/", &[]).await, expected);
         assert_eq!(first.charges(), charges, "{expected}");
     }
@@ -89,7 +92,7 @@ async fn a_client_that_leaves_a_queue_is_refunded_by_backends() {
     let layer = layer_with(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(1)).capacity(9)]))
         .rule(store.rule("there"))
         .clock(TokioClock::new())
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap();
     assert_eq!(statuses(&layer, 2, &[]).await, [200, 200]);
@@ -104,7 +107,7 @@ async fn a_client_that_leaves_a_backend_is_refunded_by_others() {
     let store = Store::default();
     let layer = layer_with(store.rule("first"))
         .rule(Store::which(Does::Hangs).rule("second"))
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap();
     let mut request = Box::pin(status(&layer, "/", &[]));

@@ -10,7 +10,7 @@ use tollgate_tower::{RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
-    TokioClock, TokioTimer, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
+    TokioClock, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
 };
 
 fn failed_logins() -> RateLimitLayer {
@@ -90,7 +90,8 @@ async fn a_handler_that_panics_is_not_charged() {
     let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(99);
     let paced = || Rule::new("paced", [queue]).when(|head| head.path() == "/paced");
     let logins = Rule::new("logins", hourly_bucket(2)).charge_if(|_, _| true);
-    let layer = layer_with(logins).rule(paced()).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let layer =
+        layer_with(logins).rule(paced()).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
     // All requests to the second path but the first wait.
     for path in ["/", "/paced"] {
         for _ in 0..3 {
@@ -124,8 +125,10 @@ async fn a_waiting_request_is_refunded_if_the_service_fails_first() {
         Rule::new("logins", hourly_bucket(3)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
     // Each request after the first waits, so it calls a clone of the service.
     let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(9);
-    let layer =
-        layer_with(logins).rule(Rule::new("paced", [queue])).clock(TokioClock::new()).timer(TokioTimer);
+    let layer = layer_with(logins)
+        .rule(Rule::new("paced", [queue]))
+        .clock(TokioClock::new())
+        .timer(tokio::time::sleep);
     let layer = layer.build().unwrap();
     assert_eq!(status(&layer, "/login", &WORKS).await, 200);
     for _ in 0..5 {
@@ -176,7 +179,7 @@ async fn charge_if_refunds_a_request_that_waited() {
         Rule::new("logins", hourly_bucket(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let layer = layer_with(logins).rule(Rule::new("paced", [queue]));
-    let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let layer = layer.clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
     let begun = tokio::time::Instant::now();
     for _ in 0..3 {
         assert_eq!(status(&layer, "/login", &WORKS).await, 200);

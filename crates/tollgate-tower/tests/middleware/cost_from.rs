@@ -9,7 +9,7 @@ use tollgate_tower::{BuildError, OnBackendError, RateLimitLayer, RequestHead, Ru
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::shadow::Everything;
-use crate::support::{TokioClock, TokioTimer, by_header, hourly_bucket, layer_with, request, status};
+use crate::support::{TokioClock, by_header, hourly_bucket, layer_with, request, status};
 
 /// Costs an estimate of 10, and then what the response says.
 fn told(name: &str, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Rule {
@@ -90,7 +90,7 @@ async fn a_failed_request_keeps_its_estimate_unless_charge_if() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waited_is_debited_too() {
     let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(100);
-    let layer = layer_with(told("tokens", [queue])).clock(TokioClock::new()).timer(TokioTimer);
+    let layer = layer_with(told("tokens", [queue])).clock(TokioClock::new()).timer(tokio::time::sleep);
     let layer = layer.build().unwrap();
     let begun = tokio::time::Instant::now();
     for used in ["10", "30", "10"] {

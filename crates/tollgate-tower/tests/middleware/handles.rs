@@ -6,9 +6,7 @@ use tokio::time::Instant;
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Rate, TokenBucket};
 use tollgate_tower::{OnBackendError, RequestHead, Rule};
 
-use crate::support::{
-    TokioClock, TokioTimer, by_header, by_peer, hourly_bucket, layer_with, request, status, statuses,
-};
+use crate::support::{TokioClock, by_header, by_peer, hourly_bucket, layer_with, request, status, statuses};
 
 #[tokio::test]
 async fn a_handler_sees_and_changes_the_key_of_its_request() {
@@ -73,7 +71,7 @@ async fn a_reset_queue_gives_no_abandoned_turns_to_new_requests() {
     for is_reset in [true, false] {
         for abandons_first in [true, false] {
             let rule = Rule::new("paced", [queue]).key(by_peer());
-            let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+            let layer = layer_with(rule).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
             let client = [("peer", "192.0.2.1")];
             let waiting: Vec<_> = (0..3)
                 .map(|_| {

@@ -161,10 +161,10 @@ mod counted {
 #[cfg(feature = "tracing")]
 pub(crate) mod events {
     use std::fmt::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
 
     use tracing::field::{Field, Visit};
-    use tracing::{Event, Id, Level, Metadata, span};
+    use tracing::{Dispatch, Event, Id, Level, Metadata, span};
 
     struct Lines(Mutex<Vec<String>>);
 
@@ -198,6 +198,10 @@ pub(crate) mod events {
     pub(crate) fn during(run: impl Future<Output = ()>) -> Vec<String> {
         let lines = Arc::new(Lines(Mutex::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // With one subscriber alone, an event that another test's thread meets first would ask the
+        // subscriber of that thread, which has none, and be disabled for good.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Lines(Mutex::default())));
+        LazyLock::force(&SECOND);
         tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));
         std::mem::take(&mut *lines.0.lock().unwrap())
     }

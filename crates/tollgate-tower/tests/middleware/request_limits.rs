@@ -10,7 +10,7 @@ use tollgate_tower::{LimitState, OnBackendError, RequestLimits, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::shadow::Everything;
-use crate::support::{TokioClock, TokioTimer, by_header, hourly_bucket, layer_with, request, statuses};
+use crate::support::{TokioClock, by_header, hourly_bucket, layer_with, request, statuses};
 
 /// Responds with what the handler sees of its limits.
 async fn shown(request: Request<String>) -> Result<Response<String>, Infallible> {
@@ -29,7 +29,7 @@ async fn a_handler_sees_what_is_left_of_its_limits() {
     let build = |rules: Vec<Rule>| {
         let layer =
             rules.into_iter().fold(tollgate_tower::RateLimitLayer::builder(), |layer, rule| layer.rule(rule));
-        layer.clock(TokioClock::new()).timer(TokioTimer).attach_limits().build().unwrap()
+        layer.clock(TokioClock::new()).timer(tokio::time::sleep).attach_limits().build().unwrap()
     };
     let api = || Rule::new("api", quotas);
     for (rules, expected) in [

@@ -22,8 +22,8 @@ use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{
-    Echo, HttpClient, ReadinessChecked, TokioClock, TokioTimer, by_axum_peer, by_peer, hourly_bucket,
-    layer_with, request, serve, statuses,
+    Echo, HttpClient, ReadinessChecked, TokioClock, by_axum_peer, by_peer, hourly_bucket, layer_with,
+    request, serve, statuses,
 };
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn the_ready_service_is_the_one_that_is_called() {
     ] {
         let mut service = layer_with(rule)
             .clock(TokioClock::new())
-            .timer(TokioTimer)
+            .timer(tokio::time::sleep)
             .build()
             .unwrap()
             .layer(ReadinessChecked::default());

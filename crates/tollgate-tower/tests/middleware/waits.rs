@@ -5,12 +5,12 @@ use std::time::Duration;
 use tollgate::{LeakyBucket, Rate};
 use tollgate_tower::{RateLimitLayer, Rule};
 
-use crate::support::{TokioClock, TokioTimer, hourly_bucket, layer_with, status};
+use crate::support::{TokioClock, hourly_bucket, layer_with, status};
 
 fn paced() -> RateLimitLayer {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(10);
     let layer = layer_with(Rule::new("all", hourly_bucket(100))).rule(Rule::new("paced", [queue]));
-    layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+    layer.clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
 }
 
 /// One request is served at once, one waits for a second, and the client of a third leaves. Returns
