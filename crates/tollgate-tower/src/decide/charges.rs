@@ -80,8 +80,8 @@ impl<'l> Charges<'l> {
         self.settled = true;
     }
 
-    /// Takes charges as values that do not borrow from the limits: all, or those of rules that await
-    /// the response. The others are settled.
+    /// Takes charges as values that do not borrow from the limits: all, or those of rules that
+    /// await the response. The others are settled.
     #[inline(never)]
     pub(super) fn own(&mut self, state: &Arc<LayerState>, all: bool) -> OwnedCharges {
         self.settled = true;

@@ -236,7 +236,7 @@ mod tests {
     fn a_change_of_limits_forgets_all_earlier_turns() {
         let turns = AbandonedTurns::default();
         turns.offer(turn(b"a", 5, 1), at(0));
-        assert_eq!(turns.change_limits(|| Err(7)), Err(7));
+        assert_eq!(turns.change_limits(|| Err::<(), _>(7)), Err(7));
         assert!(!turns.is_empty(), "the change failed");
         turns.change_limits(|| Ok::<_, Infallible>(())).unwrap();
         assert_eq!(claim(&turns, b"a", 1, 0, 9), None);

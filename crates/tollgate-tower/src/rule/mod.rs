@@ -218,12 +218,12 @@ impl Rule {
     ///
     /// Every request is charged before it is served, so concurrent requests cannot exceed the
     /// limit. The charge is given back if `charges` is false for the response, or if the inner
-    /// service returns an error or panics. The charge stays if the client disconnects before the response,
-    /// and if the limits [change](crate::RateLimitLayer::reconfigure) before the response and the
-    /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
-    /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see
-    /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
-    /// is given back. A rule with a [backend](Self::backend) gives a charge back by
+    /// service returns an error or panics. The charge stays if the client disconnects before the
+    /// response, and if the limits [change](crate::RateLimitLayer::reconfigure) before the response
+    /// and the new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives
+    /// back the newest of a key's concurrent requests only: use a bucket or a window. `charges`
+    /// does not see trailers, so not most gRPC statuses. The headers of a response count the charge
+    /// even if it is given back. A rule with a [backend](Self::backend) gives a charge back by
     /// [`Backend::refund`].
     ///
     /// **Cost.** The future of the response holds the charge. A request allocates only if several

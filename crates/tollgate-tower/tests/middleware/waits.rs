@@ -1,7 +1,5 @@
 //! How many requests wait, and how long.
 
-use std::time::Duration;
-
 use tollgate::{LeakyBucket, Rate};
 use tollgate_tower::{RateLimitLayer, Rule};
 
@@ -50,7 +48,7 @@ fn waiting_requests_and_their_waits_are_recorded() {
             let layer = paced();
             let waiting = || recorder.named("tollgate_waiting_requests");
             let requests = tokio::spawn(async move { three_requests(&layer).await });
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
             assert_eq!(waiting()["paced"], 1.0);
             requests.await.unwrap();
             assert_eq!(waiting()["paced"], 0.0);
