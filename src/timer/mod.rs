@@ -13,21 +13,19 @@ pub use thread::ThreadTimer;
 ///
 /// # Examples
 ///
-/// For tokio:
+/// A function that returns such a future is a timer. For tokio:
 ///
 /// ```ignore
-/// struct Tokio;
-///
-/// impl tollgate::Timer for Tokio {
-///     fn sleep(&self, duration: std::time::Duration) -> impl Future<Output = ()> + Send {
-///         tokio::time::sleep(duration)
-///     }
-/// }
-///
-/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(Tokio).await;
+/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(tokio::time::sleep).await;
 /// ```
 pub trait Timer {
     /// Completes after `duration`, or a little later. If it completes early, the waiting future
     /// asks it to sleep again.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+}
+
+impl<F: Fn(Duration) -> S, S: Future<Output = ()> + Send> Timer for F {
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self(duration)
+    }
 }

@@ -1,11 +1,11 @@
 //! The head of a request.
 
 use http::request::Parts;
-use http::{Extensions, HeaderMap, Method, Request, Uri};
+use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
 
 /// A request without its body. Keys, rules, costs and hooks read it.
 ///
-/// It is `Copy`: four references.
+/// It is `Copy`: four references and the version.
 ///
 /// # Examples
 ///
@@ -24,6 +24,7 @@ pub struct RequestHead<'r> {
     uri: &'r Uri,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
+    version: Version,
 }
 
 impl<'r> RequestHead<'r> {
@@ -36,6 +37,7 @@ impl<'r> RequestHead<'r> {
             uri: request.uri(),
             headers: request.headers(),
             extensions: request.extensions(),
+            version: request.version(),
         }
     }
 
@@ -43,8 +45,8 @@ impl<'r> RequestHead<'r> {
     #[must_use]
     #[inline]
     pub fn of_parts(parts: &'r Parts) -> Self {
-        let Parts { method, uri, headers, extensions, .. } = parts;
-        Self { method, uri, headers, extensions }
+        let Parts { method, uri, headers, extensions, version, .. } = parts;
+        Self { method, uri, headers, extensions, version: *version }
     }
 
     /// Returns the method.
@@ -52,6 +54,13 @@ impl<'r> RequestHead<'r> {
     #[inline]
     pub fn method(self) -> &'r Method {
         self.method
+    }
+
+    /// Returns the version of HTTP.
+    #[must_use]
+    #[inline]
+    pub fn version(self) -> Version {
+        self.version
     }
 
     /// Returns the request target as the client wrote it.

@@ -63,6 +63,12 @@ pub enum BuildError {
         /// The setting.
         setting: &'static str,
     },
+    /// A rule has [`cost_from`](crate::Rule::cost_from) and a
+    /// [`SlidingLog`](tollgate::SlidingLog), which keeps no debt above its limit.
+    CostFromOfLog {
+        /// The rule.
+        rule: String,
+    },
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -87,6 +93,12 @@ impl fmt::Display for BuildError {
             Self::DuplicateKey { rule } => write!(f, "rule {rule:?} has `for_key` twice for one key"),
             Self::BackendSetting { rule, setting } => {
                 write!(f, "rule {rule:?} is decided by a backend, which does not support `{setting}`")
+            }
+            Self::CostFromOfLog { rule } => {
+                write!(
+                    f,
+                    "rule {rule:?} has `cost_from` and a sliding log, which keeps no debt above its limit"
+                )
             }
             Self::Address(error) => error.fmt(f),
         }

@@ -62,8 +62,14 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
         Self { state: State::Serving { future }, headers }
     }
 
-    pub(crate) fn settling(future: S::Future, headers: LimitHeaders, charges: OwnedCharges) -> Self {
-        Self { state: State::Settling { future, charges: Some(charges) }, headers }
+    pub(crate) fn settling(
+        headers: LimitHeaders,
+        charges: OwnedCharges,
+        call: impl FnOnce() -> S::Future,
+    ) -> Self {
+        let mut charges = Some(charges);
+        let future = OwnedCharges::guard(&mut charges, call);
+        Self { state: State::Settling { future, charges }, headers }
     }
 
     pub(crate) fn refused(response: Response<ResBody>) -> Self {
@@ -113,7 +119,7 @@ where
                     return poll;
                 }
                 StateProjection::Settling { future, charges } => {
-                    let mut result = ready!(future.poll(context));
+                    let mut result = ready!(OwnedCharges::guard(charges, || future.poll(context)));
                     if let Some(charges) = charges.take() {
                         let response = result.as_ref().ok();
                         charges.answered(response.map(|response| (response.status(), response.headers())));
@@ -134,20 +140,21 @@ where
                             let response = state.refuse(head, &refusal, verdict.headers, &waiting.responder);
                             return Poll::Ready(Ok(response));
                         }
+                        state.attach_limits(&mut waiting.request, &verdict);
                         *this.headers = verdict.headers;
                         waiting.charges = charges;
                         waiting.delayed = None;
                     }
                     let ready = ready!(waiting.service.poll_ready(context));
                     let Some(waiting) = slot.take() else { continue };
-                    let Waiting { charges, mut service, request, .. } = *waiting;
+                    let Waiting { mut charges, mut service, request, .. } = *waiting;
                     if let Err(error) = ready {
                         if let Some(charges) = charges {
                             charges.answered(None);
                         }
                         return Poll::Ready(Err(error));
                     }
-                    let future = service.call(request);
+                    let future = OwnedCharges::guard(&mut charges, || service.call(request));
                     this.state.set(match charges {
                         None => State::Serving { future },
                         charges => State::Settling { future, charges },

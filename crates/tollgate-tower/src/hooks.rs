@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use tollgate_http::{Refusal, RequestHead, RuleOutcome};
+use tollgate_http::{LimitState, Refusal, RequestHead, RuleOutcome};
 
 use crate::decide::{LayerState, RuleReport, Verdict};
 
@@ -15,6 +15,7 @@ pub struct RuleDecision<'r> {
     pub(crate) outcome: RuleOutcome,
     pub(crate) shadow: bool,
     pub(crate) cost: u64,
+    pub(crate) limit: Option<LimitState>,
 }
 
 impl<'r> RuleDecision<'r> {
@@ -47,6 +48,14 @@ impl<'r> RuleDecision<'r> {
     pub fn cost(&self) -> u64 {
         self.cost
     }
+
+    /// Returns the state of the rule's limit after the decision; of several limits, the one that
+    /// refuses the request longest, or else the one with the least remaining. `None` if no limit
+    /// decided: the request has no key, or the backend failed.
+    #[must_use]
+    pub fn limit(&self) -> Option<LimitState> {
+        self.limit
+    }
 }
 
 type DecisionHook = Box<dyn Fn(&RuleDecision<'_>) + Send + Sync>;
@@ -59,6 +68,8 @@ pub(crate) struct Hooks {
     pub(crate) on_decision: Option<DecisionHook>,
     pub(crate) on_limited: Option<LimitedHook>,
     pub(crate) on_backend_error: Option<BackendErrorHook>,
+    /// Whether admitted requests get a [`RequestLimits`](crate::RequestLimits).
+    pub(crate) attach_limits: bool,
 }
 
 impl Hooks {
@@ -68,6 +79,13 @@ impl Hooks {
         cfg!(any(feature = "metrics", feature = "tracing"))
             || self.on_decision.is_some()
             || self.on_limited.is_some()
+            || self.attach_limits
+    }
+
+    /// Returns whether reports need the state of the limits.
+    #[inline]
+    pub(crate) fn need_limits(&self) -> bool {
+        self.attach_limits || self.on_decision.is_some()
     }
 }
 
@@ -81,9 +99,15 @@ impl LayerState {
     }
 
     fn report_all(&self, head: RequestHead<'_>, verdict: &Verdict) {
-        for &RuleReport { rule, outcome, cost } in &verdict.reports {
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        let looks_at_tables = crate::telemetry::looks_at_tables();
+        for &RuleReport { rule, outcome, cost, limit } in &verdict.reports {
             let rule = &self.rules[rule];
             rule.telemetry.count(outcome);
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            if looks_at_tables {
+                rule.telemetry.report_full_tables(&rule.table_stats());
+            }
             #[cfg(feature = "tracing")]
             if outcome != RuleOutcome::Allowed {
                 let (outcome, shadow) = (outcome.as_str(), rule.shadow);
@@ -91,7 +115,7 @@ impl LayerState {
             }
             if let Some(on_decision) = &self.hooks.on_decision {
                 let shadow = rule.shadow;
-                on_decision(&RuleDecision { head, rule: &rule.name, outcome, shadow, cost });
+                on_decision(&RuleDecision { head, rule: &rule.name, outcome, shadow, cost, limit });
             }
         }
         if let (Some(on_limited), Some(refusal)) = (&self.hooks.on_limited, &verdict.refusal) {

@@ -94,6 +94,10 @@ impl<R> RateLimitLayer<R> {
     pub(crate) fn rules(&self) -> &[CompiledRule] {
         &self.state.rules
     }
+
+    pub(crate) fn state(&self) -> &Arc<LayerState> {
+        &self.state
+    }
 }
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -158,6 +162,15 @@ impl<R> Builder<R> {
         self
     }
 
+    /// Attaches the states of the limits to each admitted request, as the extension
+    /// [`RequestLimits`](crate::RequestLimits), for handlers and for headers of their own.
+    ///
+    /// **Cost.** Two allocations for each admitted request.
+    pub fn attach_limits(mut self) -> Self {
+        self.hooks.attach_limits = true;
+        self
+    }
+
     /// Calls `hook` once for each refused request. To write the response, see
     /// [`responder`](Self::responder).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
@@ -187,21 +200,12 @@ impl<R> Builder<R> {
     /// # Examples
     ///
     /// ```
-    /// use std::time::Duration;
     /// use tollgate::{LeakyBucket, Rate};
     /// use tollgate_tower::{RateLimitLayer, Rule};
     ///
-    /// struct Tokio;
-    ///
-    /// impl tollgate::Timer for Tokio {
-    ///     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-    ///         tokio::time::sleep(duration)
-    ///     }
-    /// }
-    ///
     /// let layer = RateLimitLayer::builder()
     ///     .rule(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(10)).capacity(30)]))
-    ///     .timer(Tokio)
+    ///     .timer(tokio::time::sleep)
     ///     .build()?;
     /// # Ok::<(), tollgate_tower::BuildError>(())
     /// ```
@@ -220,8 +224,9 @@ impl<R> Builder<R> {
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
-        let has_charge_if = rules.iter().any(|rule| rule.charge_if.is_some());
-        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, has_charge_if });
+        let awaits_responses = rules.iter().any(CompiledRule::awaits_response);
+        let state =
+            Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, awaits_responses });
         Ok(RateLimitLayer { state, responder })
     }
 }

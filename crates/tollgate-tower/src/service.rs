@@ -57,12 +57,15 @@ where
     }
 
     #[inline]
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let mut verdict = Verdict::default();
         // Every branch consumes the request. If one left it to the end of this function, the
         // compiler would copy it once more in the other branches.
         match (self.state.decide(&RequestHead::of(&request), &mut verdict), &verdict.refusal) {
-            (Decided::Now, None) => ResponseFuture::serving(self.inner.call(request), verdict.headers),
+            (Decided::Now, None) => {
+                self.state.attach_limits(&mut request, &verdict);
+                ResponseFuture::serving(self.inner.call(request), verdict.headers)
+            }
             (Decided::Now, Some(refusal)) => {
                 // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
@@ -72,7 +75,8 @@ where
                 ResponseFuture::refused(response)
             }
             (Decided::ByResponse(charges), _) => {
-                ResponseFuture::settling(self.inner.call(request), verdict.headers, charges)
+                self.state.attach_limits(&mut request, &verdict);
+                ResponseFuture::settling(verdict.headers, charges, || self.inner.call(request))
             }
             (Decided::Later(delayed), _) => {
                 let inner = self.inner.clone();

@@ -2,20 +2,59 @@
 //!
 //! Labels are rules, modes and outcomes, never keys: clients can send any number of keys.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use tollgate::Stats;
 use tollgate_http::RuleOutcome;
+
+/// Returns for one in 64 requests of this thread that their rules' tables are looked at. An
+/// admitted request of a known key leaves no trace of a full table, so any request may look.
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+pub(crate) fn looks_at_tables() -> bool {
+    thread_local! {
+        static REQUESTS: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+    }
+    let number = REQUESTS.get().wrapping_add(1);
+    REQUESTS.set(number);
+    number.is_multiple_of(64)
+}
+
+/// What a new key in a full bucket of the table causes: the names of its counters in
+/// [`Stats`], and their values.
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+fn full_table_effects(stats: &Stats) -> [(&'static str, u64); 4] {
+    [
+        ("evicted_with_debt", stats.evicted_with_debt),
+        ("shared", stats.shared),
+        ("refused_full", stats.refused_full),
+        ("admitted_uncounted", stats.admitted_uncounted),
+    ]
+}
 
 /// The counters and the warning of one rule.
 ///
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
 /// for each rule and outcome. The series are registered at the rule's first decision, so the
-/// recorder must be installed before.
+/// recorder must be installed before. `tollgate_full_table_total{rule, effect}` follows the tables'
+/// counters, up to 63 requests of each thread late; it is registered when it is above zero. Of a
+/// queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that wait, and the
+/// histogram `tollgate_wait_seconds{rule}` how long those waited that departed.
 pub(crate) struct RuleTelemetry {
+    waiting: AtomicUsize,
     #[cfg(feature = "metrics")]
     labels: (Box<str>, &'static str),
     #[cfg(feature = "metrics")]
     counters: std::sync::OnceLock<[metrics::Counter; RuleOutcome::ALL.len()]>,
+    /// The counts of [`full_table_effects`] that have been added to the counters.
+    #[cfg(feature = "metrics")]
+    full_table_counted: [std::sync::atomic::AtomicU64; 4],
     #[cfg(feature = "tracing")]
     missing_key_warned: std::sync::Once,
+    #[cfg(feature = "tracing")]
+    full_table_warned: std::sync::Once,
     #[cfg(feature = "tracing")]
     rule: Box<str>,
 }
@@ -24,12 +63,17 @@ impl RuleTelemetry {
     #[allow(unused_variables, reason = "each feature needs other arguments")]
     pub(crate) fn new(rule: &str, shadow: bool) -> Self {
         Self {
+            waiting: AtomicUsize::new(0),
             #[cfg(feature = "metrics")]
             labels: (rule.into(), if shadow { "shadow" } else { "enforced" }),
             #[cfg(feature = "metrics")]
             counters: std::sync::OnceLock::new(),
+            #[cfg(feature = "metrics")]
+            full_table_counted: Default::default(),
             #[cfg(feature = "tracing")]
             missing_key_warned: std::sync::Once::new(),
+            #[cfg(feature = "tracing")]
+            full_table_warned: std::sync::Once::new(),
             #[cfg(feature = "tracing")]
             rule: rule.into(),
         }
@@ -47,6 +91,59 @@ impl RuleTelemetry {
                 )
             };
             self.counters.get_or_init(|| RuleOutcome::ALL.map(register))[outcome as usize].increment(1);
+        }
+    }
+
+    /// Returns how many requests wait in the rule's queues.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    pub(crate) fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        metrics::gauge!("tollgate_waiting_requests", "rule" => self.labels.0.to_string()).increment(1);
+    }
+
+    /// A request departs, or its client left.
+    pub(crate) fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+        #[cfg(feature = "metrics")]
+        metrics::gauge!("tollgate_waiting_requests", "rule" => self.labels.0.to_string()).decrement(1);
+    }
+
+    #[cfg_attr(not(feature = "metrics"), expect(unused_variables, clippy::unused_self))]
+    pub(crate) fn report_wait(&self, wait: Duration) {
+        #[cfg(feature = "metrics")]
+        metrics::histogram!("tollgate_wait_seconds", "rule" => self.labels.0.to_string()).record(wait);
+    }
+
+    /// Counts and warns if the tables were full for some keys.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    pub(crate) fn report_full_tables(&self, stats: &Stats) {
+        let effects = full_table_effects(stats);
+        #[cfg(feature = "metrics")]
+        for ((effect, count), counted) in effects.into_iter().zip(&self.full_table_counted) {
+            // Of several threads that look at once, each adds what none before it has added.
+            let before = counted.fetch_max(count, Relaxed);
+            if count > before {
+                let rule = self.labels.0.to_string();
+                metrics::counter!("tollgate_full_table_total", "rule" => rule, "effect" => effect)
+                    .increment(count - before);
+            }
+        }
+        #[cfg(feature = "tracing")]
+        if effects.iter().any(|(_, count)| *count > 0) {
+            self.full_table_warned.call_once(|| {
+                tracing::warn!(
+                    rule = &*self.rule,
+                    evicted_with_debt = stats.evicted_with_debt,
+                    shared = stats.shared,
+                    refused_full = stats.refused_full,
+                    admitted_uncounted = stats.admitted_uncounted,
+                    "the table of keys is full: new keys are not limited alone; set `max_keys`"
+                );
+            });
         }
     }
 

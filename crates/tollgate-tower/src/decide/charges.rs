@@ -41,6 +41,8 @@ pub(super) enum Of<'l> {
 enum Extra {
     Turn(QueueTurn),
     Receipt(AnyReceipt),
+    /// The request's key, to debit it by the response.
+    Key(Box<[u8]>),
 }
 
 impl<'l> Charges<'l> {
@@ -60,6 +62,13 @@ impl<'l> Charges<'l> {
         self.made.push(charge);
     }
 
+    /// Adds the charge of a request whose response tells its cost.
+    #[inline(never)]
+    pub(super) fn push_with_key(&mut self, charge: Charge<'l>, key: &[u8]) {
+        self.extras.push((charge.rule, Extra::Key(key.into())));
+        self.made.push(charge);
+    }
+
     /// Adds the charge of a request that a backend admitted.
     pub(super) fn push_there(&mut self, charge: Charge<'l>, receipt: Option<AnyReceipt>) {
         self.extras.extend(receipt.map(|receipt| (charge.rule, Extra::Receipt(receipt))));
@@ -71,21 +80,25 @@ impl<'l> Charges<'l> {
         self.settled = true;
     }
 
-    /// Takes charges as values that do not borrow from the limits: all, or those of rules with a
-    /// `charge_if`. The others are settled.
+    /// Takes charges as values that do not borrow from the limits: all, or those of rules that
+    /// await the response. The others are settled.
     #[inline(never)]
     pub(super) fn own(&mut self, state: &Arc<LayerState>, all: bool) -> OwnedCharges {
         self.settled = true;
         let mut extras = self.extras.drain(..).peekable();
         let own = |Charge { rule, of, .. }| {
             let extra = extras.next_if(|(of, _)| *of == rule).map(|(_, extra)| extra);
-            if !all && state.rules[rule].charge_if.is_none() {
+            if !all && !state.rules[rule].awaits_response() {
                 return None;
             }
             let of = match (of, extra) {
                 (Of::Here(limits, decision), extra) => {
-                    let turn = extra.and_then(Extra::turn).map(Box::new);
-                    OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn }
+                    let (turn, key) = match extra {
+                        Some(Extra::Turn(turn)) => (Some(Box::new(turn)), None),
+                        Some(Extra::Key(key)) => (None, Some(key)),
+                        Some(Extra::Receipt(_)) | None => (None, None),
+                    };
+                    OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn, key }
                 }
                 (Of::There(_), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
                 (Of::There(_), _) => return None,
@@ -133,7 +146,7 @@ impl Extra {
     fn turn(self) -> Option<QueueTurn> {
         match self {
             Self::Turn(turn) => Some(turn),
-            Self::Receipt(_) => None,
+            Self::Receipt(_) | Self::Key(_) => None,
         }
     }
 }

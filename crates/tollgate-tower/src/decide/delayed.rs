@@ -2,11 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_http::{KeyBuf, RequestHead};
 
 use super::evaluation::Evaluation;
 use super::owned_charges::OwnedCharges;
+use super::waiting::Waiting;
 use super::{LayerState, Verdict};
 use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 
@@ -18,7 +20,7 @@ pub(crate) type DelayedVerdict = Pin<Box<dyn Future<Output = (Verdict, Option<Ow
 enum OwnedMatch {
     DoesNotApply,
     NoKey,
-    Check { key: KeyBuf, cost: u64, set: usize },
+    Check { key: KeyBuf, cost: u64, set: usize, max_wait: Duration },
 }
 
 impl OwnedMatch {
@@ -27,7 +29,9 @@ impl OwnedMatch {
         match rule.match_request(head, &mut key) {
             RuleMatch::DoesNotApply => Self::DoesNotApply,
             RuleMatch::NoKey => Self::NoKey,
-            RuleMatch::Check(CheckRequest { cost, set, .. }) => Self::Check { key, cost, set },
+            RuleMatch::Check(CheckRequest { cost, set, max_wait, .. }) => {
+                Self::Check { key, cost, set, max_wait }
+            }
         }
     }
 
@@ -35,8 +39,8 @@ impl OwnedMatch {
         match *self {
             Self::DoesNotApply => RuleMatch::DoesNotApply,
             Self::NoKey => RuleMatch::NoKey,
-            Self::Check { ref key, cost, set } => {
-                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set })
+            Self::Check { ref key, cost, set, max_wait } => {
+                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set, max_wait })
             }
         }
     }
@@ -56,10 +60,17 @@ pub(super) fn ask_backends(state: Arc<LayerState>, head: &RequestHead<'_>) -> De
 
 /// Waits until the request may depart from its queues.
 pub(super) async fn depart(verdict: Verdict, charges: OwnedCharges) -> (Verdict, Option<OwnedCharges>) {
+    let mut waiting = None;
     loop {
         let wait = charges.wait();
         if wait.is_zero() {
+            if let Some(waiting) = waiting {
+                Waiting::depart(waiting);
+            }
             return (verdict, charges.settle());
+        }
+        if waiting.is_none() {
+            waiting = charges.waiting();
         }
         charges.sleep(wait).await;
     }
@@ -100,6 +111,9 @@ async fn evaluate(
             }
         };
         if !admitted {
+            for (index, rule) in state.shadow_rules_after(index) {
+                evaluation.preview(index, rule, matches[index].borrow());
+            }
             break;
         }
     }

@@ -12,7 +12,8 @@ use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::RuleRefusal;
-use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
+use crate::handle::tightest;
+use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
 
 /// A request that is checked against the rules, one after the other.
 ///
@@ -44,6 +45,9 @@ pub(crate) struct RuleReport {
     pub(crate) rule: usize,
     pub(crate) outcome: RuleOutcome,
     pub(crate) cost: u64,
+    /// The state of the limit that decides. `None` if no hook and no handler sees it, or if no
+    /// limit decides.
+    pub(crate) limit: Option<LimitState>,
 }
 
 impl<'l, 'v> Evaluation<'l, 'v> {
@@ -63,9 +67,8 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     fn check_queue(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
-        let CheckRequest { key, cost, .. } = request;
-        let max_wait = self.state.rules[rule].max_wait;
-        if let Some(turn) = limits.claim_abandoned_turn(request, max_wait) {
+        let CheckRequest { key, cost, max_wait, .. } = request;
+        if let Some(turn) = limits.claim_abandoned_turn(request) {
             // The engine has charged the turn to the request that abandoned it.
             let current = limits.limiter.prepare(key).peek_n(0);
             return self.queue(rule, limits, cost, current, turn);
@@ -102,7 +105,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         turn: QueueTurn,
     ) -> bool {
         self.departure = self.departure.max(Some(turn.departure));
-        self.report(rule, RuleOutcome::Allowed, cost);
+        self.report(rule, RuleOutcome::Allowed, cost, || Some(tightest(&decision)));
         let charge = Charge { rule, shadow: false, of: Of::Here(limits, decision) };
         self.charges.push_waiting(charge, turn);
         true
@@ -121,10 +124,15 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         if !decision.is_allowed() {
             return self.refuse(rule, limits, request, decision);
         }
-        self.report(rule, RuleOutcome::Allowed, request.cost);
+        self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         if self.needs_decision(rule) {
             let shadow = self.state.rules[rule].shadow;
-            self.charges.push(Charge { rule, shadow, of: Of::Here(limits, decision) });
+            let charge = Charge { rule, shadow, of: Of::Here(limits, decision) };
+            if self.state.rules[rule].cost_from.is_some() {
+                self.charges.push_with_key(charge, request.key);
+            } else {
+                self.charges.push(charge);
+            }
         }
         true
     }
@@ -137,7 +145,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         !state.styles.is_empty()
             || !is_last
             || self.departure.is_some()
-            || state.rules[rule].charge_if.is_some()
+            || state.rules[rule].awaits_response()
     }
 
     #[inline(never)]
@@ -153,7 +161,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (limits.longest_queue(&decision), record.retry_after)
         {
             // Once the queue has room, it is at its longest: the wait in it may still be too long.
-            let too_long_by = queue_time.saturating_sub(self.state.rules[rule].max_wait);
+            let too_long_by = queue_time.saturating_sub(request.max_wait);
             if too_long_by > retry_after {
                 return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
             }
@@ -190,13 +198,32 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         })
     }
 
+    /// Reports what a shadow rule would decide about a request that another rule refuses. A backend
+    /// is not asked.
+    pub(super) fn preview(&mut self, index: usize, rule: &CompiledRule, matched: RuleMatch<'_>) {
+        match (matched, &rule.decider) {
+            (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
+            (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0, || None),
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                let limiter = &sets[request.set].limiter;
+                let decision = limiter.prepare(request.key).peek_n(request.cost);
+                let outcome = match decision.outcome() {
+                    Outcome::Allowed => RuleOutcome::Allowed,
+                    Outcome::Denied => RuleOutcome::Limited,
+                    Outcome::Never => RuleOutcome::CostAboveLimit,
+                };
+                self.report(index, outcome, request.cost, || Some(tightest(&decision)));
+            }
+        }
+    }
+
     /// Applies the decision of a backend.
     pub(super) fn apply_reply(&mut self, rule: usize, reply: BackendReply<AnyReceipt>, cost: u64) -> bool {
         let (name, shadow) = (&*self.state.rules[rule].name, self.state.rules[rule].shadow);
         let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
-                self.report(rule, RuleOutcome::Allowed, cost);
+                self.report(rule, RuleOutcome::Allowed, cost, || Some(state));
                 self.charges.push_there(Charge { rule, shadow, of: Of::There(state) }, reply.receipt);
                 return true;
             }
@@ -229,12 +256,21 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     /// Reports that the rule's backend failed, without a decision.
     pub(super) fn report_backend_failed(&mut self, rule: usize, cost: u64) {
-        self.report(rule, RuleOutcome::BackendFailed, cost);
+        self.report(rule, RuleOutcome::BackendFailed, cost, || None);
     }
 
-    fn report(&mut self, rule: usize, outcome: RuleOutcome, cost: u64) {
-        if self.state.hooks.need_reports() {
-            self.verdict.reports.push(RuleReport { rule, outcome, cost });
+    #[inline]
+    fn report(
+        &mut self,
+        rule: usize,
+        outcome: RuleOutcome,
+        cost: u64,
+        limit: impl FnOnce() -> Option<LimitState>,
+    ) {
+        let hooks = &self.state.hooks;
+        if hooks.need_reports() {
+            let limit = if hooks.need_limits() { limit() } else { None };
+            self.verdict.reports.push(RuleReport { rule, outcome, cost, limit });
         }
     }
 
@@ -244,7 +280,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         headers: impl FnOnce(HeaderStyles) -> LimitHeaders,
     ) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
-        self.report(rule, record.reason.outcome(), record.cost);
+        self.report(rule, record.reason.outcome(), record.cost, || record.state);
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
             self.verdict.refusal = Some(Box::new(refusal));
@@ -256,7 +292,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
     ///
     /// Returns the charges that must outlive the evaluation: all if the request has to wait for its
-    /// departure; else those of rules with a `charge_if`. The others are settled.
+    /// departure; else those of rules that await the response. The others are settled.
     #[inline]
     pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
         if self.verdict.refusal.is_some() {
@@ -266,7 +302,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             self.verdict.headers = self.charges.headers(self.state.styles);
         }
         let waits = self.departure.is_some();
-        if waits || self.state.has_charge_if {
+        if waits || self.state.awaits_responses {
             return Some(self.charges.own(state, waits));
         }
         self.charges.settle();

@@ -5,6 +5,7 @@ mod delayed;
 mod evaluation;
 mod owned_charges;
 mod refusal;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +35,8 @@ pub(crate) struct LayerState {
     pub(crate) sleep: Sleep,
     /// Whether any rule has a backend.
     pub(crate) has_backends: bool,
-    /// Whether any rule has a `charge_if`.
-    pub(crate) has_charge_if: bool,
+    /// Whether the response changes what a request is charged by some rule.
+    pub(crate) awaits_responses: bool,
 }
 
 /// Whether a request's verdict is complete.
@@ -98,10 +99,19 @@ impl LayerState {
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
             if !admitted {
+                for (index, rule) in self.shadow_rules_after(index) {
+                    evaluation.preview(index, rule, rule.match_request(head, &mut key));
+                }
                 break;
             }
         }
         Some(evaluation.finish(self))
+    }
+
+    /// Returns the shadow rules behind one that refuses. None if nothing reports their decisions.
+    fn shadow_rules_after(&self, refusing: usize) -> impl Iterator<Item = (usize, &CompiledRule)> {
+        let rules = if self.hooks.need_reports() { &self.rules[..] } else { &[] };
+        rules.iter().enumerate().skip(refusing + 1).filter(|(_, rule)| rule.shadow)
     }
 
     /// Gives a charge back to the backend of a rule.

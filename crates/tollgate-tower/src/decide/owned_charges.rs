@@ -1,6 +1,7 @@
 //! The charges that outlive the call which made them: of a request that waits for its departure, or
 //! whose response decides whether it is charged.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tollgate::{Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 
 use super::LayerState;
+use super::waiting::Waiting;
 use crate::rule::QueueTurn;
 
 /// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are
@@ -39,6 +41,8 @@ pub(super) enum OwnedOf {
         receipt: Receipt<8>,
         /// Boxed, so that the futures of requests that do not wait stay small.
         turn: Option<Box<QueueTurn>>,
+        /// For a request without a turn whose response tells its cost.
+        key: Option<Box<[u8]>>,
     },
     /// At the rule's backend.
     There(AnyReceipt),
@@ -65,6 +69,12 @@ impl OwnedCharges {
         departure.map_or(Duration::ZERO, |departure| departure.saturating_since(self.state.clock.now()))
     }
 
+    /// Counts the request as one that waits for the last of its queues.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let charge = self.made.iter().max_by_key(|charge| charge.departure())?;
+        Some(Waiting::begin(&self.state, charge.rule))
+    }
+
     pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
         (self.state.sleep)(time)
     }
@@ -73,30 +83,56 @@ impl OwnedCharges {
     /// response may still give back.
     pub(super) fn settle(mut self) -> Option<Self> {
         self.settled = true;
-        self.made.retain(|charge| self.state.rules[charge.rule].charge_if.is_some());
+        self.made.retain(|charge| self.state.rules[charge.rule].awaits_response());
         (!self.made.is_empty()).then_some(self)
     }
 
-    /// Refunds the rules whose `charge_if` is false for the response; `None` is an error.
+    /// Settles what the rules charge by the response; `None` is an error.
     pub(crate) fn answered(mut self, response: Option<(StatusCode, &HeaderMap)>) {
         let rules = &self.state.rules;
-        let is_charged = |rule: usize, (status, headers)| {
-            rules[rule].charge_if.as_ref().is_some_and(|charge_if| charge_if(status, headers))
-        };
-        // All closures run before the first refund: if one panics, the request stays charged.
-        self.made.retain(|charge| !response.is_some_and(|response| is_charged(charge.rule, response)));
-        self.give_back();
+        // All closures run before the first change: if one panics, the request stays charged.
+        let costs: SmallVec<[_; 1]> =
+            self.made.iter().map(|charge| rules[charge.rule].cost_by(response)).collect();
+        for (charge, cost) in std::mem::take(&mut self.made).into_iter().zip(costs).rev() {
+            match cost {
+                None => {}
+                Some(0) => self.give_back(charge),
+                Some(cost) => self.settle_difference(charge, cost),
+            }
+        }
     }
 
-    fn give_back(&mut self) {
-        while let Some(OwnedCharge { rule, of }) = self.made.pop() {
-            match of {
-                OwnedOf::Here { set, receipt, turn } => {
-                    let limits = self.state.rules[rule].decider.limit_set(set);
-                    limits.give_back(receipt, turn.map(|turn| *turn));
-                }
-                OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
+    /// Charges a request what it cost, instead of its estimate.
+    fn settle_difference(&self, OwnedCharge { rule, of }: OwnedCharge, cost: u64) {
+        let OwnedOf::Here { set, mut receipt, turn, key } = of else { return };
+        let limiter = &self.state.rules[rule].decider.limit_set(set).limiter;
+        // A request that claimed an abandoned turn has a receipt of nothing.
+        let charged = turn.as_ref().map_or(receipt.left(), |turn| turn.units);
+        if cost <= charged {
+            limiter.refund_part(&mut receipt, charged - cost);
+        } else if let Some(key) = key.as_deref().or(turn.as_deref().map(|turn| &*turn.key)) {
+            // An error is a full table, which its counters show: there is no place for the debt.
+            let _ = limiter.prepare(key).debit(cost - charged);
+        }
+    }
+
+    /// Runs code of the inner service. If it panics, the rules are refunded as at an error.
+    pub(crate) fn guard<T>(charges: &mut Option<Self>, act: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+            if let Some(charges) = charges.take() {
+                charges.answered(None);
             }
+            resume_unwind(panic)
+        })
+    }
+
+    fn give_back(&self, OwnedCharge { rule, of }: OwnedCharge) {
+        match of {
+            OwnedOf::Here { set, receipt, turn, .. } => {
+                let limits = self.state.rules[rule].decider.limit_set(set);
+                limits.give_back(receipt, turn.map(|turn| *turn));
+            }
+            OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
         }
     }
 }
@@ -104,7 +140,9 @@ impl OwnedCharges {
 impl Drop for OwnedCharges {
     fn drop(&mut self) {
         if !self.settled {
-            self.give_back();
+            while let Some(charge) = self.made.pop() {
+                self.give_back(charge);
+            }
         }
     }
 }

@@ -108,15 +108,15 @@ impl AbandonedTurns {
 
     /// Runs `change`, which changes the limits. If it succeeds, all turns are forgotten. Changes
     /// exclude one another.
-    pub(crate) fn change_limits<E>(&self, change: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn change_limits<T, E>(&self, change: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         // Locked during the change, so that no turn of the old limits is claimed under the new
         // ones.
         let mut turns = self.lock();
-        change()?;
+        let result = change()?;
         *turns = Turns::default();
         self.len.store(0, Ordering::Relaxed);
         self.change_count.fetch_add(1, Ordering::Release);
-        Ok(())
+        Ok(result)
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
@@ -236,7 +236,7 @@ mod tests {
     fn a_change_of_limits_forgets_all_earlier_turns() {
         let turns = AbandonedTurns::default();
         turns.offer(turn(b"a", 5, 1), at(0));
-        assert_eq!(turns.change_limits(|| Err(7)), Err(7));
+        assert_eq!(turns.change_limits(|| Err::<(), _>(7)), Err(7));
         assert!(!turns.is_empty(), "the change failed");
         turns.change_limits(|| Ok::<_, Infallible>(())).unwrap();
         assert_eq!(claim(&turns, b"a", 1, 0, 9), None);

@@ -3,23 +3,34 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, StatusCode, Version};
 use tollgate::Quota;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use tollgate::Stats;
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
-use super::{ChargeIf, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock};
+use super::{
+    ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock,
+};
 use crate::BuildError;
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use crate::handle::sum;
 use crate::telemetry::RuleTelemetry;
 
 /// A rule as a running layer uses it.
 pub(crate) struct CompiledRule {
     pub(crate) name: Box<str>,
     pub(crate) shadow: bool,
-    pub(crate) max_wait: Duration,
-    pub(crate) charge_if: Option<ChargeIf>,
+    pub(crate) cost_from: Option<CostFrom>,
+    charge_if: Option<ChargeIf>,
     pub(crate) decider: Decider,
     pub(crate) telemetry: RuleTelemetry,
+    max_wait: Duration,
+    max_wait_with_body: Duration,
+    has_queue: bool,
     tiers: Box<[Predicate]>,
     /// The limit set of each key that has limits of its own.
     overrides: HashMap<Box<[u8]>, usize>,
@@ -57,7 +68,7 @@ impl Decider {
         &self.limit_sets()[index]
     }
 
-    fn limit_sets(&self) -> &[LimitSet] {
+    pub(crate) fn limit_sets(&self) -> &[LimitSet] {
         match self {
             Self::Local(sets) => sets,
             Self::Backend(backend) => match &backend.fallback {
@@ -85,6 +96,8 @@ pub(crate) struct CheckRequest<'k> {
     pub(crate) cost: u64,
     /// The index of the limit set that decides.
     pub(crate) set: usize,
+    /// The longest wait in a queue.
+    pub(crate) max_wait: Duration,
 }
 
 impl CompiledRule {
@@ -107,13 +120,42 @@ impl CompiledRule {
             }
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
-        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost })
+        let max_wait = if self.has_queue { self.max_wait_of(head) } else { self.max_wait };
+        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait })
+    }
+
+    /// Returns whether the response changes what a request is charged.
+    #[inline]
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.charge_if.is_some() || self.cost_from.is_some()
+    }
+
+    /// Returns what a request costs by its response; `None` is an error. `None` if it costs what it
+    /// was charged.
+    pub(crate) fn cost_by(&self, response: Option<(StatusCode, &HeaderMap)>) -> Option<u64> {
+        let Some((status, headers)) = response else { return self.charge_if.is_some().then_some(0) };
+        match &self.charge_if {
+            Some(charge_if) if !charge_if(status, headers) => Some(0),
+            _ => self.cost_from.as_ref().and_then(|cost_from| cost_from(status, headers)),
+        }
+    }
+
+    /// Returns how long a request may wait in a queue.
+    fn max_wait_of(&self, head: &RequestHead<'_>) -> Duration {
+        if hides_disconnect(head) { self.max_wait.min(self.max_wait_with_body) } else { self.max_wait }
     }
 
     /// Returns the index of the limit set that decides a request.
     fn limit_set_of(&self, key: &[u8], head: &RequestHead<'_>) -> usize {
         let tier = || self.tiers.iter().position(|tier| tier(*head)).map_or(0, |tier| tier + 1);
         if self.overrides.is_empty() { tier() } else { self.limit_set_of_key(key).unwrap_or_else(tier) }
+    }
+
+    /// Returns the counters of the tables that many keys share: not those of single keys.
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    pub(crate) fn table_stats(&self) -> Stats {
+        let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
+        sets.map(|set| set.limiter.stats()).fold(Stats::default(), sum)
     }
 
     /// Returns the index of a tier's limit set. The rule's own limits are tier 0.
@@ -133,6 +175,13 @@ impl CompiledRule {
             self.decider.limit_sets().iter().flat_map(|set| set.policies.names()).map(|name| &**name);
         [&*self.name].into_iter().chain(of_limits).collect()
     }
+}
+
+/// Returns whether the server cannot see that the client leaves before the request is served: the
+/// body of an HTTP/1 request lies between the server and the end of the connection.
+fn hides_disconnect(head: &RequestHead<'_>) -> bool {
+    let has_length = head.header(CONTENT_LENGTH).is_some_and(|length| length != b"0");
+    head.version() <= Version::HTTP_11 && (has_length || head.headers().contains_key(TRANSFER_ENCODING))
 }
 
 impl Rule {
@@ -163,6 +212,9 @@ impl Rule {
     }
 
     fn validate(mut self, clock: &SharedClock) -> Result<CompiledRule, BuildError> {
+        if self.cost_from.is_some() && self.has_log() {
+            return Err(BuildError::CostFromOfLog { rule: self.name });
+        }
         let decider = match self.backend.take() {
             Some((backend, on_error)) => {
                 if let Some(setting) = self.local_only_setting() {
@@ -195,7 +247,10 @@ impl Rule {
             name: self.name.into(),
             shadow: self.shadow,
             max_wait: self.max_wait,
+            max_wait_with_body: self.max_wait_with_body,
+            has_queue: decider.limit_sets().iter().any(LimitSet::may_queue),
             charge_if: self.charge_if,
+            cost_from: self.cost_from,
             decider,
             tiers: self.tiers.into_iter().map(|(predicate, _)| predicate).collect(),
             overrides: keys.zip(first_override..).collect(),
@@ -207,12 +262,20 @@ impl Rule {
         })
     }
 
+    /// Returns whether any limit is a sliding log.
+    fn has_log(&self) -> bool {
+        let of_tiers = self.tiers.iter().map(|(_, quotas)| quotas);
+        let of_keys = self.overrides.iter().map(|(_, quotas)| quotas);
+        let mut quotas = [&self.quotas].into_iter().chain(of_tiers).chain(of_keys).flatten();
+        quotas.any(|quota| matches!(quota, Quota::SlidingLog(_)))
+    }
+
     /// Returns a setting that only works with limits in this process.
     fn local_only_setting(&self) -> Option<&'static str> {
         let settings = [
             (!self.tiers.is_empty(), "tier"),
             (!self.overrides.is_empty(), "for_key"),
-            (self.charge_if.is_some(), "charge_if"),
+            (self.cost_from.is_some(), "cost_from"),
         ];
         settings.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
     }

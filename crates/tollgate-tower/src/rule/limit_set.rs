@@ -1,5 +1,7 @@
 //! The limits that decide a request together, and their rate limit headers.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 
 use tollgate::{BuildError, Inherit, MultiDecision, Quota, Receipt};
@@ -39,6 +41,16 @@ impl LimitSet {
         })
     }
 
+    /// Runs `change`, which takes debt from a key. The turns in queues that clients abandoned, or
+    /// hold now and abandon later, are lost: the engine may give them to new requests.
+    pub(crate) fn change_debt<T>(&self, change: impl FnOnce(&LocalLimiter) -> T) -> T {
+        if !self.may_queue() {
+            return change(&self.limiter);
+        }
+        let changed = self.abandoned_turns.change_limits(|| Ok::<_, Infallible>(change(&self.limiter)));
+        changed.unwrap_or_else(|never| match never {})
+    }
+
     /// Returns whether a limit is a queue, which may make a request wait.
     #[inline]
     pub(crate) fn may_queue(&self) -> bool {
@@ -63,17 +75,14 @@ impl LimitSet {
         self.abandoned_turns.change_count()
     }
 
-    /// Claims an abandoned turn that departs within `max_wait`. A request of cost 0 needs no turn.
-    pub(crate) fn claim_abandoned_turn(
-        &self,
-        request: CheckRequest<'_>,
-        max_wait: Duration,
-    ) -> Option<QueueTurn> {
+    /// Claims an abandoned turn that departs within the request's `max_wait`. A request of cost 0
+    /// needs no turn.
+    pub(crate) fn claim_abandoned_turn(&self, request: CheckRequest<'_>) -> Option<QueueTurn> {
         if request.cost == 0 || self.abandoned_turns.is_empty() {
             return None;
         }
         let now = self.limiter.now();
-        self.abandoned_turns.claim(request.key, request.cost, now, now + max_wait)
+        self.abandoned_turns.claim(request.key, request.cost, now, now + request.max_wait)
     }
 
     /// Refunds a request. If the engine cannot take the request's turn back, the turn is kept for
@@ -97,4 +106,10 @@ fn queues(quotas: &[Quota]) -> u64 {
         .iter()
         .enumerate()
         .fold(0, |queues, (number, quota)| queues | u64::from(quota.is_queue()) << number)
+}
+
+impl fmt::Debug for LimitSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitSet").field("limiter", &self.limiter).finish_non_exhaustive()
+    }
 }

@@ -26,6 +26,7 @@ pub(crate) const MAX_NAME_LEN: usize = 64;
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
 pub(crate) type ChargeIf = Box<dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync>;
+pub(crate) type CostFrom = Box<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
 /// What happens to a request without a key.
@@ -99,8 +100,10 @@ pub struct Rule {
     skip: Option<Predicate>,
     cost: Option<CostOf>,
     charge_if: Option<ChargeIf>,
+    cost_from: Option<CostFrom>,
     shadow: bool,
     max_wait: Duration,
+    max_wait_with_body: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
     backend: Option<(AnyBackend, OnBackendError)>,
@@ -131,8 +134,10 @@ impl Rule {
             skip: None,
             cost: None,
             charge_if: None,
+            cost_from: None,
             shadow: false,
             max_wait: Duration::MAX,
+            max_wait_with_body: Duration::ZERO,
             max_keys: None,
             when_full: WhenFull::default(),
             backend: None,
@@ -213,12 +218,13 @@ impl Rule {
     ///
     /// Every request is charged before it is served, so concurrent requests cannot exceed the
     /// limit. The charge is given back if `charges` is false for the response, or if the inner
-    /// service returns an error. The charge stays if the client disconnects before the response,
-    /// and if the limits [change](crate::RateLimitLayer::reconfigure) before the response and the
-    /// new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives back the
-    /// newest of a key's concurrent requests only: use a bucket or a window. `charges` does not see
-    /// trailers, so not most gRPC statuses. The headers of a response count the charge even if it
-    /// is given back.
+    /// service returns an error or panics. The charge stays if the client disconnects before the
+    /// response, and if the limits [change](crate::RateLimitLayer::reconfigure) before the response
+    /// and the new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives
+    /// back the newest of a key's concurrent requests only: use a bucket or a window. `charges`
+    /// does not see trailers, so not most gRPC statuses. The headers of a response count the charge
+    /// even if it is given back. A rule with a [backend](Self::backend) gives a charge back by
+    /// [`Backend::refund`].
     ///
     /// **Cost.** The future of the response holds the charge. A request allocates only if several
     /// rules with `charge_if` charge it.
@@ -242,9 +248,51 @@ impl Rule {
         self
     }
 
+    /// Sets the cost of a request by its response, such as the tokens that a language model used.
+    ///
+    /// A request is charged its [`cost`](Self::cost) before it is served: an estimate, by which it
+    /// is admitted or refused. Then `cost` reads the response. If the request cost less, the
+    /// difference is given back, subject to the algorithm. If it cost more, the difference is
+    /// [debited](tollgate::Prepared::debit), even above the limit: the key is refused until the
+    /// debt has drained. `None` keeps the estimate, and so do an error of the inner service and a
+    /// client that leaves before the response.
+    ///
+    /// Between the estimate and the response, concurrent requests are admitted by their estimates,
+    /// so a key may exceed its limit by what the estimates of its concurrent requests lack. A
+    /// generous estimate errs by refusing. The cost 0 gives all back.
+    ///
+    /// Of a [`SlidingLog`](tollgate::SlidingLog), which keeps no debt, the layer cannot be built.
+    /// If the [table is full](Self::when_full) of other keys, a debit of a new key is lost.
+    ///
+    /// **Cost.** Two allocations for each request, for its key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::Rule;
+    ///
+    /// let tokens = Rule::new("tokens", [TokenBucket::new(Rate::per_minute(100_000))])
+    ///     .cost(|_| 2_000)
+    ///     .cost_from(|_, headers| headers.get("x-tokens-used")?.to_str().ok()?.parse().ok());
+    /// ```
+    pub fn cost_from(
+        mut self,
+        cost: impl Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.cost_from = Some(Box::new(cost));
+        self
+    }
+
     /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests,
-    /// delay them in a queue, or appear in headers. A request still waits for its
-    /// [backend](Self::backend).
+    /// delay them in a queue, or appear in headers.
+    ///
+    /// It decides every request to which it applies, also one that another rule refuses: whatever
+    /// the order of the rules, the counters say what the rule would refuse. A request that another
+    /// rule refuses is not charged to it, as if the rule were enforced.
+    ///
+    /// A request still waits for the shadow rule's [backend](Self::backend), unless a rule before
+    /// it refuses the request: then the backend is not asked.
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self
@@ -254,6 +302,19 @@ impl Rule {
     /// default, only the queue's capacity bounds the wait.
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
+        self
+    }
+
+    /// Sets the longest wait of an HTTP/1 request that has a body, if it is below
+    /// [`max_wait`](Self::max_wait). **By default, such a request does not wait**: it is served if
+    /// its turn is now, and refused otherwise.
+    ///
+    /// The reason is that no server can see that its client left: until the body is read, hyper
+    /// does not read from the connection. The request would keep its turn, and would be served for
+    /// a client that is gone. A proxy that reads whole bodies before it forwards a request, as
+    /// nginx does, makes a longer wait safe. HTTP/2 announces a client that leaves.
+    pub fn max_wait_with_body(mut self, max_wait: Duration) -> Self {
+        self.max_wait_with_body = max_wait;
         self
     }
 

@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{
-    TokioClock, TokioTimer, by_peer, header, hourly_bucket, layer_with, request, send, status,
-};
+use crate::support::{TokioClock, by_peer, header, hourly_bucket, layer_with, request, send, status};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
@@ -21,7 +19,7 @@ fn layer(capacity: u64) -> RateLimitLayer {
         head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
     };
     let rule = Rule::new("paced", [queue(capacity)]).key(by_peer()).cost(cost);
-    layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+    layer_with(rule).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
 }
 
 /// Sends a request. Returns its status and the seconds until the response.
@@ -135,7 +133,7 @@ async fn an_abandoned_turn_reports_the_state_of_the_queue() {
 async fn an_abandoned_turn_does_not_bypass_the_rules_other_limits() {
     let hour = TokenBucket::new(Rate::per_hour(1)).burst(5);
     let rule = Rule::new("paced", [queue(5), hour.into()]).key(by_peer());
-    let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
     let mut waiting = queue_up(&layer, 4).await;
     disconnect(waiting.remove(1)).await;
     assert_eq!(arrive(&layer, A, "1").await.unwrap(), (200, 4.0), "the end of the queue");
@@ -232,7 +230,8 @@ async fn a_client_that_leaves_cannot_block_a_shared_queue() {
         let own = Rule::new("own", hourly_bucket(5)).key(by_peer());
         let all = Rule::new("all", [queue(50)]);
         let (first, last) = if own_first { (own, all) } else { (all, own) };
-        let layer = layer_with(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        let layer =
+            layer_with(first).rule(last).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
         assert_eq!(arrive(&layer, B, "1").await.unwrap(), (200, 0.0));
         for _ in 0..20 {
             for waits in queue_up(&layer, 5).await {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use tollgate::{Outcome, Quota};
 use tollgate_tower::{Backend, BackendFault, BackendReply, OnBackendError, RateLimitLayer, Rule};
 
-use crate::support::{TokioTimer, hourly_bucket, layer_with, statuses};
+use crate::support::{hourly_bucket, layer_with, statuses};
 
 const DEADLINE: Duration = Duration::from_millis(10);
 
@@ -45,7 +45,7 @@ fn layer(backend: Faulty, on_error: OnBackendError) -> (RateLimitLayer, Arc<Mute
     let faults = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&faults);
     let layer = layer_with(Rule::backend("there", backend, on_error))
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .on_backend_error(move |_, error| {
             let fault = error.downcast_ref::<BackendFault>().expect("a fault");
             seen.lock().unwrap().push(fault.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{LeakyBucket, Outcome, Rate};
 use tollgate_tower::{Backend, BackendReply, OnBackendError, Rule};
 
-use crate::support::{TokioClock, TokioTimer, hourly_bucket, layer_with, status, statuses};
+use crate::support::{TokioClock, hourly_bucket, layer_with, status, statuses};
 
 /// What a backend does with every request.
 #[derive(Clone, Copy, Default)]
@@ -76,8 +76,11 @@ async fn a_backend_gives_back_what_a_later_one_refuses() {
     {
         let first = Store::default();
         let second = Store::which(does);
-        let layer =
-            layer_with(first.rule("first")).rule(second.rule("second")).timer(TokioTimer).build().unwrap();
+        let layer = layer_with(first.rule("first"))
+            .rule(second.rule("second"))
+            .timer(tokio::time::sleep)
+            .build()
+            .unwrap();
         assert_eq!(status(&layer, "/", &[]).await, expected);
         assert_eq!(first.charges(), charges, "{expected}");
     }
@@ -89,7 +92,7 @@ async fn a_client_that_leaves_a_queue_is_refunded_by_backends() {
     let layer = layer_with(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(1)).capacity(9)]))
         .rule(store.rule("there"))
         .clock(TokioClock::new())
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap();
     assert_eq!(statuses(&layer, 2, &[]).await, [200, 200]);
@@ -104,7 +107,7 @@ async fn a_client_that_leaves_a_backend_is_refunded_by_others() {
     let store = Store::default();
     let layer = layer_with(store.rule("first"))
         .rule(Store::which(Does::Hangs).rule("second"))
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap();
     let mut request = Box::pin(status(&layer, "/", &[]));
@@ -127,4 +130,26 @@ async fn a_refund_that_panics_keeps_no_other_charge() {
     assert_eq!(statuses(&layer, 2, &[]).await, [429, 429]);
     let panic = "first: the backend panicked: no refund".to_owned();
     assert_eq!(*errors.lock().unwrap(), [panic.clone(), panic], "`here` did not refuse the second");
+}
+
+#[tokio::test]
+async fn charge_if_gives_charges_back_to_a_backend() {
+    let failed = |status: http::StatusCode, _: &http::HeaderMap| status == http::StatusCode::UNAUTHORIZED;
+    let store = Store::default();
+    // The second rule keeps its charges.
+    let kept = Store::default();
+    let layer = layer_with(store.rule("logins").charge_if(failed)).rule(kept.rule("all")).build().unwrap();
+    for (want, charges) in [("200", 0), ("401", 1), ("200", 1), ("401", 2)] {
+        assert_eq!(status(&layer, "/", &[("x-want", want)]).await.to_string(), want);
+        assert_eq!(store.charges(), charges, "after {want}");
+    }
+    assert_eq!(kept.charges(), 4);
+
+    // While the backend is down, the local limits take charges back.
+    let limits = OnBackendError::LimitLocally(hourly_bucket(1).map(Into::into).into());
+    let down = Rule::backend("logins", Store::which(Does::Fails), limits).charge_if(failed);
+    let layer = layer_with(down).build().unwrap();
+    for (want, expected) in [("200", 200), ("200", 200), ("401", 401), ("401", 429)] {
+        assert_eq!(status(&layer, "/", &[("x-want", want)]).await, expected);
+    }
 }

@@ -172,7 +172,7 @@ fn a_setting_that_backends_do_not_support_is_an_error() {
     for (bad, setting) in [
         (rule().tier(|_| true, hourly_bucket(1)), "tier"),
         (rule().for_key("k", hourly_bucket(1)), "for_key"),
-        (rule().charge_if(|_, _| true), "charge_if"),
+        (rule().cost_from(|_, _| None), "cost_from"),
     ] {
         let error = layer_with(bad).build().unwrap_err();
         assert_eq!(error, BuildError::BackendSetting { rule: "there".into(), setting });

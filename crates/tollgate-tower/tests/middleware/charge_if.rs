@@ -10,7 +10,7 @@ use tollgate_tower::{RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
-    TokioClock, TokioTimer, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
+    TokioClock, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
 };
 
 fn failed_logins() -> RateLimitLayer {
@@ -77,6 +77,36 @@ async fn an_error_is_refunded_and_a_disconnect_is_charged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_not_charged() {
+    #[expect(clippy::unused_async, reason = "it panics when it is polled")]
+    async fn panics() -> Result<Response<String>, Infallible> {
+        panic!("the handler is broken")
+    }
+    let in_its_call = service_fn(|_: Request<String>| {
+        assert!(std::hint::black_box(false), "the handler is broken");
+        panics()
+    });
+    let in_its_future = service_fn(|_: Request<String>| panics());
+    let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(99);
+    let paced = || Rule::new("paced", [queue]).when(|head| head.path() == "/paced");
+    let logins = Rule::new("logins", hourly_bucket(2)).charge_if(|_, _| true);
+    let layer =
+        layer_with(logins).rule(paced()).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
+    // All requests to the second path but the first wait.
+    for path in ["/", "/paced"] {
+        for _ in 0..3 {
+            let attempt = tokio::spawn(layer.layer(in_its_call).oneshot(request(path, &[])));
+            assert!(attempt.await.unwrap_err().is_panic(), "{path}");
+            let attempt = tokio::spawn(layer.layer(in_its_future).oneshot(request(path, &[])));
+            assert!(attempt.await.unwrap_err().is_panic(), "{path}");
+        }
+    }
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&layer, "/", &WORKS).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiting_request_is_refunded_if_the_service_fails_first() {
     #[derive(Clone)]
     struct Closed;
@@ -95,8 +125,10 @@ async fn a_waiting_request_is_refunded_if_the_service_fails_first() {
         Rule::new("logins", hourly_bucket(3)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
     // Each request after the first waits, so it calls a clone of the service.
     let queue = LeakyBucket::queue(Rate::per_second(1_000)).capacity(9);
-    let layer =
-        layer_with(logins).rule(Rule::new("paced", [queue])).clock(TokioClock::new()).timer(TokioTimer);
+    let layer = layer_with(logins)
+        .rule(Rule::new("paced", [queue]))
+        .clock(TokioClock::new())
+        .timer(tokio::time::sleep);
     let layer = layer.build().unwrap();
     assert_eq!(status(&layer, "/login", &WORKS).await, 200);
     for _ in 0..5 {
@@ -147,7 +179,7 @@ async fn charge_if_refunds_a_request_that_waited() {
         Rule::new("logins", hourly_bucket(1)).charge_if(|status, _| status == StatusCode::UNAUTHORIZED);
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(2);
     let layer = layer_with(logins).rule(Rule::new("paced", [queue]));
-    let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let layer = layer.clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
     let begun = tokio::time::Instant::now();
     for _ in 0..3 {
         assert_eq!(status(&layer, "/login", &WORKS).await, 200);

@@ -39,7 +39,7 @@ fn expected() -> BTreeMap<(String, &'static str, bool), u64> {
         ("enforced", "limited", false, 1),
         ("enforced", "cost_above_limit", false, 1),
         ("trial", "allowed", true, 2),
-        ("trial", "limited", true, 1),
+        ("trial", "limited", true, 3),
         ("keyed", "allowed", false, 2),
         ("keyed", "no_key", false, 1),
     ]
@@ -154,17 +154,17 @@ mod counted {
         let tally = counts.0.lock().unwrap();
         assert_eq!(tally[&("enforced".to_owned(), "cost_above_limit", false)], 2);
         assert_eq!(tally[&("keyed".to_owned(), "no_key", false)], 2);
-        assert_eq!(tally[&("trial".to_owned(), "limited", true)], 1, "a refusal by `keyed` refunds `trial`");
+        assert_eq!(tally[&("trial".to_owned(), "limited", true)], 7, "a refusal by `keyed` refunds `trial`");
     }
 }
 
 #[cfg(feature = "tracing")]
-mod events {
+pub(crate) mod events {
     use std::fmt::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
 
     use tracing::field::{Field, Visit};
-    use tracing::{Event, Id, Level, Metadata, span};
+    use tracing::{Dispatch, Event, Id, Level, Metadata, span};
 
     struct Lines(Mutex<Vec<String>>);
 
@@ -195,9 +195,13 @@ mod events {
     }
 
     /// Returns the events during `run`, one line each.
-    pub(super) fn during(run: impl Future<Output = ()>) -> Vec<String> {
+    pub(crate) fn during(run: impl Future<Output = ()>) -> Vec<String> {
         let lines = Arc::new(Lines(Mutex::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // With one subscriber alone, an event that another test's thread meets first would ask the
+        // subscriber of that thread, which has none, and be disabled for good.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Lines(Mutex::default())));
+        LazyLock::force(&SECOND);
         tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));
         std::mem::take(&mut *lines.0.lock().unwrap())
     }

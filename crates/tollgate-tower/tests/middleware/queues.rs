@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::support::{
-    Echo, TokioClock, TokioTimer, by_peer, header, hourly_bucket, layer_with, request, send, status,
-};
+use crate::support::{Echo, TokioClock, by_peer, header, hourly_bucket, layer_with, request, send, status};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
 use tollgate_tower::{HeaderStyle, RateLimit, RateLimitLayer, RequestHead, Rule};
@@ -19,7 +17,7 @@ fn queue(per_second: u64, capacity: u64) -> Quota {
 }
 
 fn layer(rule: Rule) -> RateLimitLayer {
-    layer_with(rule.key(by_peer())).clock(TokioClock::new()).timer(TokioTimer).build().unwrap()
+    layer_with(rule.key(by_peer())).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
 }
 
 /// Sends requests concurrently. Returns each status and the milliseconds until the response.
@@ -142,7 +140,7 @@ async fn a_disconnect_while_waiting_refunds_the_other_rules() {
         for styles in [&[][..], &[HeaderStyle::Ietf]] {
             let (first, last) = if is_last { (total(), paced()) } else { (paced(), total()) };
             let layer = layer_with(first).rule(last).headers(styles.iter().copied());
-            let layer = layer.clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+            let layer = layer.clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
             let client = [("peer", "192.0.2.1")];
             assert_eq!(status(&layer, "/", &client).await, 200);
             let gone = tokio::time::timeout(Duration::from_millis(1), status(&layer, "/", &client)).await;
@@ -259,7 +257,7 @@ fn layer_with_interference() -> (RateLimitLayer, InterferingClock) {
         layer: OnceLock::new(),
     }));
     let rule = Rule::new("paced", [queue(1, 10)]).key(by_peer()).max_wait(Duration::from_secs(1));
-    let layer = layer_with(rule).clock(clock.clone()).timer(TokioTimer).build().unwrap();
+    let layer = layer_with(rule).clock(clock.clone()).timer(tokio::time::sleep).build().unwrap();
     clock.0.layer.set(layer.clone()).unwrap();
     (layer, clock)
 }
@@ -301,7 +299,7 @@ fn layer_with_headers(rule: Rule) -> RateLimitLayer {
     layer_with(rule)
         .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .clock(TokioClock::new())
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap()
 }
@@ -367,10 +365,48 @@ async fn a_request_in_two_queues_departs_at_the_later_time() {
             rules.reverse();
         }
         let [first, last] = rules;
-        let layer = layer_with(first).rule(last).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+        let layer =
+            layer_with(first).rule(last).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
         let begun = Instant::now();
         assert_eq!(status(&layer, "/", &[]).await, 200);
         assert_eq!(status(&layer, "/", &[]).await, 200);
         assert_eq!(begun.elapsed().as_secs(), 1, "reversed: {reversed}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_a_body_does_not_wait() {
+    let rule = || Rule::new("paced", [queue(1, 5)]);
+    let post = |version, field: &(&str, &str)| {
+        let mut request = request("/", &[("peer", "192.0.2.1"), ("method", "POST"), *field]);
+        *request.version_mut() = version;
+        request
+    };
+    let (http_11, http_2) = (http::Version::HTTP_11, http::Version::HTTP_2);
+    for (version, field, waits) in [
+        (http_11, ("content-length", "5"), false),
+        (http_11, ("transfer-encoding", "chunked"), false),
+        (http_11, ("content-length", "0"), true),
+        (http_2, ("content-length", "5"), true),
+    ] {
+        let waits = if waits { 200 } else { 429 };
+        let layer = layer(rule());
+        for expected in [200, waits] {
+            let response = send(&layer, post(version, &field)).await;
+            assert_eq!(response.status(), expected, "{version:?} {field:?}");
+            assert_eq!(header(&response, "retry-after"), (expected == 429).then_some("1"));
+        }
+    }
+    let layer = layer(rule().max_wait_with_body(Duration::from_secs(1)));
+    let posts = [(); 3].map(|()| {
+        tokio::spawn({
+            let (layer, request) = (layer.clone(), post(http_11, &("content-length", "5")));
+            async move { send(&layer, request).await.status().as_u16() }
+        })
+    });
+    let mut statuses = Vec::new();
+    for post in posts {
+        statuses.push(post.await.unwrap());
+    }
+    assert_eq!(statuses, [200, 200, 429], "the third would wait for two seconds");
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -15,7 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::Instant;
-use tollgate::{Clock, Rate, Timer, Timestamp, TokenBucket};
+use tollgate::{Clock, Rate, Timestamp, TokenBucket};
 use tollgate_tower::{Builder, ClientAddress, KeyBy, RateLimitLayer, Respond, Rule};
 use tower::{Layer, Service, ServiceExt};
 
@@ -150,14 +149,6 @@ impl TokioClock {
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
         Timestamp::ZERO + self.0.elapsed()
-    }
-}
-
-pub(crate) struct TokioTimer;
-
-impl Timer for TokioTimer {
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(duration)
     }
 }
 

@@ -1,0 +1,198 @@
+//! Access to the limits of a rule while its layer serves, for operators and handlers.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate::{MultiDecision, Stats, Usage};
+use tollgate_http::{KeyBuf, LimitState, RequestHead};
+
+use crate::RateLimitLayer;
+use crate::decide::LayerState;
+use crate::rule::{CompiledRule, Decider, LimitSet, RuleMatch};
+
+/// The limits of one rule of a layer, while the layer serves: see [`RateLimitLayer::handle`].
+///
+/// A handle is small, owned and `Clone`: keep it in the state of a server, or attach it to requests
+/// as an extension.
+///
+/// # Examples
+///
+/// ```
+/// use http::{HeaderName, Request};
+/// use tollgate::{Rate, TokenBucket};
+/// use tollgate_tower::{KeyBy, RateLimitLayer, RequestHead, Rule};
+///
+/// let rule = Rule::new("api", [TokenBucket::new(Rate::per_hour(10))])
+///     .key(KeyBy::header(HeaderName::from_static("x-api-key")))
+///     .max_keys(1_000_000);
+/// let layer = RateLimitLayer::builder().rule(rule).build()?;
+/// let api = layer.handle("api").ok_or("no such rule")?;
+/// assert_eq!(api.stats().refused_full, 0);
+/// assert_eq!(api.usage().map(|usage| usage.live_keys), Some(0));
+///
+/// // In a handler, the key of the request that it serves:
+/// let request = Request::builder().header("x-api-key", "k1").body(())?;
+/// let client = api.key_of(RequestHead::of(&request)).ok_or("the rule does not apply")?;
+/// assert_eq!(client.peek(1).limit, 10);
+/// client.credit(1); // an answer from the cache costs nothing
+///
+/// // In a support tool, a key by its name:
+/// api.key("k1").ok_or("a backend decides")?.reset();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct RuleHandle {
+    state: Arc<LayerState>,
+    /// The index of the rule.
+    rule: usize,
+}
+
+impl<R> RateLimitLayer<R> {
+    /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
+    #[must_use]
+    pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
+        RuleHandle::new(self.state(), rule)
+    }
+}
+
+impl RuleHandle {
+    pub(crate) fn new(state: &Arc<LayerState>, rule: &str) -> Option<Self> {
+        let rule = state.rules.iter().position(|compiled| *compiled.name == *rule)?;
+        Some(Self { state: Arc::clone(state), rule })
+    }
+
+    fn rule(&self) -> &CompiledRule {
+        &self.state.rules[self.rule]
+    }
+
+    /// Returns the key of a request, with the limits that decide the request: those of its tier, or
+    /// of the key alone. `None` if the rule does not apply to the request, or if its
+    /// [backend](crate::Rule::backend) decides.
+    ///
+    /// The rule's closures run with this head, which must have what they read: in a handler, the
+    /// extensions that the layer saw, too.
+    #[must_use]
+    pub fn key_of(&self, head: RequestHead<'_>) -> Option<KeyHandle<'_>> {
+        let mut key = KeyBuf::new();
+        let set = match self.rule().match_request(&head, &mut key) {
+            RuleMatch::Check(request) => request.set,
+            RuleMatch::DoesNotApply | RuleMatch::NoKey => return None,
+        };
+        self.key_in(set, key)
+    }
+
+    /// Returns a key by its bytes, with the limits that the key has outside of every tier. `key` is
+    /// written as for [`Rule::for_key`](crate::Rule::for_key). `None` if the rule's
+    /// [backend](crate::Rule::backend) decides.
+    #[must_use]
+    pub fn key(&self, key: impl AsRef<[u8]>) -> Option<KeyHandle<'_>> {
+        let set = self.rule().limit_set_of_key(key.as_ref()).unwrap_or(0);
+        let mut buffer = KeyBuf::new();
+        buffer.push(key);
+        self.key_in(set, buffer)
+    }
+
+    fn key_in(&self, set: usize, key: KeyBuf) -> Option<KeyHandle<'_>> {
+        let Decider::Local(sets) = &self.rule().decider else { return None };
+        Some(KeyHandle { limits: &sets[set], key })
+    }
+
+    /// Returns how often keys came, went, and found the table full, since the layer was built: the
+    /// sum over all limits, tiers and keys of the rule that this process decides.
+    ///
+    /// If `evicted_with_debt`, `shared`, `refused_full` or `admitted_uncounted` increases, there
+    /// are more keys in debt than [`max_keys`](crate::Rule::max_keys): new keys are refused, or
+    /// admitted, as [`when_full`](crate::Rule::when_full) says.
+    ///
+    /// **Cost.** Some hundred loads for each limit. No request waits for it.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let sets = self.rule().decider.limit_sets();
+        sets.iter().map(|set| set.limiter.stats()).fold(Stats::default(), sum)
+    }
+
+    /// Returns how many requests wait in the rule's queues now, over all keys.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.rule().telemetry.waiting()
+    }
+
+    /// Returns how many keys are in debt, how many there may be, and how much memory the tables
+    /// use: the sum over all tiers and keys of the rule. A key is counted once in each tier. `None`
+    /// if this process has no limits of the rule.
+    ///
+    /// **Cost.** It reads all tables. No request waits for it.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        let sets = self.rule().decider.limit_sets();
+        sets.iter().map(|set| set.limiter.usage()).reduce(|mut total, usage| {
+            total.live_keys += usage.live_keys;
+            total.max_keys += usage.max_keys;
+            total.memory_in_use += usage.memory_in_use;
+            total
+        })
+    }
+}
+
+/// One key of a rule: see [`RuleHandle::key_of`] and [`RuleHandle::key`].
+#[derive(Debug)]
+pub struct KeyHandle<'h> {
+    limits: &'h LimitSet,
+    key: KeyBuf,
+}
+
+impl KeyHandle<'_> {
+    /// Returns what the key's limits would decide about a request of this cost: the limit that
+    /// refuses it longest, or else the one with the least remaining. Changes nothing.
+    ///
+    /// The request would be admitted if the cost was at most what `peek(0)` says is remaining.
+    #[must_use]
+    pub fn peek(&self, cost: u64) -> LimitState {
+        tightest(&self.limits.limiter.prepare(self.key.as_bytes()).peek_n(cost))
+    }
+
+    /// Gives up to `units` of the key's newest requests back, and returns how many: see
+    /// [`tollgate::Prepared::credit`]. The units are on top of the limit. The waiting requests of a
+    /// queue keep their departures, and the turns that its clients abandon are lost for now.
+    pub fn credit(&self, units: u64) -> u64 {
+        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
+    }
+
+    /// Forgives the key its debt, and returns whether it may have had some: see
+    /// [`tollgate::Prepared::reset`]. The waiting requests of a queue keep their departures, and
+    /// the turns that its clients abandon are lost for now.
+    pub fn reset(&self) -> bool {
+        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).reset())
+    }
+}
+
+/// Returns the state of the limit that decides: the one that refuses longest, or else the one with
+/// the least remaining.
+pub(crate) fn tightest(decision: &MultiDecision<'_>) -> LimitState {
+    let mut states = decision.parts().map(|limit| LimitState::from(&limit));
+    let state = match decision.refused_by() {
+        Some(number) => states.nth(number),
+        None => states.min_by_key(|state| (state.remaining, Reverse(state.reset))),
+    };
+    state.expect("a decision has at least one limit")
+}
+
+/// Adds counters of two tables.
+pub(crate) fn sum(mut total: Stats, stats: Stats) -> Stats {
+    total.inserted += stats.inserted;
+    total.recycled += stats.recycled;
+    total.evicted_with_debt += stats.evicted_with_debt;
+    total.shared += stats.shared;
+    total.refused_full += stats.refused_full;
+    total.admitted_uncounted += stats.admitted_uncounted;
+    total.retried += stats.retried;
+    total.clock_stepped_back += stats.clock_stepped_back;
+    total
+}
+
+impl fmt::Debug for RuleHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleHandle").field("rule", &self.rule().name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! The states of the limits of an admitted request, for its handler.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Request;
+use tollgate_http::LimitState;
+
+use crate::RuleHandle;
+use crate::decide::{LayerState, Verdict};
+
+/// What each rule of a layer that applies to a request has left, in the request's extensions: see
+/// [`Builder::attach_limits`](crate::Builder::attach_limits). Shadow rules are not among them.
+///
+/// If two layers attach it, a handler sees that of the inner layer.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{Extension, Router, routing::get};
+/// use tollgate::{Rate, TokenBucket};
+/// use tollgate_tower::{RateLimitLayer, RequestLimits, Rule};
+///
+/// let layer = RateLimitLayer::builder()
+///     .rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]))
+///     .attach_limits()
+///     .build()?;
+/// async fn hello(Extension(limits): Extension<RequestLimits>) -> String {
+///     match limits.get("api") {
+///         Some(api) => format!("{} of {} left", api.remaining, api.limit),
+///         None => String::from("unlimited"),
+///     }
+/// }
+/// let app: Router = Router::new().route("/", get(hello)).layer(layer);
+/// # Ok::<(), tollgate_tower::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct RequestLimits {
+    state: Arc<LayerState>,
+    /// The indexes of the rules, with the states of their limits.
+    limits: Arc<[(usize, LimitState)]>,
+}
+
+impl RequestLimits {
+    /// Returns what the rule with this name has left; of several limits, the one with the least.
+    /// `None` if the rule does not apply, or admits the request because its backend failed.
+    #[must_use]
+    pub fn get(&self, rule: &str) -> Option<LimitState> {
+        self.iter().find_map(|(name, limit)| (name == rule).then_some(limit))
+    }
+
+    /// Returns the names of the rules that apply, with what each has left, in the order of the
+    /// decisions.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, LimitState)> {
+        self.limits.iter().map(|&(rule, limit)| (&*self.state.rules[rule].name, limit))
+    }
+
+    /// Returns a handle on a rule of the layer, as
+    /// [`RateLimitLayer::handle`](crate::RateLimitLayer::handle) does.
+    #[must_use]
+    pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
+        RuleHandle::new(&self.state, rule)
+    }
+}
+
+impl LayerState {
+    /// Attaches the states of the limits to an admitted request.
+    #[inline]
+    pub(crate) fn attach_limits<B>(self: &Arc<Self>, request: &mut Request<B>, verdict: &Verdict) {
+        if self.hooks.attach_limits {
+            let limits = verdict.reports.iter().filter(|report| !self.rules[report.rule].shadow);
+            let limits = limits.filter_map(|report| Some((report.rule, report.limit?))).collect();
+            request.extensions_mut().insert(RequestLimits { state: Arc::clone(self), limits });
+        }
+    }
+}
+
+impl fmt::Debug for RequestLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
