@@ -29,11 +29,11 @@ fn is_gold(head: RequestHead<'_>) -> bool {
 
 /// The key of a client: its API key if it was issued, else its address.
 fn client() -> KeyBy {
+    let issued = KeyBy::request(|head, key| {
+        key.push(head.header("x-api-key").filter(|_| is_gold(head)).unwrap_or_default());
+    });
     let address = ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip()));
-    KeyBy::request(move |head, key| match head.header("x-api-key").filter(|_| is_gold(head)) {
-        Some(api_key) => key.push(api_key),
-        None => key.push(KeyBy::client(address.clone()).of(head).as_bytes()),
-    })
+    issued.or(KeyBy::client(address))
 }
 
 fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {

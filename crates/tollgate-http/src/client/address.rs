@@ -6,6 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::AddressError;
 use crate::KeyBuf;
+use crate::key::{IPV4, IPV6};
 
 /// The NAT64 prefix (RFC 6052): the last 32 bits hold an IPv4 address.
 const NAT64: u128 = 0x0064_ff9b << 96;
@@ -48,15 +49,17 @@ impl Address {
         Self(MAPPED | u128::from(bits))
     }
 
-    /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer
-    /// prefixes. The lengths differ, so an IPv4 key never equals an IPv6 key.
+    /// Writes the key: a byte for the kind, then 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and
+    /// 16 bytes for longer prefixes.
     #[inline(always)]
     pub(super) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
-            key.push((self.0 as u32).to_be_bytes());
+            let [a, b, c, d] = (self.0 as u32).to_be_bytes();
+            key.push([IPV4, a, b, c, d]);
         } else {
             let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix)).unwrap_or(0);
             let group = (self.0 & mask).to_be_bytes();
+            key.push([IPV6]);
             key.push(if ipv6_prefix <= 64 { &group[..8] } else { &group[..] });
         }
     }
@@ -104,9 +107,9 @@ mod tests {
     #[test]
     fn an_ipv4_address_has_one_key_in_every_notation() {
         for same in ["::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4", "1.2.3.4"] {
-            assert_eq!(grouped(same, 64), [1, 2, 3, 4], "{same}");
+            assert_eq!(grouped(same, 64), [4, 1, 2, 3, 4], "{same}");
         }
-        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 8, "another prefix is not NAT64");
+        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 9, "another prefix is not NAT64");
     }
 
     #[test]
@@ -124,7 +127,7 @@ mod tests {
         }
         for global in [[100, 63, 255, 255], [100, 128, 0, 0]] {
             let [a, b, c, d] = global;
-            assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), global);
+            assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), [4, a, b, c, d]);
         }
         assert_eq!(
             network("64:ff9b::/96"),

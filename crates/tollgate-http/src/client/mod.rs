@@ -237,8 +237,8 @@ impl ClientAddress {
         }
     }
 
-    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it: 4 bytes
-    /// for IPv4, 8 or 16 for IPv6.
+    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it: a byte
+    /// for the kind, 4 or 6, and the 4 bytes of an IPv4 address or 8 or 16 of an IPv6 address.
     ///
     /// # Examples
     ///
@@ -247,7 +247,7 @@ impl ClientAddress {
     /// use tollgate_http::ClientAddress;
     ///
     /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
-    /// assert_eq!(client.key_of([192, 0, 2, 1].into()).as_bytes(), [192, 0, 2, 1]);
+    /// assert_eq!(client.key_of([192, 0, 2, 1].into()).as_bytes(), [4, 192, 0, 2, 1]);
     /// ```
     #[must_use]
     pub fn key_of(&self, address: IpAddr) -> KeyBuf {

@@ -4,7 +4,7 @@
 use http::HeaderName;
 use tollgate_tower::{AddressError, ClientAddress, KeyBy, RateLimitLayer, Rule};
 
-use crate::support::{hourly_bucket, layer_with, peer_address, status};
+use crate::support::{by_header, by_peer, hourly_bucket, layer_with, peer_address, status};
 
 /// Admits one request of each client.
 fn layer(client: ClientAddress) -> RateLimitLayer {
@@ -208,4 +208,20 @@ async fn one_address_may_have_limits_of_its_own() {
         assert_eq!(status(&layer, "/", &headers).await, expected);
     }
     assert!(is_same_client(&layer, &[("peer", "192.0.2.2")], &[("peer", "192.0.2.2")]).await);
+}
+
+#[tokio::test]
+async fn a_header_of_four_bytes_shares_no_addresss_limit() {
+    let api_key = || by_header("x-api-key");
+    let closure = KeyBy::request(|head, key| match (head.header("x-api-key"), peer_address().of(head)) {
+        (Some(api_key), _) => key.push(api_key),
+        (None, Some(address)) => key.push(peer_address().key_of(address)),
+        (None, None) => {}
+    });
+    for by in [closure, api_key().or(by_peer()), by_peer().or(api_key())] {
+        let layer = layer_with(Rule::new("api", hourly_bucket(1)).key(by)).build().unwrap();
+        // The bytes of the address 97.98.99.100.
+        assert!(!is_same_client(&layer, &[("x-api-key", "abcd")], &[("peer", "97.98.99.100")]).await);
+        assert_eq!(status(&layer, "/", &[("x-api-key", "abcd")]).await, 429);
+    }
 }
