@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate_http::{LimitHeaders, RequestHead, Respond};
+use tollgate_http::{LimitHeaders, Respond};
 use tower_service::Service;
 
 use crate::decide::{DelayedVerdict, LayerState, OwnedCharges};
@@ -128,7 +128,7 @@ where
                     if let Some(delayed) = &mut waiting.delayed {
                         let (verdict, charges) = ready!(delayed.as_mut().poll(context));
                         let state = &waiting.state;
-                        let head = RequestHead::of(&waiting.request);
+                        let head = state.head(&waiting.request);
                         state.report(&head, &verdict);
                         if let Some(refusal) = verdict.refusal {
                             let response = state.refuse(head, &refusal, verdict.headers, &waiting.responder);

@@ -5,11 +5,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::{Extensions, Uri};
 use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
 use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, Sleep};
+use crate::decide::{LayerState, OriginalUri, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
@@ -85,6 +86,7 @@ impl RateLimitLayer {
             hooks: Hooks::default(),
             clock: Box::new(clock),
             sleep: sleep_by(ThreadTimer),
+            original_uri: None,
             responder: HttpResponder::default(),
         }
     }
@@ -125,6 +127,7 @@ pub struct Builder<R = HttpResponder> {
     hooks: Hooks,
     clock: Box<dyn FnOnce() -> SharedClock + Send>,
     sleep: Sleep,
+    original_uri: Option<OriginalUri>,
     responder: R,
 }
 
@@ -147,8 +150,8 @@ impl<R> Builder<R> {
     /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
     /// the [`Refusal`].
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
-        let Self { rules, styles, hooks, clock, sleep, .. } = self;
-        Builder { rules, styles, hooks, clock, sleep, responder }
+        let Self { rules, styles, hooks, clock, sleep, original_uri, .. } = self;
+        Builder { rules, styles, hooks, clock, sleep, original_uri, responder }
     }
 
     /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
@@ -172,6 +175,43 @@ impl<R> Builder<R> {
         hook: impl Fn(&str, &(dyn Error + Send + Sync + 'static)) + Send + Sync + 'static,
     ) -> Self {
         self.hooks.on_backend_error = Some(Box::new(hook));
+        self
+    }
+
+    /// Reads the request target from an extension of the request, for a layer behind a router that
+    /// rewrites it. Rules, hooks and responders then see the original path. A request without the
+    /// extension keeps its own.
+    ///
+    /// Inside of `Router::nest("/api", ..)`, axum removes `/api` from the path before a layer of
+    /// the inner router runs, and keeps the original as the extension
+    /// `axum::extract::OriginalUri`. Without this setting a rule for `/api/search` would never
+    /// apply there. With the feature `metrics`, such a rule shows as
+    /// `tollgate_not_applied_total{rule, mode}`; with the feature `tracing`, as a debug event with
+    /// the path that the rule saw.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::extract::OriginalUri;
+    /// use axum::routing::get;
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{RateLimitLayer, Rule};
+    ///
+    /// let search = Rule::new("search", [TokenBucket::new(Rate::per_second(5))]);
+    /// let limit = RateLimitLayer::builder()
+    ///     .rule(search.when(|head| head.path() == "/api/search"))
+    ///     .original_uri(|original: &OriginalUri| &original.0)
+    ///     .build()?;
+    /// let api = Router::new().route("/search", get(|| async { "found" })).layer(limit);
+    /// let app: Router = Router::new().nest("/api", api);
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn original_uri<T: Clone + Send + Sync + 'static>(
+        mut self,
+        uri: impl Fn(&T) -> &Uri + Send + Sync + 'static,
+    ) -> Self {
+        self.original_uri = Some(Box::new(move |extensions: &Extensions| extensions.get().map(&uri)));
         self
     }
 
@@ -216,12 +256,14 @@ impl<R> Builder<R> {
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
     pub fn build(self) -> Result<RateLimitLayer<R>, BuildError> {
-        let Self { rules, styles, hooks, clock, sleep, responder } = self;
+        let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
         let has_charge_if = rules.iter().any(|rule| rule.charge_if.is_some());
-        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, has_charge_if });
+        let state =
+            LayerState { rules, styles, hooks, clock, sleep, original_uri, has_backends, has_charge_if };
+        let state = Arc::new(state);
         Ok(RateLimitLayer { state, responder })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{RequestHead, Respond};
+use tollgate_http::Respond;
 use tower_service::Service;
 
 use crate::decide::{Decided, LayerState, Verdict};
@@ -61,12 +61,12 @@ where
         let mut verdict = Verdict::default();
         // Every branch consumes the request. If one left it to the end of this function, the
         // compiler would copy it once more in the other branches.
-        match (self.state.decide(&RequestHead::of(&request), &mut verdict), &verdict.refusal) {
+        match (self.state.decide(&self.state.head(&request), &mut verdict), &verdict.refusal) {
             (Decided::Now, None) => ResponseFuture::serving(self.inner.call(request), verdict.headers),
             (Decided::Now, Some(refusal)) => {
                 // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
-                let head = RequestHead::of(&request);
+                let head = self.state.head(&request);
                 let response = self.state.refuse(head, refusal, verdict.headers, &self.responder);
                 drop(request);
                 ResponseFuture::refused(response)

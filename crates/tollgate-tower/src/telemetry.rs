@@ -8,12 +8,15 @@ use tollgate_http::RuleOutcome;
 ///
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
 /// for each rule and outcome. The series are registered at the rule's first decision, so the
-/// recorder must be installed before.
+/// recorder must be installed before. Requests to which the rule does not apply are counted in
+/// `tollgate_not_applied_total{rule, mode}`.
 pub(crate) struct RuleTelemetry {
     #[cfg(feature = "metrics")]
     labels: (Box<str>, &'static str),
     #[cfg(feature = "metrics")]
     counters: std::sync::OnceLock<[metrics::Counter; RuleOutcome::ALL.len()]>,
+    #[cfg(feature = "metrics")]
+    not_applied: std::sync::OnceLock<metrics::Counter>,
     #[cfg(feature = "tracing")]
     missing_key_warned: std::sync::Once,
     #[cfg(feature = "tracing")]
@@ -28,6 +31,8 @@ impl RuleTelemetry {
             labels: (rule.into(), if shadow { "shadow" } else { "enforced" }),
             #[cfg(feature = "metrics")]
             counters: std::sync::OnceLock::new(),
+            #[cfg(feature = "metrics")]
+            not_applied: std::sync::OnceLock::new(),
             #[cfg(feature = "tracing")]
             missing_key_warned: std::sync::Once::new(),
             #[cfg(feature = "tracing")]
@@ -47,6 +52,19 @@ impl RuleTelemetry {
                 )
             };
             self.counters.get_or_init(|| RuleOutcome::ALL.map(register))[outcome as usize].increment(1);
+        }
+    }
+
+    /// Counts a request to which the rule does not apply: a rule that never applies has this series
+    /// only.
+    #[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self))]
+    pub(crate) fn count_not_applied(&self) {
+        #[cfg(feature = "metrics")]
+        {
+            let (rule, mode) = &self.labels;
+            let name = "tollgate_not_applied_total";
+            let register = || metrics::counter!(name, "rule" => rule.to_string(), "mode" => *mode);
+            self.not_applied.get_or_init(register).increment(1);
         }
     }
 

@@ -122,8 +122,13 @@ mod counted {
 
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
             *self.1.lock().unwrap() += 1;
-            assert_eq!(key.name(), "tollgate_requests_total");
             let label = |name| key.labels().find(|label| label.key() == name).unwrap().value().to_owned();
+            if key.name() == "tollgate_not_applied_total" {
+                assert_eq!(key.labels().count(), 2, "rule and mode");
+                let labels = (label("rule"), "not applied", label("mode") == "shadow");
+                return Counter::from_arc(Arc::new(One(Arc::clone(&self.0), labels)));
+            }
+            assert_eq!(key.name(), "tollgate_requests_total");
             assert_eq!(key.labels().count(), 3, "no label for the key");
             let outcomes = ["allowed", "limited", "cost_above_limit", "no_key", "backend_failed"];
             let outcome = outcomes.into_iter().find(|outcome| *outcome == label("outcome")).unwrap();
@@ -139,6 +144,33 @@ mod counted {
         fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
             Histogram::noop()
         }
+    }
+
+    #[test]
+    fn a_rule_that_never_applies_is_counted() {
+        let counts = Counts::default();
+        let layer = layer_with(Rule::new("all", hourly_bucket(1)))
+            .rule(Rule::new("nested", hourly_bucket(1)).when(|head| head.path() == "/api/search"))
+            .rule(Rule::new("skipped", hourly_bucket(1)).skip(|_| true).shadow())
+            .build()
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        metrics::with_local_recorder(&counts, || {
+            for expected in [200, 429] {
+                assert_eq!(runtime.block_on(status(&layer, "/search", &[])), expected);
+            }
+        });
+        let tally: Vec<_> = counts.0.lock().unwrap().clone().into_iter().collect();
+        let one = |rule: &str, outcome, shadow| ((rule.to_owned(), outcome, shadow), 1);
+        assert_eq!(
+            tally,
+            [
+                one("all", "allowed", false),
+                one("all", "limited", false),
+                one("nested", "not applied", false),
+                one("skipped", "not applied", true),
+            ]
+        );
     }
 
     #[test]
@@ -220,6 +252,20 @@ fn refusals_are_logged_and_a_missing_key_is_logged_once() {
     let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("DEBUG")).collect();
     assert_eq!(refused.len(), 2, "{lines:?}");
     assert!(refused[0].contains("outcome=\"limited\"") && refused[0].contains("path=\"/a\""), "{lines:?}");
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn the_path_of_a_rule_that_does_not_apply_is_logged() {
+    let rule = Rule::new("nested", hourly_bucket(1)).when(|head| head.path() == "/api/search");
+    let layer = layer_with(rule).build().unwrap();
+    let lines = events::during(async {
+        status(&layer, "/search", &[]).await;
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in ["DEBUG", "rule=\"nested\"", "path=\"/search\"", "does not apply"] {
+        assert!(lines[0].contains(part), "{lines:?}");
+    }
 }
 
 #[cfg(feature = "tracing")]

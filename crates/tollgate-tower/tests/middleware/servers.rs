@@ -2,12 +2,12 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::MatchedPath;
+use axum::extract::{MatchedPath, OriginalUri};
 use axum::routing::get;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -17,13 +17,15 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tollgate::{LeakyBucket, ManualClock, Rate};
-use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
+use tollgate::{LeakyBucket, ManualClock, Outcome, Rate};
+use tollgate_tower::{
+    Backend, BackendReply, HeaderStyle, KeyBy, OnBackendError, RateLimit, RateLimitLayer, Rule,
+};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::support::{
     Echo, HttpClient, ReadinessChecked, TokioClock, TokioTimer, by_axum_peer, by_peer, hourly_bucket,
-    layer_with, request, serve, statuses,
+    layer_with, request, send, serve, statuses,
 };
 
 #[tokio::test]
@@ -49,6 +51,56 @@ async fn axum_requests_are_limited_by_the_matched_route() {
         assert_eq!(http.status("/free", &[]).await, 200);
     }
     assert_eq!(http.status("/posts/1", &[]).await, 200);
+}
+
+#[tokio::test]
+async fn a_layer_inside_a_nested_router_sees_the_original_path() {
+    let limited = |original: bool| {
+        let rule = Rule::new("search", hourly_bucket(1)).when(|head| head.path() == "/api/search");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let hook = Arc::clone(&seen);
+        let layer = layer_with(rule.key(KeyBy::path()))
+            .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()));
+        let layer = if original { layer.original_uri(|uri: &OriginalUri| &uri.0) } else { layer };
+        let inner = Router::new().route("/search", get(|| async { "found" })).layer(layer.build().unwrap());
+        (Router::new().nest("/api", inner), seen)
+    };
+    for (original, expected, refused) in [(false, [200, 200], &[][..]), (true, [200, 429], &["/api/search"])]
+    {
+        let (app, seen) = limited(original);
+        let http = HttpClient::to(serve(app).await);
+        for expected in expected {
+            assert_eq!(http.status("/api/search", &[]).await, expected);
+        }
+        assert_eq!(*seen.lock().unwrap(), refused);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_refusal_sees_the_original_path() {
+    struct Full;
+    impl Backend for Full {
+        type Error = Infallible;
+        type Receipt = ();
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Infallible> {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let wait = Duration::from_secs(1);
+            Ok(BackendReply { outcome: Outcome::Denied, limit: 1, remaining: 0, wait, receipt: None })
+        }
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&seen);
+    let rule = Rule::backend("there", Full, OnBackendError::Refuse);
+    let layer = layer_with(rule.when(|head| head.path() == "/api/search"))
+        .original_uri(|original: &http::Uri| original)
+        .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()))
+        .timer(TokioTimer)
+        .build()
+        .unwrap();
+    let mut nested = request("/search", &[]);
+    nested.extensions_mut().insert(http::Uri::from_static("/api/search"));
+    assert_eq!(send(&layer, nested).await.status(), 429);
+    assert_eq!(*seen.lock().unwrap(), ["/api/search"]);
 }
 
 #[tokio::test]
