@@ -168,8 +168,8 @@ impl Rule {
         self
     }
 
-    /// Does not apply the rule to requests for which `skip` is true, such as health checks or
-    /// internal addresses (see [`ClientAddress::of`](crate::ClientAddress::of)).
+    /// Does not apply the rule to requests for which `skip` is true, such as health checks or clients
+    /// of your own networks: see [`ClientAddress::within`](crate::ClientAddress::within).
     pub fn skip(mut self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.skip = Some(Box::new(skip));
         self
@@ -189,7 +189,8 @@ impl Rule {
 
     /// Gives one key limits of its own, in every tier. `key` is written as [`KeyBy`] writes it: a
     /// header's value, a path, or the result of
-    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of). It may be given once for each key.
+    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of); for alternatives, see
+    /// [`KeyBy::or`]. It may be given once for each key.
     ///
     /// **Cost.** A limiter of about 10 KiB for each key, which suits some hundreds of keys. For
     /// more, use a [`tier`](Self::tier).

@@ -270,6 +270,20 @@ fn the_path_of_a_rule_that_does_not_apply_is_logged() {
 
 #[cfg(feature = "tracing")]
 #[test]
+fn a_missing_address_is_logged_as_an_error_once() {
+    let layer = layer_with(Rule::new("api", hourly_bucket(9)).key(by_peer())).build().unwrap();
+    let lines = events::during(async {
+        for _ in 0..3 {
+            status(&layer, "/", &[]).await;
+        }
+    });
+    let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("ERROR")).collect();
+    assert_eq!(errors.len(), 1, "{lines:?}");
+    assert!(errors[0].contains("extension=\"core::net::socket_addr::SocketAddr\""), "{lines:?}");
+}
+
+#[cfg(feature = "tracing")]
+#[test]
 fn an_untrusted_proxy_is_logged_once() {
     let warnings = |by: ClientAddress, header: &'static str| {
         let layer = layer_with(Rule::new("api", hourly_bucket(9)).key(KeyBy::client(by))).build().unwrap();
