@@ -44,7 +44,7 @@ use crate::{
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 /// let limit = TokenBucket::new(Rate::per_second(10)).burst(20);
-/// let limit = RateLimitLayer::new(limit, |client: &ConnectInfo<SocketAddr>| Some(client.0.ip()))?;
+/// let limit = RateLimitLayer::new("api", limit, |client: &ConnectInfo<SocketAddr>| Some(client.0.ip()))?;
 ///
 /// let app = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
@@ -58,22 +58,24 @@ pub struct RateLimitLayer<R = HttpResponder> {
 }
 
 impl RateLimitLayer {
-    /// Gives each client address this limit. A request above it is refused with 429, `Retry-After`,
-    /// `RateLimit` and `RateLimit-Policy`.
+    /// Gives each client address this limit, by one rule of this name, which headers, bodies and
+    /// metrics show. A request above the limit is refused with 429, `Retry-After`, `RateLimit` and
+    /// `RateLimit-Policy`.
     ///
     /// `peer` reads the connection's address from an extension of the request: see
-    /// [`ClientAddress::connection`]. Requests without that extension share one limit. For all
-    /// other settings, such as clients behind proxies, use [`builder`](Self::builder).
+    /// [`ClientAddress::connection`]. Requests without that extension share one limit, and the first
+    /// of them is reported. For all other settings, such as clients behind proxies, use [`builder`](Self::builder).
     ///
     /// # Errors
     ///
     /// [`BuildError`] names the setting, its value and its range.
     pub fn new<T: Clone + Send + Sync + 'static>(
+        name: impl Into<String>,
         limit: impl Into<Quota>,
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Result<Self, BuildError> {
         let client = KeyBy::client(ClientAddress::connection(peer));
-        Self::builder().rule(Rule::new("default", [limit]).key(client)).build()
+        Self::builder().rule(Rule::new(name, [limit]).key(client)).build()
     }
 
     /// Starts a builder without rules, with JSON responses and the headers of

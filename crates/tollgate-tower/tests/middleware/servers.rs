@@ -17,9 +17,9 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tollgate::{LeakyBucket, ManualClock, Outcome, Rate};
+use tollgate::{LeakyBucket, ManualClock, Outcome, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, HeaderStyle, KeyBy, OnBackendError, RateLimit, RateLimitLayer, Rule,
+    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, RateLimit, RateLimitLayer, Rule,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -104,17 +104,22 @@ async fn a_delayed_refusal_sees_the_original_path() {
 }
 
 #[tokio::test]
-async fn two_lines_make_a_limited_axum_server() {
-    let limit = tollgate::TokenBucket::new(tollgate::Rate::per_hour(2));
+async fn two_lines_make_an_axum_server_with_a_named_limit() {
+    let limit_of_two = TokenBucket::new(Rate::per_hour(2));
     let limit =
-        RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
-            .unwrap();
+        RateLimitLayer::new("api", limit_of_two, |client: &axum::extract::ConnectInfo<SocketAddr>| {
+            Some(client.0.ip())
+        })
+        .unwrap();
     let http = HttpClient::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
-    assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
-    assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=2;w=3600");
+    assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"api\";r=0;t="));
+    assert_eq!(response.headers()["ratelimit-policy"], "\"api\";q=2;w=3600");
     assert_eq!(http.status("/", &[]).await, 429);
+    let peer = |peer: &SocketAddr| Some(peer.ip());
+    let error = RateLimitLayer::new("two words", limit_of_two, peer).map(drop);
+    assert_eq!(error, Err(BuildError::RuleName { given: "two words".into() }));
 }
 
 #[tokio::test]
