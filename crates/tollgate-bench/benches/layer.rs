@@ -63,6 +63,7 @@ fn batch<S: Service<Request<Body>> + 'static>(mut service: S) -> Batch {
         let requests: Vec<_> = std::iter::repeat_with(request).take(BATCH).collect();
         let begun = Instant::now();
         for request in requests {
+            assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
             let mut future = std::pin::pin!(service.call(request));
             assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         }

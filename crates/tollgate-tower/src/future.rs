@@ -24,7 +24,7 @@ pin_project! {
     {
         #[pin]
         state: State<S, R, ReqBody, ResBody>,
-        // The headers for the inner service's response; empty in the other states.
+        // The headers for the inner service's response; empty until the request is admitted.
         headers: LimitHeaders,
     }
 }
@@ -51,7 +51,7 @@ struct Waiting<S, R, ReqBody> {
     /// The charges of the admitted request that its response may give back.
     charges: Option<OwnedCharges>,
     state: Arc<LayerState>,
-    /// A clone that is not ready yet: a ready service may hold a permit while the request waits.
+    /// Not ready yet: a ready service may hold a permit while the request waits.
     service: S,
     responder: R,
     request: Request<ReqBody>,
@@ -82,6 +82,19 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
         let waiting = Waiting { delayed, charges: None, state, service, responder, request };
         let state = State::Waiting { waiting: Some(Box::new(waiting)) };
         Self { state, headers: LimitHeaders::default() }
+    }
+
+    /// An admitted request that waits for the inner service to be ready.
+    pub(crate) fn admitted(
+        charges: Option<OwnedCharges>,
+        headers: LimitHeaders,
+        state: Arc<LayerState>,
+        service: S,
+        responder: R,
+        request: Request<ReqBody>,
+    ) -> Self {
+        let waiting = Waiting { delayed: None, charges, state, service, responder, request };
+        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) }, headers }
     }
 }
 

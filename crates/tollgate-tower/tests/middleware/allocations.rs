@@ -35,6 +35,7 @@ fn allocations(layer: &RateLimitLayer) -> u64 {
         .collect();
     let mut service = layer.layer(Roomy);
     let mut serve = |request| {
+        assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
         let mut future = std::pin::pin!(service.call(request));
         let Poll::Ready(response) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("an admitted request does not wait")

@@ -10,6 +10,7 @@ mod client_address;
 mod hooks;
 mod published;
 mod queues;
+mod readiness;
 mod reconfigure;
 mod refusals;
 mod rules;
