@@ -22,6 +22,7 @@ use tollgate_tower::{
     Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, RateLimit, RateLimitLayer, Rule,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower_http::cors::{Any, CorsLayer};
 
 use crate::support::{
     Echo, HttpClient, ReadinessChecked, TokioClock, TokioTimer, by_axum_peer, by_peer, hourly_bucket,
@@ -55,19 +56,29 @@ async fn axum_requests_are_limited_by_the_matched_route() {
 
 #[tokio::test]
 async fn a_layer_inside_a_nested_router_sees_the_original_path() {
-    let limited = |original: bool| {
+    let limited = |original: bool, around: bool| {
         let rule = Rule::new("search", hourly_bucket(1)).when(|head| head.path() == "/api/search");
         let seen = Arc::new(Mutex::new(Vec::new()));
         let hook = Arc::clone(&seen);
         let layer = layer_with(rule.key(KeyBy::path()))
             .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()));
         let layer = if original { layer.original_uri(|uri: &OriginalUri| &uri.0) } else { layer };
-        let inner = Router::new().route("/search", get(|| async { "found" })).layer(layer.build().unwrap());
-        (Router::new().nest("/api", inner), seen)
+        let (inner, layer) = (Router::new().route("/search", get(|| async {})), layer.build().unwrap());
+        let outer = Router::new();
+        let app = if around {
+            outer.nest("/api", inner).layer(layer)
+        } else {
+            outer.nest("/api", inner.layer(layer))
+        };
+        (app, seen)
     };
-    for (original, expected, refused) in [(false, [200, 200], &[][..]), (true, [200, 429], &["/api/search"])]
-    {
-        let (app, seen) = limited(original);
+    let path = &["/api/search"][..];
+    for (original, around, expected, refused) in [
+        (false, false, [200, 200], &[][..]),
+        (true, false, [200, 429], path),
+        (false, true, [200, 429], path),
+    ] {
+        let (app, seen) = limited(original, around);
         let http = HttpClient::to(serve(app).await);
         for expected in expected {
             assert_eq!(http.status("/api/search", &[]).await, expected);
@@ -101,6 +112,24 @@ async fn a_delayed_refusal_sees_the_original_path() {
     nested.extensions_mut().insert(http::Uri::from_static("/api/search"));
     assert_eq!(send(&layer, nested).await.status(), 429);
     assert_eq!(*seen.lock().unwrap(), ["/api/search"]);
+}
+
+#[tokio::test]
+async fn a_refusal_behind_cors_can_be_read_by_scripts() {
+    let limit = layer_with(Rule::new("all", hourly_bucket(1))).build().unwrap();
+    let cors = CorsLayer::new().allow_origin(Any).expose_headers([http::header::RETRY_AFTER]);
+    let http =
+        HttpClient::to(serve(Router::new().route("/", get(|| async {})).layer(limit).layer(cors)).await);
+    let script = [("origin", "https://example.com"), ("access-control-request-method", "GET")];
+    for _ in 0..2 {
+        let preflight = http.send("/", &[script[0], script[1], ("method", "OPTIONS")]).await;
+        assert_eq!(preflight.status(), 200, "not charged");
+    }
+    for expected in [200, 429] {
+        let response = http.send("/", &script[..1]).await;
+        assert_eq!(response.status(), expected);
+        assert_eq!(response.headers()["access-control-allow-origin"], "*");
+    }
 }
 
 #[tokio::test]
