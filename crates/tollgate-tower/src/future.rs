@@ -13,7 +13,7 @@ use tower_service::Service;
 use crate::decide::{DelayedVerdict, LayerState, OwnedCharges};
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a
+    /// The response of a [`Tollgate`](crate::Tollgate): the inner service's response, or a
     /// refusal.
     ///
     /// When it is dropped while the request waits in a queue, it gives the request's turn back.

@@ -14,10 +14,10 @@ use crate::decide::{LayerState, OriginalUri, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
-    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, RateLimit, Refusal, Rule, RuleDecision,
+    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, Refusal, Rule, RuleDecision, Tollgate,
 };
 
-/// LimitSet the requests to a service: a tower layer.
+/// Limits the requests to a service: a tower layer.
 ///
 /// A layer, its clones and all services made by them share one state. `R` is the
 /// [responder](crate::Respond) that answers refused requests.
@@ -40,11 +40,12 @@ use crate::{
 /// use std::net::SocketAddr;
 /// use axum::{Router, extract::ConnectInfo, routing::get};
 /// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::TollgateLayer;
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 /// let limit = TokenBucket::new(Rate::per_second(10)).burst(20);
-/// let limit = RateLimitLayer::new("api", limit, |client: &ConnectInfo<SocketAddr>| Some(client.0.ip()))?;
+/// let peer = |client: &ConnectInfo<SocketAddr>| Some(client.0.ip());
+/// let limit = TollgateLayer::new("api", limit, peer)?;
 ///
 /// let app = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
@@ -52,19 +53,20 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub struct RateLimitLayer<R = HttpResponder> {
+pub struct TollgateLayer<R = HttpResponder> {
     state: Arc<LayerState>,
     responder: R,
 }
 
-impl RateLimitLayer {
+impl TollgateLayer {
     /// Gives each client address this limit, by one rule of this name, which headers, bodies and
     /// metrics show. A request above the limit is refused with 429, `Retry-After`, `RateLimit` and
     /// `RateLimit-Policy`.
     ///
     /// `peer` reads the connection's address from an extension of the request: see
-    /// [`ClientAddress::connection`]. Requests without that extension share one limit, and the first
-    /// of them is reported. For all other settings, such as clients behind proxies, use [`builder`](Self::builder).
+    /// [`ClientAddress::connection`]. Requests without that extension share one limit, and the
+    /// first of them is reported. For all other settings, such as clients behind proxies, use
+    /// [`builder`](Self::builder).
     ///
     /// # Errors
     ///
@@ -94,34 +96,34 @@ impl RateLimitLayer {
     }
 }
 
-impl<R> RateLimitLayer<R> {
+impl<R> TollgateLayer<R> {
     pub(crate) fn rules(&self) -> &[CompiledRule] {
         &self.state.rules
     }
 }
 
-impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
-    type Service = RateLimit<S, R>;
+impl<S, R: Clone> Layer<S> for TollgateLayer<R> {
+    type Service = Tollgate<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.state), self.responder.clone())
+        Tollgate::new(inner, Arc::clone(&self.state), self.responder.clone())
     }
 }
 
-impl<R: Clone> Clone for RateLimitLayer<R> {
+impl<R: Clone> Clone for TollgateLayer<R> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state), responder: self.responder.clone() }
     }
 }
 
-impl<R> fmt::Debug for RateLimitLayer<R> {
+impl<R> fmt::Debug for TollgateLayer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.rules().iter().map(|rule| &*rule.name).collect();
-        f.debug_struct("RateLimitLayer").field("rules", &names).finish_non_exhaustive()
+        f.debug_struct("TollgateLayer").field("rules", &names).finish_non_exhaustive()
     }
 }
 
-/// The settings of a [`RateLimitLayer`]. Only [`build`](Self::build) validates them and allocates.
+/// The settings of a [`TollgateLayer`]. Only [`build`](Self::build) validates them and allocates.
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
@@ -198,10 +200,10 @@ impl<R> Builder<R> {
     /// use axum::extract::OriginalUri;
     /// use axum::routing::get;
     /// use tollgate::{Rate, TokenBucket};
-    /// use tollgate_tower::{RateLimitLayer, Rule};
+    /// use tollgate_tower::{TollgateLayer, Rule};
     ///
     /// let search = Rule::new("search", [TokenBucket::new(Rate::per_second(5))]);
-    /// let limit = RateLimitLayer::builder()
+    /// let limit = TollgateLayer::builder()
     ///     .rule(search.when(|head| head.path() == "/api/search"))
     ///     .original_uri(|original: &OriginalUri| &original.0)
     ///     .build()?;
@@ -231,7 +233,7 @@ impl<R> Builder<R> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{LeakyBucket, Rate};
-    /// use tollgate_tower::{RateLimitLayer, Rule};
+    /// use tollgate_tower::{TollgateLayer, Rule};
     ///
     /// struct Tokio;
     ///
@@ -241,7 +243,7 @@ impl<R> Builder<R> {
     ///     }
     /// }
     ///
-    /// let layer = RateLimitLayer::builder()
+    /// let layer = TollgateLayer::builder()
     ///     .rule(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(10)).capacity(30)]))
     ///     .timer(Tokio)
     ///     .build()?;
@@ -257,7 +259,7 @@ impl<R> Builder<R> {
     /// # Errors
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
-    pub fn build(self) -> Result<RateLimitLayer<R>, BuildError> {
+    pub fn build(self) -> Result<TollgateLayer<R>, BuildError> {
         let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
@@ -266,7 +268,7 @@ impl<R> Builder<R> {
         let state =
             LayerState { rules, styles, hooks, clock, sleep, original_uri, has_backends, has_charge_if };
         let state = Arc::new(state);
-        Ok(RateLimitLayer { state, responder })
+        Ok(TollgateLayer { state, responder })
     }
 }
 

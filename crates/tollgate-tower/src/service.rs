@@ -11,7 +11,7 @@ use tower_service::Service;
 use crate::decide::{Decided, LayerState, OwnedCharges, Verdict};
 use crate::future::ResponseFuture;
 
-/// A service whose requests are limited, made by [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service whose requests are limited, made by [`TollgateLayer`](crate::TollgateLayer).
 ///
 /// Its response, body and error types are those of the inner service.
 ///
@@ -25,7 +25,7 @@ use crate::future::ResponseFuture;
 /// the ready inner service holds.
 ///
 /// [`tower::load_shed`]: https://docs.rs/tower/latest/tower/load_shed/index.html
-pub struct RateLimit<S, R> {
+pub struct Tollgate<S, R> {
     inner: S,
     /// Whether the inner service may be called. It then may hold a permit.
     is_ready: bool,
@@ -33,7 +33,7 @@ pub struct RateLimit<S, R> {
     responder: R,
 }
 
-impl<S, R> RateLimit<S, R> {
+impl<S, R> Tollgate<S, R> {
     pub(crate) fn new(inner: S, state: Arc<LayerState>, responder: R) -> Self {
         Self { inner, is_ready: false, state, responder }
     }
@@ -55,7 +55,7 @@ impl<S, R> RateLimit<S, R> {
     }
 }
 
-impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, R>
+impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for Tollgate<S, R>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     R: Respond<ResBody> + Clone,
@@ -105,7 +105,7 @@ where
     }
 }
 
-impl<S: Clone, R: Clone> RateLimit<S, R> {
+impl<S: Clone, R: Clone> Tollgate<S, R> {
     /// Serves an admitted request once the inner service is ready.
     #[inline(never)]
     fn serve_when_ready<ReqBody, ResBody>(
@@ -126,7 +126,7 @@ impl<S: Clone, R: Clone> RateLimit<S, R> {
     }
 }
 
-impl<S: Clone, R: Clone> Clone for RateLimit<S, R> {
+impl<S: Clone, R: Clone> Clone for Tollgate<S, R> {
     fn clone(&self) -> Self {
         let (state, responder) = (Arc::clone(&self.state), self.responder.clone());
         // A clone of a ready service is not ready.
@@ -134,8 +134,8 @@ impl<S: Clone, R: Clone> Clone for RateLimit<S, R> {
     }
 }
 
-impl<S: fmt::Debug, R> fmt::Debug for RateLimit<S, R> {
+impl<S: fmt::Debug, R> fmt::Debug for Tollgate<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("Tollgate").field("inner", &self.inner).finish_non_exhaustive()
     }
 }

@@ -49,8 +49,8 @@ impl Address {
         Self(MAPPED | u128::from(bits))
     }
 
-    /// Writes the key: a byte for the kind, then 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and
-    /// 16 bytes for longer prefixes.
+    /// Writes the key: a byte for the kind, then 4 bytes for IPv4, 8 bytes for IPv6 up to a /64,
+    /// and 16 bytes for longer prefixes.
     #[inline(always)]
     pub(super) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {

@@ -234,10 +234,10 @@ impl ClientAddress {
         self.proxies.as_ref().map_or(peer, |proxies| proxies.client(peer, &head)).into()
     }
 
-    /// Returns a predicate that is true for clients in these networks: `10.0.0.0/8`, `fd00::/8`, or a
-    /// single address. It is false for a request whose address is not known.
+    /// Returns a predicate that is true for clients in these networks: `10.0.0.0/8`, `fd00::/8`, or
+    /// a single address. It is false for a request whose address is not known.
     ///
-    /// As the `skip` of a rule it is an allow list, and as its `when` a rule for some networks only.
+    /// As the `skip` of a rule it is an allow list; as its `when`, a rule for these networks only.
     ///
     /// # Errors
     ///
@@ -257,6 +257,7 @@ impl ClientAddress {
     /// assert!(!is_internal(RequestHead::of(&Request::new(()))));
     /// # Ok::<(), tollgate_http::AddressError>(())
     /// ```
+    #[expect(clippy::type_complexity, reason = "an alias would hide that it is a closure")]
     pub fn within(
         &self,
         networks: impl IntoIterator<Item = impl AsRef<str>>,

@@ -2,25 +2,25 @@
 //! new key for each request.
 
 use http::HeaderName;
-use tollgate_tower::{AddressError, ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{AddressError, ClientAddress, KeyBy, Rule, TollgateLayer};
 
 use crate::support::{by_header, by_peer, hourly_bucket, layer_with, peer_address, status, statuses};
 
 /// Admits one request of each client.
-fn layer(client: ClientAddress) -> RateLimitLayer {
+fn layer(client: ClientAddress) -> TollgateLayer {
     layer_with(Rule::new("api", hourly_bucket(1)).key(KeyBy::client(client))).build().unwrap()
 }
 
-fn x_forwarded_for() -> RateLimitLayer {
+fn x_forwarded_for() -> TollgateLayer {
     layer(peer_address().x_forwarded_for(["10.0.0.0/8", "fd00::/8"]).unwrap())
 }
 
-fn forwarded() -> RateLimitLayer {
+fn forwarded() -> TollgateLayer {
     layer(peer_address().forwarded(["10.0.0.0/8", "fd00::/8"]).unwrap())
 }
 
 /// Sends two requests. The second is refused exactly if it has the same client.
-async fn is_same_client(layer: &RateLimitLayer, one: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
+async fn is_same_client(layer: &TollgateLayer, one: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
     assert_eq!(status(layer, "/", one).await, 200, "the first of its client: {one:?}");
     status(layer, "/", other).await == 429
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tollgate_tower::{MissingKey, RateLimitLayer, Rule, RuleOutcome};
+use tollgate_tower::{MissingKey, Rule, RuleOutcome, TollgateLayer};
 
 use crate::support::{by_header, by_peer, hourly_bucket, layer_with, status};
 #[cfg(feature = "tracing")]
@@ -25,7 +25,7 @@ fn rules() -> tollgate_tower::Builder {
     .rule(Rule::new("keyed", hourly_bucket(9)).key(by_header("k")).missing_key(MissingKey::Refuse))
 }
 
-async fn some_traffic(layer: &RateLimitLayer) {
+async fn some_traffic(layer: &TollgateLayer) {
     let client = [("peer", "192.0.2.1"), ("k", "1")];
     for path in ["/", "/", "/", "/vast"] {
         status(layer, path, &client).await;
@@ -256,7 +256,7 @@ fn refusals_are_logged_and_a_missing_key_is_logged_once() {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn the_path_of_a_rule_that_does_not_apply_is_logged() {
+fn a_rule_that_never_applies_logs_the_path() {
     let rule = Rule::new("nested", hourly_bucket(1)).when(|head| head.path() == "/api/search");
     let layer = layer_with(rule).build().unwrap();
     let lines = events::during(async {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::time::{Instant, sleep, timeout};
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{Rule, TollgateLayer};
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{by_header, header, hourly_bucket, layer_with, request};
 
 /// A limit of one request for each value of `k`, and a limit whose response decides.
-fn layers() -> [RateLimitLayer; 2] {
+fn layers() -> [TollgateLayer; 2] {
     let rule = || Rule::new("once", hourly_bucket(1)).key(by_header("k"));
     [rule(), rule().charge_if(|_, _| true)].map(|rule| layer_with(rule).build().unwrap())
 }
@@ -23,6 +23,7 @@ async fn slow(_: Request<String>) -> Result<Response<String>, std::convert::Infa
     Ok(Response::new(String::new()))
 }
 
+#[expect(clippy::async_yields_async, reason = "the request is served while others are sent")]
 #[tokio::test(start_paused = true)]
 async fn a_refusal_does_not_wait_for_the_inner_service() {
     for layer in layers() {

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Outcome, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, RateLimit, RateLimitLayer, Rule,
+    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, Rule, Tollgate, TollgateLayer,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::cors::{Any, CorsLayer};
@@ -135,11 +135,10 @@ async fn a_refusal_behind_cors_can_be_read_by_scripts() {
 #[tokio::test]
 async fn two_lines_make_an_axum_server_with_a_named_limit() {
     let limit_of_two = TokenBucket::new(Rate::per_hour(2));
-    let limit =
-        RateLimitLayer::new("api", limit_of_two, |client: &axum::extract::ConnectInfo<SocketAddr>| {
-            Some(client.0.ip())
-        })
-        .unwrap();
+    let limit = TollgateLayer::new("api", limit_of_two, |client: &axum::extract::ConnectInfo<SocketAddr>| {
+        Some(client.0.ip())
+    })
+    .unwrap();
     let http = HttpClient::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
@@ -147,7 +146,7 @@ async fn two_lines_make_an_axum_server_with_a_named_limit() {
     assert_eq!(response.headers()["ratelimit-policy"], "\"api\";q=2;w=3600");
     assert_eq!(http.status("/", &[]).await, 429);
     let peer = |peer: &SocketAddr| Some(peer.ip());
-    let error = RateLimitLayer::new("two words", limit_of_two, peer).map(drop);
+    let error = TollgateLayer::new("two words", limit_of_two, peer).map(drop);
     assert_eq!(error, Err(BuildError::RuleName { given: "two words".into() }));
 }
 
@@ -183,12 +182,11 @@ async fn a_closed_connection_gives_its_turn_back() {
 }
 
 /// A limited service has a type that can be written down.
-type Limited<S> = RateLimit<S, tollgate_tower::HttpResponder>;
+type Limited<S> = Tollgate<S, tollgate_tower::HttpResponder>;
 
 #[tokio::test]
 async fn a_hyper_server_is_limited_by_the_attached_address() {
-    let layer: RateLimitLayer =
-        layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
+    let layer: TollgateLayer = layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
