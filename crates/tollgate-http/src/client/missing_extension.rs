@@ -2,14 +2,12 @@
 
 use std::any::type_name;
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Warns at the first request without the extension that holds the connection's address. Clones
-/// warn once together.
-#[derive(Clone, Default)]
+/// Warns at the first request without the extension that holds the connection's address.
+#[derive(Default)]
 pub(super) struct MissingExtensionWarning {
-    warned: Arc<AtomicBool>,
+    warned: AtomicBool,
 }
 
 impl MissingExtensionWarning {
