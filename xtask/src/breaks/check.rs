@@ -80,6 +80,10 @@ impl Check {
             cargo.arg("--target-dir").arg(copy.target.join("loom"));
         } else {
             cargo.arg("--target-dir").arg(copy.target.join("tests"));
+            if !package.is_empty() {
+                // Metrics and log events are features.
+                cargo.arg("--all-features");
+            }
         }
         let binaries = trial::build(&mut cargo, &folder)?;
         let (_, binary) =

@@ -184,8 +184,8 @@ impl KeyBy {
     ///
     /// The key is written as without `or`, so that `for_key` and the like find it, if it is the
     /// first alternative or the first [client address](Self::client) among them. Any other
-    /// alternative follows its number: [`of`](Self::of) returns the whole key. (So does a first
-    /// alternative whose bytes, from a closure, begin like an address or a number.)
+    /// alternative follows its number: [`of`](Self::of) returns the whole key. (A first alternative
+    /// whose bytes, from a closure, begin like an address or a number follows one more byte.)
     ///
     /// # Examples
     ///
