@@ -53,8 +53,8 @@ pub enum BuildError {
     },
     /// The operating system refused a thread for the coarse clock.
     NoThread,
-    /// The debts of the keys cannot be converted to the new quota: leave this setting as it is, or
-    /// build a new limiter.
+    /// The debts of the keys cannot be converted to the new quota. The message says what works with
+    /// this limiter instead.
     CannotInherit {
         /// The setting, as it is called in the API.
         field: &'static str,
@@ -93,10 +93,20 @@ impl fmt::Display for BuildError {
             Self::NoThread => {
                 write!(f, "the operating system refused a thread for the coarse clock: use TscClock")
             }
-            Self::CannotInherit { field } => write!(
-                f,
-                "the keys' state cannot be read under another {field}: leave it as it is or build a new limiter"
-            ),
+            Self::CannotInherit { field } => {
+                let works = match *field {
+                    "algorithm" => "give a quota of the same algorithm",
+                    "inherit" => "Inherit::Additive works, and AsIs and Proportional if the limit stays",
+                    "limits" => "give as many limits as before, in the same order",
+                    "mode" => "a queue stays a queue, and a meter a meter",
+                    "tiers" => "give as many tiers as before, in the same order",
+                    _ => "leave it as it is",
+                };
+                write!(
+                    f,
+                    "the keys' state cannot be read under another {field}: {works}, or build a new limiter"
+                )
+            }
             Self::ChangedTooOften => {
                 write!(
                     f,

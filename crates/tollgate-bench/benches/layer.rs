@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response};
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{ClientAddress, KeyBy, Rule, TollgateLayer};
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -63,6 +63,7 @@ fn batch<S: Service<Request<Body>> + 'static>(mut service: S) -> Batch {
         let requests: Vec<_> = std::iter::repeat_with(request).take(BATCH).collect();
         let begun = Instant::now();
         for request in requests {
+            assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
             let mut future = std::pin::pin!(service.call(request));
             assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         }
@@ -74,7 +75,7 @@ fn services() -> Vec<(&'static str, Batch)> {
     let tollgate = || {
         let client = ClientAddress::connection(|client: &ConnectInfo<SocketAddr>| Some(client.0.ip()));
         let rule = Rule::new("default", [TokenBucket::new(Rate::per_second(RATE))]);
-        RateLimitLayer::builder().rule(rule.key(KeyBy::client(client)))
+        TollgateLayer::builder().rule(rule.key(KeyBy::client(client)))
     };
     let mut governor = GovernorConfigBuilder::default();
     governor.per_nanosecond(1_000_000_000 / RATE).burst_size(u32::try_from(RATE).unwrap());

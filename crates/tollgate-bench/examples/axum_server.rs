@@ -18,7 +18,7 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::routing::get;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{ClientAddress, KeyBy, Rule, TollgateLayer};
 use tower::util::MapResponseLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -35,7 +35,7 @@ fn limited(layer: &str) -> Result<Router, String> {
     let rule = Rule::new("default", [TokenBucket::new(Rate::per_second(RATE))]).key(KeyBy::client(
         ClientAddress::connection(|client: &ConnectInfo<SocketAddr>| Some(client.0.ip())),
     ));
-    let tollgate = RateLimitLayer::builder().rule(rule);
+    let tollgate = TollgateLayer::builder().rule(rule);
     Ok(match layer {
         "bare" => app,
         // The cost of any layer in axum.

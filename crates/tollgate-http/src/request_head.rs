@@ -49,6 +49,24 @@ impl<'r> RequestHead<'r> {
         Self { method, uri, headers, extensions, version: *version }
     }
 
+    /// Replaces the request target: by the one before a router or a middleware rewrote it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Uri};
+    /// use tollgate_http::RequestHead;
+    ///
+    /// let original = Uri::from_static("/api/search");
+    /// let request = Request::builder().uri("/search").body(()).unwrap();
+    /// assert_eq!(RequestHead::of(&request).with_uri(&original).path(), "/api/search");
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn with_uri(self, uri: &'r Uri) -> Self {
+        Self { uri, ..self }
+    }
+
     /// Returns the method.
     #[must_use]
     #[inline]
@@ -63,7 +81,8 @@ impl<'r> RequestHead<'r> {
         self.version
     }
 
-    /// Returns the request target as the client wrote it.
+    /// Returns the request target as the client wrote it, unless a router or a middleware before
+    /// rewrote it: see [`with_uri`](Self::with_uri).
     #[must_use]
     #[inline]
     pub fn uri(self) -> &'r Uri {

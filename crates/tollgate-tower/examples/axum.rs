@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
-use tollgate_tower::{ClientAddress, HeaderStyle, KeyBy, RateLimitLayer, RequestHead, Rule};
+use tollgate_tower::{ClientAddress, HeaderStyle, KeyBy, RequestHead, Rule, TollgateLayer};
 
 /// A real server looks keys up in its database or reads them from a signed token.
 fn is_gold(head: RequestHead<'_>) -> bool {
@@ -29,18 +29,18 @@ fn is_gold(head: RequestHead<'_>) -> bool {
 
 /// The key of a client: its API key if it was issued, else its address.
 fn client() -> KeyBy {
+    let issued = KeyBy::request(|head, key| {
+        key.push(head.header("x-api-key").filter(|_| is_gold(head)).unwrap_or_default());
+    });
     let address = ClientAddress::connection(|info: &ConnectInfo<SocketAddr>| Some(info.0.ip()));
-    KeyBy::request(move |head, key| match head.header("x-api-key").filter(|_| is_gold(head)) {
-        Some(api_key) => key.push(api_key),
-        None => key.push(KeyBy::client(address.clone()).of(head).as_bytes()),
-    })
+    issued.or(KeyBy::client(address))
 }
 
-fn limits() -> Result<RateLimitLayer, tollgate_tower::BuildError> {
+fn limits() -> Result<TollgateLayer, tollgate_tower::BuildError> {
     let gold: [Quota; 2] =
         [TokenBucket::new(Rate::per_second(50)).into(), FixedWindow::new(Rate::per_hour(10_000)).into()];
     let route = KeyBy::extension(|route: &MatchedPath, key| key.push(route.as_str()));
-    RateLimitLayer::builder()
+    TollgateLayer::builder()
         .rule(
             Rule::new("client", [TokenBucket::new(Rate::per_second(2)).burst(5)])
                 .key(client())

@@ -25,7 +25,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, HttpResponder, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
+use tollgate_tower::{ClientAddress, HttpResponder, KeyBy, Refusal, Respond, Rule, TollgateLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -87,7 +87,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let upstream = addresses.next().unwrap_or_else(|| "127.0.0.1:8000".parse())?;
 
     let by_address = KeyBy::client(ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip())));
-    let limit = RateLimitLayer::builder()
+    let limit = TollgateLayer::builder()
         .rule(Rule::new("client", [TokenBucket::new(Rate::per_second(10)).burst(20)]).key(by_address))
         .responder(respond as fn(&Refusal<'_>) -> Response<Body>)
         .build()?;

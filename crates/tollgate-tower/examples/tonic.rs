@@ -8,7 +8,7 @@ use std::error::Error;
 
 use tokio::net::TcpListener;
 use tollgate::{Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, GrpcResponder, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{ClientAddress, GrpcResponder, KeyBy, Rule, TollgateLayer};
 use tonic::transport::server::{TcpConnectInfo, TcpIncoming};
 use tonic::transport::{Endpoint, Server};
 use tonic_health::pb::HealthCheckRequest;
@@ -18,7 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 async fn main() -> Result<(), Box<dyn Error>> {
     let by_address =
         KeyBy::client(ClientAddress::connection(|info: &TcpConnectInfo| Some(info.remote_addr()?.ip())));
-    let limit = RateLimitLayer::builder()
+    let limit = TollgateLayer::builder()
         .rule(Rule::new("rpc", [TokenBucket::new(Rate::per_second(2)).burst(3)]).key(by_address))
         .responder(GrpcResponder)
         .build()?;

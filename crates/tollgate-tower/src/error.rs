@@ -13,10 +13,10 @@ use crate::rule::{MAX_NAME_LEN, MAX_RULES};
 ///
 /// ```
 /// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::{BuildError, KeyBy, RateLimitLayer, Rule};
+/// use tollgate_tower::{BuildError, KeyBy, TollgateLayer, Rule};
 ///
 /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(0))]).key(KeyBy::everyone());
-/// let error = RateLimitLayer::builder().rule(rule).build().unwrap_err();
+/// let error = TollgateLayer::builder().rule(rule).build().unwrap_err();
 /// assert!(matches!(error, BuildError::Limit { ref rule, .. } if rule == "api"));
 /// let message = error.to_string();
 /// assert!(message.starts_with("rule \"api\": rate.count is 0, but must be between 1 and "));

@@ -7,13 +7,13 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate_http::{LimitHeaders, RequestHead, Respond};
+use tollgate_http::{LimitHeaders, Respond};
 use tower_service::Service;
 
 use crate::decide::{DelayedVerdict, LayerState, OwnedCharges};
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit): the inner service's response, or a
+    /// The response of a [`Tollgate`](crate::Tollgate): the inner service's response, or a
     /// refusal.
     ///
     /// When it is dropped while the request waits in a queue, it gives the request's turn back.
@@ -24,7 +24,7 @@ pin_project! {
     {
         #[pin]
         state: State<S, R, ReqBody, ResBody>,
-        // The headers for the inner service's response; empty in the other states.
+        // The headers for the inner service's response; empty until the request is admitted.
         headers: LimitHeaders,
     }
 }
@@ -51,7 +51,7 @@ struct Waiting<S, R, ReqBody> {
     /// The charges of the admitted request that its response may give back.
     charges: Option<OwnedCharges>,
     state: Arc<LayerState>,
-    /// A clone that is not ready yet: a ready service may hold a permit while the request waits.
+    /// Not ready yet: a ready service may hold a permit while the request waits.
     service: S,
     responder: R,
     request: Request<ReqBody>,
@@ -88,6 +88,19 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
         let waiting = Waiting { delayed, charges: None, state, service, responder, request };
         let state = State::Waiting { waiting: Some(Box::new(waiting)) };
         Self { state, headers: LimitHeaders::default() }
+    }
+
+    /// An admitted request that waits for the inner service to be ready.
+    pub(crate) fn admitted(
+        charges: Option<OwnedCharges>,
+        headers: LimitHeaders,
+        state: Arc<LayerState>,
+        service: S,
+        responder: R,
+        request: Request<ReqBody>,
+    ) -> Self {
+        let waiting = Waiting { delayed: None, charges, state, service, responder, request };
+        Self { state: State::Waiting { waiting: Some(Box::new(waiting)) }, headers }
     }
 }
 
@@ -134,7 +147,7 @@ where
                     if let Some(delayed) = &mut waiting.delayed {
                         let (verdict, charges) = ready!(delayed.as_mut().poll(context));
                         let state = &waiting.state;
-                        let head = RequestHead::of(&waiting.request);
+                        let head = state.head(&waiting.request);
                         state.report(&head, &verdict);
                         if let Some(refusal) = verdict.refusal {
                             let response = state.refuse(head, &refusal, verdict.headers, &waiting.responder);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tollgate::{MultiDecision, Stats, Usage};
 use tollgate_http::{KeyBuf, LimitState, RequestHead};
 
-use crate::RateLimitLayer;
+use crate::TollgateLayer;
 use crate::decide::LayerState;
 use crate::rule::{CompiledRule, Decider, LimitSet, RuleMatch};
 
-/// The limits of one rule of a layer, while the layer serves: see [`RateLimitLayer::handle`].
+/// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`].
 ///
 /// A handle is small, owned and `Clone`: keep it in the state of a server, or attach it to requests
 /// as an extension.
@@ -21,12 +21,12 @@ use crate::rule::{CompiledRule, Decider, LimitSet, RuleMatch};
 /// ```
 /// use http::{HeaderName, Request};
 /// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::{KeyBy, RateLimitLayer, RequestHead, Rule};
+/// use tollgate_tower::{KeyBy, TollgateLayer, RequestHead, Rule};
 ///
 /// let rule = Rule::new("api", [TokenBucket::new(Rate::per_hour(10))])
 ///     .key(KeyBy::header(HeaderName::from_static("x-api-key")))
 ///     .max_keys(1_000_000);
-/// let layer = RateLimitLayer::builder().rule(rule).build()?;
+/// let layer = TollgateLayer::builder().rule(rule).build()?;
 /// let api = layer.handle("api").ok_or("no such rule")?;
 /// assert_eq!(api.stats().refused_full, 0);
 /// assert_eq!(api.usage().map(|usage| usage.live_keys), Some(0));
@@ -48,7 +48,7 @@ pub struct RuleHandle {
     rule: usize,
 }
 
-impl<R> RateLimitLayer<R> {
+impl<R> TollgateLayer<R> {
     /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {

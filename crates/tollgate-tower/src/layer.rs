@@ -5,18 +5,19 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::{Extensions, Uri};
 use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
 use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, Sleep};
+use crate::decide::{LayerState, OriginalUri, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
-    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, RateLimit, Refusal, Rule, RuleDecision,
+    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, Refusal, Rule, RuleDecision, Tollgate,
 };
 
-/// LimitSet the requests to a service: a tower layer.
+/// Limits the requests to a service: a tower layer.
 ///
 /// A layer, its clones and all services made by them share one state. `R` is the
 /// [responder](crate::Respond) that answers refused requests.
@@ -39,11 +40,12 @@ use crate::{
 /// use std::net::SocketAddr;
 /// use axum::{Router, extract::ConnectInfo, routing::get};
 /// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::TollgateLayer;
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 /// let limit = TokenBucket::new(Rate::per_second(10)).burst(20);
-/// let limit = RateLimitLayer::new(limit, |client: &ConnectInfo<SocketAddr>| Some(client.0.ip()))?;
+/// let peer = |client: &ConnectInfo<SocketAddr>| Some(client.0.ip());
+/// let limit = TollgateLayer::new("api", limit, peer)?;
 ///
 /// let app = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
@@ -51,28 +53,31 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub struct RateLimitLayer<R = HttpResponder> {
+pub struct TollgateLayer<R = HttpResponder> {
     state: Arc<LayerState>,
     responder: R,
 }
 
-impl RateLimitLayer {
-    /// Gives each client address this limit. A request above it is refused with 429, `Retry-After`,
-    /// `RateLimit` and `RateLimit-Policy`.
+impl TollgateLayer {
+    /// Gives each client address this limit, by one rule of this name, which headers, bodies and
+    /// metrics show. A request above the limit is refused with 429, `Retry-After`, `RateLimit` and
+    /// `RateLimit-Policy`.
     ///
     /// `peer` reads the connection's address from an extension of the request: see
-    /// [`ClientAddress::connection`]. Requests without that extension share one limit. For all
-    /// other settings, such as clients behind proxies, use [`builder`](Self::builder).
+    /// [`ClientAddress::connection`]. Requests without that extension share one limit, and the
+    /// first of them is reported. For all other settings, such as clients behind proxies, use
+    /// [`builder`](Self::builder).
     ///
     /// # Errors
     ///
     /// [`BuildError`] names the setting, its value and its range.
     pub fn new<T: Clone + Send + Sync + 'static>(
+        name: impl Into<String>,
         limit: impl Into<Quota>,
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Result<Self, BuildError> {
         let client = KeyBy::client(ClientAddress::connection(peer));
-        Self::builder().rule(Rule::new("default", [limit]).key(client)).build()
+        Self::builder().rule(Rule::new(name, [limit]).key(client)).build()
     }
 
     /// Starts a builder without rules, with JSON responses and the headers of
@@ -85,12 +90,13 @@ impl RateLimitLayer {
             hooks: Hooks::default(),
             clock: Box::new(clock),
             sleep: sleep_by(ThreadTimer),
+            original_uri: None,
             responder: HttpResponder::default(),
         }
     }
 }
 
-impl<R> RateLimitLayer<R> {
+impl<R> TollgateLayer<R> {
     pub(crate) fn rules(&self) -> &[CompiledRule] {
         &self.state.rules
     }
@@ -100,28 +106,28 @@ impl<R> RateLimitLayer<R> {
     }
 }
 
-impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
-    type Service = RateLimit<S, R>;
+impl<S, R: Clone> Layer<S> for TollgateLayer<R> {
+    type Service = Tollgate<S, R>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.state), self.responder.clone())
+        Tollgate::new(inner, Arc::clone(&self.state), self.responder.clone())
     }
 }
 
-impl<R: Clone> Clone for RateLimitLayer<R> {
+impl<R: Clone> Clone for TollgateLayer<R> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state), responder: self.responder.clone() }
     }
 }
 
-impl<R> fmt::Debug for RateLimitLayer<R> {
+impl<R> fmt::Debug for TollgateLayer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.rules().iter().map(|rule| &*rule.name).collect();
-        f.debug_struct("RateLimitLayer").field("rules", &names).finish_non_exhaustive()
+        f.debug_struct("TollgateLayer").field("rules", &names).finish_non_exhaustive()
     }
 }
 
-/// The settings of a [`RateLimitLayer`]. Only [`build`](Self::build) validates them and allocates.
+/// The settings of a [`TollgateLayer`]. Only [`build`](Self::build) validates them and allocates.
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
@@ -129,6 +135,7 @@ pub struct Builder<R = HttpResponder> {
     hooks: Hooks,
     clock: Box<dyn FnOnce() -> SharedClock + Send>,
     sleep: Sleep,
+    original_uri: Option<OriginalUri>,
     responder: R,
 }
 
@@ -151,8 +158,8 @@ impl<R> Builder<R> {
     /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
     /// the [`Refusal`].
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
-        let Self { rules, styles, hooks, clock, sleep, .. } = self;
-        Builder { rules, styles, hooks, clock, sleep, responder }
+        let Self { rules, styles, hooks, clock, sleep, original_uri, .. } = self;
+        Builder { rules, styles, hooks, clock, sleep, original_uri, responder }
     }
 
     /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
@@ -188,6 +195,43 @@ impl<R> Builder<R> {
         self
     }
 
+    /// Reads the request target from an extension of the request, for a layer behind a router that
+    /// rewrites it. Rules, hooks and responders then see the original path. A request without the
+    /// extension keeps its own.
+    ///
+    /// Inside of `Router::nest("/api", ..)`, axum removes `/api` from the path before a layer of
+    /// the inner router runs, and keeps the original as the extension
+    /// `axum::extract::OriginalUri`. Without this setting a rule for `/api/search` would never
+    /// apply there. With the feature `metrics`, such a rule shows as
+    /// `tollgate_not_applied_total{rule, mode}`; with the feature `tracing`, as a debug event with
+    /// the path that the rule saw.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::extract::OriginalUri;
+    /// use axum::routing::get;
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{TollgateLayer, Rule};
+    ///
+    /// let search = Rule::new("search", [TokenBucket::new(Rate::per_second(5))]);
+    /// let limit = TollgateLayer::builder()
+    ///     .rule(search.when(|head| head.path() == "/api/search"))
+    ///     .original_uri(|original: &OriginalUri| &original.0)
+    ///     .build()?;
+    /// let api = Router::new().route("/search", get(|| async { "found" })).layer(limit);
+    /// let app: Router = Router::new().nest("/api", api);
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn original_uri<T: Clone + Send + Sync + 'static>(
+        mut self,
+        uri: impl Fn(&T) -> &Uri + Send + Sync + 'static,
+    ) -> Self {
+        self.original_uri = Some(Box::new(move |extensions: &Extensions| extensions.get().map(&uri)));
+        self
+    }
+
     /// The clock that all limits read; by default, [`TscClock`].
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
         self.clock = Box::new(move || Arc::new(clock));
@@ -201,9 +245,9 @@ impl<R> Builder<R> {
     ///
     /// ```
     /// use tollgate::{LeakyBucket, Rate};
-    /// use tollgate_tower::{RateLimitLayer, Rule};
+    /// use tollgate_tower::{TollgateLayer, Rule};
     ///
-    /// let layer = RateLimitLayer::builder()
+    /// let layer = TollgateLayer::builder()
     ///     .rule(Rule::new("paced", [LeakyBucket::queue(Rate::per_second(10)).capacity(30)]))
     ///     .timer(tokio::time::sleep)
     ///     .build()?;
@@ -219,15 +263,15 @@ impl<R> Builder<R> {
     /// # Errors
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
-    pub fn build(self) -> Result<RateLimitLayer<R>, BuildError> {
-        let Self { rules, styles, hooks, clock, sleep, responder } = self;
+    pub fn build(self) -> Result<TollgateLayer<R>, BuildError> {
+        let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
         let clock = clock();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
         let awaits_responses = rules.iter().any(CompiledRule::awaits_response);
         let state =
-            Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, awaits_responses });
-        Ok(RateLimitLayer { state, responder })
+            LayerState { rules, styles, hooks, clock, sleep, original_uri, has_backends, awaits_responses };
+        Ok(TollgateLayer { state: Arc::new(state), responder })
     }
 }
 

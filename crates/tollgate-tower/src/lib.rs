@@ -16,11 +16,11 @@ pub use error::BuildError;
 pub use future::ResponseFuture;
 pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;
-pub use layer::{Builder, RateLimitLayer};
+pub use layer::{Builder, TollgateLayer};
 pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
 pub use rule::{MissingKey, Rule};
-pub use service::RateLimit;
+pub use service::Tollgate;
 pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{
     AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, LimitState,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tollgate::{Inherit, Quota};
 
-use crate::RateLimitLayer;
+use crate::TollgateLayer;
 use crate::rule::{CompiledRule, Decider};
 
 /// Why limits could not be changed. The old limits stay current.
@@ -64,7 +64,7 @@ impl Error for ReconfigureError {
     }
 }
 
-impl<R> RateLimitLayer<R> {
+impl<R> TollgateLayer<R> {
     /// Changes the limits of a rule at run time, for this layer, its clones and all their services.
     /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the
     /// same order. `inherit` says what happens to the debt of each key.
@@ -88,10 +88,10 @@ impl<R> RateLimitLayer<R> {
     ///
     /// ```
     /// use tollgate::{Inherit, Rate, TokenBucket};
-    /// use tollgate_tower::{RateLimitLayer, Rule};
+    /// use tollgate_tower::{TollgateLayer, Rule};
     ///
     /// let incident = TokenBucket::new(Rate::per_second(10));
-    /// let layer = RateLimitLayer::builder().rule(Rule::new("all", [incident])).build()?;
+    /// let layer = TollgateLayer::builder().rule(Rule::new("all", [incident])).build()?;
     /// // The layer serves requests. After the incident:
     /// layer.reconfigure("all", [TokenBucket::new(Rate::per_second(500))], Inherit::Additive)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

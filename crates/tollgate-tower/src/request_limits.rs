@@ -19,9 +19,9 @@ use crate::decide::{LayerState, Verdict};
 /// ```
 /// use axum::{Extension, Router, routing::get};
 /// use tollgate::{Rate, TokenBucket};
-/// use tollgate_tower::{RateLimitLayer, RequestLimits, Rule};
+/// use tollgate_tower::{TollgateLayer, RequestLimits, Rule};
 ///
-/// let layer = RateLimitLayer::builder()
+/// let layer = TollgateLayer::builder()
 ///     .rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]))
 ///     .attach_limits()
 ///     .build()?;
@@ -56,7 +56,7 @@ impl RequestLimits {
     }
 
     /// Returns a handle on a rule of the layer, as
-    /// [`RateLimitLayer::handle`](crate::RateLimitLayer::handle) does.
+    /// [`TollgateLayer::handle`](crate::TollgateLayer::handle) does.
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
         RuleHandle::new(&self.state, rule)

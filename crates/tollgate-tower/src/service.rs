@@ -5,26 +5,37 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{RequestHead, Respond};
+use tollgate_http::{LimitHeaders, Respond};
 use tower_service::Service;
 
-use crate::decide::{Decided, LayerState, Verdict};
+use crate::decide::{Decided, LayerState, OwnedCharges, Verdict};
 use crate::future::ResponseFuture;
 
-/// A service whose requests are limited, made by [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service whose requests are limited, made by [`TollgateLayer`](crate::TollgateLayer).
 ///
-/// Its response, body and error types are those of the inner service, which must be `Clone`. A
-/// request that is admitted at once clones nothing. A queued or a refused request replaces the
-/// inner service by a clone, so that neither keeps a permit that the ready inner service holds.
-pub struct RateLimit<S, R> {
+/// Its response, body and error types are those of the inner service.
+///
+/// It is always ready, so that a refusal does not wait for the inner service: only an admitted
+/// request does. (So [`tower::load_shed`] belongs inside of this layer, not around it.) An admitted
+/// request whose client disconnects while the inner service is not ready stays charged.
+///
+/// The inner service must be `Clone`. A request that is admitted while it is ready clones nothing.
+/// One that is admitted while it is not ready takes it along, in a boxed future, and leaves a
+/// clone. A queued or a refused request replaces it by a clone, so that neither keeps a permit that
+/// the ready inner service holds.
+///
+/// [`tower::load_shed`]: https://docs.rs/tower/latest/tower/load_shed/index.html
+pub struct Tollgate<S, R> {
     inner: S,
+    /// Whether the inner service may be called. It then may hold a permit.
+    is_ready: bool,
     state: Arc<LayerState>,
     responder: R,
 }
 
-impl<S, R> RateLimit<S, R> {
+impl<S, R> Tollgate<S, R> {
     pub(crate) fn new(inner: S, state: Arc<LayerState>, responder: R) -> Self {
-        Self { inner, state, responder }
+        Self { inner, is_ready: false, state, responder }
     }
 
     /// Returns the inner service.
@@ -32,8 +43,9 @@ impl<S, R> RateLimit<S, R> {
         &self.inner
     }
 
-    /// Returns the inner service for changes.
+    /// Returns the inner service for changes. It must be polled for readiness again.
     pub fn inner_mut(&mut self) -> &mut S {
+        self.is_ready = false;
         &mut self.inner
     }
 
@@ -43,7 +55,7 @@ impl<S, R> RateLimit<S, R> {
     }
 }
 
-impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, R>
+impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for Tollgate<S, R>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     R: Respond<ResBody> + Clone,
@@ -53,29 +65,37 @@ where
     type Future = ResponseFuture<S, R, ReqBody, ResBody>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+        self.is_ready = self.inner.poll_ready(context)?.is_ready();
+        Poll::Ready(Ok(()))
     }
 
     #[inline]
     fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let mut verdict = Verdict::default();
+        let is_ready = std::mem::take(&mut self.is_ready);
         // Every branch consumes the request. If one left it to the end of this function, the
         // compiler would copy it once more in the other branches.
-        match (self.state.decide(&RequestHead::of(&request), &mut verdict), &verdict.refusal) {
+        match (self.state.decide(&self.state.head(&request), &mut verdict), &verdict.refusal) {
             (Decided::Now, None) => {
                 self.state.attach_limits(&mut request, &verdict);
+                if !is_ready {
+                    return self.serve_when_ready(request, verdict.headers, None);
+                }
                 ResponseFuture::serving(self.inner.call(request), verdict.headers)
             }
             (Decided::Now, Some(refusal)) => {
                 // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
-                let head = RequestHead::of(&request);
+                let head = self.state.head(&request);
                 let response = self.state.refuse(head, refusal, verdict.headers, &self.responder);
                 drop(request);
                 ResponseFuture::refused(response)
             }
             (Decided::ByResponse(charges), _) => {
                 self.state.attach_limits(&mut request, &verdict);
+                if !is_ready {
+                    return self.serve_when_ready(request, verdict.headers, Some(charges));
+                }
                 ResponseFuture::settling(verdict.headers, charges, || self.inner.call(request))
             }
             (Decided::Later(delayed), _) => {
@@ -89,14 +109,37 @@ where
     }
 }
 
-impl<S: Clone, R: Clone> Clone for RateLimit<S, R> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), state: Arc::clone(&self.state), responder: self.responder.clone() }
+impl<S: Clone, R: Clone> Tollgate<S, R> {
+    /// Serves an admitted request once the inner service is ready.
+    #[inline(never)]
+    fn serve_when_ready<ReqBody, ResBody>(
+        &mut self,
+        request: Request<ReqBody>,
+        headers: LimitHeaders,
+        charges: Option<OwnedCharges>,
+    ) -> ResponseFuture<S, R, ReqBody, ResBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        // The request takes the service that was polled: it has a place among those that wait for a
+        // permit.
+        let clone = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, clone);
+        let (state, responder) = (Arc::clone(&self.state), self.responder.clone());
+        ResponseFuture::admitted(charges, headers, state, inner, responder, request)
     }
 }
 
-impl<S: fmt::Debug, R> fmt::Debug for RateLimit<S, R> {
+impl<S: Clone, R: Clone> Clone for Tollgate<S, R> {
+    fn clone(&self) -> Self {
+        let (state, responder) = (Arc::clone(&self.state), self.responder.clone());
+        // A clone of a ready service is not ready.
+        Self { inner: self.inner.clone(), is_ready: false, state, responder }
+    }
+}
+
+impl<S: fmt::Debug, R> fmt::Debug for Tollgate<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("Tollgate").field("inner", &self.inner).finish_non_exhaustive()
     }
 }

@@ -38,7 +38,8 @@ fn full_table_effects(stats: &Stats) -> [(&'static str, u64); 4] {
 ///
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
 /// for each rule and outcome. The series are registered at the rule's first decision, so the
-/// recorder must be installed before. `tollgate_full_table_total{rule, effect}` follows the tables'
+/// recorder must be installed before. Requests to which the rule does not apply are counted in
+/// `tollgate_not_applied_total{rule, mode}`. `tollgate_full_table_total{rule, effect}` follows the tables'
 /// counters, up to 63 requests of each thread late; it is registered when it is above zero. Of a
 /// queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that wait, and the
 /// histogram `tollgate_wait_seconds{rule}` how long those waited that departed.
@@ -51,6 +52,8 @@ pub(crate) struct RuleTelemetry {
     /// The counts of [`full_table_effects`] that have been added to the counters.
     #[cfg(feature = "metrics")]
     full_table_counted: [std::sync::atomic::AtomicU64; 4],
+    #[cfg(feature = "metrics")]
+    not_applied: std::sync::OnceLock<metrics::Counter>,
     #[cfg(feature = "tracing")]
     missing_key_warned: std::sync::Once,
     #[cfg(feature = "tracing")]
@@ -70,6 +73,8 @@ impl RuleTelemetry {
             counters: std::sync::OnceLock::new(),
             #[cfg(feature = "metrics")]
             full_table_counted: Default::default(),
+            #[cfg(feature = "metrics")]
+            not_applied: std::sync::OnceLock::new(),
             #[cfg(feature = "tracing")]
             missing_key_warned: std::sync::Once::new(),
             #[cfg(feature = "tracing")]
@@ -144,6 +149,19 @@ impl RuleTelemetry {
                     "the table of keys is full: new keys are not limited alone; set `max_keys`"
                 );
             });
+        }
+    }
+
+    /// Counts a request to which the rule does not apply: a rule that never applies has this series
+    /// only.
+    #[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self))]
+    pub(crate) fn count_not_applied(&self) {
+        #[cfg(feature = "metrics")]
+        {
+            let (rule, mode) = &self.labels;
+            let name = "tollgate_not_applied_total";
+            let register = || metrics::counter!(name, "rule" => rule.to_string(), "mode" => *mode);
+            self.not_applied.get_or_init(register).increment(1);
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    BuildError, FixedWindow, Inherit, Limiter, ManualClock, Rate, SlidingLog, SlidingWindow, WhenFull,
+    BuildError, FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, WhenFull,
 };
 
 use super::{SECOND, at, global, keyed, left, per};
@@ -194,6 +194,23 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
     let (limiter, _) = keyed(SlidingWindow::new(per(10, SECOND)));
     let other = limiter.reconfigure(SlidingWindow::new(per(10, 2 * SECOND)), Additive);
     assert_eq!(other, Err(BuildError::CannotInherit { field: "rate.period" }));
+}
+
+#[test]
+fn a_change_that_cannot_inherit_says_what_works() {
+    let (limiter, _) = keyed(Quota::from(SlidingWindow::new(per(10, SECOND))));
+    let window = |count, length| Quota::from(SlidingWindow::new(per(count, length)));
+    let says = |quota, inherit, works: &str| {
+        let message = limiter.reconfigure(quota, inherit).unwrap_err().to_string();
+        assert!(message.contains(works), "{message}");
+    };
+    says(window(9, SECOND), AsIs, "under another inherit: Inherit::Additive works");
+    limiter.reconfigure(window(9, SECOND), Additive).unwrap();
+    says(window(9, SECOND), Reset, "and AsIs and Proportional if the limit stays");
+    limiter.reconfigure(window(9, SECOND), AsIs).unwrap();
+    limiter.reconfigure(window(9, SECOND), Proportional).unwrap();
+    says(window(9, 2 * SECOND), Additive, "under another rate.period: leave it as it is");
+    says(FixedWindow::new(per(9, SECOND)).into(), Additive, "give a quota of the same algorithm");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::AddressError;
 use crate::KeyBuf;
+use crate::key::{IPV4, IPV6};
 
 /// The NAT64 prefix (RFC 6052): the last 32 bits hold an IPv4 address.
 const NAT64: u128 = 0x0064_ff9b << 96;
@@ -48,15 +49,17 @@ impl Address {
         Self(MAPPED | u128::from(bits))
     }
 
-    /// Writes the key: 4 bytes for IPv4, 8 bytes for IPv6 up to a /64, and 16 bytes for longer
-    /// prefixes. The lengths differ, so an IPv4 key never equals an IPv6 key.
+    /// Writes the key: a byte for the kind, then 4 bytes for IPv4, 8 bytes for IPv6 up to a /64,
+    /// and 16 bytes for longer prefixes.
     #[inline(always)]
     pub(super) fn write(self, ipv6_prefix: u8, key: &mut KeyBuf) {
         if self.0 & !LAST_32_BITS == MAPPED {
-            key.push((self.0 as u32).to_be_bytes());
+            let [a, b, c, d] = (self.0 as u32).to_be_bytes();
+            key.push([IPV4, a, b, c, d]);
         } else {
             let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix)).unwrap_or(0);
             let group = (self.0 & mask).to_be_bytes();
+            key.push([IPV6]);
             key.push(if ipv6_prefix <= 64 { &group[..8] } else { &group[..] });
         }
     }
@@ -71,24 +74,43 @@ fn is_translated(bits: u32) -> bool {
     !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared)
 }
 
-/// Parses a network of trusted proxies into the canonical form of [`Address`].
+/// Parses networks of trusted proxies. An error if together they trust every address of IPv4 or
+/// IPv6, also in parts.
+pub(super) fn trusted_networks(
+    given: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<Vec<IpNet>, AddressError> {
+    let mut networks = Vec::new();
+    let mut texts = Vec::new();
+    for text in given {
+        networks.push(network(text.as_ref())?);
+        texts.push(text.as_ref().trim().to_owned());
+    }
+    let Some(everyone) = IpNet::aggregate(&networks).into_iter().find(|network| network.prefix_len() == 0)
+    else {
+        return Ok(networks);
+    };
+    let alone = networks.iter().position(|network| network.prefix_len() == 0);
+    let in_parts = || {
+        let parts = networks.iter().zip(&texts).filter(|(network, _)| everyone.contains(*network));
+        parts.map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    Err(AddressError::TrustsEveryone { given: alone.map_or_else(in_parts, |alone| texts[alone].clone()) })
+}
+
+/// Parses a network into the canonical form of [`Address`].
 pub(super) fn network(text: &str) -> Result<IpNet, AddressError> {
     let text = text.trim();
     let network: IpNet = text
         .parse()
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| AddressError::InvalidNetwork { given: text.to_owned() })?;
-    let network = match network {
+    Ok(match network {
         IpNet::V6(v6) if v6.prefix_len() >= 96 => match Address::from(IpAddr::V6(v6.addr())).into() {
             IpAddr::V4(v4) => Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(network, IpNet::V4),
             IpAddr::V6(_) => network,
         },
         _ => network,
-    };
-    if network.prefix_len() == 0 {
-        return Err(AddressError::TrustsEveryone { given: text.to_owned() });
-    }
-    Ok(network)
+    })
 }
 
 #[cfg(test)]
@@ -104,9 +126,9 @@ mod tests {
     #[test]
     fn an_ipv4_address_has_one_key_in_every_notation() {
         for same in ["::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4", "1.2.3.4"] {
-            assert_eq!(grouped(same, 64), [1, 2, 3, 4], "{same}");
+            assert_eq!(grouped(same, 64), [4, 1, 2, 3, 4], "{same}");
         }
-        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 8, "another prefix is not NAT64");
+        assert_eq!(grouped("64:ff9b:1::1.2.3.4", 64).len(), 9, "another prefix is not NAT64");
     }
 
     #[test]
@@ -124,10 +146,10 @@ mod tests {
         }
         for global in [[100, 63, 255, 255], [100, 128, 0, 0]] {
             let [a, b, c, d] = global;
-            assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), global);
+            assert_eq!(grouped(&format!("64:ff9b::{a}.{b}.{c}.{d}"), 64), [4, a, b, c, d]);
         }
         assert_eq!(
-            network("64:ff9b::/96"),
+            trusted_networks(["64:ff9b::/96"]),
             Err(AddressError::TrustsEveryone { given: "64:ff9b::/96".into() })
         );
     }
@@ -148,11 +170,21 @@ mod tests {
         assert!(network("::ffff:10.0.0.0/104").unwrap().contains(&IpAddr::from([10, 1, 2, 3])));
         assert!(network(" 10.1.2.3/8 ").unwrap().contains(&IpAddr::from([10, 9, 9, 9])));
         assert!(!network("10.1.2.3").unwrap().contains(&IpAddr::from([10, 1, 2, 4])));
-        for everyone in ["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"] {
-            assert_eq!(network(everyone), Err(AddressError::TrustsEveryone { given: everyone.into() }));
-        }
         for wrong in ["", "10.0.0.0/33", "example.com", "10.0.0", "fe80::1%eth0"] {
             assert_eq!(network(wrong), Err(AddressError::InvalidNetwork { given: wrong.into() }));
         }
+    }
+
+    #[test]
+    fn all_addresses_are_never_trusted_even_in_parts() {
+        let everyone = |given: &str| Err(AddressError::TrustsEveryone { given: given.into() });
+        for one in ["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"] {
+            assert_eq!(trusted_networks([one, "10.0.0.0/8"]), everyone(one));
+        }
+        assert_eq!(trusted_networks(["128.0.0.0/1", "0.0.0.0/1"]), everyone("128.0.0.0/1, 0.0.0.0/1"));
+        assert_eq!(trusted_networks(["::/1", "10.0.0.0/8", "8000::/1"]), everyone("::/1, 8000::/1"));
+        let quarters = ["0.0.0.0/2", "64.0.0.0/2", "::ffff:128.0.0.0/98", "192.0.0.0/2"];
+        assert_eq!(trusted_networks(quarters), everyone(&quarters.join(", ")));
+        assert!(trusted_networks(["0.0.0.0/1", "8000::/1", "128.0.0.0/2"]).is_ok());
     }
 }

@@ -23,9 +23,10 @@ pub enum AddressError {
         /// The text given.
         given: String,
     },
-    /// A network of trusted proxies contains every address, so any client could choose its address.
+    /// The trusted proxies contain every address of IPv4 or of IPv6, so any client could choose its
+    /// address.
     TrustsEveryone {
-        /// The network given.
+        /// The network given, or the networks that contain every address together.
         given: String,
     },
     /// The prefix that groups IPv6 clients has 1 to 128 bits.

@@ -16,6 +16,7 @@
 mod address;
 mod chain;
 mod error;
+mod missing_extension;
 mod unread_header;
 
 use std::fmt;
@@ -28,6 +29,7 @@ use ipnet::IpNet;
 use address::Address;
 use chain::Syntax;
 pub use error::AddressError;
+use missing_extension::MissingExtensionWarning;
 use unread_header::UnreadHeaderWarning;
 
 use crate::{KeyBuf, RequestHead};
@@ -107,13 +109,24 @@ impl ClientAddress {
     /// Headers are ignored then, and the request has no key. For a Unix socket that only your own
     /// proxy can open, return a trusted address, such as 127.0.0.1.
     ///
+    /// The first request without the extension is an error of the server's set-up, and is said so,
+    /// once for each call of this function: with the feature `tracing` as an event, and on standard
+    /// error if that feature is off or the process has no subscriber.
+    ///
     /// All clients behind a proxy that is not trusted have the proxy's address and share one limit.
     /// With the feature `tracing`, a warning is logged at the first request with `X-Forwarded-For`
     /// or `Forwarded` if no header is read.
     pub fn connection<T: Clone + Send + Sync + 'static>(
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
     ) -> Self {
-        let peer = move |extensions: &Extensions| Some(peer(extensions.get()?)?.into());
+        let missing = MissingExtensionWarning::default();
+        let peer = move |extensions: &Extensions| match extensions.get::<T>() {
+            Some(extension) => peer(extension).map(Address::from),
+            None => {
+                missing.warn::<T>();
+                None
+            }
+        };
         Self {
             peer: Arc::new(peer),
             proxies: None,
@@ -168,8 +181,7 @@ impl ClientAddress {
         syntax: Syntax,
         trusted: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Self, AddressError> {
-        let trusted =
-            trusted.into_iter().map(|text| address::network(text.as_ref())).collect::<Result<_, _>>()?;
+        let trusted = address::trusted_networks(trusted)?.into();
         self.proxies = Some(Proxies { header, syntax, trusted });
         Ok(self)
     }
@@ -222,6 +234,43 @@ impl ClientAddress {
         self.proxies.as_ref().map_or(peer, |proxies| proxies.client(peer, &head)).into()
     }
 
+    /// Returns a predicate that is true for clients in these networks: `10.0.0.0/8`, `fd00::/8`, or
+    /// a single address. It is false for a request whose address is not known.
+    ///
+    /// As the `skip` of a rule it is an allow list; as its `when`, a rule for these networks only.
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError::InvalidNetwork`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use http::Request;
+    /// use tollgate_http::{ClientAddress, RequestHead};
+    ///
+    /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+    /// let is_internal = client.within(["10.0.0.0/8", "fd00::/8"])?;
+    /// let request = Request::builder().extension("10.0.0.2:4711".parse::<SocketAddr>().unwrap());
+    /// assert!(is_internal(RequestHead::of(&request.body(()).unwrap())));
+    /// assert!(!is_internal(RequestHead::of(&Request::new(()))));
+    /// # Ok::<(), tollgate_http::AddressError>(())
+    /// ```
+    #[expect(clippy::type_complexity, reason = "an alias would hide that it is a closure")]
+    pub fn within(
+        &self,
+        networks: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>, AddressError> {
+        let networks = networks.into_iter().map(|text| address::network(text.as_ref()));
+        let networks = networks.collect::<Result<Box<[_]>, _>>()?;
+        let client = self.clone();
+        Ok(Box::new(move |head| {
+            let address = client.of(head);
+            address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
+        }))
+    }
+
     // `always`, here and in the callers: each is a few instructions, and a call would add half as
     // many.
     #[inline(always)]
@@ -237,8 +286,8 @@ impl ClientAddress {
         }
     }
 
-    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it: 4 bytes
-    /// for IPv4, 8 or 16 for IPv6.
+    /// Returns the key of an address as [`KeyBy::client`](crate::KeyBy::client) writes it: a byte
+    /// for the kind, 4 or 6, and the 4 bytes of an IPv4 address or 8 or 16 of an IPv6 address.
     ///
     /// # Examples
     ///
@@ -247,7 +296,7 @@ impl ClientAddress {
     /// use tollgate_http::ClientAddress;
     ///
     /// let client = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
-    /// assert_eq!(client.key_of([192, 0, 2, 1].into()).as_bytes(), [192, 0, 2, 1]);
+    /// assert_eq!(client.key_of([192, 0, 2, 1].into()).as_bytes(), [4, 192, 0, 2, 1]);
     /// ```
     #[must_use]
     pub fn key_of(&self, address: IpAddr) -> KeyBuf {

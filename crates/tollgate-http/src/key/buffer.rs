@@ -80,6 +80,22 @@ impl KeyBuf {
         self.long.clear();
     }
 
+    /// Removes all bytes after the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        if self.long.is_empty() || len == 0 {
+            self.len = len.min(self.len);
+        }
+        self.long.truncate(len);
+    }
+
+    /// Inserts a byte.
+    #[cold]
+    pub(super) fn insert(&mut self, at: usize, byte: u8) {
+        self.push([byte]);
+        let bytes = if self.long.is_empty() { &mut self.inline[..self.len] } else { &mut self.long[..] };
+        bytes[at..].rotate_right(1);
+    }
+
     /// Appends the length of the bytes that `write` writes, then the bytes. The length keeps them
     /// apart from the bytes that follow. Returns whether `write` wrote any.
     pub(super) fn push_part(&mut self, write: impl FnOnce(&mut Self)) -> bool {
@@ -124,6 +140,16 @@ mod tests {
                 all.extend(bytes);
                 assert_eq!(key.as_bytes(), all);
             }
+            all.insert(3, 9);
+            key.insert(3, 9);
+            assert_eq!(key.as_bytes(), all);
+            key.truncate(2);
+            key.push([7]);
+            assert_eq!(key.as_bytes(), [all[0], all[1], 7]);
+            key.truncate(0);
+            assert!(key.is_empty());
+            key.push("again");
+            assert_eq!(key.as_bytes(), b"again");
             key.clear();
             assert!(key.is_empty());
             key.push("again");

@@ -14,6 +14,16 @@ use crate::{ClientAddress, RequestHead};
 // The head is passed by reference: a copy of its four references at each call would stall.
 type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 
+/// The first byte of the key of an IPv4 address. Headers, cookies, paths and methods begin with
+/// none of these bytes: HTTP allows no control character there except the tab.
+pub(crate) const IPV4: u8 = 4;
+/// The first byte of the key of an IPv6 address.
+pub(crate) const IPV6: u8 = 6;
+/// The first byte of the number that marks a later alternative of [`KeyBy::or`].
+const NUMBER: u8 = 0;
+/// Before a first alternative that begins with a byte of another meaning.
+const ESCAPE: u8 = 1;
+
 /// How the key of a request is found. Requests with the same key share a limit.
 ///
 /// A request without a key (no such header, an empty header, no address) has the empty key. The
@@ -32,6 +42,11 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 /// | [`KeyBy::request`] | any bytes that a closure writes |
 /// | [`KeyBy::everyone`] | the same key for all requests |
 /// | [`and`](Self::and) | two keys combined |
+/// | [`or`](Self::or) | the first key that the request has: an API key, else the address |
+///
+/// The key of an address begins with a byte that no header, cookie, path or method can begin with.
+/// So a header of four bytes never shares the limit of an address, not even in a closure that
+/// writes one or the other, if it takes the address from [`ClientAddress::key_of`].
 ///
 /// # Examples
 ///
@@ -43,13 +58,28 @@ type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 /// let api_key_and_method = api_key.and(KeyBy::method());
 /// ```
 #[derive(Clone)]
-pub struct KeyBy(Arc<WriteKey>);
+pub struct KeyBy {
+    write: Arc<WriteKey>,
+    addresses: Addresses,
+    /// The number of alternatives; 1 without [`or`](Self::or).
+    alternatives: u32,
+}
+
+/// Which keys are client addresses, told by their first byte. The bytes of a closure are none, even
+/// if they look like one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Addresses {
+    None,
+    Some,
+    All,
+}
 
 impl KeyBy {
     /// The client's address. IPv6 clients are grouped by a prefix.
     #[must_use]
     pub fn client(address: ClientAddress) -> Self {
-        Self(Arc::new(move |head, key| address.write(head, key)))
+        let write = Arc::new(move |head: &RequestHead<'_>, key: &mut KeyBuf| address.write(head, key));
+        Self { write, addresses: Addresses::All, alternatives: 1 }
     }
 
     /// The first value of a header, byte for byte. Clients can send any value, so limit requests
@@ -126,7 +156,7 @@ impl KeyBy {
     /// ```
     #[must_use]
     pub fn request(write: impl Fn(RequestHead<'_>, &mut KeyBuf) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move |head, key| write(*head, key)))
+        Self::of_bytes(move |head, key| write(*head, key))
     }
 
     /// The same key for all requests.
@@ -139,12 +169,65 @@ impl KeyBy {
     /// part is missing, the request has no key.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self(Arc::new(move |head, key| {
-            let complete = key.push_part(|key| self.0(head, key)) && key.push_part(|key| other.0(head, key));
+        Self::of_bytes(move |head, key| {
+            let begin = key.as_bytes().len();
+            let complete =
+                key.push_part(|key| self.write(head, key)) && key.push_part(|key| other.write(head, key));
             if !complete {
-                key.clear();
+                key.truncate(begin);
             }
-        }))
+        })
+    }
+
+    /// This key, or another one if the request lacks this one. The two alternatives never share a
+    /// limit, whatever bytes a client sends.
+    ///
+    /// The key is written as without `or`, so that `for_key` and the like find it, if it is the
+    /// first alternative or the first [client address](Self::client) among them. Any other
+    /// alternative follows its number: [`of`](Self::of) returns the whole key. (A first alternative
+    /// whose bytes, from a closure, begin like an address or a number follows one more byte.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use http::HeaderName;
+    /// use tollgate_http::{ClientAddress, KeyBy};
+    ///
+    /// let address = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+    /// let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
+    /// let client = api_key.or(KeyBy::client(address));
+    /// ```
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let has_address = self.addresses != Addresses::None;
+        let is_numbered = has_address || other.addresses != Addresses::All;
+        let addresses = if has_address || !is_numbered { Addresses::Some } else { Addresses::None };
+        let number = self.alternatives;
+        let alternatives = number.saturating_add(other.alternatives);
+        let write = move |head: &RequestHead<'_>, key: &mut KeyBuf| {
+            let begin = key.as_bytes().len();
+            self.write(head, key);
+            match key.as_bytes().get(begin) {
+                Some(&(NUMBER | ESCAPE)) if number == 1 => key.insert(begin, ESCAPE),
+                Some(&(IPV4 | IPV6)) if !has_address => key.insert(begin, ESCAPE),
+                Some(_) => {}
+                None if !is_numbered => other.write(head, key),
+                None => {
+                    key.push(number.to_be_bytes());
+                    let numbered = key.as_bytes().len();
+                    other.write(head, key);
+                    if key.as_bytes().len() == numbered {
+                        key.truncate(begin);
+                    }
+                }
+            }
+        };
+        Self { write: Arc::new(write), addresses, alternatives }
+    }
+
+    fn of_bytes(write: impl Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync + 'static) -> Self {
+        Self { write: Arc::new(write), addresses: Addresses::None, alternatives: 1 }
     }
 
     /// Returns the key of a request; empty if it has none.
@@ -171,7 +254,7 @@ impl KeyBy {
     /// **Cost.** As [`of`](Self::of), without a new buffer for each request.
     #[inline]
     pub fn write(&self, head: &RequestHead<'_>, key: &mut KeyBuf) {
-        self.0(head, key);
+        (self.write)(head, key);
     }
 }
 
@@ -225,6 +308,62 @@ mod tests {
         let three = by.clone().and(KeyBy::path());
         assert_eq!(key_of(&three, &[("a", "x")]), b"");
         assert!(!key_of(&three, &[("a", "x"), ("b", "y")]).is_empty());
+    }
+
+    #[test]
+    fn alternatives_never_share_a_key() {
+        let named = |name| KeyBy::header(HeaderName::from_static(name));
+        let bytes = || KeyBy::extension(|bytes: &Vec<u8>, key| key.push(bytes));
+        let address =
+            || KeyBy::client(ClientAddress::connection(|peer: &std::net::SocketAddr| Some(peer.ip())));
+        let chains = [
+            named("a").or(address()).or(named("b")).or(bytes()),
+            bytes().or(named("a")).or(named("b")).or(address()),
+            bytes().or(named("a").or(named("b"))).or(address()),
+            address().or(bytes()).or(named("a").or(named("b"))),
+            bytes().or(address().or(named("a"))).or(address()).or(named("b")),
+        ];
+        for by in &chains {
+            let mut seen = std::collections::HashMap::new();
+            for alternative in ["a", "b", "bytes", "address"] {
+                for text in [
+                    &b"abcd"[..],
+                    b"\x04abcd",
+                    b"\x00",
+                    b"\x01",
+                    b"\x00abcd",
+                    b"\x01\x04abcd",
+                    b"\x01\x00abcd",
+                ] {
+                    let request = Request::builder();
+                    let request = match alternative {
+                        "bytes" => request.extension(text.to_vec()),
+                        "address" => request.extension(std::net::SocketAddr::from((*b"abcd", 1))),
+                        name => request.header(name, text),
+                    };
+                    let Ok(request) = request.body(()) else { continue };
+                    let key = by.of(RequestHead::of(&request)).as_bytes().to_vec();
+                    assert!(!key.is_empty());
+                    let told = if alternative == "address" { &b""[..] } else { text };
+                    let first = *seen.entry(key).or_insert((alternative, told));
+                    assert_eq!(first, (alternative, told), "two alternatives, one key");
+                }
+            }
+            assert!(by.of(RequestHead::of(&Request::new(()))).is_empty());
+        }
+    }
+
+    #[test]
+    fn the_first_alternative_and_an_address_keep_their_keys() {
+        let client = ClientAddress::connection(|peer: &std::net::SocketAddr| Some(peer.ip()));
+        let api_key = KeyBy::header(HeaderName::from_static("x-api-key"));
+        let by = api_key.or(KeyBy::cookie("sid")).or(KeyBy::client(client.clone())).or(KeyBy::path());
+        assert_eq!(key_of(&by, &[("x-api-key", "k1"), ("cookie", "sid=1")]), b"k1");
+        assert_eq!(key_of(&by, &[("cookie", "sid=k1")]), b"\0\0\0\x01k1");
+        let request = Request::builder().extension(std::net::SocketAddr::from(([192, 0, 2, 1], 80)));
+        let key = by.of(RequestHead::of(&request.body(()).unwrap()));
+        assert_eq!(key.as_bytes(), client.key_of([192, 0, 2, 1].into()).as_bytes());
+        assert_eq!(key_of(&by, &[]), b"\0\0\0\x03/a/b");
     }
 
     #[test]

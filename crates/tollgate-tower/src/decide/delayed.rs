@@ -27,7 +27,10 @@ impl OwnedMatch {
     fn of(rule: &CompiledRule, head: &RequestHead<'_>) -> Self {
         let mut key = KeyBuf::new();
         match rule.match_request(head, &mut key) {
-            RuleMatch::DoesNotApply => Self::DoesNotApply,
+            RuleMatch::DoesNotApply => {
+                rule.pass_by(head);
+                Self::DoesNotApply
+            }
             RuleMatch::NoKey => Self::NoKey,
             RuleMatch::Check(CheckRequest { cost, set, max_wait, .. }) => {
                 Self::Check { key, cost, set, max_wait }

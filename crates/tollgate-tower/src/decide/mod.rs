@@ -10,6 +10,7 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Extensions, Request, Uri};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, KeyBuf, RequestHead};
 
@@ -26,6 +27,9 @@ use evaluation::Evaluation;
 pub(crate) type Sleep =
     Box<dyn Fn(Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
+/// Finds the request target before a router rewrote it, in the extensions of a request.
+pub(crate) type OriginalUri = Box<dyn Fn(&Extensions) -> Option<&Uri> + Send + Sync>;
+
 /// The state that a layer shares with its services: everything but the responder.
 pub(crate) struct LayerState {
     pub(crate) rules: Box<[CompiledRule]>,
@@ -33,6 +37,7 @@ pub(crate) struct LayerState {
     pub(crate) hooks: Hooks,
     pub(crate) clock: SharedClock,
     pub(crate) sleep: Sleep,
+    pub(crate) original_uri: Option<OriginalUri>,
     /// Whether any rule has a backend.
     pub(crate) has_backends: bool,
     /// Whether the response changes what a request is charged by some rule.
@@ -53,6 +58,14 @@ pub(crate) enum Decided {
 }
 
 impl LayerState {
+    /// Returns the head of a request, with its original target.
+    #[inline]
+    pub(crate) fn head<'r, B>(&self, request: &'r Request<B>) -> RequestHead<'r> {
+        let head = RequestHead::of(request);
+        let Some(original_uri) = &self.original_uri else { return head };
+        original_uri(head.extensions()).map_or(head, |uri| head.with_uri(uri))
+    }
+
     /// Decides a request. Reports the decision unless it is made later.
     // The verdict is written in place: moving a value right after it was written would stall.
     #[inline]
@@ -90,7 +103,7 @@ impl LayerState {
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let admitted = match (rule.match_request(head, &mut key), &rule.decider) {
-                (RuleMatch::DoesNotApply, _) => true,
+                (RuleMatch::DoesNotApply, _) => rule.pass_by(head),
                 (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
                 (RuleMatch::Check(request), Decider::Local(sets)) => {
                     evaluation.check(index, &sets[request.set], request)

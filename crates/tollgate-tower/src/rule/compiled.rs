@@ -145,6 +145,15 @@ impl CompiledRule {
         if hides_disconnect(head) { self.max_wait.min(self.max_wait_with_body) } else { self.max_wait }
     }
 
+    /// Counts and logs a request to which the rule does not apply. Returns that the rule admits it.
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables))]
+    pub(crate) fn pass_by(&self, head: &RequestHead<'_>) -> bool {
+        self.telemetry.count_not_applied();
+        #[cfg(feature = "tracing")]
+        tracing::debug!(rule = &*self.name, path = ?head.path(), "the rule does not apply");
+        true
+    }
+
     /// Returns the index of the limit set that decides a request.
     fn limit_set_of(&self, key: &[u8], head: &RequestHead<'_>) -> usize {
         let tier = || self.tiers.iter().position(|tier| tier(*head)).map_or(0, |tier| tier + 1);

@@ -58,7 +58,7 @@ pub enum MissingKey {
 /// ```
 /// use http::{HeaderName, Method};
 /// use tollgate::{FixedWindow, Quota, Rate, TokenBucket};
-/// use tollgate_tower::{KeyBy, MissingKey, RateLimitLayer, Rule};
+/// use tollgate_tower::{KeyBy, MissingKey, TollgateLayer, Rule};
 ///
 /// /// Attached by the layer that authenticates: never a header that clients can write.
 /// #[derive(Clone)]
@@ -67,7 +67,7 @@ pub enum MissingKey {
 /// let api_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
 /// let bucket = |per_second| TokenBucket::new(Rate::per_second(per_second));
 /// let quotas: [Quota; 2] = [bucket(10).into(), FixedWindow::new(Rate::per_hour(1_000)).into()];
-/// let layer = RateLimitLayer::builder()
+/// let layer = TollgateLayer::builder()
 ///     // 10 a second and 1,000 an hour, all or nothing; other limits for paying clients and for a
 ///     // partner.
 ///     .rule(
@@ -174,7 +174,7 @@ impl Rule {
     }
 
     /// Does not apply the rule to requests for which `skip` is true, such as health checks or
-    /// internal addresses (see [`ClientAddress::of`](crate::ClientAddress::of)).
+    /// clients of your own networks: see [`ClientAddress::within`](crate::ClientAddress::within).
     pub fn skip(mut self, skip: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.skip = Some(Box::new(skip));
         self
@@ -194,7 +194,8 @@ impl Rule {
 
     /// Gives one key limits of its own, in every tier. `key` is written as [`KeyBy`] writes it: a
     /// header's value, a path, or the result of
-    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of). It may be given once for each key.
+    /// [`ClientAddress::key_of`](crate::ClientAddress::key_of); for alternatives, see
+    /// [`KeyBy::or`]. It may be given once for each key.
     ///
     /// **Cost.** A limiter of about 10 KiB for each key, which suits some hundreds of keys. For
     /// more, use a [`tier`](Self::tier).
@@ -219,7 +220,7 @@ impl Rule {
     /// Every request is charged before it is served, so concurrent requests cannot exceed the
     /// limit. The charge is given back if `charges` is false for the response, or if the inner
     /// service returns an error or panics. The charge stays if the client disconnects before the
-    /// response, and if the limits [change](crate::RateLimitLayer::reconfigure) before the response
+    /// response, and if the limits [change](crate::TollgateLayer::reconfigure) before the response
     /// and the new limits charge the same key first. A [`SlidingLog`](tollgate::SlidingLog) gives
     /// back the newest of a key's concurrent requests only: use a bucket or a window. `charges`
     /// does not see trailers, so not most gRPC statuses. The headers of a response count the charge

@@ -7,14 +7,14 @@ use crate::support::{TokioClock, by_peer, header, hourly_bucket, layer_with, req
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
-use tollgate_tower::{RateLimitLayer, RequestHead, Rule};
+use tollgate_tower::{RequestHead, Rule, TollgateLayer};
 
 /// A queue of one a second.
 fn queue(capacity: u64) -> Quota {
     LeakyBucket::queue(Rate::per_second(1)).capacity(capacity).into()
 }
 
-fn layer(capacity: u64) -> RateLimitLayer {
+fn layer(capacity: u64) -> TollgateLayer {
     let cost = |head: RequestHead<'_>| {
         head.header("cost").map_or(1, |cost| std::str::from_utf8(cost).unwrap().parse().unwrap())
     };
@@ -23,7 +23,7 @@ fn layer(capacity: u64) -> RateLimitLayer {
 }
 
 /// Sends a request. Returns its status and the seconds until the response.
-fn arrive(layer: &RateLimitLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
+fn arrive(layer: &TollgateLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
     let (layer, begun) = (layer.clone(), Instant::now());
     tokio::spawn(async move {
         let status = status(&layer, "/", &[("peer", peer), ("cost", cost)]).await;
@@ -35,7 +35,7 @@ const A: &str = "192.0.2.1";
 const B: &str = "192.0.2.2";
 
 /// Sends `count` requests of key `A`, each after the one before it has its turn.
-async fn queue_up(layer: &RateLimitLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
+async fn queue_up(layer: &TollgateLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
     let mut waiting = Vec::new();
     for _ in 0..count {
         waiting.push(arrive(layer, A, "1"));

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::{HeaderMap, Response};
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, TokenBucket};
-use tollgate_tower::{HeaderStyle, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{HeaderStyle, KeyBy, Rule, TollgateLayer};
 use tower::{Layer, Service};
 
 use crate::support::{Echo, by_header, by_peer, layer_with, peer_address, request};
@@ -19,7 +19,7 @@ const ALL: [HeaderStyle; 5] = [
 
 /// Returns the allocations of a thousand requests, after a warm-up, without those of the inner
 /// service.
-fn allocations(layer: &RateLimitLayer) -> u64 {
+fn allocations(layer: &TollgateLayer) -> u64 {
     let requests: Vec<_> = (0..1_500_u16)
         .map(|number| {
             let [high, low] = number.to_be_bytes();
@@ -35,6 +35,7 @@ fn allocations(layer: &RateLimitLayer) -> u64 {
         .collect();
     let mut service = layer.layer(Roomy);
     let mut serve = |request| {
+        assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
         let mut future = std::pin::pin!(service.call(request));
         let Poll::Ready(response) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("an admitted request does not wait")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use tollgate::{Outcome, Quota};
-use tollgate_tower::{Backend, BackendFault, BackendReply, OnBackendError, RateLimitLayer, Rule};
+use tollgate_tower::{Backend, BackendFault, BackendReply, OnBackendError, Rule, TollgateLayer};
 
 use crate::support::{hourly_bucket, layer_with, statuses};
 
@@ -41,7 +41,7 @@ impl Backend for Faulty {
 }
 
 /// A layer and the faults that its hook saw.
-fn layer(backend: Faulty, on_error: OnBackendError) -> (RateLimitLayer, Arc<Mutex<Vec<BackendFault>>>) {
+fn layer(backend: Faulty, on_error: OnBackendError) -> (TollgateLayer, Arc<Mutex<Vec<BackendFault>>>) {
     let faults = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&faults);
     let layer = layer_with(Rule::backend("there", backend, on_error))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BackendReply, BuildError, OnBackendError, RateLimitLayer, Rule, RuleOutcome};
+use tollgate_tower::{Backend, BackendReply, BuildError, OnBackendError, Rule, RuleOutcome, TollgateLayer};
 
 use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
@@ -66,7 +66,7 @@ impl Backend for TestBackend {
 }
 
 /// A layer, its backend, and the outcomes that its hooks saw.
-fn layer(on_error: OnBackendError) -> (RateLimitLayer, TestBackend, Outcomes) {
+fn layer(on_error: OnBackendError) -> (TollgateLayer, TestBackend, Outcomes) {
     let backend = TestBackend::default();
     let outcomes = Arc::new(Mutex::new(Vec::new()));
     let (decisions, errors) = (Arc::clone(&outcomes), Arc::clone(&outcomes));

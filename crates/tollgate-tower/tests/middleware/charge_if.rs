@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use tollgate::{LeakyBucket, Rate};
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{Rule, TollgateLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{
     TokioClock, by_header, by_peer, header, hourly_bucket, layer_with, request, send, status,
 };
 
-fn failed_logins() -> RateLimitLayer {
+fn failed_logins() -> TollgateLayer {
     let logins = Rule::new("logins", hourly_bucket(3))
         .key(by_peer())
         .charge_if(|status, _| status == StatusCode::UNAUTHORIZED);

@@ -2,25 +2,25 @@
 //! new key for each request.
 
 use http::HeaderName;
-use tollgate_tower::{AddressError, ClientAddress, KeyBy, RateLimitLayer, Rule};
+use tollgate_tower::{AddressError, ClientAddress, KeyBy, Rule, TollgateLayer};
 
-use crate::support::{hourly_bucket, layer_with, peer_address, status};
+use crate::support::{by_header, by_peer, hourly_bucket, layer_with, peer_address, status, statuses};
 
 /// Admits one request of each client.
-fn layer(client: ClientAddress) -> RateLimitLayer {
+fn layer(client: ClientAddress) -> TollgateLayer {
     layer_with(Rule::new("api", hourly_bucket(1)).key(KeyBy::client(client))).build().unwrap()
 }
 
-fn x_forwarded_for() -> RateLimitLayer {
+fn x_forwarded_for() -> TollgateLayer {
     layer(peer_address().x_forwarded_for(["10.0.0.0/8", "fd00::/8"]).unwrap())
 }
 
-fn forwarded() -> RateLimitLayer {
+fn forwarded() -> TollgateLayer {
     layer(peer_address().forwarded(["10.0.0.0/8", "fd00::/8"]).unwrap())
 }
 
 /// Sends two requests. The second is refused exactly if it has the same client.
-async fn is_same_client(layer: &RateLimitLayer, one: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
+async fn is_same_client(layer: &TollgateLayer, one: &[(&str, &str)], other: &[(&str, &str)]) -> bool {
     assert_eq!(status(layer, "/", one).await, 200, "the first of its client: {one:?}");
     status(layer, "/", other).await == 429
 }
@@ -208,4 +208,48 @@ async fn one_address_may_have_limits_of_its_own() {
         assert_eq!(status(&layer, "/", &headers).await, expected);
     }
     assert!(is_same_client(&layer, &[("peer", "192.0.2.2")], &[("peer", "192.0.2.2")]).await);
+}
+
+#[tokio::test]
+async fn clients_of_an_allowed_network_are_not_limited() {
+    let client = peer_address().x_forwarded_for(["10.0.0.0/8"]).unwrap();
+    let is_office = client.within(["192.0.2.0/24", "2001:db8::/32", "10.0.0.0/8"]).unwrap();
+    let rule = Rule::new("api", hourly_bucket(1)).key(KeyBy::client(client)).skip(is_office);
+    let layer = layer_with(rule).build().unwrap();
+    let office: [&[(&str, &str)]; 4] = [
+        &[("peer", "192.0.2.7")],
+        &[("peer", "::ffff:192.0.2.7")],
+        &[("peer", "10.0.0.2"), ("x-forwarded-for", "6.6.6.6, 2001:db8::1")],
+        &[("peer", "10.0.0.2")],
+    ];
+    for headers in office {
+        assert_eq!(statuses(&layer, 3, headers).await, [200; 3], "{headers:?}");
+    }
+    let others: [&[(&str, &str)]; 4] = [
+        &[("peer", "192.0.3.7")],
+        &[("peer", "10.0.0.2"), ("x-forwarded-for", "192.0.2.7, 6.6.6.6")],
+        &[("peer", "203.0.113.1"), ("x-forwarded-for", "192.0.2.7")],
+        &[("x-forwarded-for", "192.0.2.7")],
+    ];
+    for headers in others {
+        assert_eq!(statuses(&layer, 2, headers).await, [200, 429], "{headers:?}");
+    }
+    let wrong = AddressError::InvalidNetwork { given: "office".into() };
+    assert_eq!(peer_address().within(["office"]).err(), Some(wrong));
+}
+
+#[tokio::test]
+async fn a_header_of_four_bytes_shares_no_addresss_limit() {
+    let api_key = || by_header("x-api-key");
+    let closure = KeyBy::request(|head, key| match (head.header("x-api-key"), peer_address().of(head)) {
+        (Some(api_key), _) => key.push(api_key),
+        (None, Some(address)) => key.push(peer_address().key_of(address)),
+        (None, None) => {}
+    });
+    for by in [closure, api_key().or(by_peer()), by_peer().or(api_key())] {
+        let layer = layer_with(Rule::new("api", hourly_bucket(1)).key(by)).build().unwrap();
+        // The bytes of the address 97.98.99.100.
+        assert!(!is_same_client(&layer, &[("x-api-key", "abcd")], &[("peer", "97.98.99.100")]).await);
+        assert_eq!(status(&layer, "/", &[("x-api-key", "abcd")]).await, 429);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, TokenBucket};
-use tollgate_tower::{BuildError, OnBackendError, RateLimitLayer, RequestHead, Rule};
+use tollgate_tower::{BuildError, OnBackendError, TollgateLayer, RequestHead, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::shadow::Everything;
@@ -19,7 +19,7 @@ fn told(name: &str, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Rule 
 }
 
 /// Sends a request that uses this many units. Returns the status.
-async fn uses(layer: &RateLimitLayer, used: &str, headers: &[(&str, &str)]) -> u16 {
+async fn uses(layer: &TollgateLayer, used: &str, headers: &[(&str, &str)]) -> u16 {
     let used = used.to_owned();
     let service = service_fn(move |_: Request<String>| {
         let mut response = Response::builder();
@@ -31,7 +31,7 @@ async fn uses(layer: &RateLimitLayer, used: &str, headers: &[(&str, &str)]) -> u
     layer.layer(service).oneshot(request("/", headers)).await.unwrap().status().as_u16()
 }
 
-fn remaining(layer: &RateLimitLayer, headers: &[(&str, &str)]) -> u64 {
+fn remaining(layer: &TollgateLayer, headers: &[(&str, &str)]) -> u64 {
     let request = request("/", headers);
     layer.handle("tokens").unwrap().key_of(RequestHead::of(&request)).unwrap().peek(0).remaining
 }

@@ -1,17 +1,17 @@
 //! What operators see of a table that has no room for new keys.
 
 use tollgate::WhenFull;
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{TollgateLayer, Rule};
 
 use crate::support::{by_header, hourly_bucket, layer_with, status};
 
-fn small_table(when_full: WhenFull) -> RateLimitLayer {
+fn small_table(when_full: WhenFull) -> TollgateLayer {
     let rule = Rule::new("api", hourly_bucket(1)).key(by_header("k")).max_keys(8).when_full(when_full);
     layer_with(rule).rule(Rule::new("roomy", hourly_bucket(1_000_000))).build().unwrap()
 }
 
 /// Sends one request of each of 500 keys. Returns how many were refused.
-async fn flood(layer: &RateLimitLayer) -> u64 {
+async fn flood(layer: &TollgateLayer) -> u64 {
     let mut refused = 0;
     for key in 0..500_u32 {
         refused += u64::from(status(layer, "/", &[("k", &key.to_string())]).await == 429);

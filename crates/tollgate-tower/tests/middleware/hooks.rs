@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use tollgate_tower::{MissingKey, RateLimitLayer, Rule, RuleOutcome};
+use tollgate_tower::{MissingKey, Rule, RuleOutcome, TollgateLayer};
 
 use crate::support::{by_header, by_peer, hourly_bucket, layer_with, status};
 #[cfg(feature = "tracing")]
@@ -25,7 +25,7 @@ fn rules() -> tollgate_tower::Builder {
     .rule(Rule::new("keyed", hourly_bucket(9)).key(by_header("k")).missing_key(MissingKey::Refuse))
 }
 
-async fn some_traffic(layer: &RateLimitLayer) {
+async fn some_traffic(layer: &TollgateLayer) {
     let client = [("peer", "192.0.2.1"), ("k", "1")];
     for path in ["/", "/", "/", "/vast"] {
         status(layer, path, &client).await;
@@ -122,8 +122,13 @@ mod counted {
 
         fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
             *self.1.lock().unwrap() += 1;
-            assert_eq!(key.name(), "tollgate_requests_total");
             let label = |name| key.labels().find(|label| label.key() == name).unwrap().value().to_owned();
+            if key.name() == "tollgate_not_applied_total" {
+                assert_eq!(key.labels().count(), 2, "rule and mode");
+                let labels = (label("rule"), "not applied", label("mode") == "shadow");
+                return Counter::from_arc(Arc::new(One(Arc::clone(&self.0), labels)));
+            }
+            assert_eq!(key.name(), "tollgate_requests_total");
             assert_eq!(key.labels().count(), 3, "no label for the key");
             let outcomes = ["allowed", "limited", "cost_above_limit", "no_key", "backend_failed"];
             let outcome = outcomes.into_iter().find(|outcome| *outcome == label("outcome")).unwrap();
@@ -139,6 +144,33 @@ mod counted {
         fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
             Histogram::noop()
         }
+    }
+
+    #[test]
+    fn a_rule_that_never_applies_is_counted() {
+        let counts = Counts::default();
+        let layer = layer_with(Rule::new("all", hourly_bucket(1)))
+            .rule(Rule::new("nested", hourly_bucket(1)).when(|head| head.path() == "/api/search"))
+            .rule(Rule::new("skipped", hourly_bucket(1)).skip(|_| true).shadow())
+            .build()
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        metrics::with_local_recorder(&counts, || {
+            for expected in [200, 429] {
+                assert_eq!(runtime.block_on(status(&layer, "/search", &[])), expected);
+            }
+        });
+        let tally: Vec<_> = counts.0.lock().unwrap().clone().into_iter().collect();
+        let one = |rule: &str, outcome, shadow| ((rule.to_owned(), outcome, shadow), 1);
+        assert_eq!(
+            tally,
+            [
+                one("all", "allowed", false),
+                one("all", "limited", false),
+                one("nested", "not applied", false),
+                one("skipped", "not applied", true),
+            ]
+        );
     }
 
     #[test]
@@ -224,6 +256,34 @@ fn refusals_are_logged_and_a_missing_key_is_logged_once() {
     let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("DEBUG")).collect();
     assert_eq!(refused.len(), 2, "{lines:?}");
     assert!(refused[0].contains("outcome=\"limited\"") && refused[0].contains("path=\"/a\""), "{lines:?}");
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn a_rule_that_never_applies_logs_the_path() {
+    let rule = Rule::new("nested", hourly_bucket(1)).when(|head| head.path() == "/api/search");
+    let layer = layer_with(rule).build().unwrap();
+    let lines = events::during(async {
+        status(&layer, "/search", &[]).await;
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in ["DEBUG", "rule=\"nested\"", "path=\"/search\"", "does not apply"] {
+        assert!(lines[0].contains(part), "{lines:?}");
+    }
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn a_missing_address_is_logged_as_an_error_once() {
+    let layer = layer_with(Rule::new("api", hourly_bucket(9)).key(by_peer())).build().unwrap();
+    let lines = events::during(async {
+        for _ in 0..3 {
+            status(&layer, "/", &[]).await;
+        }
+    });
+    let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("ERROR")).collect();
+    assert_eq!(errors.len(), 1, "{lines:?}");
+    assert!(errors[0].contains("extension=\"core::net::socket_addr::SocketAddr\""), "{lines:?}");
 }
 
 #[cfg(feature = "tracing")]

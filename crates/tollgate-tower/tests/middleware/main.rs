@@ -13,6 +13,7 @@ mod handles;
 mod hooks;
 mod published;
 mod queues;
+mod readiness;
 mod reconfigure;
 mod refusals;
 mod request_limits;

@@ -10,10 +10,10 @@ use axum::body::Body;
 use axum::routing::any;
 use http::{Response, StatusCode};
 use tollgate::{LeakyBucket, ManualClock, Rate, TokenBucket};
-use tollgate_tower::{ClientAddress, KeyBy, RateLimitLayer, Refusal, Respond, Rule};
+use tollgate_tower::{ClientAddress, KeyBy, Refusal, Respond, Rule, TollgateLayer};
 
 /// Serves an app whose every path is behind the layer.
-async fn serve_limited<A>(layer: RateLimitLayer<A>) -> HttpClient
+async fn serve_limited<A>(layer: TollgateLayer<A>) -> HttpClient
 where
     A: Respond<Body> + Clone + Send + Sync + 'static,
 {

@@ -9,19 +9,19 @@ use std::time::Duration;
 use crate::support::{Echo, TokioClock, by_peer, header, hourly_bucket, layer_with, request, send, status};
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, Rate, Timer, Timestamp, TokenBucket};
-use tollgate_tower::{HeaderStyle, RateLimit, RateLimitLayer, RequestHead, Rule};
+use tollgate_tower::{HeaderStyle, RequestHead, Rule, Tollgate, TollgateLayer};
 use tower::{Layer, Service, ServiceExt};
 
 fn queue(per_second: u64, capacity: u64) -> Quota {
     LeakyBucket::queue(Rate::per_second(per_second)).capacity(capacity).into()
 }
 
-fn layer(rule: Rule) -> RateLimitLayer {
+fn layer(rule: Rule) -> TollgateLayer {
     layer_with(rule.key(by_peer())).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
 }
 
 /// Sends requests concurrently. Returns each status and the milliseconds until the response.
-async fn send_concurrently(layer: &RateLimitLayer, count: usize) -> Vec<(u16, u128)> {
+async fn send_concurrently(layer: &TollgateLayer, count: usize) -> Vec<(u16, u128)> {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -205,7 +205,7 @@ async fn a_waiting_request_can_get_the_only_permit() {
 async fn a_refused_request_keeps_no_permit_of_the_inner_service() {
     let layer = layer(Rule::new("once", hourly_bucket(1)));
     let inner = tower::limit::ConcurrencyLimit::new(Echo, 1);
-    let serve = async |service: &mut RateLimit<_, _>, peer| {
+    let serve = async |service: &mut Tollgate<_, _>, peer| {
         let answer = async { service.ready().await.unwrap().call(request("/", &[("peer", peer)])).await };
         let answer = tokio::time::timeout(Duration::from_secs(1), answer).await;
         answer.expect("the permit is free").unwrap().status().as_u16()
@@ -225,7 +225,7 @@ struct InterferingClock(Arc<Interference>);
 struct Interference {
     clock: TokioClock,
     readings_left: AtomicUsize,
-    layer: OnceLock<RateLimitLayer>,
+    layer: OnceLock<TollgateLayer>,
 }
 
 impl Clock for InterferingClock {
@@ -244,13 +244,13 @@ impl Clock for InterferingClock {
 
 type Other = Pin<Box<dyn Future<Output = u16> + Send>>;
 
-fn another(layer: &RateLimitLayer) -> Other {
+fn another(layer: &TollgateLayer) -> Other {
     let layer = layer.clone();
     Box::pin(async move { status(&layer, "/", &[("peer", "192.0.2.1")]).await })
 }
 
 /// A queue of one a second with a clock that can send another request in between.
-fn layer_with_interference() -> (RateLimitLayer, InterferingClock) {
+fn layer_with_interference() -> (TollgateLayer, InterferingClock) {
     let clock = InterferingClock(Arc::new(Interference {
         clock: TokioClock::new(),
         readings_left: AtomicUsize::new(usize::MAX),
@@ -295,7 +295,7 @@ async fn a_request_waits_if_another_comes_in_between() {
 }
 
 /// A layer with two styles of headers.
-fn layer_with_headers(rule: Rule) -> RateLimitLayer {
+fn layer_with_headers(rule: Rule) -> TollgateLayer {
     layer_with(rule)
         .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
         .clock(TokioClock::new())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{BuildError, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BackendReply, OnBackendError, RateLimitLayer, ReconfigureError, Rule};
+use tollgate_tower::{Backend, BackendReply, OnBackendError, ReconfigureError, Rule, TollgateLayer};
 
 use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
@@ -107,7 +107,7 @@ fn a_change_that_is_impossible_is_an_error() {
         }
     }
     let several = [Quota::from(bucket(1)), FixedWindow::new(Rate::per_hour(1)).into()];
-    let layer: RateLimitLayer = layer_with(Rule::new("one", hourly_bucket(1)))
+    let layer: TollgateLayer = layer_with(Rule::new("one", hourly_bucket(1)))
         .rule(Rule::new("several", several))
         .rule(Rule::new("meter", [LeakyBucket::meter(Rate::per_second(1))]))
         .rule(Rule::backend("there", Hangs, OnBackendError::Refuse))

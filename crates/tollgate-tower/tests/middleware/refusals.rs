@@ -6,13 +6,13 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{HeaderStyle, HttpResponder, KeyBy, MissingKey, RateLimitLayer, Respond, Rule};
+use tollgate_tower::{HeaderStyle, HttpResponder, KeyBy, MissingKey, Respond, Rule, TollgateLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{by_header, by_peer, header, hourly_bucket, layer_with, request, send, status};
 
 /// Sends two requests and returns the response to the second.
-async fn second_response<A: Respond<String> + Clone>(layer: &RateLimitLayer<A>) -> Response<String> {
+async fn second_response<A: Respond<String> + Clone>(layer: &TollgateLayer<A>) -> Response<String> {
     assert_eq!(status(layer, "/", &[]).await, 200);
     send(layer, request("/", &[])).await
 }
@@ -58,7 +58,7 @@ async fn problem_details_name_exactly_the_limits_that_refuse() {
     let quotas = [Rate::per_second(1), Rate::per_hour(2), Rate::per_hour(1)].map(TokenBucket::new);
     let rule = Rule::new("api", quotas).key(KeyBy::everyone());
     let layer =
-        RateLimitLayer::builder().rule(rule).clock(ManualClock::new()).responder(HttpResponder::problem());
+        TollgateLayer::builder().rule(rule).clock(ManualClock::new()).responder(HttpResponder::problem());
     let body: Value = serde_json::from_str(second_response(&layer.build().unwrap()).await.body()).unwrap();
     assert_eq!(body["violated-policies"], json!(["api/s", "api/h-3"]));
     assert_eq!(body["detail"], "the limit api/h-3 is spent, retry after 3600 s");

@@ -28,7 +28,7 @@ async fn a_handler_sees_what_is_left_of_its_limits() {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(4);
     let build = |rules: Vec<Rule>| {
         let layer =
-            rules.into_iter().fold(tollgate_tower::RateLimitLayer::builder(), |layer, rule| layer.rule(rule));
+            rules.into_iter().fold(tollgate_tower::TollgateLayer::builder(), |layer, rule| layer.rule(rule));
         layer.clock(TokioClock::new()).timer(tokio::time::sleep).attach_limits().build().unwrap()
     };
     let api = || Rule::new("api", quotas);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use tollgate::{FixedWindow, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
-use tollgate_tower::{BuildError, MissingKey, RateLimitLayer, Rule};
+use tollgate_tower::{BuildError, MissingKey, Rule, TollgateLayer};
 
 use crate::support::{
     by_header, by_peer, header, hourly_bucket, layer_with, request, send, status, statuses,
@@ -165,7 +165,7 @@ async fn when_full_decides_about_a_new_key() {
 #[test]
 fn invalid_settings_are_errors() {
     let build = |rules: Vec<Rule>| {
-        rules.into_iter().fold(RateLimitLayer::builder(), |layer, rule| layer.rule(rule)).build().map(drop)
+        rules.into_iter().fold(TollgateLayer::builder(), |layer, rule| layer.rule(rule)).build().map(drop)
     };
     let rule = |name: &str| Rule::new(name, hourly_bucket(1));
     assert_eq!(build(vec![]), Err(BuildError::RuleCount { given: 0 }));

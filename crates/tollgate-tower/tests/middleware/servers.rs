@@ -2,12 +2,12 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::MatchedPath;
+use axum::extract::{MatchedPath, OriginalUri};
 use axum::routing::get;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -17,13 +17,16 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate::{LeakyBucket, ManualClock, Rate};
-use tollgate_tower::{HeaderStyle, KeyBy, RateLimit, RateLimitLayer, Rule};
+use tollgate::{LeakyBucket, ManualClock, Outcome, Rate, TokenBucket};
+use tollgate_tower::{
+    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, Rule, Tollgate, TollgateLayer,
+};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower_http::cors::{Any, CorsLayer};
 
 use crate::support::{
-    Echo, HttpClient, ReadinessChecked, TokioClock, by_axum_peer, by_peer, hourly_bucket, layer_with,
-    request, serve, statuses,
+    Echo, HttpClient, ReadinessChecked, TokioClock, by_axum_peer, by_peer, hourly_bucket,
+    layer_with, request, send, serve, statuses,
 };
 
 #[tokio::test]
@@ -52,17 +55,99 @@ async fn axum_requests_are_limited_by_the_matched_route() {
 }
 
 #[tokio::test]
-async fn two_lines_make_a_limited_axum_server() {
-    let limit = tollgate::TokenBucket::new(tollgate::Rate::per_hour(2));
-    let limit =
-        RateLimitLayer::new(limit, |client: &axum::extract::ConnectInfo<SocketAddr>| Some(client.0.ip()))
-            .unwrap();
+async fn a_layer_inside_a_nested_router_sees_the_original_path() {
+    let limited = |original: bool, around: bool| {
+        let rule = Rule::new("search", hourly_bucket(1)).when(|head| head.path() == "/api/search");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let hook = Arc::clone(&seen);
+        let layer = layer_with(rule.key(KeyBy::path()))
+            .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()));
+        let layer = if original { layer.original_uri(|uri: &OriginalUri| &uri.0) } else { layer };
+        let (inner, layer) = (Router::new().route("/search", get(|| async {})), layer.build().unwrap());
+        let outer = Router::new();
+        let app = if around {
+            outer.nest("/api", inner).layer(layer)
+        } else {
+            outer.nest("/api", inner.layer(layer))
+        };
+        (app, seen)
+    };
+    let path = &["/api/search"][..];
+    for (original, around, expected, refused) in [
+        (false, false, [200, 200], &[][..]),
+        (true, false, [200, 429], path),
+        (false, true, [200, 429], path),
+    ] {
+        let (app, seen) = limited(original, around);
+        let http = HttpClient::to(serve(app).await);
+        for expected in expected {
+            assert_eq!(http.status("/api/search", &[]).await, expected);
+        }
+        assert_eq!(*seen.lock().unwrap(), refused);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_refusal_sees_the_original_path() {
+    struct Full;
+    impl Backend for Full {
+        type Error = Infallible;
+        type Receipt = ();
+        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Infallible> {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let wait = Duration::from_secs(1);
+            Ok(BackendReply { outcome: Outcome::Denied, limit: 1, remaining: 0, wait, receipt: None })
+        }
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&seen);
+    let rule = Rule::backend("there", Full, OnBackendError::Refuse);
+    let layer = layer_with(rule.when(|head| head.path() == "/api/search"))
+        .original_uri(|original: &http::Uri| original)
+        .on_limited(move |refusal| hook.lock().unwrap().push(refusal.head().path().to_owned()))
+        .timer(tokio::time::sleep)
+        .build()
+        .unwrap();
+    let mut nested = request("/search", &[]);
+    nested.extensions_mut().insert(http::Uri::from_static("/api/search"));
+    assert_eq!(send(&layer, nested).await.status(), 429);
+    assert_eq!(*seen.lock().unwrap(), ["/api/search"]);
+}
+
+#[tokio::test]
+async fn a_refusal_behind_cors_can_be_read_by_scripts() {
+    let limit = layer_with(Rule::new("all", hourly_bucket(1))).build().unwrap();
+    let cors = CorsLayer::new().allow_origin(Any).expose_headers([http::header::RETRY_AFTER]);
+    let http =
+        HttpClient::to(serve(Router::new().route("/", get(|| async {})).layer(limit).layer(cors)).await);
+    let script = [("origin", "https://example.com"), ("access-control-request-method", "GET")];
+    for _ in 0..2 {
+        let preflight = http.send("/", &[script[0], script[1], ("method", "OPTIONS")]).await;
+        assert_eq!(preflight.status(), 200, "not charged");
+    }
+    for expected in [200, 429] {
+        let response = http.send("/", &script[..1]).await;
+        assert_eq!(response.status(), expected);
+        assert_eq!(response.headers()["access-control-allow-origin"], "*");
+    }
+}
+
+#[tokio::test]
+async fn two_lines_make_an_axum_server_with_a_named_limit() {
+    let limit_of_two = TokenBucket::new(Rate::per_hour(2));
+    let limit = TollgateLayer::new("api", limit_of_two, |client: &axum::extract::ConnectInfo<SocketAddr>| {
+        Some(client.0.ip())
+    })
+    .unwrap();
     let http = HttpClient::to(serve(Router::new().route("/", get(|| async { "hello" })).layer(limit)).await);
     assert_eq!(http.status("/", &[]).await, 200);
     let response = http.send("/", &[]).await;
-    assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"default\";r=0;t="));
-    assert_eq!(response.headers()["ratelimit-policy"], "\"default\";q=2;w=3600");
+    assert!(response.headers()["ratelimit"].to_str().unwrap().starts_with("\"api\";r=0;t="));
+    assert_eq!(response.headers()["ratelimit-policy"], "\"api\";q=2;w=3600");
     assert_eq!(http.status("/", &[]).await, 429);
+    let peer = |peer: &SocketAddr| Some(peer.ip());
+    let error = TollgateLayer::new("two words", limit_of_two, peer).map(drop);
+    assert_eq!(error, Err(BuildError::RuleName { given: "two words".into() }));
 }
 
 #[tokio::test]
@@ -124,12 +209,11 @@ async fn clients_that_send_half_a_body_keep_no_turns() {
 }
 
 /// A limited service has a type that can be written down.
-type Limited<S> = RateLimit<S, tollgate_tower::HttpResponder>;
+type Limited<S> = Tollgate<S, tollgate_tower::HttpResponder>;
 
 #[tokio::test]
 async fn a_hyper_server_is_limited_by_the_attached_address() {
-    let layer: RateLimitLayer =
-        layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
+    let layer: TollgateLayer = layer_with(Rule::new("api", hourly_bucket(1)).key(by_peer())).build().unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

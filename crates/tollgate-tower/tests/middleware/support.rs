@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::Instant;
 use tollgate::{Clock, Rate, Timestamp, TokenBucket};
-use tollgate_tower::{Builder, ClientAddress, KeyBy, RateLimitLayer, Respond, Rule};
+use tollgate_tower::{Builder, ClientAddress, KeyBy, Respond, Rule, TollgateLayer};
 use tower::{Layer, Service, ServiceExt};
 
 /// Responds at once with the status in `x-want`, without an allocation.
@@ -75,7 +75,7 @@ pub(crate) fn hourly_bucket(burst: u64) -> [TokenBucket; 1] {
 
 /// Starts a layer with one rule.
 pub(crate) fn layer_with(rule: Rule) -> Builder {
-    RateLimitLayer::builder().rule(rule)
+    TollgateLayer::builder().rule(rule)
 }
 
 /// The client address that [`request`] attaches.
@@ -105,7 +105,7 @@ pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Request<String> {
 }
 
 /// Sends a request through the layer to [`Echo`].
-pub(crate) async fn send<A>(layer: &RateLimitLayer<A>, request: Request<String>) -> Response<String>
+pub(crate) async fn send<A>(layer: &TollgateLayer<A>, request: Request<String>) -> Response<String>
 where
     A: Respond<String> + Clone,
 {
@@ -113,7 +113,7 @@ where
 }
 
 /// Sends a request and returns the status of the response.
-pub(crate) async fn status<A>(layer: &RateLimitLayer<A>, path: &str, headers: &[(&str, &str)]) -> u16
+pub(crate) async fn status<A>(layer: &TollgateLayer<A>, path: &str, headers: &[(&str, &str)]) -> u16
 where
     A: Respond<String> + Clone,
 {
@@ -121,7 +121,7 @@ where
 }
 
 /// Sends the same request `count` times and returns the statuses.
-pub(crate) async fn statuses<A>(layer: &RateLimitLayer<A>, count: usize, headers: &[(&str, &str)]) -> Vec<u16>
+pub(crate) async fn statuses<A>(layer: &TollgateLayer<A>, count: usize, headers: &[(&str, &str)]) -> Vec<u16>
 where
     A: Respond<String> + Clone,
 {

@@ -3,8 +3,8 @@
 use http::{HeaderValue, Request};
 use tollgate::{ManualClock, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, ClientAddress, GrpcResponder, KeyBy, MissingKey, OnBackendError, RateLimitLayer,
-    Rule,
+    Backend, BackendReply, ClientAddress, GrpcResponder, KeyBy, MissingKey, OnBackendError, Rule,
+    TollgateLayer,
 };
 use tonic::Code;
 use tonic::transport::Channel;
@@ -16,7 +16,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use crate::support::{by_header, hourly_bucket, layer_with};
 
 /// Starts a tonic server behind the layer and returns a client of it.
-async fn serve(layer: RateLimitLayer<GrpcResponder>) -> HealthClient<Channel> {
+async fn serve(layer: TollgateLayer<GrpcResponder>) -> HealthClient<Channel> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_, health) = tonic_health::server::health_reporter();

@@ -1,11 +1,11 @@
 //! How many requests wait, and how long.
 
 use tollgate::{LeakyBucket, Rate};
-use tollgate_tower::{RateLimitLayer, Rule};
+use tollgate_tower::{TollgateLayer, Rule};
 
 use crate::support::{TokioClock, hourly_bucket, layer_with, status};
 
-fn paced() -> RateLimitLayer {
+fn paced() -> TollgateLayer {
     let queue = LeakyBucket::queue(Rate::per_second(1)).capacity(10);
     let layer = layer_with(Rule::new("all", hourly_bucket(100))).rule(Rule::new("paced", [queue]));
     layer.clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
@@ -13,7 +13,7 @@ fn paced() -> RateLimitLayer {
 
 /// One request is served at once, one waits for a second, and the client of a third leaves. Returns
 /// how many wait: with the third, without it, and at the end.
-async fn three_requests(layer: &RateLimitLayer) -> [usize; 3] {
+async fn three_requests(layer: &TollgateLayer) -> [usize; 3] {
     let paced = layer.handle("paced").unwrap();
     assert_eq!(status(layer, "/", &[]).await, 200);
     let send = || {
