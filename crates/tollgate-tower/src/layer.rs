@@ -5,11 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
+use tollgate::{Clock, Quota, ThreadTimer, Timer};
 use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, Sleep};
+use crate::decide::{LayerState, ResponseClock, Sleep, UnixZero};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
@@ -78,12 +78,11 @@ impl RateLimitLayer {
     /// Starts a builder without rules, with JSON responses and the headers of
     /// [`HeaderStyle::Ietf`].
     pub fn builder() -> Builder {
-        let clock: fn() -> SharedClock = || Arc::new(TscClock::new());
         Builder {
             rules: Vec::new(),
             styles: HeaderStyles::from_iter([HeaderStyle::Ietf]),
             hooks: Hooks::default(),
-            clock: Box::new(clock),
+            clock: None,
             sleep: sleep_by(ThreadTimer),
             responder: HttpResponder::default(),
         }
@@ -123,7 +122,7 @@ pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
     styles: HeaderStyles,
     hooks: Hooks,
-    clock: Box<dyn FnOnce() -> SharedClock + Send>,
+    clock: Option<SharedClock>,
     sleep: Sleep,
     responder: R,
 }
@@ -175,9 +174,9 @@ impl<R> Builder<R> {
         self
     }
 
-    /// The clock that all limits read; by default, [`TscClock`].
+    /// The clock that all limits read; by default, [`TscClock`](tollgate::TscClock).
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
-        self.clock = Box::new(move || Arc::new(clock));
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -217,11 +216,23 @@ impl<R> Builder<R> {
     /// [`BuildError`] names the rule, the setting, its value and its range.
     pub fn build(self) -> Result<RateLimitLayer<R>, BuildError> {
         let Self { rules, styles, hooks, clock, sleep, responder } = self;
-        let clock = clock();
+        let response_clock = ResponseClock::new(clock);
+        let clock = response_clock.shared();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
         let has_charge_if = rules.iter().any(|rule| rule.charge_if.is_some());
-        let state = Arc::new(LayerState { rules, styles, hooks, clock, sleep, has_backends, has_charge_if });
+        let unix_zero = UnixZero::default();
+        let state = Arc::new(LayerState {
+            rules,
+            styles,
+            hooks,
+            clock,
+            response_clock,
+            unix_zero,
+            sleep,
+            has_backends,
+            has_charge_if,
+        });
         Ok(RateLimitLayer { state, responder })
     }
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
 use tollgate_backend::{AnyReceipt, BackendReply};
-use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
+use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
+use tollgate_http::{RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::RuleRefusal;
+use super::response_headers::ResponseHeaders;
 use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
 
 /// A request that is checked against the rules, one after the other.
@@ -33,7 +35,7 @@ pub(crate) struct Verdict {
     /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of
     /// them is used. A rule whose backend failed may have two reports.
     pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
-    pub(crate) headers: LimitHeaders,
+    pub(crate) headers: ResponseHeaders,
     /// `None` if the request is admitted.
     pub(crate) refusal: Option<Box<RuleRefusal>>,
 }
@@ -185,7 +187,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         };
         let policies = &limits.policies;
         self.apply_refusal(RuleRefusal { rule, set: Some(request.set), record }, |styles| {
-            let policy = || policies.header_of(record.refusing);
+            let policy = || QuotaPolicies::header_of_all([policies].into_iter());
             LimitHeaders::new(styles, policy, |items| items.add(&policies.names()[number], state))
         })
     }
@@ -197,7 +199,10 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
                 self.report(rule, RuleOutcome::Allowed, cost);
-                self.charges.push_there(Charge { rule, shadow, of: Of::There(state) }, reply.receipt);
+                self.charges.push_there(
+                    Charge { rule, shadow, of: Of::There(state, self.state.clock.now()) },
+                    reply.receipt,
+                );
                 return true;
             }
             Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
@@ -248,9 +253,21 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
             self.verdict.refusal = Some(Box::new(refusal));
-            self.verdict.headers = headers(self.state.styles);
+            let headers = headers(self.state.styles);
+            self.verdict.headers = self.response_headers(headers, || self.state.clock.now());
         }
         shadow
+    }
+
+    #[inline]
+    fn response_headers(&self, headers: LimitHeaders, at: impl Fn() -> Timestamp) -> ResponseHeaders {
+        let state = self.state;
+        if !state.styles.show_unix_time() {
+            return ResponseHeaders::new(headers, at(), &state.response_clock);
+        }
+        let decided_at = at();
+        let headers = headers.unix_time(state.unix_zero.unix_time(&state.clock, decided_at));
+        ResponseHeaders::new(headers, decided_at, &state.response_clock)
     }
 
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
@@ -263,7 +280,8 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             return None;
         }
         if !self.state.styles.is_empty() {
-            self.verdict.headers = self.charges.headers(self.state.styles);
+            let (headers, decided_at) = self.charges.headers(self.state.styles);
+            self.verdict.headers = self.response_headers(headers, || decided_at);
         }
         let waits = self.departure.is_some();
         if waits || self.state.has_charge_if {

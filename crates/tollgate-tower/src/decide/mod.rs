@@ -5,6 +5,7 @@ mod delayed;
 mod evaluation;
 mod owned_charges;
 mod refusal;
+mod response_headers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ pub(crate) use delayed::DelayedVerdict;
 use delayed::{ask_backends, depart};
 pub(crate) use evaluation::{RuleReport, Verdict};
 pub(crate) use owned_charges::OwnedCharges;
+pub(crate) use response_headers::{ResponseClock, ResponseHeaders, UnixZero};
 
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};
@@ -31,6 +33,9 @@ pub(crate) struct LayerState {
     pub(crate) styles: HeaderStyles,
     pub(crate) hooks: Hooks,
     pub(crate) clock: SharedClock,
+    /// The same clock.
+    pub(crate) response_clock: ResponseClock,
+    pub(crate) unix_zero: UnixZero,
     pub(crate) sleep: Sleep,
     /// Whether any rule has a backend.
     pub(crate) has_backends: bool,

@@ -1,9 +1,9 @@
 //! Refusals by a rule of the layer, as hooks and responders see them.
 
 use http::Response;
-use tollgate_http::{LimitHeaders, Refusal, RefusalRecord, RequestHead, Respond};
+use tollgate_http::{Refusal, RefusalRecord, RequestHead, Respond};
 
-use super::LayerState;
+use super::{LayerState, ResponseHeaders};
 
 /// A refusal by one rule. [`Refusal`] is its public view.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl LayerState {
         &self,
         head: RequestHead<'_>,
         refusal: &RuleRefusal,
-        mut headers: LimitHeaders,
+        mut headers: ResponseHeaders,
         responder: &impl Respond<ResBody>,
     ) -> Response<ResBody> {
         let refusal = self.refusal(head, refusal);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{BuildError, Inherit, MultiDecision, Quota, Receipt};
-use tollgate_http::QuotaPolicies;
+use tollgate_http::{HeaderItems, LimitState, QuotaPolicies};
 
 use super::CheckRequest;
 use super::abandoned_turns::{AbandonedTurns, QueueTurn};
@@ -43,6 +43,22 @@ impl LimitSet {
     #[inline]
     pub(crate) fn may_queue(&self) -> bool {
         self.queues != 0
+    }
+
+    /// Adds the state of each limit after an admission to headers whose resets count from a time
+    /// that is this much earlier.
+    #[inline]
+    pub(crate) fn add_items(
+        &self,
+        decision: &MultiDecision<'_>,
+        later: Duration,
+        items: &mut HeaderItems<'_>,
+    ) {
+        for limit in decision.parts() {
+            let state = LimitState::from(&limit);
+            let name = &self.policies.names()[limit.number()];
+            items.add(name, LimitState { reset: state.reset.saturating_add(later), ..state });
+        }
     }
 
     /// Returns the number of the longest queue and the time until it is empty.

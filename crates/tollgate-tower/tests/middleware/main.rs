@@ -8,6 +8,7 @@ mod backends;
 mod charge_if;
 mod client_address;
 mod hooks;
+mod limit_headers;
 mod published;
 mod queues;
 mod reconfigure;
