@@ -131,16 +131,13 @@ impl LimitHeaders {
         shown: impl for<'i> FnOnce(Items<'i>) -> Option<Item<'i>>,
     ) {
         let items = Items::new(&self.items);
-        if self.styles.has(HeaderStyle::Ietf) && !self.items.is_empty() {
-            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
-            // policy of the inner service.
-            let no_other_policy = match self.policy.take() {
-                None => !headers.contains_key(&RATELIMIT_POLICY),
-                policy => put(headers, RATELIMIT_POLICY, policy),
-            };
-            if no_other_policy && !put(headers, RATELIMIT, ratelimit(items.clone(), elapsed)) {
-                headers.remove(&RATELIMIT_POLICY);
-            }
+        // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to one of the
+        // inner service.
+        if self.styles.has(HeaderStyle::Ietf)
+            && ![RATELIMIT, RATELIMIT_POLICY].iter().any(|name| headers.contains_key(name))
+        {
+            put(headers, RATELIMIT, ratelimit(items.clone(), elapsed));
+            put(headers, RATELIMIT_POLICY, self.policy.take());
         }
         let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown(items) else { return };
         let after = seconds_up(reset.saturating_sub(elapsed));

@@ -1,7 +1,7 @@
 //! The names and the policies of limits that decide together, and their headers.
 
 use http::HeaderValue;
-use tollgate::{MultiDecision, Quota};
+use tollgate::{MultiDecision, Quota, Rate};
 
 use super::limit_headers::join;
 use super::policy_history::PolicyHistory;
@@ -61,7 +61,7 @@ impl QuotaPolicies {
             }
             names.push(name.into());
         }
-        Self { items: PolicyHistory::new(policy_items(&names, quotas)), names: names.into() }
+        Self { items: PolicyHistory::new(policy_items(&names, quotas), rates(quotas)), names: names.into() }
     }
 
     /// Makes the policies of other quotas current. The names stay, even if a period changes.
@@ -70,13 +70,19 @@ impl QuotaPolicies {
     /// **Cost.** The policies of each change stay in memory until this is dropped, because readers
     /// borrow them without a lock.
     pub fn change(&self, quotas: &[Quota]) {
-        self.items.change(policy_items(&self.names, quotas));
+        self.items.change(policy_items(&self.names, quotas), rates(quotas));
     }
 
     /// Returns the names of the limits, by their numbers.
     #[must_use]
     pub fn names(&self) -> &[Box<str>] {
         &self.names
+    }
+
+    /// Returns the current rate of a limit by its number. `None` if there is no such limit.
+    #[must_use]
+    pub fn rate(&self, number: usize) -> Option<Rate> {
+        self.items.rate(number)
     }
 
     /// Returns the headers of a decision by these limits: the policies of all, and the states of
@@ -105,6 +111,10 @@ impl QuotaPolicies {
             }
         }
     }
+}
+
+fn rates(quotas: &[Quota]) -> Vec<Rate> {
+    quotas.iter().map(Quota::rate).collect()
 }
 
 /// Returns the `RateLimit-Policy` item of each limit.

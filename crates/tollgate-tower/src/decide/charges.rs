@@ -110,22 +110,27 @@ impl<'l> Charges<'l> {
         }
     }
 
+    /// Returns the policies of the rules that are not shadow rules.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &'l QuotaPolicies> + use<'l, '_> {
+        let enforced = self.made.iter().filter(|charge| !charge.shadow);
+        enforced.filter_map(|charge| match charge.of {
+            Of::Here(limits, _) => Some(&limits.policies),
+            Of::There(..) => None,
+        })
+    }
+
     /// Returns the rate limit headers of the rules that are not shadow rules, and the time from
     /// which their resets count.
     pub(super) fn headers(&self, styles: HeaderStyles) -> (LimitHeaders, Timestamp) {
         let enforced = || self.made.iter().filter(|charge| !charge.shadow);
-        let policies = enforced().filter_map(|charge| match &charge.of {
-            Of::Here(limits, _) => Some(&limits.policies),
-            Of::There(..) => None,
-        });
-        let policy = || QuotaPolicies::header_of_all(policies);
+        let policy = || QuotaPolicies::header_of_all(self.policies());
         let decided_at = enforced().map(|charge| charge.of.decided_at()).min().unwrap_or_default();
         let headers = LimitHeaders::new(styles, policy, |items| {
             for charge in enforced() {
                 let rule = &self.state.rules[charge.rule];
                 let later = charge.of.decided_at().saturating_since(decided_at);
                 match &charge.of {
-                    Of::Here(limits, decision) => limits.add_items(decision, later, items),
+                    Of::Here(limits, decision) => limits.add_items(decision, rule.max_wait, later, items),
                     Of::There(limit, _) => {
                         items.add(
                             &rule.name,

@@ -100,6 +100,9 @@ async fn evaluate(
             }
         };
         if !admitted {
+            for (later, owned) in matches.iter().enumerate().skip(index + 1) {
+                evaluation.judge_refused(later, owned.borrow());
+            }
             break;
         }
     }

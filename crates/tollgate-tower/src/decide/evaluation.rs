@@ -1,20 +1,18 @@
 //! The evaluation of one request, rule by rule.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
 use tollgate_backend::{AnyReceipt, BackendReply};
-use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
-use tollgate_http::{RefusalReason, RefusalRecord, RuleOutcome};
+use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
-use super::refusal::RuleRefusal;
+use super::refusal::{Refusals, RuleRefusal, refused_by};
 use super::response_headers::ResponseHeaders;
-use crate::rule::{CheckRequest, LimitSet, MAX_RULES, QueueTurn};
+use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
 
 /// A request that is checked against the rules, one after the other.
 ///
@@ -27,6 +25,8 @@ pub(super) struct Evaluation<'l, 'v> {
     verdict: &'v mut Verdict,
     /// The latest departure from the queues in which the request has a turn.
     departure: Option<Timestamp>,
+    /// `None` while no rule refuses the request.
+    refusals: Option<Box<Refusals<'l>>>,
 }
 
 /// The result of an evaluation. It does not borrow from the limits.
@@ -51,7 +51,7 @@ pub(crate) struct RuleReport {
 impl<'l, 'v> Evaluation<'l, 'v> {
     #[inline]
     pub(super) fn new(state: &'l LayerState, verdict: &'v mut Verdict) -> Self {
-        Self { state, charges: Charges::new(state), verdict, departure: None }
+        Self { state, charges: Charges::new(state), verdict, departure: None, refusals: None }
     }
 
     /// Checks the request against limits of this process.
@@ -76,7 +76,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         // that came in between.
         let expected = limits.limiter.prepare(key).peek_n(cost);
         if expected.delay() > max_wait {
-            return self.refuse_long_wait(rule, limits, request, &expected, expected.delay() - max_wait);
+            return self.refuse(rule, limits, request, &expected);
         }
         let change_count = limits.change_count();
         let decision = limits.limiter.check_n(key, cost);
@@ -87,7 +87,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let departure = limits.limiter.now() + delay;
         let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
         if delay > max_wait {
-            let admitted = self.refuse_long_wait(rule, limits, request, &decision, delay - max_wait);
+            let admitted = self.refuse(rule, limits, request, &decision);
             limits.give_back(decision.receipt(), Some(turn));
             return admitted;
         }
@@ -121,7 +121,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         decision: MultiDecision<'l>,
     ) -> bool {
         if !decision.is_allowed() {
-            return self.refuse(rule, limits, request, decision);
+            return self.refuse(rule, limits, request, &decision);
         }
         self.report(rule, RuleOutcome::Allowed, request.cost);
         if self.needs_decision(rule) {
@@ -148,48 +148,31 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: MultiDecision<'l>,
+        decision: &MultiDecision<'l>,
     ) -> bool {
-        let record = RefusalRecord::of(&decision, request.cost);
-        if let (Some((_, queue_time)), Some(retry_after)) =
-            (limits.longest_queue(&decision), record.retry_after)
-        {
-            // Once the queue has room, it is at its longest: the wait in it may still be too long.
-            let too_long_by = queue_time.saturating_sub(self.state.rules[rule].max_wait);
-            if too_long_by > retry_after {
-                return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
-            }
-        }
-        let refusal = RuleRefusal { rule, set: Some(request.set), record };
-        self.apply_refusal(refusal, |styles| limits.policies.headers(styles, &decision))
+        let max_wait = self.state.rules[rule].max_wait;
+        let Some(refused) = refused_by(limits, decision, request.cost, max_wait) else { return true };
+        let refusal = RuleRefusal { rule, set: Some(request.set), record: refused.record };
+        self.apply_refusal(refusal, |refusals| refusals.add_limits(limits, &refused, decision.decided_at()))
     }
 
-    /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has
-    /// passed. The headers show nothing remaining, even if the queue has room.
-    fn refuse_long_wait(
-        &mut self,
-        rule: usize,
-        limits: &'l LimitSet,
-        request: CheckRequest<'_>,
-        decision: &MultiDecision<'_>,
-        retry_after: Duration,
-    ) -> bool {
-        let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
-        let limit = decision.parts().nth(number).map_or(0, |limit| limit.limit());
-        let state = LimitState { limit, remaining: 0, reset: retry_after };
-        let record = RefusalRecord {
-            reason: RefusalReason::Limited,
-            cost: request.cost,
-            state: Some(state),
-            retry_after: Some(retry_after),
-            slowest: Some(number),
-            refusing: 1 << number,
-        };
-        let policies = &limits.policies;
-        self.apply_refusal(RuleRefusal { rule, set: Some(request.set), record }, |styles| {
-            let policy = || QuotaPolicies::header_of_all([policies].into_iter());
-            LimitHeaders::new(styles, policy, |items| items.add(&policies.names()[number], state))
-        })
+    /// Lets a later rule judge a request that is refused already, so that the response tells when
+    /// no rule would refuse it. Charges nothing and asks no backend.
+    pub(super) fn judge_refused(&mut self, rule: usize, matched: RuleMatch<'_>) {
+        let CompiledRule { shadow: false, decider, max_wait, .. } = &self.state.rules[rule] else { return };
+        match (matched, decider) {
+            (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
+            (RuleMatch::NoKey, _) => drop(self.refuse_without_key(rule)),
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                let limits = &sets[request.set];
+                let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
+                if refused_by(limits, &decision, request.cost, *max_wait).is_some() {
+                    self.refuse(rule, limits, request, &decision);
+                } else if let Some(refusals) = &mut self.refusals {
+                    refusals.policies.push(&limits.policies);
+                }
+            }
+        }
     }
 
     /// Applies the decision of a backend.
@@ -210,9 +193,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         };
         let record =
             RefusalRecord { state: Some(state), retry_after, ..RefusalRecord::without_limit(reason, cost) };
-        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
-            LimitHeaders::new(styles, || None, |items| items.add(name, state))
-        })
+        let now = self.state.clock.now();
+        let refusal = RuleRefusal { rule, set: None, record };
+        self.apply_refusal(refusal, |refusals| refusals.add_limit(name, state, now))
     }
 
     /// Refuses a request without a key.
@@ -227,9 +210,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
         let record = RefusalRecord::without_limit(reason, cost);
-        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
-            LimitHeaders::new(styles, || None, |_| {})
-        })
+        self.apply_refusal(RuleRefusal { rule, set: None, record }, |_| {})
     }
 
     /// Reports that the rule's backend failed, without a decision.
@@ -243,31 +224,37 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         }
     }
 
-    fn apply_refusal(
-        &mut self,
-        refusal: RuleRefusal,
-        headers: impl FnOnce(HeaderStyles) -> LimitHeaders,
-    ) -> bool {
+    /// Refuses the request unless the rule is a shadow rule. `add_limits` adds the limits that
+    /// refuse.
+    fn apply_refusal(&mut self, refusal: RuleRefusal, add_limits: impl FnOnce(&mut Refusals<'l>)) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
         self.report(rule, record.reason.outcome(), record.cost);
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
-            self.verdict.refusal = Some(Box::new(refusal));
-            let headers = headers(self.state.styles);
-            self.verdict.headers = self.response_headers(headers, || self.state.clock.now());
+            let charges = &self.charges;
+            let refusals = self.refusals.get_or_insert_with(|| Box::new(Refusals::new(charges.policies())));
+            add_limits(refusals);
+            refusals.add(refusal);
         }
         shadow
     }
 
     #[inline]
-    fn response_headers(&self, headers: LimitHeaders, at: impl Fn() -> Timestamp) -> ResponseHeaders {
-        let state = self.state;
-        if !state.styles.show_unix_time() {
-            return ResponseHeaders::new(headers, at(), &state.response_clock);
-        }
-        let decided_at = at();
-        let headers = headers.unix_time(state.unix_zero.unix_time(&state.clock, decided_at));
-        ResponseHeaders::new(headers, decided_at, &state.response_clock)
+    fn response_headers(&self, headers: LimitHeaders, decided_at: Timestamp) -> ResponseHeaders {
+        let LayerState { styles, unix_zero, clock, response_clock, .. } = self.state;
+        let headers = match styles.show_unix_time() {
+            true => headers.unix_time(unix_zero.unix_time(clock, decided_at)),
+            false => headers,
+        };
+        ResponseHeaders::new(headers, decided_at, response_clock)
+    }
+
+    #[inline(never)]
+    fn refuse_for_longest(&mut self, refusals: Refusals<'l>) {
+        let headers = refusals.headers(self.state.styles);
+        let decided_at = refusals.decided_at.unwrap_or_default();
+        self.verdict.headers = self.response_headers(headers, decided_at);
+        self.verdict.refusal = refusals.longest.map(Box::new);
     }
 
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
@@ -276,12 +263,13 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// departure; else those of rules with a `charge_if`. The others are settled.
     #[inline]
     pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
-        if self.verdict.refusal.is_some() {
+        if let Some(refusals) = self.refusals.take() {
+            self.refuse_for_longest(*refusals);
             return None;
         }
         if !self.state.styles.is_empty() {
             let (headers, decided_at) = self.charges.headers(self.state.styles);
-            self.verdict.headers = self.response_headers(headers, || decided_at);
+            self.verdict.headers = self.response_headers(headers, decided_at);
         }
         let waits = self.departure.is_some();
         if waits || self.state.has_charge_if {

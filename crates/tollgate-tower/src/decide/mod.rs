@@ -103,6 +103,9 @@ impl LayerState {
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
             if !admitted {
+                for (later, rule) in self.rules.iter().enumerate().skip(index + 1) {
+                    evaluation.judge_refused(later, rule.match_request(head, &mut key));
+                }
                 break;
             }
         }

@@ -171,3 +171,64 @@ async fn github_headers_are_those_of_the_shown_limit() {
         assert_eq!(number(&response, "x-ratelimit-reset"), 1_700_002_800, "the end of the hour");
     }
 }
+
+#[tokio::test]
+async fn retry_after_covers_every_rule_that_would_refuse() {
+    let clock = ManualClock::new();
+    let layer = layer_with(Rule::new("fast", [TokenBucket::new(Rate::per_second(1))]))
+        .rule(Rule::new("trial", [FixedWindow::new(Rate::per_day(1))]).shadow())
+        .rule(Rule::new("slow", [FixedWindow::new(Rate::per_hour(1))]))
+        .rule(Rule::new("wide", [FixedWindow::new(Rate::per_day(2))]))
+        .headers([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    assert_eq!(send(&layer, request("/", &[])).await.status(), 200);
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("3600")));
+    assert_eq!(header(&response, "ratelimit"), Some("\"fast\";r=0;t=1, \"slow\";r=0;t=3600"));
+    assert_eq!(header(&response, "x-ratelimit-reset"), Some("3600"));
+    assert!(response.body().contains(r#""rule":"slow""#), "{}", response.body());
+    // The refused request was charged nowhere.
+    clock.advance(Duration::from_secs(3_600));
+    assert_eq!(send(&layer, request("/", &[])).await.status(), 200);
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!(header(&response, "retry-after"), Some("82800"), "now all of them refuse");
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_covers_a_later_queue_and_a_refusal_for_good() {
+    let fast = || Rule::new("fast", [TokenBucket::new(Rate::per_second(10)).burst(1)]);
+    let queue = LeakyBucket::queue(Rate::new(1, Duration::from_secs(5))).capacity(3);
+    let paced = Rule::new("paced", [queue]).max_wait(Duration::from_secs(2));
+    let layer = layer_with(fast()).rule(paced).clock(ManualClock::new()).build().unwrap();
+    assert_eq!(send(&layer, request("/", &[])).await.status(), 200);
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, Some("3")));
+    assert_eq!(header(&response, "ratelimit"), Some("\"fast\";r=0;t=1, \"paced\";r=0;t=3"));
+
+    let large = Rule::new("large", [TokenBucket::new(Rate::per_hour(5))]);
+    let large = large.cost(|head| if head.path() == "/" { 1 } else { 6 });
+    let layer = layer_with(fast()).rule(large).clock(ManualClock::new()).build().unwrap();
+    assert_eq!(send(&layer, request("/", &[])).await.status(), 200);
+    let response = send(&layer, request("/large", &[])).await;
+    assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (400, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn remaining_is_what_departs_within_max_wait() {
+    let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(30);
+    let rule = Rule::new("paced", [queue]).max_wait(Duration::from_millis(500));
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let response = send(&layer, request("/", &[])).await;
+    assert_eq!(header(&response, "ratelimit"), Some("\"paced\";r=5;t=1"));
+    let more = (0..6).map(|_| {
+        let layer = layer.clone();
+        tokio::spawn(async move { send(&layer, request("/", &[])).await.status().as_u16() })
+    });
+    let mut statuses = Vec::new();
+    for answer in more.collect::<Vec<_>>() {
+        statuses.push(answer.await.unwrap());
+    }
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429]);
+}
