@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::Response;
 use tollgate::{Clock, Quota, ThreadTimer, Timer};
 use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
@@ -142,9 +143,35 @@ impl<R> Builder<R> {
         self
     }
 
+    /// Makes the responses to refused requests by a closure. The layer adds `Retry-After` and the
+    /// other headers that the response lacks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Response, StatusCode};
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{RateLimitLayer, Rule};
+    ///
+    /// let layer = RateLimitLayer::builder()
+    ///     .rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]))
+    ///     .answer(|refusal| {
+    ///         let mut response = Response::new(format!("slow down on {}", refusal.head().path()));
+    ///         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    ///         response
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn answer<B, F: Fn(&Refusal<'_>) -> Response<B>>(self, answer: F) -> Builder<F> {
+        self.responder(answer)
+    }
+
     /// Makes the responses to refused requests: [`HttpResponder::problem`],
-    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
-    /// the [`Refusal`].
+    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or another [`Respond`]. For
+    /// a closure, see [`answer`](Self::answer).
+    ///
+    /// [`Respond`]: crate::Respond
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
         let Self { rules, styles, hooks, clock, sleep, .. } = self;
         Builder { rules, styles, hooks, clock, sleep, responder }
@@ -158,7 +185,7 @@ impl<R> Builder<R> {
     }
 
     /// Calls `hook` once for each refused request. To write the response, see
-    /// [`responder`](Self::responder).
+    /// [`answer`](Self::answer).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.on_limited = Some(Box::new(hook));
         self

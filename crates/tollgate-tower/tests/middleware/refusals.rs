@@ -94,7 +94,7 @@ async fn plain_text() {
 async fn the_layer_adds_headers_that_a_closures_response_lacks() {
     let layer = layer_with(slow())
         .clock(ManualClock::new())
-        .responder(|refusal: &tollgate_tower::Refusal<'_>| {
+        .answer(|refusal| {
             assert_eq!((refusal.rule(), refusal.retry_after()), ("api", Some(Duration::from_millis(2_500))));
             Response::builder().status(503).header("retry-after", "99").body("mine".to_owned()).unwrap()
         })
