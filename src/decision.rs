@@ -214,6 +214,32 @@ impl<'l> Decision<'l> {
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
+    /// How long until more than [`remaining`](Self::remaining) can be admitted, if no request comes:
+    /// not one nanosecond earlier. Zero if all of the limit is available. Estimated as
+    /// [`retry_after`](Self::retry_after) is when the key's bucket is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_minute(10));
+    /// let limiter = Limiter::<str>::builder(quota).clock(ManualClock::new()).build()?;
+    /// let decision = limiter.check_n("alice", 10);
+    /// assert_eq!(decision.more_after(), Duration::from_secs(6));
+    /// assert_eq!(decision.reset_after(), Duration::from_secs(60));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn more_after(&self) -> Duration {
+        let nanos = match self.ring.is_anothers() {
+            true => self.until_vacant(),
+            false => self.by.any.more_after(self.payload, self.ring, self.now),
+        };
+        Duration::from_nanos(nanos)
+    }
+
     /// How long until the key is as good as new, if no request comes: the bucket full, the windows
     /// empty.
     #[must_use]

@@ -376,6 +376,14 @@ pub trait Numbers: Rule + Booking + Carry + Send + Sync + 'static {
     /// Nanoseconds until a request of `cost` that is refused at `now` is admitted.
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64;
 
+    /// Nanoseconds until more can be admitted than at `now`; 0 if the whole limit can be.
+    fn more_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        match self.remaining(payload, ring, now) {
+            remaining if remaining >= self.limit() => 0,
+            remaining => self.retry_after(payload, ring, now, remaining + 1),
+        }
+    }
+
     /// Nanoseconds until the key has as much available as one that was never seen.
     fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
 

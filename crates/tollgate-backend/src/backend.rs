@@ -114,8 +114,8 @@ pub struct BackendReply<R = ()> {
     pub limit: u64,
     /// How much of the limit is left.
     pub remaining: u64,
-    /// For a refused request, the time until it would be admitted; otherwise the time until the
-    /// whole limit is available again.
+    /// For a refused request, the time until it would be admitted; otherwise the time until more of
+    /// the limit is available.
     pub wait: Duration,
     /// What gives the charge of an admitted request back. `None` if nothing was charged, or if the
     /// charge cannot be given back.

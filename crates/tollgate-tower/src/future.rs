@@ -7,10 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use tollgate_http::{LimitHeaders, Respond};
+use tollgate_http::Respond;
 use tower_service::Service;
 
-use crate::decide::{DelayedVerdict, LayerState, OwnedCharges};
+use crate::decide::{DelayedVerdict, LayerState, OwnedCharges, ResponseHeaders};
 
 pin_project! {
     /// The response of a [`Tollgate`](crate::Tollgate): the inner service's response, or a
@@ -25,7 +25,7 @@ pin_project! {
         #[pin]
         state: State<S, R, ReqBody, ResBody>,
         // The headers for the inner service's response; empty until the request is admitted.
-        headers: LimitHeaders,
+        headers: ResponseHeaders,
     }
 }
 
@@ -58,12 +58,12 @@ struct Waiting<S, R, ReqBody> {
 }
 
 impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody> {
-    pub(crate) fn serving(future: S::Future, headers: LimitHeaders) -> Self {
+    pub(crate) fn serving(future: S::Future, headers: ResponseHeaders) -> Self {
         Self { state: State::Serving { future }, headers }
     }
 
     pub(crate) fn settling(
-        headers: LimitHeaders,
+        headers: ResponseHeaders,
         charges: OwnedCharges,
         call: impl FnOnce() -> S::Future,
     ) -> Self {
@@ -74,7 +74,7 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
 
     pub(crate) fn refused(response: Response<ResBody>) -> Self {
         let state = State::Refused { response: Some(response) };
-        Self { state, headers: LimitHeaders::default() }
+        Self { state, headers: ResponseHeaders::default() }
     }
 
     pub(crate) fn waiting(
@@ -87,13 +87,13 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
         let delayed = Some(delayed);
         let waiting = Waiting { delayed, charges: None, state, service, responder, request };
         let state = State::Waiting { waiting: Some(Box::new(waiting)) };
-        Self { state, headers: LimitHeaders::default() }
+        Self { state, headers: ResponseHeaders::default() }
     }
 
     /// An admitted request that waits for the inner service to be ready.
     pub(crate) fn admitted(
         charges: Option<OwnedCharges>,
-        headers: LimitHeaders,
+        headers: ResponseHeaders,
         state: Arc<LayerState>,
         service: S,
         responder: R,

@@ -5,12 +5,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Extensions, Uri};
-use tollgate::{Clock, Quota, ThreadTimer, Timer, TscClock};
+use http::{Extensions, Response, Uri};
+use tollgate::{Clock, Quota, ThreadTimer, Timer};
 use tollgate_http::HeaderStyles;
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, OriginalUri, Sleep};
+use crate::decide::{LayerState, OriginalUri, ResponseClock, Sleep, UnixZero};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
@@ -83,12 +83,11 @@ impl TollgateLayer {
     /// Starts a builder without rules, with JSON responses and the headers of
     /// [`HeaderStyle::Ietf`].
     pub fn builder() -> Builder {
-        let clock: fn() -> SharedClock = || Arc::new(TscClock::new());
         Builder {
             rules: Vec::new(),
             styles: HeaderStyles::from_iter([HeaderStyle::Ietf]),
             hooks: Hooks::default(),
-            clock: Box::new(clock),
+            clock: None,
             sleep: sleep_by(ThreadTimer),
             original_uri: None,
             responder: HttpResponder::default(),
@@ -133,7 +132,7 @@ pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
     styles: HeaderStyles,
     hooks: Hooks,
-    clock: Box<dyn FnOnce() -> SharedClock + Send>,
+    clock: Option<SharedClock>,
     sleep: Sleep,
     original_uri: Option<OriginalUri>,
     responder: R,
@@ -154,9 +153,35 @@ impl<R> Builder<R> {
         self
     }
 
+    /// Makes the responses to refused requests by a closure. The layer adds `Retry-After` and the
+    /// other headers that the response lacks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Response, StatusCode};
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{TollgateLayer, Rule};
+    ///
+    /// let layer = TollgateLayer::builder()
+    ///     .rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]))
+    ///     .answer(|refusal| {
+    ///         let mut response = Response::new(format!("slow down on {}", refusal.head().path()));
+    ///         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    ///         response
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn answer<B, F: Fn(&Refusal<'_>) -> Response<B>>(self, answer: F) -> Builder<F> {
+        self.responder(answer)
+    }
+
     /// Makes the responses to refused requests: [`HttpResponder::problem`],
-    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or a closure that receives
-    /// the [`Refusal`].
+    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or another [`Respond`]. For
+    /// a closure, see [`answer`](Self::answer).
+    ///
+    /// [`Respond`]: crate::Respond
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
         let Self { rules, styles, hooks, clock, sleep, original_uri, .. } = self;
         Builder { rules, styles, hooks, clock, sleep, original_uri, responder }
@@ -179,7 +204,7 @@ impl<R> Builder<R> {
     }
 
     /// Calls `hook` once for each refused request. To write the response, see
-    /// [`responder`](Self::responder).
+    /// [`answer`](Self::answer).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
         self.hooks.on_limited = Some(Box::new(hook));
         self
@@ -232,9 +257,9 @@ impl<R> Builder<R> {
         self
     }
 
-    /// The clock that all limits read; by default, [`TscClock`].
+    /// The clock that all limits read; by default, [`TscClock`](tollgate::TscClock).
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
-        self.clock = Box::new(move || Arc::new(clock));
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -265,13 +290,24 @@ impl<R> Builder<R> {
     /// [`BuildError`] names the rule, the setting, its value and its range.
     pub fn build(self) -> Result<TollgateLayer<R>, BuildError> {
         let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
-        let clock = clock();
+        let response_clock = ResponseClock::new(clock);
+        let clock = response_clock.shared();
         let rules = Rule::compile(rules, &clock)?;
         let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
         let awaits_responses = rules.iter().any(CompiledRule::awaits_response);
-        let state =
-            LayerState { rules, styles, hooks, clock, sleep, original_uri, has_backends, awaits_responses };
-        Ok(TollgateLayer { state: Arc::new(state), responder })
+        let state = Arc::new(LayerState {
+            rules,
+            styles,
+            hooks,
+            clock,
+            response_clock,
+            unix_zero: UnixZero::default(),
+            sleep,
+            original_uri,
+            has_backends,
+            awaits_responses,
+        });
+        Ok(TollgateLayer { state, responder })
     }
 }
 

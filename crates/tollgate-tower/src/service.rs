@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::{LimitHeaders, Respond};
+use tollgate_http::Respond;
 use tower_service::Service;
 
-use crate::decide::{Decided, LayerState, OwnedCharges, Verdict};
+use crate::decide::{Decided, LayerState, OwnedCharges, ResponseHeaders, Verdict};
 use crate::future::ResponseFuture;
 
 /// A service whose requests are limited, made by [`TollgateLayer`](crate::TollgateLayer).
@@ -115,7 +115,7 @@ impl<S: Clone, R: Clone> Tollgate<S, R> {
     fn serve_when_ready<ReqBody, ResBody>(
         &mut self,
         request: Request<ReqBody>,
-        headers: LimitHeaders,
+        headers: ResponseHeaders,
         charges: Option<OwnedCharges>,
     ) -> ResponseFuture<S, R, ReqBody, ResBody>
     where

@@ -195,6 +195,12 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
         if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
     }
 
+    /// The time of the decision, by the limiter's clock: all waits count from it.
+    #[must_use]
+    pub fn decided_at(&self) -> Timestamp {
+        self.now
+    }
+
     /// What gives back what the request took of each limit: see
     /// [`Decision::receipt`](crate::Decision::receipt).
     pub fn receipt(mut self) -> Receipt<MOST> {
@@ -336,6 +342,17 @@ impl LimitDecision<'_> {
             false => self.rule.retry_after(self.payload, self.ring, self.now, self.cost),
         };
         (self.refuses && !self.is_never).then(|| Duration::from_nanos(wait().max(1)))
+    }
+
+    /// How long until this limit can admit more than [`remaining`](Self::remaining), if no request
+    /// comes: see [`Decision::more_after`](crate::Decision::more_after).
+    #[must_use]
+    pub fn more_after(&self) -> Duration {
+        let nanos = match self.is_full() {
+            true => self.rule.vacant_after(self.payload, self.ring, self.now).max(1),
+            false => self.rule.more_after(self.payload, self.ring, self.now),
+        };
+        Duration::from_nanos(nanos)
     }
 
     /// How long until the key is as good as new to this limit, if no request comes.

@@ -411,6 +411,19 @@ pub fn an_arrived_fingerprint_has_its_word() {
     );
 }
 
+/// S2: a reader of a vacated slot's fingerprint finds the word with which the slot was vacated.
+pub fn a_vacated_slot_has_its_word() {
+    carries(
+        || {
+            let (slot, _) = with_debt(5);
+            slot.detach(|_| true, |word| word.parity() == 0, || false);
+            slot
+        },
+        |slot| slot.vacate(X.migrating(), Word::ZERO),
+        |slot| assert!(slot.fingerprint() != Fingerprint::VACANT || slot.is_still(Word::ZERO)),
+    );
+}
+
 /// B1: a reader of a header finds the slots that it commits.
 pub fn a_header_knows_the_slots_that_it_commits() {
     carries(

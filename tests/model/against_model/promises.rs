@@ -70,6 +70,37 @@ fn a_refused_request_passes_exactly_after_retry_after() {
 }
 
 #[test]
+fn more_is_available_exactly_after_more_after() {
+    for sort in SORTS {
+        for_each(80, draw::case(sort), |case| {
+            let Some(script) = case.script() else { return Ok(()) };
+            let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
+            let limiter = builder.clock(ManualClock::new()).build().unwrap();
+            for line in script.lines.iter().filter(|line| line.key == 0) {
+                let Action::Check(cost) = line.action else { continue };
+                let decision = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost);
+                let (remaining, more) = (decision.remaining(), decision.more_after());
+                prop_assert_eq!(more.is_zero(), remaining == decision.limit(), "{}", line);
+                let then = Timestamp::from_nanos(line.at) + more;
+                if more.is_zero() || then.as_nanos() > UPTIME {
+                    continue;
+                }
+                let sooner = Timestamp::from_nanos(then.as_nanos() - 1);
+                prop_assert!(
+                    limiter.at(then).peek_n(remaining + 1).is_allowed(),
+                    "{line}: not after {more:?}"
+                );
+                prop_assert!(
+                    !limiter.at(sooner).peek_n(remaining + 1).is_allowed(),
+                    "{line}: before {more:?}"
+                );
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn no_interval_exceeds_the_burst_and_the_rate() {
     for sort in [Sort::TokenBucket, Sort::Meter, Sort::Queue] {
         for_each(150, draw::greed(sort), |case| {

@@ -1,6 +1,7 @@
 //! The rate limit headers of a response.
 
 mod interned;
+mod items;
 mod limit_headers;
 mod policy_history;
 mod quota_policies;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::HeaderValue;
+use tollgate::Rate;
 
 use super::interned::interned;
 
@@ -27,21 +28,23 @@ pub(super) struct PolicyHistory {
 /// One version of the policies.
 struct Policies {
     items: Box<[Box<str>]>,
+    rates: Box<[Rate]>,
     /// All items as one header value.
     header: Option<HeaderValue>,
 }
 
 impl Policies {
-    fn new(items: Vec<String>) -> Self {
+    fn new(items: Vec<String>, rates: Vec<Rate>) -> Self {
         let header = interned(&items.join(", "));
-        Self { items: items.into_iter().map(String::into_boxed_str).collect(), header }
+        let items = items.into_iter().map(String::into_boxed_str).collect();
+        Self { items, rates: rates.into(), header }
     }
 }
 
 impl PolicyHistory {
-    pub(super) fn new(items: Vec<String>) -> Self {
+    pub(super) fn new(items: Vec<String>, rates: Vec<Rate>) -> Self {
         let later = (0..CHUNKS).map(|_| OnceLock::new()).collect();
-        Self { first: Policies::new(items), later, current: AtomicUsize::new(0) }
+        Self { first: Policies::new(items, rates), later, current: AtomicUsize::new(0) }
     }
 
     #[inline]
@@ -59,12 +62,12 @@ impl PolicyHistory {
         self.later.get(chunk as usize)?.get_or_init(empty).get(version - (1 << chunk))
     }
 
-    /// Makes `items` current. Callers must exclude one another: of two concurrent changes, one
+    /// Makes these items and rates current. Callers must exclude one another: of two concurrent changes, one
     /// would be lost.
-    pub(super) fn change(&self, items: Vec<String>) {
+    pub(super) fn change(&self, items: Vec<String>, rates: Vec<Rate>) {
         let version = self.current.load(Ordering::Relaxed) + 1;
         if let Some(slot) = self.later_version(version) {
-            slot.get_or_init(|| Policies::new(items));
+            slot.get_or_init(|| Policies::new(items, rates));
             self.current.store(version, Ordering::Release);
         }
     }
@@ -73,6 +76,11 @@ impl PolicyHistory {
     #[inline]
     pub(super) fn header(&self) -> Option<HeaderValue> {
         self.current().header.clone()
+    }
+
+    /// Returns the rate of a limit by its number.
+    pub(super) fn rate(&self, number: usize) -> Option<Rate> {
+        self.current().rates.get(number).copied()
     }
 
     /// Returns the items, in the order of the limits.
@@ -87,10 +95,10 @@ mod tests {
 
     #[test]
     fn the_newest_version_is_current_after_any_number_of_changes() {
-        let history = PolicyHistory::new(vec!["0".into()]);
+        let history = PolicyHistory::new(vec!["0".into()], Vec::new());
         for number in 1..=100_000 {
             // Seven texts in turn, because interned texts stay in memory.
-            history.change(vec![(number % 7).to_string()]);
+            history.change(vec![(number % 7).to_string()], Vec::new());
             assert_eq!(history.items().collect::<Vec<_>>(), [(number % 7).to_string()]);
         }
         assert_eq!(history.header().unwrap(), (100_000 % 7).to_string());

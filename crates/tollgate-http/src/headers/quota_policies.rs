@@ -1,13 +1,16 @@
 //! The names and the policies of limits that decide together, and their headers.
 
-use std::time::Duration;
-
 use http::HeaderValue;
-use tollgate::{MultiDecision, Quota};
+use tollgate::{MultiDecision, Quota, Rate};
 
 use super::limit_headers::join;
 use super::policy_history::PolicyHistory;
-use super::{HeaderItems, HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER, seconds_up};
+use super::{HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER};
+
+const NANOS: u128 = 1_000_000_000;
+
+/// How many times longer than the time of the limit a policy's time may be, to be exact.
+const MAX_STRETCH: u128 = 16;
 
 /// The limits of a rule as headers show them: the name and the `RateLimit-Policy` of each.
 ///
@@ -19,6 +22,7 @@ use super::{HeaderItems, HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER,
 /// The headers of a server that calls the engine itself:
 ///
 /// ```
+/// use std::time::Duration;
 /// use http::HeaderMap;
 /// use tollgate::{FixedWindow, ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
 /// use tollgate_http::{HeaderStyle, HeaderStyles, QuotaPolicies};
@@ -31,7 +35,7 @@ use super::{HeaderItems, HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER,
 /// let styles = HeaderStyles::from_iter([HeaderStyle::Ietf, HeaderStyle::XRateLimit]);
 ///
 /// let mut headers = HeaderMap::new();
-/// policies.headers(styles, &limiter.check("alice")).write(&mut headers);
+/// policies.headers(styles, &limiter.check("alice")).write(&mut headers, Duration::ZERO);
 /// assert_eq!(headers["ratelimit"], r#""api/s";r=9;t=1, "api/h";r=499;t=3600"#);
 /// assert_eq!(headers["ratelimit-policy"], r#""api/s";q=10;w=1, "api/h";q=500;w=3600"#);
 /// assert_eq!(headers["x-ratelimit-remaining"], "9");
@@ -57,7 +61,7 @@ impl QuotaPolicies {
             }
             names.push(name.into());
         }
-        Self { items: PolicyHistory::new(policy_items(&names, quotas)), names: names.into() }
+        Self { items: PolicyHistory::new(policy_items(&names, quotas), rates(quotas)), names: names.into() }
     }
 
     /// Makes the policies of other quotas current. The names stay, even if a period changes.
@@ -66,7 +70,7 @@ impl QuotaPolicies {
     /// **Cost.** The policies of each change stay in memory until this is dropped, because readers
     /// borrow them without a lock.
     pub fn change(&self, quotas: &[Quota]) {
-        self.items.change(policy_items(&self.names, quotas));
+        self.items.change(policy_items(&self.names, quotas), rates(quotas));
     }
 
     /// Returns the names of the limits, by their numbers.
@@ -75,37 +79,26 @@ impl QuotaPolicies {
         &self.names
     }
 
-    /// Returns the headers of a decision by these limits. After a refusal, they show the limits
-    /// that refuse, and the styles that have room for one limit show the one with the longest wait.
+    /// Returns the current rate of a limit by its number. `None` if there is no such limit.
+    #[must_use]
+    pub fn rate(&self, number: usize) -> Option<Rate> {
+        self.items.rate(number)
+    }
+
+    /// Returns the headers of a decision by these limits: the policies of all, and the states of
+    /// all; after a refusal, the states of those that refuse.
     #[must_use]
     pub fn headers(&self, styles: HeaderStyles, decision: &MultiDecision<'_>) -> LimitHeaders {
-        if decision.is_allowed() {
-            let policy = || Self::header_of_all([self].into_iter());
-            return LimitHeaders::new(styles, policy, |items| self.add_items(decision, items));
-        }
-        let refuses = decision.parts().filter(|limit| limit.refuses());
-        let mask = refuses.fold(0, |mask, limit| mask | 1 << limit.number());
-        let slowest = decision.parts().nth(decision.refused_by().unwrap_or(0));
-        let policy = || self.header_of(mask);
-        LimitHeaders::new(styles, policy, |items| self.add_items(decision, items))
-            .with_representative(slowest.map(|limit| LimitState::from(&limit)))
-    }
-
-    /// Adds each limit's state to headers; after a refusal, only the limits that refuse.
-    #[inline]
-    pub fn add_items(&self, decision: &MultiDecision<'_>, items: &mut HeaderItems<'_>) {
         let admitted = decision.is_allowed();
-        decision.parts().filter(|limit| admitted || limit.refuses()).for_each(|limit| {
-            items.add(&self.names[limit.number()], LimitState::from(&limit));
-        });
-    }
-
-    /// Returns `RateLimit-Policy` of the limits whose bit is set in `mask`, by their numbers.
-    /// `None` if there are none.
-    #[must_use]
-    pub fn header_of(&self, mask: u64) -> Option<HeaderValue> {
-        let items = self.items.items().enumerate().filter(|(number, _)| mask & (1 << number) != 0);
-        join(items.map(|(_, item)| item))
+        LimitHeaders::new(
+            styles,
+            || self.items.header(),
+            |items| {
+                for limit in decision.parts().filter(|limit| admitted || limit.refuses()) {
+                    items.add(&self.names[limit.number()], LimitState::from(&limit));
+                }
+            },
+        )
     }
 
     /// Returns `RateLimit-Policy` of all limits of these rules. `None` if there are none.
@@ -120,10 +113,15 @@ impl QuotaPolicies {
     }
 }
 
+fn rates(quotas: &[Quota]) -> Vec<Rate> {
+    quotas.iter().map(Quota::rate).collect()
+}
+
 /// Returns the `RateLimit-Policy` item of each limit.
 fn policy_items(names: &[Box<str>], quotas: &[Quota]) -> Vec<String> {
     let item = |(name, quota): (_, &Quota)| {
-        format!("\"{name}\";q={};w={}", quota.limit().min(MAX_SF_INTEGER), window_seconds(quota))
+        let (units, seconds) = units_and_seconds(quota);
+        format!("\"{name}\";q={};w={}", units.min(MAX_SF_INTEGER), seconds.min(MAX_SF_INTEGER))
     };
     names.iter().zip(quotas).map(item).collect()
 }
@@ -138,16 +136,31 @@ fn period(quota: &Quota) -> String {
     }
 }
 
-/// Returns the seconds, rounded up, in which the whole limit comes back.
-fn window_seconds(quota: &Quota) -> u64 {
-    let rate = quota.rate();
-    let nanos =
-        rate.period().as_nanos().saturating_mul(quota.limit().into()) / u128::from(rate.count().max(1));
-    seconds_up(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))).max(1)
+/// Returns the units that come back in a whole number of seconds, and that number: the limit if all
+/// of it comes back in whole seconds; else the units of at least as long a time.
+///
+/// Their quotient is the rate, rounded down if no time of up to [`MAX_STRETCH`] times as many
+/// seconds has a whole number of units.
+fn units_and_seconds(quota: &Quota) -> (u64, u64) {
+    let (count, period) = (u128::from(quota.rate().count().max(1)), quota.rate().period().as_nanos().max(1));
+    // The time of the limit is `limit * period / count` nanoseconds.
+    let seconds = (u128::from(quota.limit()) * period).div_ceil(count * NANOS).max(1);
+    let per_period = count * NANOS;
+    // The times with a whole number of units are the multiples of this.
+    let exact = seconds.next_multiple_of(period / gcd(period, per_period));
+    let seconds = if exact <= seconds * MAX_STRETCH { exact } else { seconds };
+    let saturate = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+    (saturate(seconds * per_period / period), saturate(seconds))
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate::{FixedWindow, LeakyBucket, Rate, TokenBucket};
 
     use super::*;
@@ -157,15 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_has_its_limit_and_its_window_in_seconds() {
-        assert_eq!(
-            policy_items_of(&[TokenBucket::new(Rate::per_second(10)).burst(25).into()]),
-            ["\"api\";q=25;w=3"]
-        );
-        assert_eq!(
-            policy_items_of(&[LeakyBucket::queue(Rate::per_second(10)).capacity(3).into()]),
-            ["\"api\";q=3;w=1"]
-        );
+    fn the_quotient_of_a_policy_is_the_rate() {
+        let bucket = |rate, burst| Quota::from(TokenBucket::new(rate).burst(burst));
+        let every = |count, millis| Rate::new(count, Duration::from_millis(millis));
+        for (quota, policy) in [
+            (bucket(Rate::per_second(10), 20), "q=20;w=2"),
+            (bucket(Rate::per_hour(3), 3), "q=3;w=3600"),
+            // Not in whole seconds: 2.5 s, 10 ms, 300 ms, 7.5 s, 100 ms.
+            (bucket(Rate::per_second(10), 25), "q=30;w=3"),
+            (bucket(Rate::per_second(100), 1), "q=100;w=1"),
+            (LeakyBucket::queue(Rate::per_second(10)).capacity(3).into(), "q=10;w=1"),
+            (bucket(every(2, 15_000), 1), "q=2;w=15"),
+            (FixedWindow::new(every(5, 100)).into(), "q=50;w=1"),
+            // 1,000,000 in 7 s; and one in 999.999999 s has no such time.
+            (bucket(Rate::new(1, Duration::from_micros(7)), 1), "q=1000000;w=7"),
+            (bucket(Rate::new(1, Duration::from_micros(999_999_999)), 1), "q=1;w=1000"),
+        ] {
+            assert_eq!(policy_items_of(&[quota]), [format!("\"api\";{policy}")], "{quota}");
+        }
     }
 
     #[test]
@@ -189,7 +211,7 @@ mod tests {
                 "\"api/s\";q=10;w=1",
                 "\"api/h\";q=1000;w=3600",
                 "\"api/10s\";q=5;w=10",
-                "\"api/7000ns\";q=1;w=1",
+                "\"api/7000ns\";q=1000000;w=7",
                 "\"api/h-5\";q=2000;w=3600"
             ]
         );

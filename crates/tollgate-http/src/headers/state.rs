@@ -26,15 +26,15 @@ pub struct LimitState {
     pub limit: u64,
     /// How much of the limit is left.
     pub remaining: u64,
-    /// The time until all of the limit is available; for a refused request, until it would be
-    /// admitted.
+    /// The time until more of the limit is available, zero if all of it is; for a refused request,
+    /// until it would be admitted.
     pub reset: Duration,
 }
 
 impl From<&LimitDecision<'_>> for LimitState {
     #[inline]
     fn from(limit: &LimitDecision<'_>) -> Self {
-        let reset = limit.retry_after().unwrap_or_else(|| limit.reset_after());
+        let reset = limit.retry_after().unwrap_or_else(|| limit.more_after());
         Self { limit: limit.limit(), remaining: limit.remaining(), reset }
     }
 }
@@ -42,7 +42,7 @@ impl From<&LimitDecision<'_>> for LimitState {
 impl From<&Decision<'_>> for LimitState {
     #[inline]
     fn from(decision: &Decision<'_>) -> Self {
-        let reset = decision.retry_after().unwrap_or_else(|| decision.reset_after());
+        let reset = decision.retry_after().unwrap_or_else(|| decision.more_after());
         Self { limit: decision.limit(), remaining: decision.remaining(), reset }
     }
 }

@@ -6,11 +6,15 @@
 /// header that the inner service has set stays, and the headers that belong to it are not added,
 /// because they would describe another limit.
 ///
-/// Times are in whole seconds, rounded up. *Limit* is the most that can be admitted at once (burst,
-/// capacity, or the window's limit), *remaining* is how much is left of the limit, and *reset* is
-/// the time until the whole limit is available again. For a refused request, *reset* is the time
-/// until it would be admitted. A style that has room for one limit shows the tightest; for a
-/// refused request, it shows the limit with the longest wait.
+/// Times are in whole seconds, rounded up, and count from when the response is written. *Limit* is
+/// the most that can be admitted at once (burst, capacity, or the window's limit), *remaining* is
+/// how much is left of the limit, and *reset* is the time until more of it is available; zero if
+/// all of it is. For a refused request, *reset* is the time until it would be admitted. So a
+/// response and the refusal after it show the same instant, or the refusal a later one.
+///
+/// A style that has room for one limit shows the limit with the least remaining, and of those with
+/// equally little the one with the longest reset: it refuses first. For a refused request, it shows
+/// the limit with the longest wait.
 ///
 /// # Examples
 ///
@@ -24,15 +28,19 @@
 #[non_exhaustive]
 pub enum HeaderStyle {
     /// `RateLimit: "api";r=19;t=1` and `RateLimit-Policy: "api";q=20;w=2`: the structured fields of
-    /// draft-ietf-httpapi-ratelimit-headers (-08 and later; still a draft), one item for each
-    /// limit. `q` is the limit and `w` the time in which all of it comes back: `q / w` is the
-    /// long-term rate. A refusal has items for the limits that refuse.
+    /// draft-ietf-httpapi-ratelimit-headers (-08 to -11; still a draft), one item for each limit.
+    /// `q / w` is the long-term rate, in seconds. `q` is the limit if all of it comes back in whole
+    /// seconds, and else the units of `w` seconds. A refusal has `RateLimit-Policy` of all limits,
+    /// and `RateLimit` of those that refuse.
     Ietf,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining`, and `X-RateLimit-Reset` in seconds from now.
     XRateLimit,
     /// As [`XRateLimit`](Self::XRateLimit), with `X-RateLimit-Reset` in Unix time. With both
     /// styles, `X-RateLimit-Reset` is in seconds from now.
     XRateLimitEpoch,
+    /// As [`XRateLimitEpoch`](Self::XRateLimitEpoch), with GitHub's `X-RateLimit-Used`, the limit
+    /// without what remains, and `X-RateLimit-Resource`, the limit's name.
+    GitHub,
     /// `X-RateLimit-Retry-After` on refusals, in seconds from now.
     XRateLimitRetryAfter,
     /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, of the draft's revisions up
@@ -57,6 +65,14 @@ impl HeaderStyles {
     #[inline]
     pub(super) fn has(self, style: HeaderStyle) -> bool {
         self.0 & (1 << style as u8) != 0
+    }
+
+    /// Returns whether one of the styles shows Unix times: see
+    /// [`LimitHeaders::unix_time`](crate::LimitHeaders::unix_time).
+    #[must_use]
+    #[inline]
+    pub fn show_unix_time(self) -> bool {
+        self.has(HeaderStyle::XRateLimitEpoch) || self.has(HeaderStyle::GitHub)
     }
 
     /// Returns whether there is no style.

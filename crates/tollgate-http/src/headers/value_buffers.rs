@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
 
 /// The size of a buffer: about a hundred values. A value that is kept keeps its whole buffer.
@@ -46,21 +46,23 @@ fn has_room(buffer: &mut BytesMut) -> bool {
     buffer.capacity() >= VALUE_SIZE || buffer.try_reclaim(BUFFER_SIZE)
 }
 
-/// Returns the header value that `write` writes. `None` if it writes nothing or an illegal value,
-/// or if the thread is ending.
-pub(super) fn write_value(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderValue> {
+/// Returns the bytes that `write` writes. `None` if it writes nothing, or if the thread is ending.
+pub(super) fn write_bytes(write: impl FnOnce(&mut BytesMut)) -> Option<Bytes> {
     BUFFERS
         .try_with(|buffers| {
             let mut buffers = buffers.try_borrow_mut().ok()?;
             let buffer = buffers.with_room();
             write(buffer);
-            if buffer.is_empty() {
-                return None;
-            }
-            HeaderValue::from_maybe_shared(buffer.split().freeze()).ok()
+            (!buffer.is_empty()).then(|| buffer.split().freeze())
         })
         .ok()
         .flatten()
+}
+
+/// Returns the header value that `write` writes. `None` if it writes nothing or an illegal value,
+/// or if the thread is ending.
+pub(super) fn write_value(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(write_bytes(write)?).ok()
 }
 
 /// Returns a number as a header value.

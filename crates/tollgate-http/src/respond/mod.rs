@@ -39,6 +39,13 @@ pub use refusal::Refusal;
 /// let refusal = Refusal::new(RequestHead::of(&request), "api", &[], &record);
 /// assert_eq!(respond.respond(&refusal).body(), "slow down on /search");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot make a response with the body `{B}`",
+    label = "no responses with the body `{B}`",
+    note = "`HttpResponder` needs a body that is `From<String>`, and `GrpcResponder` one that is `Default`",
+    note = "a layer behind the rate limit that changes the body, such as compression, belongs in front \
+            of it; or else answer with a closure that makes such a body"
+)]
 pub trait Respond<B> {
     /// Returns the response to a refused request.
     fn respond(&self, refusal: &Refusal<'_>) -> Response<B>;

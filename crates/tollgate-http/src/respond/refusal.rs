@@ -100,8 +100,8 @@ impl<'r> Refusal<'r> {
     /// Returns the exact time until the rule would admit the request, if no other request of the
     /// key comes. `None` if a later retry would be refused too.
     ///
-    /// Rules after this one were not checked and may refuse the retry. All limits of one rule were
-    /// checked, so limits of the same key belong in one rule.
+    /// If several rules refuse, this is the refusal that lasts longest. Only a rule with a backend
+    /// may refuse the retry: a backend is not asked about a request that is refused already.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.record.retry_after

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::MultiDecision;
+use tollgate::{MultiDecision, Timestamp};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
@@ -33,8 +33,8 @@ pub(super) struct Charge<'l> {
 /// Where the request was charged.
 pub(super) enum Of<'l> {
     Here(&'l LimitSet, MultiDecision<'l>),
-    /// At the rule's backend, which says that its limit is in this state.
-    There(LimitState),
+    /// At the rule's backend, which said at this time that its limit is in this state.
+    There(LimitState, Timestamp),
 }
 
 /// What goes back with a charge.
@@ -100,8 +100,8 @@ impl<'l> Charges<'l> {
                     };
                     OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn, key }
                 }
-                (Of::There(_), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
-                (Of::There(_), _) => return None,
+                (Of::There(..), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
+                (Of::There(..), _) => return None,
             };
             Some(OwnedCharge { rule, of })
         };
@@ -115,30 +115,55 @@ impl<'l> Charges<'l> {
                 (Of::Here(limits, decision), extra) => {
                     limits.give_back(decision.receipt(), extra.and_then(Extra::turn));
                 }
-                (Of::There(_), Some(Extra::Receipt(receipt))) => {
+                (Of::There(..), Some(Extra::Receipt(receipt))) => {
                     self.state.give_back_there(rule, receipt);
                 }
-                (Of::There(_), _) => {}
+                (Of::There(..), _) => {}
             }
         }
     }
 
-    /// Returns the rate limit headers of the rules that are not shadow rules.
-    pub(super) fn headers(&self, styles: HeaderStyles) -> LimitHeaders {
-        let enforced = || self.made.iter().filter(|charge| !charge.shadow);
-        let policies = enforced().filter_map(|charge| match &charge.of {
+    /// Returns the policies of the rules that are not shadow rules.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &'l QuotaPolicies> + use<'l, '_> {
+        let enforced = self.made.iter().filter(|charge| !charge.shadow);
+        enforced.filter_map(|charge| match charge.of {
             Of::Here(limits, _) => Some(&limits.policies),
-            Of::There(_) => None,
-        });
-        let policy = || QuotaPolicies::header_of_all(policies);
-        LimitHeaders::new(styles, policy, |items| {
+            Of::There(..) => None,
+        })
+    }
+
+    /// Returns the rate limit headers of the rules that are not shadow rules, and the time from
+    /// which their resets count.
+    pub(super) fn headers(&self, styles: HeaderStyles) -> (LimitHeaders, Timestamp) {
+        let enforced = || self.made.iter().filter(|charge| !charge.shadow);
+        let policy = || QuotaPolicies::header_of_all(self.policies());
+        let decided_at = enforced().map(|charge| charge.of.decided_at()).min().unwrap_or_default();
+        let headers = LimitHeaders::new(styles, policy, |items| {
             for charge in enforced() {
+                let rule = &self.state.rules[charge.rule];
+                let later = charge.of.decided_at().saturating_since(decided_at);
                 match &charge.of {
-                    Of::Here(limits, decision) => limits.policies.add_items(decision, items),
-                    Of::There(limit) => items.add(&self.state.rules[charge.rule].name, *limit),
+                    Of::Here(limits, decision) => limits.add_items(decision, rule.max_wait, later, items),
+                    Of::There(limit, _) => {
+                        items.add(
+                            &rule.name,
+                            LimitState { reset: limit.reset.saturating_add(later), ..*limit },
+                        );
+                    }
                 }
             }
-        })
+        });
+        (headers, decided_at)
+    }
+}
+
+impl Of<'_> {
+    #[inline]
+    fn decided_at(&self) -> Timestamp {
+        match self {
+            Of::Here(_, decision) => decision.decided_at(),
+            Of::There(_, decided_at) => *decided_at,
+        }
     }
 }
 

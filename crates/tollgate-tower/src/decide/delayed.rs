@@ -114,8 +114,8 @@ async fn evaluate(
             }
         };
         if !admitted {
-            for (index, rule) in state.shadow_rules_after(index) {
-                evaluation.preview(index, rule, matches[index].borrow());
+            for (later, owned) in matches.iter().enumerate().skip(index + 1) {
+                evaluation.judge_refused(later, owned.borrow());
             }
             break;
         }

@@ -1,17 +1,17 @@
 //! The evaluation of one request, rule by rule.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
 use tollgate_backend::{AnyReceipt, BackendReply};
-use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
+use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
 use super::charges::{Charge, Charges, Of};
 use super::owned_charges::OwnedCharges;
-use super::refusal::RuleRefusal;
+use super::refusal::{Refusals, RuleRefusal, refused_by};
+use super::response_headers::ResponseHeaders;
 use crate::handle::tightest;
 use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
 
@@ -26,6 +26,8 @@ pub(super) struct Evaluation<'l, 'v> {
     verdict: &'v mut Verdict,
     /// The latest departure from the queues in which the request has a turn.
     departure: Option<Timestamp>,
+    /// `None` while no rule refuses the request.
+    refusals: Option<Box<Refusals<'l>>>,
 }
 
 /// The result of an evaluation. It does not borrow from the limits.
@@ -34,7 +36,7 @@ pub(crate) struct Verdict {
     /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of
     /// them is used. A rule whose backend failed may have two reports.
     pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
-    pub(crate) headers: LimitHeaders,
+    pub(crate) headers: ResponseHeaders,
     /// `None` if the request is admitted.
     pub(crate) refusal: Option<Box<RuleRefusal>>,
 }
@@ -53,7 +55,7 @@ pub(crate) struct RuleReport {
 impl<'l, 'v> Evaluation<'l, 'v> {
     #[inline]
     pub(super) fn new(state: &'l LayerState, verdict: &'v mut Verdict) -> Self {
-        Self { state, charges: Charges::new(state), verdict, departure: None }
+        Self { state, charges: Charges::new(state), verdict, departure: None, refusals: None }
     }
 
     /// Checks the request against limits of this process.
@@ -77,7 +79,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         // that came in between.
         let expected = limits.limiter.prepare(key).peek_n(cost);
         if expected.delay() > max_wait {
-            return self.refuse_long_wait(rule, limits, request, &expected, expected.delay() - max_wait);
+            return self.refuse(rule, limits, request, &expected);
         }
         let change_count = limits.change_count();
         let decision = limits.limiter.check_n(key, cost);
@@ -88,7 +90,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let departure = limits.limiter.now() + delay;
         let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
         if delay > max_wait {
-            let admitted = self.refuse_long_wait(rule, limits, request, &decision, delay - max_wait);
+            let admitted = self.refuse(rule, limits, request, &decision);
             limits.give_back(decision.receipt(), Some(turn));
             return admitted;
         }
@@ -122,7 +124,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         decision: MultiDecision<'l>,
     ) -> bool {
         if !decision.is_allowed() {
-            return self.refuse(rule, limits, request, decision);
+            return self.refuse(rule, limits, request, &decision);
         }
         self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         if self.needs_decision(rule) {
@@ -154,54 +156,39 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: MultiDecision<'l>,
+        decision: &MultiDecision<'l>,
     ) -> bool {
-        let record = RefusalRecord::of(&decision, request.cost);
-        if let (Some((_, queue_time)), Some(retry_after)) =
-            (limits.longest_queue(&decision), record.retry_after)
-        {
-            // Once the queue has room, it is at its longest: the wait in it may still be too long.
-            let too_long_by = queue_time.saturating_sub(request.max_wait);
-            if too_long_by > retry_after {
-                return self.refuse_long_wait(rule, limits, request, &decision, too_long_by);
+        let Some(refused) = refused_by(limits, decision, request.cost, request.max_wait) else { return true };
+        let refusal = RuleRefusal { rule, set: Some(request.set), record: refused.record };
+        self.apply_refusal(refusal, |refusals| refusals.add_limits(limits, &refused, decision.decided_at()))
+    }
+
+    /// Lets a later rule judge a request that is refused already, so that the response tells when
+    /// no rule would refuse it, and a shadow rule what it would decide. Charges nothing and asks no
+    /// backend.
+    pub(super) fn judge_refused(&mut self, rule: usize, matched: RuleMatch<'_>) {
+        let CompiledRule { shadow, decider, .. } = &self.state.rules[rule];
+        if *shadow {
+            return self.preview(rule, decider, matched);
+        }
+        match (matched, decider) {
+            (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
+            (RuleMatch::NoKey, _) => drop(self.refuse_without_key(rule)),
+            (RuleMatch::Check(request), Decider::Local(sets)) => {
+                let limits = &sets[request.set];
+                let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
+                if refused_by(limits, &decision, request.cost, request.max_wait).is_some() {
+                    self.refuse(rule, limits, request, &decision);
+                } else if let Some(refusals) = &mut self.refusals {
+                    refusals.policies.push(&limits.policies);
+                }
             }
         }
-        let refusal = RuleRefusal { rule, set: Some(request.set), record };
-        self.apply_refusal(refusal, |styles| limits.policies.headers(styles, &decision))
     }
 
-    /// Refuses a request whose wait in a queue would exceed `max_wait` until `retry_after` has
-    /// passed. The headers show nothing remaining, even if the queue has room.
-    fn refuse_long_wait(
-        &mut self,
-        rule: usize,
-        limits: &'l LimitSet,
-        request: CheckRequest<'_>,
-        decision: &MultiDecision<'_>,
-        retry_after: Duration,
-    ) -> bool {
-        let number = limits.longest_queue(decision).map_or(0, |(number, _)| number);
-        let limit = decision.parts().nth(number).map_or(0, |limit| limit.limit());
-        let state = LimitState { limit, remaining: 0, reset: retry_after };
-        let record = RefusalRecord {
-            reason: RefusalReason::Limited,
-            cost: request.cost,
-            state: Some(state),
-            retry_after: Some(retry_after),
-            slowest: Some(number),
-            refusing: 1 << number,
-        };
-        let policies = &limits.policies;
-        self.apply_refusal(RuleRefusal { rule, set: Some(request.set), record }, |styles| {
-            let policy = || policies.header_of(record.refusing);
-            LimitHeaders::new(styles, policy, |items| items.add(&policies.names()[number], state))
-        })
-    }
-
-    /// Reports what a shadow rule would decide about a request that another rule refuses. A backend
-    /// is not asked.
-    pub(super) fn preview(&mut self, index: usize, rule: &CompiledRule, matched: RuleMatch<'_>) {
-        match (matched, &rule.decider) {
+    /// Reports what a shadow rule would decide about a request that another rule refuses.
+    fn preview(&mut self, index: usize, decider: &Decider, matched: RuleMatch<'_>) {
+        match (matched, decider) {
             (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
             (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0, || None),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
@@ -224,7 +211,10 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
                 self.report(rule, RuleOutcome::Allowed, cost, || Some(state));
-                self.charges.push_there(Charge { rule, shadow, of: Of::There(state) }, reply.receipt);
+                self.charges.push_there(
+                    Charge { rule, shadow, of: Of::There(state, self.state.clock.now()) },
+                    reply.receipt,
+                );
                 return true;
             }
             Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
@@ -232,9 +222,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         };
         let record =
             RefusalRecord { state: Some(state), retry_after, ..RefusalRecord::without_limit(reason, cost) };
-        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
-            LimitHeaders::new(styles, || None, |items| items.add(name, state))
-        })
+        let now = self.state.clock.now();
+        let refusal = RuleRefusal { rule, set: None, record };
+        self.apply_refusal(refusal, |refusals| refusals.add_limit(name, state, now))
     }
 
     /// Refuses a request without a key.
@@ -249,9 +239,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
         let record = RefusalRecord::without_limit(reason, cost);
-        self.apply_refusal(RuleRefusal { rule, set: None, record }, |styles| {
-            LimitHeaders::new(styles, || None, |_| {})
-        })
+        self.apply_refusal(RuleRefusal { rule, set: None, record }, |_| {})
     }
 
     /// Reports that the rule's backend failed, without a decision.
@@ -274,19 +262,37 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         }
     }
 
-    fn apply_refusal(
-        &mut self,
-        refusal: RuleRefusal,
-        headers: impl FnOnce(HeaderStyles) -> LimitHeaders,
-    ) -> bool {
+    /// Refuses the request unless the rule is a shadow rule. `add_limits` adds the limits that
+    /// refuse.
+    fn apply_refusal(&mut self, refusal: RuleRefusal, add_limits: impl FnOnce(&mut Refusals<'l>)) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
         self.report(rule, record.reason.outcome(), record.cost, || record.state);
         let shadow = self.state.rules[rule].shadow;
         if !shadow {
-            self.verdict.refusal = Some(Box::new(refusal));
-            self.verdict.headers = headers(self.state.styles);
+            let charges = &self.charges;
+            let refusals = self.refusals.get_or_insert_with(|| Box::new(Refusals::new(charges.policies())));
+            add_limits(refusals);
+            refusals.add(refusal);
         }
         shadow
+    }
+
+    #[inline]
+    fn response_headers(&self, headers: LimitHeaders, decided_at: Timestamp) -> ResponseHeaders {
+        let LayerState { styles, unix_zero, clock, response_clock, .. } = self.state;
+        let headers = match styles.show_unix_time() {
+            true => headers.unix_time(unix_zero.unix_time(clock, decided_at)),
+            false => headers,
+        };
+        ResponseHeaders::new(headers, decided_at, response_clock)
+    }
+
+    #[inline(never)]
+    fn refuse_for_longest(&mut self, refusals: Refusals<'l>) {
+        let headers = refusals.headers(self.state.styles);
+        let decided_at = refusals.decided_at.unwrap_or_default();
+        self.verdict.headers = self.response_headers(headers, decided_at);
+        self.verdict.refusal = refusals.longest.map(Box::new);
     }
 
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
@@ -295,11 +301,13 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// departure; else those of rules that await the response. The others are settled.
     #[inline]
     pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
-        if self.verdict.refusal.is_some() {
+        if let Some(refusals) = self.refusals.take() {
+            self.refuse_for_longest(*refusals);
             return None;
         }
         if !self.state.styles.is_empty() {
-            self.verdict.headers = self.charges.headers(self.state.styles);
+            let (headers, decided_at) = self.charges.headers(self.state.styles);
+            self.verdict.headers = self.response_headers(headers, decided_at);
         }
         let waits = self.departure.is_some();
         if waits || self.state.awaits_responses {

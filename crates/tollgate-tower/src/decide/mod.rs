@@ -5,6 +5,7 @@ mod delayed;
 mod evaluation;
 mod owned_charges;
 mod refusal;
+mod response_headers;
 mod waiting;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub(crate) use delayed::DelayedVerdict;
 use delayed::{ask_backends, depart};
 pub(crate) use evaluation::{RuleReport, Verdict};
 pub(crate) use owned_charges::OwnedCharges;
+pub(crate) use response_headers::{ResponseClock, ResponseHeaders, UnixZero};
 
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};
@@ -36,6 +38,9 @@ pub(crate) struct LayerState {
     pub(crate) styles: HeaderStyles,
     pub(crate) hooks: Hooks,
     pub(crate) clock: SharedClock,
+    /// The same clock.
+    pub(crate) response_clock: ResponseClock,
+    pub(crate) unix_zero: UnixZero,
     pub(crate) sleep: Sleep,
     pub(crate) original_uri: Option<OriginalUri>,
     /// Whether any rule has a backend.
@@ -112,19 +117,13 @@ impl LayerState {
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
             if !admitted {
-                for (index, rule) in self.shadow_rules_after(index) {
-                    evaluation.preview(index, rule, rule.match_request(head, &mut key));
+                for (later, rule) in self.rules.iter().enumerate().skip(index + 1) {
+                    evaluation.judge_refused(later, rule.match_request(head, &mut key));
                 }
                 break;
             }
         }
         Some(evaluation.finish(self))
-    }
-
-    /// Returns the shadow rules behind one that refuses. None if nothing reports their decisions.
-    fn shadow_rules_after(&self, refusing: usize) -> impl Iterator<Item = (usize, &CompiledRule)> {
-        let rules = if self.hooks.need_reports() { &self.rules[..] } else { &[] };
-        rules.iter().enumerate().skip(refusing + 1).filter(|(_, rule)| rule.shadow)
     }
 
     /// Gives a charge back to the backend of a rule.

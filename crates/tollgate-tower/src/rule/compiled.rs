@@ -28,7 +28,7 @@ pub(crate) struct CompiledRule {
     charge_if: Option<ChargeIf>,
     pub(crate) decider: Decider,
     pub(crate) telemetry: RuleTelemetry,
-    max_wait: Duration,
+    pub(crate) max_wait: Duration,
     max_wait_with_body: Duration,
     has_queue: bool,
     tiers: Box<[Predicate]>,

@@ -1,11 +1,12 @@
 //! The limits that decide a request together, and their rate limit headers.
 
+use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{BuildError, Inherit, MultiDecision, Quota, Receipt};
-use tollgate_http::QuotaPolicies;
+use tollgate::{BuildError, Inherit, LimitDecision, MultiDecision, Quota, Receipt};
+use tollgate_http::{HeaderItems, LimitState, QuotaPolicies};
 
 use super::CheckRequest;
 use super::abandoned_turns::{AbandonedTurns, QueueTurn};
@@ -57,12 +58,70 @@ impl LimitSet {
         self.queues != 0
     }
 
+    /// Adds the state of each limit after an admission to headers whose resets count from a time
+    /// that is this much earlier. No request waits longer than `max_wait`.
+    #[inline]
+    pub(crate) fn add_items(
+        &self,
+        decision: &MultiDecision<'_>,
+        max_wait: Duration,
+        later: Duration,
+        items: &mut HeaderItems<'_>,
+    ) {
+        for limit in decision.parts() {
+            let mut state = LimitState::from(&limit);
+            if max_wait < Duration::MAX && self.is_queue(limit.number()) {
+                state = self.within_max_wait(&limit, state, max_wait);
+            }
+            let name = &self.policies.names()[limit.number()];
+            items.add(name, LimitState { reset: state.reset.saturating_add(later), ..state });
+        }
+    }
+
+    /// Returns the state of a queue in which no request waits longer than `max_wait`: how many more
+    /// requests of cost 1 it admits at once, and the time until it admits more. Where an interval
+    /// is not in whole nanoseconds, it shows one request less for a nanosecond.
+    #[inline(never)]
+    fn within_max_wait(
+        &self,
+        limit: &LimitDecision<'_>,
+        state: LimitState,
+        max_wait: Duration,
+    ) -> LimitState {
+        let Some(rate) = self.policies.rate(limit.number()) else { return state };
+        let (count, period) = (u128::from(rate.count().max(1)), rate.period().as_nanos().max(1));
+        let (max_wait, queued) = (max_wait.as_nanos(), limit.reset_after().as_nanos());
+        // The first waits until the queue is empty, each further one an interval longer.
+        let departing =
+            max_wait.checked_sub(queued).map_or(0, |spare| spare.saturating_mul(count) / period + 1);
+        let departing = u64::try_from(departing).unwrap_or(u64::MAX);
+        // One more departs in time once the queue is this short; never, if it cannot be.
+        let longest = max_wait.checked_sub((u128::from(departing) * period).div_ceil(count));
+        let more = longest.map_or(Duration::ZERO, |longest| {
+            Duration::from_nanos(u64::try_from(queued.saturating_sub(longest)).unwrap_or(u64::MAX))
+        });
+        match departing.cmp(&state.remaining) {
+            Ordering::Less => LimitState { remaining: departing, reset: more, ..state },
+            // Nothing more comes if one of the two bounds stays.
+            Ordering::Equal if more.is_zero() || state.reset.is_zero() => {
+                LimitState { reset: Duration::ZERO, ..state }
+            }
+            Ordering::Equal => LimitState { reset: more.max(state.reset), ..state },
+            Ordering::Greater => state,
+        }
+    }
+
     /// Returns the number of the longest queue and the time until it is empty.
     pub(crate) fn longest_queue(&self, decision: &MultiDecision<'_>) -> Option<(usize, Duration)> {
-        let queues = (0..self.len()).filter(|number| self.queues & (1 << number) != 0);
+        let queues = (0..self.len()).filter(|&number| self.is_queue(number));
         let queue_time =
             |number| decision.parts().nth(number).map_or(Duration::ZERO, |limit| limit.reset_after());
         queues.map(|number| (number, queue_time(number))).max_by_key(|(_, time)| *time)
+    }
+
+    #[inline]
+    fn is_queue(&self, number: usize) -> bool {
+        self.queues & (1 << number) != 0
     }
 
     /// Returns the number of limits.
@@ -111,5 +170,63 @@ fn queues(quotas: &[Quota]) -> u64 {
 impl fmt::Debug for LimitSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitSet").field("limiter", &self.limiter).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate::{LeakyBucket, ManualClock, Rate};
+
+    use super::*;
+    use crate::rule::local::local_limiter;
+
+    /// Returns how many more requests depart within `max_wait`, by making them.
+    fn departing(limits: &LimitSet, key: &[u8], max_wait: Duration) -> u64 {
+        let departs = || limits.limiter.prepare(key).peek_n(1);
+        let departs = || departs().is_allowed() && departs().delay() <= max_wait;
+        (0..).take_while(|_| departs() && limits.limiter.check_n(key, 1).is_allowed()).count() as u64
+    }
+
+    #[test]
+    fn a_queues_remaining_and_reset_are_exact_under_max_wait() {
+        let rates = [(10, 1_000), (4, 1_000), (1, 700), (8, 10)]
+            .map(|(count, ms)| Rate::new(count, Duration::from_millis(ms)));
+        for (rate, max_wait) in
+            rates.iter().flat_map(|&rate| [0, 1, 500, 1_000, 2_500].map(|wait| (rate, wait)))
+        {
+            let max_wait = Duration::from_millis(max_wait);
+            let clock = ManualClock::new();
+            let quotas = [LeakyBucket::queue(rate).capacity(5).into()];
+            let limiter = local_limiter(&quotas, None, Default::default(), Arc::new(clock.clone())).unwrap();
+            let limits = LimitSet::new("paced", 0, &quotas, limiter);
+            let state = |key: &[u8]| {
+                let decision = limits.limiter.prepare(key).peek_n(0);
+                let limit = decision.parts().next().unwrap();
+                limits.within_max_wait(&limit, LimitState::from(&limit), max_wait)
+            };
+            for (number, used) in
+                (0..=5_u8).flat_map(|used| [0_u8, 1, 2].map(|again| (again * 6 + used, used)))
+            {
+                clock.advance(Duration::from_micros(123_457));
+                let key = |copy: u8| [number, copy];
+                // Three keys with the same queue.
+                (0..3).for_each(|copy| drop(limits.limiter.check_n(&key(copy), used.into())));
+                clock.advance(rate.period() / 10 * u32::from(number));
+                let shown = state(&key(0));
+                let context = format!("{rate}, {max_wait:?}, {used}: {shown:?}");
+                assert_eq!(shown.remaining, departing(&limits, &key(0), max_wait), "{context}");
+                if shown.reset.is_zero() {
+                    clock.advance(Duration::from_secs(100));
+                    assert_eq!(state(&key(2)).remaining, shown.remaining, "{context}");
+                    continue;
+                }
+                clock.advance(shown.reset - Duration::from_nanos(1));
+                assert_eq!(state(&key(1)).remaining, shown.remaining, "{context}");
+                clock.advance(Duration::from_nanos(1));
+                assert!(state(&key(1)).remaining > shown.remaining, "{context}");
+            }
+        }
     }
 }

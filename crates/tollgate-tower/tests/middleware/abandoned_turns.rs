@@ -119,8 +119,9 @@ async fn cost_0_neither_waits_nor_takes_a_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_reports_the_state_of_the_queue() {
-    // The queue is as long as before: full, or with room for one more.
-    for (capacity, expected) in [(3, "\"paced\";r=0;t=3"), (4, "\"paced\";r=1;t=3")] {
+    // The queue is as long as before: full, or with room for one more. It waited for a second, in
+    // which a place became free.
+    for (capacity, expected) in [(3, "\"paced\";r=0;t=0"), (4, "\"paced\";r=1;t=0")] {
         let layer = layer(capacity);
         let mut waiting = queue_up(&layer, 3).await;
         disconnect(waiting.remove(1)).await;

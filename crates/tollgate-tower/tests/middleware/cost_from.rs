@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, TokenBucket};
-use tollgate_tower::{BuildError, OnBackendError, TollgateLayer, RequestHead, Rule};
+use tollgate_tower::{BuildError, OnBackendError, RequestHead, Rule, TollgateLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::shadow::Everything;

@@ -1,7 +1,7 @@
 //! What operators see of a table that has no room for new keys.
 
 use tollgate::WhenFull;
-use tollgate_tower::{TollgateLayer, Rule};
+use tollgate_tower::{Rule, TollgateLayer};
 
 use crate::support::{by_header, hourly_bucket, layer_with, status};
 

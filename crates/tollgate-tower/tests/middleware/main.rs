@@ -11,6 +11,7 @@ mod cost_from;
 mod full_tables;
 mod handles;
 mod hooks;
+mod limit_headers;
 mod published;
 mod queues;
 mod readiness;

@@ -25,8 +25,8 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::cors::{Any, CorsLayer};
 
 use crate::support::{
-    Echo, HttpClient, ReadinessChecked, TokioClock, by_axum_peer, by_peer, hourly_bucket,
-    layer_with, request, send, serve, statuses,
+    Echo, HttpClient, ReadinessChecked, TokioClock, by_axum_peer, by_peer, hourly_bucket, layer_with,
+    request, send, serve, statuses,
 };
 
 #[tokio::test]

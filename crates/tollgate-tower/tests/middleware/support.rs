@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use sfv::{BareItem, Key, List, ListEntry, Parser};
 use tokio::time::Instant;
 use tollgate::{Clock, Rate, Timestamp, TokenBucket};
 use tollgate_tower::{Builder, ClientAddress, KeyBy, Respond, Rule, TollgateLayer};
@@ -109,7 +110,30 @@ pub(crate) async fn send<A>(layer: &TollgateLayer<A>, request: Request<String>) 
 where
     A: Respond<String> + Clone,
 {
-    layer.layer(Echo).oneshot(request).await.unwrap()
+    let response = layer.layer(Echo).oneshot(request).await.unwrap();
+    assert_structured(response.headers());
+    response
+}
+
+/// Reads the fields of the IETF's draft by an independent parser, as a client does.
+pub(crate) fn assert_structured(headers: &HeaderMap) {
+    for (field, params) in [("ratelimit", &["r", "t"]), ("ratelimit-policy", &["q", "w"])] {
+        let Some(value) = headers.get(field) else { continue };
+        let list = Parser::new(value.as_bytes()).parse::<List>().unwrap();
+        assert!(!list.is_empty(), "{field}");
+        for entry in list {
+            let ListEntry::Item(item) = entry else { panic!("{field}: an inner list") };
+            assert!(item.bare_item.as_string().is_some(), "{field}: no name");
+            let keys: Vec<_> = item.params.keys().map(|key| key.as_str()).collect();
+            assert_eq!(keys, params, "{field}");
+            // A window has at least a second.
+            let least = |key: &str| i64::from(key == "w");
+            let number = |(key, value): (&Key, &BareItem)| {
+                value.as_integer().is_some_and(|number| i64::from(number) >= least(key.as_str()))
+            };
+            assert!(item.params.iter().all(number), "{field}: {value:?}");
+        }
+    }
 }
 
 /// Sends a request and returns the status of the response.
@@ -182,6 +206,7 @@ impl HttpClient {
         }
         let response = self.0.request(request.body(Empty::new()).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();
+        assert_structured(&head.headers);
         let body = body.collect().await.unwrap().to_bytes();
         Response::from_parts(head, String::from_utf8(body.to_vec()).unwrap())
     }

@@ -13,7 +13,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{by_header, hourly_bucket, layer_with};
+use crate::support::{by_header, header, hourly_bucket, layer_with, request, send};
 
 /// Starts a tonic server behind the layer and returns a client of it.
 async fn serve(layer: TollgateLayer<GrpcResponder>) -> HealthClient<Channel> {
@@ -86,7 +86,7 @@ async fn retry_pushback_is_at_most_what_clients_can_read() {
 }
 
 #[tokio::test]
-async fn every_refusal_reason_has_its_own_grpc_status() {
+async fn grpc_statuses_mean_what_the_http_statuses_mean() {
     struct Broken;
     impl Backend for Broken {
         type Error = std::fmt::Error;
@@ -112,7 +112,26 @@ async fn every_refusal_reason_has_its_own_grpc_status() {
         ("3".parse().unwrap(), Some("-1".parse().unwrap()))
     );
     let keyed = Rule::new("a", hourly_bucket(1)).key(by_header("k")).missing_key(MissingKey::Refuse);
-    assert_eq!(answer(keyed).await, ("16".parse().unwrap(), Some("-1".parse().unwrap())));
+    assert_eq!(answer(keyed).await, ("3".parse().unwrap(), Some("-1".parse().unwrap())));
     let broken = Rule::backend("a", Broken, OnBackendError::Refuse);
     assert_eq!(answer(broken).await, ("14".parse().unwrap(), None));
+}
+
+#[tokio::test]
+async fn a_grpc_web_client_is_refused_in_its_content_type() {
+    let layer = layer_with(Rule::new("a", hourly_bucket(1)).cost(|_| 2)).responder(GrpcResponder);
+    let layer = layer.build().unwrap();
+    for (asked_in, answered_in) in [
+        ("application/grpc", "application/grpc"),
+        ("application/grpc+proto", "application/grpc"),
+        ("application/grpc-web", "application/grpc-web"),
+        ("application/grpc-web+proto", "application/grpc-web"),
+        ("application/grpc-web-text", "application/grpc-web-text"),
+        ("Application/gRPC-Web-Text+proto", "application/grpc-web-text"),
+        ("text/plain", "application/grpc"),
+    ] {
+        let response = send(&layer, request("/", &[("content-type", asked_in)])).await;
+        assert_eq!(header(&response, "content-type"), Some(answered_in), "{asked_in}");
+        assert_eq!(header(&response, "grpc-status"), Some("3"));
+    }
 }

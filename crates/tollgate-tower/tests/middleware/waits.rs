@@ -1,7 +1,7 @@
 //! How many requests wait, and how long.
 
 use tollgate::{LeakyBucket, Rate};
-use tollgate_tower::{TollgateLayer, Rule};
+use tollgate_tower::{Rule, TollgateLayer};
 
 use crate::support::{TokioClock, hourly_bucket, layer_with, status};
 
