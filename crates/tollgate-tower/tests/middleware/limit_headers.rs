@@ -8,7 +8,7 @@ use tollgate::{FixedWindow, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
 use tollgate_tower::{HeaderStyle, Rule, TollgateLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{TokioClock, TokioTimer, assert_structured, header, layer_with, request, send};
+use crate::support::{TokioClock, assert_structured, header, layer_with, request, send};
 
 /// A clock whose Unix time does not end in whole seconds.
 fn unix_clock() -> ManualClock {
@@ -123,7 +123,7 @@ async fn resets_of_queued_requests_count_from_the_response() {
     let layer = layer_with(Rule::new("hour", [hour]))
         .rule(Rule::new("paced", [queue]))
         .clock(TokioClock::new())
-        .timer(TokioTimer)
+        .timer(tokio::time::sleep)
         .build()
         .unwrap();
     for (expected, hour) in [("\"paced\";r=2;t=5", 3_600), ("\"paced\";r=1;t=0", 3_595)] {
@@ -219,7 +219,7 @@ async fn retry_after_covers_a_later_queue_and_a_refusal_for_good() {
 async fn remaining_is_what_departs_within_max_wait() {
     let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(30);
     let rule = Rule::new("paced", [queue]).max_wait(Duration::from_millis(500));
-    let layer = layer_with(rule).clock(TokioClock::new()).timer(TokioTimer).build().unwrap();
+    let layer = layer_with(rule).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap();
     let response = send(&layer, request("/", &[])).await;
     assert_eq!(header(&response, "ratelimit"), Some("\"paced\";r=5;t=1"));
     let more = (0..6).map(|_| {
