@@ -48,7 +48,7 @@ pin_project! {
 struct Waiting<S, R, ReqBody> {
     /// `None` once the request is admitted.
     delayed: Option<DelayedVerdict>,
-    /// The charges of the admitted request that its response may give back.
+    /// The charges of the admitted request that its response may give back, or all of them.
     charges: Option<OwnedCharges>,
     state: Arc<LayerState>,
     /// Not ready yet: a ready service may hold a permit while the request waits.
@@ -160,13 +160,14 @@ where
                     }
                     let ready = ready!(waiting.service.poll_ready(context));
                     let Some(waiting) = slot.take() else { continue };
-                    let Waiting { mut charges, mut service, request, .. } = *waiting;
+                    let Waiting { charges, mut service, request, .. } = *waiting;
                     if let Err(error) = ready {
                         if let Some(charges) = charges {
-                            charges.answered(None);
+                            charges.not_served();
                         }
                         return Poll::Ready(Err(error));
                     }
+                    let mut charges = charges.and_then(OwnedCharges::settle);
                     let future = OwnedCharges::guard(&mut charges, || service.call(request));
                     this.state.set(match charges {
                         None => State::Serving { future },

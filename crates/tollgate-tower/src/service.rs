@@ -16,8 +16,8 @@ use crate::future::ResponseFuture;
 /// Its response, body and error types are those of the inner service.
 ///
 /// It is always ready, so that a refusal does not wait for the inner service: only an admitted
-/// request does. (So [`tower::load_shed`] belongs inside of this layer, not around it.) An admitted
-/// request whose client disconnects while the inner service is not ready stays charged.
+/// request does. (So [`tower::load_shed`] belongs inside of this layer, not around it.) If its
+/// client disconnects before the inner service is ready, or if that fails, it is not charged.
 ///
 /// The inner service must be `Clone`. A request that is admitted while it is ready clones nothing.
 /// One that is admitted while it is not ready takes it along, in a boxed future, and leaves a
@@ -75,7 +75,7 @@ where
         let is_ready = std::mem::take(&mut self.is_ready);
         // Every branch consumes the request. If one left it to the end of this function, the
         // compiler would copy it once more in the other branches.
-        match (self.state.decide(&self.state.head(&request), &mut verdict), &verdict.refusal) {
+        match (self.state.decide(&self.state.head(&request), is_ready, &mut verdict), &verdict.refusal) {
             (Decided::Now, None) => {
                 self.state.attach_limits(&mut request, &verdict);
                 if !is_ready {

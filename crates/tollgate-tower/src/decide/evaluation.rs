@@ -28,6 +28,8 @@ pub(super) struct Evaluation<'l, 'v> {
     departure: Option<Timestamp>,
     /// `None` while no rule refuses the request.
     refusals: Option<Box<Refusals<'l>>>,
+    /// Whether the charges are kept back until the request is served.
+    keeps_charges: bool,
 }
 
 /// The result of an evaluation. It does not borrow from the limits.
@@ -55,7 +57,22 @@ pub(crate) struct RuleReport {
 impl<'l, 'v> Evaluation<'l, 'v> {
     #[inline]
     pub(super) fn new(state: &'l LayerState, verdict: &'v mut Verdict) -> Self {
-        Self { state, charges: Charges::new(state), verdict, departure: None, refusals: None }
+        Self {
+            state,
+            charges: Charges::new(state),
+            verdict,
+            departure: None,
+            refusals: None,
+            keeps_charges: false,
+        }
+    }
+
+    /// Lets the charges of an admitted request outlive the evaluation, and be refunded unless they
+    /// are settled.
+    #[inline]
+    pub(super) fn keep_charges(mut self, keeps_charges: bool) -> Self {
+        self.keeps_charges = keeps_charges;
+        self
     }
 
     /// Checks the request against limits of this process.
@@ -146,6 +163,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let is_last = rule + 1 == state.rules.len();
         !state.styles.is_empty()
             || !is_last
+            || self.keeps_charges
             || self.departure.is_some()
             || state.rules[rule].awaits_response()
     }
@@ -298,7 +316,8 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// Completes the verdict. A refused request is refunded when the evaluation is dropped.
     ///
     /// Returns the charges that must outlive the evaluation: all if the request has to wait for its
-    /// departure; else those of rules that await the response. The others are settled.
+    /// departure, or if they are kept; else those of rules that await the response. The others are
+    /// settled.
     #[inline]
     pub(super) fn finish(&mut self, state: &Arc<LayerState>) -> Option<OwnedCharges> {
         if let Some(refusals) = self.refusals.take() {
@@ -309,9 +328,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             let (headers, decided_at) = self.charges.headers(self.state.styles);
             self.verdict.headers = self.response_headers(headers, decided_at);
         }
-        let waits = self.departure.is_some();
-        if waits || self.state.awaits_responses {
-            return Some(self.charges.own(state, waits));
+        let all = self.departure.is_some() || self.keeps_charges;
+        if all || self.state.awaits_responses {
+            return Some(self.charges.own(state, all));
         }
         self.charges.settle();
         None

@@ -56,7 +56,8 @@ pub(crate) struct LayerState {
 )]
 pub(crate) enum Decided {
     Now,
-    /// The request is admitted, and its response may give these charges back.
+    /// The request is admitted, and its response may give these charges back. Not settled, if the
+    /// inner service is not ready.
     ByResponse(OwnedCharges),
     /// The request waits for a queue or a backend.
     Later(DelayedVerdict),
@@ -71,28 +72,40 @@ impl LayerState {
         original_uri(head.extensions()).map_or(head, |uri| head.with_uri(uri))
     }
 
-    /// Decides a request. Reports the decision unless it is made later.
+    /// Decides a request. Reports the decision unless it is made later. If the inner service is not
+    /// ready, the charges are not settled before it is.
     // The verdict is written in place: moving a value right after it was written would stall.
     #[inline]
-    pub(crate) fn decide(self: &Arc<Self>, head: &RequestHead<'_>, verdict: &mut Verdict) -> Decided {
+    pub(crate) fn decide(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        is_ready: bool,
+        verdict: &mut Verdict,
+    ) -> Decided {
         let needs_backend = self.has_backends && self.needs_backend(head);
-        match if needs_backend { None } else { self.decide_here(head, verdict) } {
+        match if needs_backend { None } else { self.decide_here(head, is_ready, verdict) } {
             None => Decided::Later(ask_backends(Arc::clone(self), head)),
             Some(None) => {
                 self.report(head, verdict);
                 Decided::Now
             }
-            Some(Some(charges)) => self.complete(charges, head, verdict),
+            Some(Some(charges)) => self.complete(charges, head, is_ready, verdict),
         }
     }
 
     /// Completes the decision of a request whose charges outlive it.
     #[inline(never)]
-    fn complete(&self, charges: OwnedCharges, head: &RequestHead<'_>, verdict: &mut Verdict) -> Decided {
+    fn complete(
+        &self,
+        charges: OwnedCharges,
+        head: &RequestHead<'_>,
+        is_ready: bool,
+        verdict: &mut Verdict,
+    ) -> Decided {
         if !charges.wait().is_zero() {
             return Decided::Later(Box::pin(depart(std::mem::take(verdict), charges)));
         }
-        let charges = charges.settle();
+        let charges = if is_ready { charges.settle() } else { Some(charges) };
         self.report(head, verdict);
         charges.map_or(Decided::Now, Decided::ByResponse)
     }
@@ -102,9 +115,10 @@ impl LayerState {
     fn decide_here(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
+        is_ready: bool,
         verdict: &mut Verdict,
     ) -> Option<Option<OwnedCharges>> {
-        let mut evaluation = Evaluation::new(self, verdict);
+        let mut evaluation = Evaluation::new(self, verdict).keep_charges(!is_ready);
         let mut key = KeyBuf::new();
         for (index, rule) in self.rules.iter().enumerate() {
             let admitted = match (rule.match_request(head, &mut key), &rule.decider) {

@@ -81,10 +81,18 @@ impl OwnedCharges {
 
     /// Makes the charges stay when they are dropped: the request is served. Returns those that its
     /// response may still give back.
-    pub(super) fn settle(mut self) -> Option<Self> {
+    pub(crate) fn settle(mut self) -> Option<Self> {
         self.settled = true;
         self.made.retain(|charge| self.state.rules[charge.rule].awaits_response());
         (!self.made.is_empty()).then_some(self)
+    }
+
+    /// Refunds a request for which the inner service did not become ready: all of its charges, or
+    /// if they are settled, those of rules that await the response.
+    pub(crate) fn not_served(self) {
+        if self.settled {
+            self.answered(None);
+        }
     }
 
     /// Settles what the rules charge by the response; `None` is an error.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::time::{Instant, sleep, timeout};
-use tollgate_tower::{Rule, TollgateLayer};
+use tollgate_tower::{HeaderStyle, Rule, TollgateLayer};
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{by_header, header, hourly_bucket, layer_with, request};
+use crate::support::{by_header, header, hourly_bucket, layer_with, request, statuses};
 
 /// A limit of one request for each value of `k`, and a limit whose response decides.
 fn layers() -> [TollgateLayer; 2] {
@@ -68,6 +68,22 @@ async fn a_client_that_leaves_gives_its_place_to_the_next() {
     for (waits, seconds) in [(one, 1), (three, 2)] {
         assert_eq!(waits.await.unwrap().unwrap().status(), 200);
         assert_eq!(begun.elapsed().as_secs(), seconds);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_readiness_is_not_charged() {
+    for styles in [&[][..], &[HeaderStyle::Ietf]] {
+        for charge_if in [false, true] {
+            let rule = Rule::new("once", hourly_bucket(1)).key(by_header("k"));
+            let rule = if charge_if { rule.charge_if(|_, _| true) } else { rule };
+            let layer = layer_with(rule).headers(styles.iter().copied()).build().unwrap();
+            let leaves = layer.layer(Fails(None)).oneshot(request("/", &[("k", "1")]));
+            assert!(timeout(Duration::from_secs(1), leaves).await.is_err(), "never ready");
+            let fails = layer.layer(Fails(Some(2))).oneshot(request("/", &[("k", "1")]));
+            assert_eq!(fails.await.unwrap_err(), "broken");
+            assert_eq!(statuses(&layer, 2, &[("k", "1")]).await, [200, 429]);
+        }
     }
 }
 
