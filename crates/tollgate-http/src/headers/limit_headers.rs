@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_of_a_reset_stays_however_late_it_is_written() {
+    fn the_epoch_of_a_reset_stays_however_late() {
         for elapsed in [0, 4_000, 9_000] {
             let mut headers = HeaderMap::new();
             let styles = HeaderStyles::from_iter([HeaderStyle::XRateLimitEpoch]);
