@@ -214,8 +214,8 @@ impl<'l> Decision<'l> {
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
 
-    /// How long until more than [`remaining`](Self::remaining) can be admitted, if no request comes:
-    /// not one nanosecond earlier. Zero if all of the limit is available. Estimated as
+    /// How long until more than [`remaining`](Self::remaining) can be admitted, if no request
+    /// comes: not one nanosecond earlier. Zero if all of the limit is available. Estimated as
     /// [`retry_after`](Self::retry_after) is when the key's bucket is full.
     ///
     /// # Examples

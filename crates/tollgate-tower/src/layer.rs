@@ -178,8 +178,8 @@ impl<R> Builder<R> {
     }
 
     /// Makes the responses to refused requests: [`HttpResponder::problem`],
-    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or another [`Respond`]. For
-    /// a closure, see [`answer`](Self::answer).
+    /// [`HttpResponder::text`], [`GrpcResponder`](crate::GrpcResponder), or another [`Respond`].
+    /// For a closure, see [`answer`](Self::answer).
     ///
     /// [`Respond`]: crate::Respond
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {

@@ -25,9 +25,12 @@ const HEAD: usize = 32;
 #[inline]
 pub(super) fn encode(bytes: &mut BytesMut, name: &str, state: LimitState) {
     let reset = u64::try_from(state.reset.as_nanos()).unwrap_or(u64::MAX);
-    for number in [state.limit, state.remaining, reset, name.len() as u64] {
-        bytes.extend_from_slice(&number.to_ne_bytes());
+    let mut head = [0; HEAD];
+    for (to, number) in head.chunks_exact_mut(8).zip([state.limit, state.remaining, reset, name.len() as u64])
+    {
+        to.copy_from_slice(&number.to_ne_bytes());
     }
+    bytes.extend_from_slice(&head);
     bytes.extend_from_slice(name.as_bytes());
 }
 

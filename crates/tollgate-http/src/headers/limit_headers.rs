@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, Entry, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::items::{Item, Items, encode};
@@ -131,13 +131,19 @@ impl LimitHeaders {
         shown: impl for<'i> FnOnce(Items<'i>) -> Option<Item<'i>>,
     ) {
         let items = Items::new(&self.items);
-        // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to one of the
-        // inner service.
-        if self.styles.has(HeaderStyle::Ietf)
-            && ![RATELIMIT, RATELIMIT_POLICY].iter().any(|name| headers.contains_key(name))
-        {
-            put(headers, RATELIMIT, ratelimit(items.clone(), elapsed));
-            put(headers, RATELIMIT_POLICY, self.policy.take());
+        if self.styles.has(HeaderStyle::Ietf) {
+            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
+            // policy of the inner service.
+            let no_other_policy = match self.policy.take() {
+                None => !headers.contains_key(&RATELIMIT_POLICY),
+                policy => put(headers, RATELIMIT_POLICY, policy),
+            };
+            if no_other_policy
+                && !put(headers, RATELIMIT, ratelimit(items.clone(), elapsed))
+                && headers.contains_key(&RATELIMIT)
+            {
+                headers.remove(&RATELIMIT_POLICY);
+            }
         }
         let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown(items) else { return };
         let after = seconds_up(reset.saturating_sub(elapsed));
@@ -183,9 +189,9 @@ fn ratelimit(items: Items<'_>, elapsed: Duration) -> Option<HeaderValue> {
 
 /// Adds a header unless the response has it already. Returns whether it was added.
 fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) -> bool {
-    match value {
-        // Fails if the inner service has used up all 32,768 headers. Then the header is left out.
-        Some(value) if !headers.contains_key(&name) => headers.try_insert(name, value).is_ok(),
+    // Both fail if the inner service has used up all 32,768 headers. Then the header is left out.
+    match (value, headers.try_entry(name)) {
+        (Some(value), Ok(Entry::Vacant(vacant))) => vacant.try_insert(value).is_ok(),
         _ => false,
     }
 }
@@ -358,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_of_a_reset_stays_however_late_it_is_written() {
+    fn the_epoch_of_a_reset_stays_however_late() {
         for elapsed in [0, 4_000, 9_000] {
             let mut headers = HeaderMap::new();
             let styles = HeaderStyles::from_iter([HeaderStyle::XRateLimitEpoch]);

@@ -62,8 +62,8 @@ impl PolicyHistory {
         self.later.get(chunk as usize)?.get_or_init(empty).get(version - (1 << chunk))
     }
 
-    /// Makes these items and rates current. Callers must exclude one another: of two concurrent changes, one
-    /// would be lost.
+    /// Makes these items and rates current. Callers must exclude one another: of two concurrent
+    /// changes, one would be lost.
     pub(super) fn change(&self, items: Vec<String>, rates: Vec<Rate>) {
         let version = self.current.load(Ordering::Relaxed) + 1;
         if let Some(slot) = self.later_version(version) {

@@ -52,8 +52,8 @@ impl<B: Default> Respond<B> for GrpcResponder {
     }
 }
 
-/// Returns the content type that the client understands. In both forms of grpc-web the status may be
-/// in the headers of a response without a body.
+/// Returns the content type that the client understands. In both forms of grpc-web the status may
+/// be in the headers of a response without a body.
 fn content_type(refusal: &Refusal<'_>) -> &'static str {
     let known = ["application/grpc-web-text", "application/grpc-web"];
     let asked_in = refusal.head().header("content-type").unwrap_or_default().to_ascii_lowercase();

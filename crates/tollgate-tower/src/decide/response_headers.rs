@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_time_follows_the_systems_clock_only_when_it_is_far_off() {
+    fn unix_time_follows_the_system_only_when_far_off() {
         let unix = Arc::new(Unix(AtomicU64::new(10_000)));
         let (clock, zero): (SharedClock, _) = (Arc::clone(&unix) as _, UnixZero::default());
         for (system, shown) in [(10_000, 10_000), (10_250, 10_000), (9_750, 10_000), (10_251, 10_251), (5, 5)]

@@ -46,7 +46,7 @@ async fn a_reset_is_when_more_of_the_limit_comes() {
 }
 
 #[tokio::test]
-async fn the_epoch_never_goes_back_between_an_admission_and_a_refusal() {
+async fn the_epoch_never_goes_back_before_a_refusal() {
     let quotas: [Quota; 3] = [
         TokenBucket::new(Rate::per_minute(7)).into(),
         FixedWindow::new(Rate::per_minute(7)).into(),
@@ -197,7 +197,7 @@ async fn retry_after_covers_every_rule_that_would_refuse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_after_covers_a_later_queue_and_a_refusal_for_good() {
+async fn retry_after_covers_later_queues_and_refusals_for_good() {
     let fast = || Rule::new("fast", [TokenBucket::new(Rate::per_second(10)).burst(1)]);
     let queue = LeakyBucket::queue(Rate::new(1, Duration::from_secs(5))).capacity(3);
     let paced = Rule::new("paced", [queue]).max_wait(Duration::from_secs(2));
