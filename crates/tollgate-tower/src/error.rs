@@ -63,6 +63,14 @@ pub enum BuildError {
         /// The setting.
         setting: &'static str,
     },
+    /// A rule whose [limit comes with each request](crate::Rule::per_request) has a setting that
+    /// only works with limits of its own.
+    PerRequestSetting {
+        /// The rule.
+        rule: String,
+        /// The setting.
+        setting: &'static str,
+    },
     /// A rule has [`cost_from`](crate::Rule::cost_from) and a
     /// [`SlidingLog`](tollgate::SlidingLog), which keeps no debt above its limit.
     CostFromOfLog {
@@ -93,6 +101,12 @@ impl fmt::Display for BuildError {
             Self::DuplicateKey { rule } => write!(f, "rule {rule:?} has `for_key` twice for one key"),
             Self::BackendSetting { rule, setting } => {
                 write!(f, "rule {rule:?} is decided by a backend, which does not support `{setting}`")
+            }
+            Self::PerRequestSetting { rule, setting } => {
+                write!(
+                    f,
+                    "the limit of rule {rule:?} comes with each request, which does not support `{setting}`"
+                )
             }
             Self::CostFromOfLog { rule } => {
                 write!(

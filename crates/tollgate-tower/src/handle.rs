@@ -67,8 +67,9 @@ impl RuleHandle {
     }
 
     /// Returns the key of a request, with the limits that decide the request: those of its tier, or
-    /// of the key alone. `None` if the rule does not apply to the request, or if its
-    /// [backend](crate::Rule::backend) decides.
+    /// of the key alone. `None` if the rule does not apply to the request, if its
+    /// [backend](crate::Rule::backend) decides, or if its limit
+    /// [comes with each request](crate::Rule::per_request).
     ///
     /// The rule's closures run with this head, which must have what they read: in a handler, the
     /// extensions that the layer saw, too.
@@ -84,7 +85,8 @@ impl RuleHandle {
 
     /// Returns a key by its bytes, with the limits that the key has outside of every tier. `key` is
     /// written as for [`Rule::for_key`](crate::Rule::for_key). `None` if the rule's
-    /// [backend](crate::Rule::backend) decides.
+    /// [backend](crate::Rule::backend) decides, or if its limit
+    /// [comes with each request](crate::Rule::per_request).
     #[must_use]
     pub fn key(&self, key: impl AsRef<[u8]>) -> Option<KeyHandle<'_>> {
         let set = self.rule().limit_set_of_key(key.as_ref()).unwrap_or(0);
@@ -108,6 +110,9 @@ impl RuleHandle {
     /// **Cost.** Some hundred loads for each limit. No request waits for it.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        if let Decider::PerRequest(limits) = &self.rule().decider {
+            return limits.limiter.stats();
+        }
         let sets = self.rule().decider.limit_sets();
         sets.iter().map(|set| set.limiter.stats()).fold(Stats::default(), sum)
     }
@@ -125,6 +130,9 @@ impl RuleHandle {
     /// **Cost.** It reads all tables. No request waits for it.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
+        if let Decider::PerRequest(limits) = &self.rule().decider {
+            return Some(limits.limiter.usage());
+        }
         let sets = self.rule().decider.limit_sets();
         sets.iter().map(|set| set.limiter.usage()).reduce(|mut total, usage| {
             total.live_keys += usage.live_keys;

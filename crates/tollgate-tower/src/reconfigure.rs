@@ -34,6 +34,11 @@ pub enum ReconfigureError {
         /// The rule.
         rule: String,
     },
+    /// The rule's limit [comes with each request](crate::Rule::per_request).
+    PerRequest {
+        /// The rule.
+        rule: String,
+    },
     /// The engine rejects the new limits.
     Limit {
         /// The rule.
@@ -50,6 +55,7 @@ impl fmt::Display for ReconfigureError {
             Self::UnknownTier { rule, tier } => write!(f, "rule {rule:?} has no tier {tier}"),
             Self::UnknownKey { rule } => write!(f, "rule {rule:?} has no limit of this key's own"),
             Self::Backend { rule } => write!(f, "rule {rule:?} is decided by a backend"),
+            Self::PerRequest { rule } => write!(f, "the limit of rule {rule:?} comes with each request"),
             Self::Limit { rule, error } => write!(f, "rule {rule:?}: {error}"),
         }
     }
@@ -157,8 +163,10 @@ fn reconfigure_limit_set(
     inherit: Inherit,
 ) -> Result<(), ReconfigureError> {
     let name = || String::from(&*rule.name);
-    let Decider::Local(sets) = &rule.decider else {
-        return Err(ReconfigureError::Backend { rule: name() });
+    let sets = match &rule.decider {
+        Decider::Local(sets) => sets,
+        Decider::Backend(_) => return Err(ReconfigureError::Backend { rule: name() }),
+        Decider::PerRequest(_) => return Err(ReconfigureError::PerRequest { rule: name() }),
     };
     let quotas: Vec<Quota> = limits.into_iter().map(Into::into).collect();
     sets[set].reconfigure(&quotas, inherit).map_err(|error| ReconfigureError::Limit { rule: name(), error })

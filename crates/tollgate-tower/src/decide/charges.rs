@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{MultiDecision, Timestamp};
+use tollgate::{CallDecision, MultiDecision, Timestamp};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
@@ -19,7 +19,7 @@ pub(super) struct Charges<'l> {
     made: SmallVec<[Charge<'l>; MAX_RULES]>,
     /// What else goes back with a charge, with the index of its rule, in the same order. It is
     /// rare, and a `Charge` that held it would be more expensive to copy.
-    extras: Vec<(usize, Extra)>,
+    extras: SmallVec<[(usize, Extra); 1]>,
     settled: bool,
 }
 
@@ -33,14 +33,17 @@ pub(super) struct Charge<'l> {
 /// Where the request was charged.
 pub(super) enum Of<'l> {
     Here(&'l LimitSet, MultiDecision<'l>),
-    /// At the rule's backend, which said at this time that its limit is in this state.
+    /// At the rule's backend, or by a limit that came with the request, which was in this state at
+    /// this time.
     There(LimitState, Timestamp),
 }
 
 /// What goes back with a charge.
-enum Extra {
+pub(super) enum Extra {
     Turn(QueueTurn),
     Receipt(AnyReceipt),
+    /// The charge by a limit that came with the request.
+    Call(CallDecision),
     /// The request's key, to debit it by the response.
     Key(Box<[u8]>),
 }
@@ -48,7 +51,7 @@ enum Extra {
 impl<'l> Charges<'l> {
     #[inline]
     pub(super) fn new(state: &'l LayerState) -> Self {
-        Self { state, made: SmallVec::new(), extras: Vec::new(), settled: false }
+        Self { state, made: SmallVec::new(), extras: SmallVec::new(), settled: false }
     }
 
     #[inline]
@@ -69,9 +72,9 @@ impl<'l> Charges<'l> {
         self.made.push(charge);
     }
 
-    /// Adds the charge of a request that a backend admitted.
-    pub(super) fn push_there(&mut self, charge: Charge<'l>, receipt: Option<AnyReceipt>) {
-        self.extras.extend(receipt.map(|receipt| (charge.rule, Extra::Receipt(receipt))));
+    /// Adds the charge of a request that a backend or a limit of its own admitted.
+    pub(super) fn push_there(&mut self, charge: Charge<'l>, receipt: Option<impl Into<Extra>>) {
+        self.extras.extend(receipt.map(|receipt| (charge.rule, receipt.into())));
         self.made.push(charge);
     }
 
@@ -96,11 +99,12 @@ impl<'l> Charges<'l> {
                     let (turn, key) = match extra {
                         Some(Extra::Turn(turn)) => (Some(Box::new(turn)), None),
                         Some(Extra::Key(key)) => (None, Some(key)),
-                        Some(Extra::Receipt(_)) | None => (None, None),
+                        Some(Extra::Receipt(_) | Extra::Call(_)) | None => (None, None),
                     };
                     OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn, key }
                 }
                 (Of::There(..), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
+                (Of::There(..), Some(Extra::Call(decision))) => OwnedOf::Call(decision),
                 (Of::There(..), _) => return None,
             };
             Some(OwnedCharge { rule, of })
@@ -110,7 +114,8 @@ impl<'l> Charges<'l> {
 
     fn give_back(&mut self) {
         while let Some(Charge { rule, of, .. }) = self.made.pop() {
-            let extra = self.extras.pop_if(|(of, _)| *of == rule).map(|(_, extra)| extra);
+            let has_extra = self.extras.last().is_some_and(|(of, _)| *of == rule);
+            let extra = if has_extra { self.extras.pop().map(|(_, extra)| extra) } else { None };
             match (of, extra) {
                 (Of::Here(limits, decision), extra) => {
                     limits.give_back(decision.receipt(), extra.and_then(Extra::turn));
@@ -118,6 +123,7 @@ impl<'l> Charges<'l> {
                 (Of::There(..), Some(Extra::Receipt(receipt))) => {
                     self.state.give_back_there(rule, receipt);
                 }
+                (Of::There(..), Some(Extra::Call(decision))) => self.state.give_back_call(rule, decision),
                 (Of::There(..), _) => {}
             }
         }
@@ -171,8 +177,20 @@ impl Extra {
     fn turn(self) -> Option<QueueTurn> {
         match self {
             Self::Turn(turn) => Some(turn),
-            Self::Receipt(_) | Self::Key(_) => None,
+            Self::Receipt(_) | Self::Call(_) | Self::Key(_) => None,
         }
+    }
+}
+
+impl From<AnyReceipt> for Extra {
+    fn from(receipt: AnyReceipt) -> Self {
+        Self::Receipt(receipt)
+    }
+}
+
+impl From<CallDecision> for Extra {
+    fn from(decision: CallDecision) -> Self {
+        Self::Call(decision)
     }
 }
 

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::CallQuota;
 use tollgate_http::{KeyBuf, RequestHead};
 
 use super::evaluation::Evaluation;
@@ -17,10 +18,11 @@ use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) type DelayedVerdict = Pin<Box<dyn Future<Output = (Verdict, Option<OwnedCharges>)> + Send>>;
 
 /// A [`RuleMatch`] that does not borrow the request.
+#[expect(clippy::large_enum_variant, reason = "nearly all are the large ones")]
 enum OwnedMatch {
     DoesNotApply,
     NoKey,
-    Check { key: KeyBuf, cost: u64, set: usize, max_wait: Duration },
+    Check { key: KeyBuf, cost: u64, set: usize, max_wait: Duration, quota: Option<CallQuota> },
 }
 
 impl OwnedMatch {
@@ -32,8 +34,8 @@ impl OwnedMatch {
                 Self::DoesNotApply
             }
             RuleMatch::NoKey => Self::NoKey,
-            RuleMatch::Check(CheckRequest { cost, set, max_wait, .. }) => {
-                Self::Check { key, cost, set, max_wait }
+            RuleMatch::Check(CheckRequest { cost, set, max_wait, quota, .. }) => {
+                Self::Check { key, cost, set, max_wait, quota }
             }
         }
     }
@@ -42,8 +44,8 @@ impl OwnedMatch {
         match *self {
             Self::DoesNotApply => RuleMatch::DoesNotApply,
             Self::NoKey => RuleMatch::NoKey,
-            Self::Check { ref key, cost, set, max_wait } => {
-                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set, max_wait })
+            Self::Check { ref key, cost, set, max_wait, quota } => {
+                RuleMatch::Check(CheckRequest { key: key.as_bytes(), cost, set, max_wait, quota })
             }
         }
     }
@@ -91,6 +93,9 @@ async fn evaluate(
             (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 evaluation.check(index, &sets[request.set], request)
+            }
+            (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
+                evaluation.check_call(index, limits, request)
             }
             (RuleMatch::Check(request), Decider::Backend(remote)) => {
                 let sleep = |deadline| (state.sleep)(deadline);

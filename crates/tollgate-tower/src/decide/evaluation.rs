@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
-use tollgate_backend::{AnyReceipt, BackendReply};
+use tollgate_backend::BackendReply;
 use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::LayerState;
-use super::charges::{Charge, Charges, Of};
+use super::charges::{Charge, Charges, Extra, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::{Refusals, RuleRefusal, refused_by};
 use super::response_headers::ResponseHeaders;
@@ -201,6 +201,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
                     refusals.policies.push(&limits.policies);
                 }
             }
+            (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
+                self.judge_refused_call(rule, limits, request);
+            }
         }
     }
 
@@ -219,11 +222,19 @@ impl<'l, 'v> Evaluation<'l, 'v> {
                 };
                 self.report(index, outcome, request.cost, || Some(tightest(&decision)));
             }
+            (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
+                self.preview_call(index, limits, request);
+            }
         }
     }
 
-    /// Applies the decision of a backend.
-    pub(super) fn apply_reply(&mut self, rule: usize, reply: BackendReply<AnyReceipt>, cost: u64) -> bool {
+    /// Applies the decision of a backend, or of a limit that came with the request.
+    pub(super) fn apply_reply<E: Into<Extra>>(
+        &mut self,
+        rule: usize,
+        reply: BackendReply<E>,
+        cost: u64,
+    ) -> bool {
         let (name, shadow) = (&*self.state.rules[rule].name, self.state.rules[rule].shadow);
         let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
         let (reason, retry_after) = match reply.outcome {
@@ -255,7 +266,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         self.refuse_without_limit(rule, RefusalReason::BackendFailed, cost)
     }
 
-    fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
+    pub(super) fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
         let record = RefusalRecord::without_limit(reason, cost);
         self.apply_refusal(RuleRefusal { rule, set: None, record }, |_| {})
     }
@@ -266,7 +277,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     #[inline]
-    fn report(
+    pub(super) fn report(
         &mut self,
         rule: usize,
         outcome: RuleOutcome,

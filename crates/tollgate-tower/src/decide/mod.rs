@@ -1,5 +1,6 @@
 //! From a request to a verdict.
 
+mod call;
 mod charges;
 mod delayed;
 mod evaluation;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Extensions, Request, Uri};
+use tollgate::CallDecision;
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, KeyBuf, RequestHead};
 
@@ -127,6 +129,9 @@ impl LayerState {
                 (RuleMatch::Check(request), Decider::Local(sets)) => {
                     evaluation.check(index, &sets[request.set], request)
                 }
+                (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
+                    evaluation.check_call(index, limits, request)
+                }
                 // The rule's closures gave `needs_backend` another answer.
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,
             };
@@ -138,6 +143,13 @@ impl LayerState {
             }
         }
         Some(evaluation.finish(self))
+    }
+
+    /// Gives a charge back by a limit that came with the request.
+    fn give_back_call(&self, rule: usize, decision: CallDecision) {
+        if let Decider::PerRequest(limits) = &self.rules[rule].decider {
+            limits.give_back(decision);
+        }
     }
 
     /// Gives a charge back to the backend of a rule.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
-use tollgate::{Receipt, Timestamp};
+use tollgate::{CallDecision, Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 
 use super::LayerState;
@@ -30,10 +30,6 @@ pub(super) struct OwnedCharge {
 }
 
 /// Where the request was charged.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all charges are the large ones, which must not allocate"
-)]
 pub(super) enum OwnedOf {
     Here {
         /// The index of the rule's limit set.
@@ -46,13 +42,15 @@ pub(super) enum OwnedOf {
     },
     /// At the rule's backend.
     There(AnyReceipt),
+    /// By a limit that came with the request.
+    Call(CallDecision),
 }
 
 impl OwnedCharge {
     fn departure(&self) -> Option<Timestamp> {
         match &self.of {
             OwnedOf::Here { turn, .. } => turn.as_ref().map(|turn| turn.departure),
-            OwnedOf::There(_) => None,
+            OwnedOf::There(_) | OwnedOf::Call(_) => None,
         }
     }
 }
@@ -141,6 +139,7 @@ impl OwnedCharges {
                 limits.give_back(receipt, turn.map(|turn| *turn));
             }
             OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
+            OwnedOf::Call(decision) => self.state.give_back_call(rule, decision),
         }
     }
 }

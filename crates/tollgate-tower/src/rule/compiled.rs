@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Version};
-use tollgate::Quota;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use tollgate::Stats;
+use tollgate::{CallQuota, Quota};
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
 use super::{
-    ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, Predicate, Rule, SharedClock,
+    ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, PerRequest, Predicate, Rule,
+    SharedClock,
 };
 use crate::BuildError;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
@@ -47,6 +48,8 @@ pub(crate) enum Decider {
     /// this order.
     Local(Box<[LimitSet]>),
     Backend(BackendDecider),
+    /// In this process, by limits that come with the requests.
+    PerRequest(Box<PerRequest>),
 }
 
 /// A backend, and what happens when it fails.
@@ -75,6 +78,7 @@ impl Decider {
                 Fallback::LimitLocally(set) => std::slice::from_ref(&**set),
                 Fallback::Allow | Fallback::Refuse => &[],
             },
+            Self::PerRequest(_) => &[],
         }
     }
 }
@@ -98,6 +102,8 @@ pub(crate) struct CheckRequest<'k> {
     pub(crate) set: usize,
     /// The longest wait in a queue.
     pub(crate) max_wait: Duration,
+    /// The quota that comes with the request, if its rule has such quotas.
+    pub(crate) quota: Option<CallQuota>,
 }
 
 impl CompiledRule {
@@ -108,6 +114,13 @@ impl CompiledRule {
         if holds(&self.when) == Some(false) || holds(&self.skip) == Some(true) {
             return RuleMatch::DoesNotApply;
         }
+        let quota = match &self.decider {
+            Decider::PerRequest(limits) => match limits.quota_of(head) {
+                None => return RuleMatch::DoesNotApply,
+                quota => quota,
+            },
+            Decider::Local(_) | Decider::Backend(_) => None,
+        };
         key.clear();
         self.key.write(head, key);
         let key = key.as_bytes();
@@ -121,7 +134,7 @@ impl CompiledRule {
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(*head));
         let max_wait = if self.has_queue { self.max_wait_of(head) } else { self.max_wait };
-        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait })
+        RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait, quota })
     }
 
     /// Returns whether the response changes what a request is charged.
@@ -163,6 +176,9 @@ impl CompiledRule {
     /// Returns the counters of the tables that many keys share: not those of single keys.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     pub(crate) fn table_stats(&self) -> Stats {
+        if let Decider::PerRequest(limits) = &self.decider {
+            return limits.limiter.stats();
+        }
         let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
         sets.map(|set| set.limiter.stats()).fold(Stats::default(), sum)
     }
@@ -224,8 +240,16 @@ impl Rule {
         if self.cost_from.is_some() && self.has_log() {
             return Err(BuildError::CostFromOfLog { rule: self.name });
         }
-        let decider = match self.backend.take() {
-            Some((backend, on_error)) => {
+        let limit_error = |rule: &str, error| BuildError::Limit { rule: rule.to_owned(), error };
+        let decider = match (self.quota_of.take(), self.backend.take()) {
+            (Some(quota_of), _) => {
+                if let Some(setting) = self.local_only_setting() {
+                    return Err(BuildError::PerRequestSetting { rule: self.name, setting });
+                }
+                let limits = PerRequest::new(quota_of, self.max_keys, self.when_full, clock.clone());
+                Decider::PerRequest(Box::new(limits.map_err(|error| limit_error(&self.name, error))?))
+            }
+            (None, Some((backend, on_error))) => {
                 if let Some(setting) = self.local_only_setting() {
                     return Err(BuildError::BackendSetting { rule: self.name, setting });
                 }
@@ -239,7 +263,7 @@ impl Rule {
                 };
                 Decider::Backend(BackendDecider { backend, fallback })
             }
-            None => {
+            (None, None) => {
                 let tiers = self.tiers.iter().map(|(_, quotas)| quotas);
                 let of_tiers = [&self.quotas].into_iter().chain(tiers);
                 let of_tiers = of_tiers.map(|quotas| (quotas, self.max_keys));
@@ -279,7 +303,7 @@ impl Rule {
         quotas.any(|quota| matches!(quota, Quota::SlidingLog(_)))
     }
 
-    /// Returns a setting that only works with limits in this process.
+    /// Returns a setting that only works with limits that the rule itself has.
     fn local_only_setting(&self) -> Option<&'static str> {
         let settings = [
             (!self.tiers.is_empty(), "tier"),

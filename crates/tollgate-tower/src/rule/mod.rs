@@ -4,19 +4,21 @@ mod abandoned_turns;
 mod compiled;
 mod limit_set;
 mod local;
+mod per_request;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::{Clock, Quota, WhenFull};
+use tollgate::{CallQuota, Clock, Quota, WhenFull};
 use tollgate_backend::{AnyBackend, Backend, OnBackendError};
 use tollgate_http::{KeyBy, RequestHead};
 
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) use limit_set::LimitSet;
+pub(crate) use per_request::PerRequest;
 
 /// The most rules of one layer.
 pub(crate) const MAX_RULES: usize = 8;
@@ -27,6 +29,7 @@ pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
 pub(crate) type ChargeIf = Box<dyn Fn(StatusCode, &HeaderMap) -> bool + Send + Sync>;
 pub(crate) type CostFrom = Box<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
+pub(crate) type QuotaOf = Box<dyn Fn(RequestHead<'_>) -> Option<CallQuota> + Send + Sync>;
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
 /// What happens to a request without a key.
@@ -107,6 +110,7 @@ pub struct Rule {
     max_keys: Option<usize>,
     when_full: WhenFull,
     backend: Option<(AnyBackend, OnBackendError)>,
+    quota_of: Option<QuotaOf>,
 }
 
 impl Rule {
@@ -141,6 +145,7 @@ impl Rule {
             max_keys: None,
             when_full: WhenFull::default(),
             backend: None,
+            quota_of: None,
         }
     }
 
@@ -153,6 +158,49 @@ impl Rule {
     pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
         Self { backend: Some((AnyBackend::new(backend), on_error)), ..Self::new(name, none) }
+    }
+
+    /// Makes a rule whose limit comes with each request: from a verified token, or from a database
+    /// whose row another layer attached. It does not apply to a request for which `quota` is
+    /// `None`.
+    ///
+    /// The limit is a token bucket: a rate and a burst, as a [`CallQuota`]. A key's debt is a time,
+    /// and it stays when the key's next request has other numbers: see
+    /// [`tollgate::PerCallLimiter`]. Take the numbers from what the server knows, never from what a
+    /// client can write.
+    ///
+    /// If the table is full, a new key is refused, without `Retry-After`, unless
+    /// [`when_full`](Self::when_full) lets it pass. So is a cost that is too large to compute with.
+    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key) and
+    /// [`cost_from`](Self::cost_from), and sends no `RateLimit-Policy`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{CallQuota, Rate};
+    /// use tollgate_tower::{KeyBy, TollgateLayer, Rule};
+    ///
+    /// /// Attached by the layer that verifies the token.
+    /// #[derive(Clone)]
+    /// struct Claims {
+    ///     subject: String,
+    ///     per_minute: u64,
+    /// }
+    ///
+    /// let by_plan = Rule::per_request("plan", |head| {
+    ///     let per_minute = head.extension::<Claims>()?.per_minute;
+    ///     CallQuota::new(Rate::per_minute(per_minute), per_minute).ok()
+    /// })
+    /// .key(KeyBy::extension(|claims: &Claims, key| key.push(&claims.subject)));
+    /// let layer = TollgateLayer::builder().rule(by_plan).build()?;
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn per_request(
+        name: impl Into<String>,
+        quota: impl Fn(RequestHead<'_>) -> Option<CallQuota> + Send + Sync + 'static,
+    ) -> Self {
+        let none: [Quota; 0] = [];
+        Self { quota_of: Some(Box::new(quota)), ..Self::new(name, none) }
     }
 
     /// Sets how the key of a request is found. Requests with the same key share a limit.

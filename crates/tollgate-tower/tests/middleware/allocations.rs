@@ -113,3 +113,10 @@ fn charge_if_allocates_nothing() {
     let layer = layer_with(rule.charge_if(|status, _| status.is_client_error())).build().unwrap();
     assert_eq!(allocations(&layer), 0);
 }
+
+#[test]
+fn a_quota_of_the_request_allocates_nothing() {
+    let million = tollgate::CallQuota::new(Rate::per_second(1_000_000), 1_000_000).unwrap();
+    let layer = layer_with(Rule::per_request("plan", move |_| Some(million)).key(by_peer()));
+    assert_eq!(allocations(&layer.build().unwrap()), 0);
+}

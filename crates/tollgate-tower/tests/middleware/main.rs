@@ -12,6 +12,7 @@ mod full_tables;
 mod handles;
 mod hooks;
 mod limit_headers;
+mod per_request;
 mod published;
 mod queues;
 mod readiness;
