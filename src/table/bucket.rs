@@ -238,8 +238,8 @@ impl<'a> View<'a> {
         self.scan_by(fingerprint, header, repaired, other)
     }
 
-    /// The same. `counts_anyway`: whether a slot at rest whose word the header does not commit counts
-    /// all the same: as its key's, or as vacant if its key has left.
+    /// The same. `counts_anyway`: whether a slot at rest whose word the header does not commit
+    /// counts all the same: as its key's, or as vacant if its key has left.
     #[inline]
     pub(super) fn scan_by(
         self,
@@ -277,12 +277,11 @@ impl<'a> View<'a> {
         Found::Others
     }
 
-    /// Repairs a slot at rest whose word the header does not commit. Either its key has left it: then
-    /// it is vacated. Or the bucket has
-    /// changed since the header was read, and nothing is repaired. Or a thread that stalled while
-    /// [detaching](Slot::detach) the previous owner's word flipped the parity of this owner's,
-    /// which had the same value. The key itself is not affected; but a claim of the word would look
-    /// committed at once, and a held word would look claimed.
+    /// Repairs a slot at rest whose word the header does not commit. Either its key has left it:
+    /// then it is vacated. Or the bucket has changed since the header was read, and nothing is
+    /// repaired. Or a thread that stalled while [detaching](Slot::detach) the previous owner's word
+    /// flipped the parity of this owner's, which had the same value. The key itself is not affected;
+    /// but a claim of the word would look committed at once, and a held word would look claimed.
     #[cold]
     fn repair(self, index: SlotIndex, word: Word, header: Header) {
         let slot = self.bucket.slot(index);

@@ -4,7 +4,8 @@
 //! | bits | the slot |
 //! |------|----------|
 //! | `11` | belongs to the key |
-//! | `10` | has no key and remaining debt ([`IN_DEBT`](Fingerprint::IN_DEBT)), or is being emptied ([`EMPTIED`](Fingerprint::EMPTIED)) |
+//! | `10` | is vacant and has remaining debt ([`IN_DEBT`](Fingerprint::IN_DEBT)), or is being |
+//! |      | emptied ([`EMPTIED`](Fingerprint::EMPTIED)) |
 //! | `01` | belonged to the key, which migrates to another bucket or has done so |
 //! | `00` | is vacant ([`VACANT`](Fingerprint::VACANT), [`UNTOUCHED`](Fingerprint::UNTOUCHED)) |
 

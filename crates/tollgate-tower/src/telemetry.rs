@@ -36,19 +36,11 @@ fn full_table_effects(stats: &Stats) -> [(&'static str, u64); 4] {
 
 /// The counters and the warning of one rule.
 ///
-<<<<<<< HEAD
 /// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one series
 /// for each rule and outcome. The series are registered at the rule's first decision, so the
 /// recorder must be installed before. Requests to which the rule does not apply are counted in
 /// `tollgate_not_applied_total{rule, mode}`. `tollgate_full_table_total{rule, effect}` follows the
 /// counters of the tables, up to 63 requests of each thread late; it is registered when it is above
-=======
-/// With the feature `metrics`, it counts `tollgate_requests_total{rule, mode, outcome}`: one
-/// series for each rule and outcome. The series are registered at the rule's first decision, so
-/// the recorder must be installed before. Requests to which the rule does not apply are counted in
-/// `tollgate_not_applied_total{rule, mode}`. `tollgate_full_table_total{rule, effect}` follows the
-/// tables' counters, up to 63 requests of each thread late; it is registered when it is above
->>>>>>> state17
 /// zero. Of a queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that
 /// wait, and the histogram `tollgate_wait_seconds{rule}` how long those waited that departed.
 pub(crate) struct RuleTelemetry {
