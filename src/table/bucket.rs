@@ -280,7 +280,7 @@ impl<'a> View<'a> {
     /// Repairs a slot at rest whose word the header does not commit. Either its key has left it:
     /// then it is vacated. Or the bucket has changed since the header was read, and nothing is
     /// repaired. Or a thread that stalled while [detaching](Slot::detach) the previous owner's word
-    /// flipped the parity of this owner's, which had the same value. The key itself is not affected;
+    /// flipped the parity of this owner's, which had the same value. The key itself does not mind;
     /// but a claim of the word would look committed at once, and a held word would look claimed.
     #[cold]
     fn repair(self, index: SlotIndex, word: Word, header: Header) {
