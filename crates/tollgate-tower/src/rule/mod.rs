@@ -162,7 +162,7 @@ impl Rule {
 
     /// Makes a rule whose limit comes with each request: from a verified token, or from a database
     /// whose row another layer attached. It does not apply to a request for which `quota` is
-    /// `None`.
+    /// `None`: so do not return that for numbers out of range.
     ///
     /// The limit is a token bucket: a rate and a burst, as a [`CallQuota`]. A key's debt is a time,
     /// and it stays when the key's next request has other numbers: see
@@ -187,13 +187,15 @@ impl Rule {
     ///     per_minute: u64,
     /// }
     ///
-    /// let by_plan = Rule::per_request("plan", |head| {
+    /// let least = CallQuota::new(Rate::per_minute(1), 1)?;
+    /// let by_plan = Rule::per_request("plan", move |head| {
     ///     let per_minute = head.extension::<Claims>()?.per_minute;
-    ///     CallQuota::new(Rate::per_minute(per_minute), per_minute).ok()
+    ///     // A claim out of range is no reason to let the client pass.
+    ///     Some(CallQuota::new(Rate::per_minute(per_minute), per_minute).unwrap_or(least))
     /// })
     /// .key(KeyBy::extension(|claims: &Claims, key| key.push(&claims.subject)));
     /// let layer = TollgateLayer::builder().rule(by_plan).build()?;
-    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn per_request(
         name: impl Into<String>,
