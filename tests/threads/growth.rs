@@ -159,7 +159,9 @@ fn refunds_of_migrating_keys_mint_nothing() {
         done.store(true, SeqCst);
     });
     assert!(limiter.usage().memory_in_use > 4 * 256 * 256);
-    assert!((0..256).all(|nth| limiter.peek(&Nth(nth)).remaining() == LIMIT - 1));
+    // A charge that meets its key's migration may be made twice: that errs by refusing.
+    // A peek tells what one request more would leave.
+    assert!((0..256).all(|nth| limiter.peek(&Nth(nth)).remaining() < LIMIT - 1));
 }
 
 #[test]
