@@ -34,7 +34,7 @@ impl Fingerprint {
     /// A vacant slot with remaining debt: the next owner inherits it.
     pub(crate) const IN_DEBT: Self = Self(0b10);
 
-    /// A slot that a key has left, and that one thread is emptying: no other writes it.
+    /// A slot that a key has left, while a thread empties it: no other thread writes it.
     pub(crate) const EMPTIED: Self = Self(0b110);
 
     /// The least number of buckets: it takes as many for their numbers to tell the known bits.

@@ -131,7 +131,7 @@ pub enum Mutant {
     RecycleBesideAClaim,
     /// The short way asks of no word whether the header commits it.
     RecycleAnyParity,
-    /// The short way takes a slot that is claimed, held or about to be left, whatever its parity.
+    /// The short way takes a slot that is claimed, held or about to be left, with any parity.
     RecycleAnyClaim,
 }
 

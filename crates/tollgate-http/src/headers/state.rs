@@ -26,7 +26,7 @@ pub struct LimitState {
     pub limit: u64,
     /// How much of the limit is left.
     pub remaining: u64,
-    /// The time until more of the limit is available, zero if all of it is; for a refused request,
+    /// The time until more of the limit is available, zero if it is whole; for a refused request,
     /// until it would be admitted.
     pub reset: Duration,
 }

@@ -9,7 +9,7 @@
 /// Times are in whole seconds, rounded up, and count from when the response is written. *Limit* is
 /// the most that can be admitted at once (burst, capacity, or the window's limit), *remaining* is
 /// how much is left of the limit, and *reset* is the time until more of it is available; zero if
-/// all of it is. For a refused request, *reset* is the time until it would be admitted. So a
+/// the whole limit is. For a refused request, *reset* is the time until it would be admitted. So a
 /// response and the refusal after it show the same instant, or the refusal a later one.
 ///
 /// A style that has room for one limit shows the limit with the least remaining, and of those with

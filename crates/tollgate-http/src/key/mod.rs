@@ -180,7 +180,7 @@ impl KeyBy {
     }
 
     /// This key, or another one if the request lacks this one. The two alternatives never share a
-    /// limit, whatever bytes a client sends.
+    /// limit: a client cannot choose its bytes so that they do.
     ///
     /// The key is written as without `or`, so that `for_key` and the like find it, if it is the
     /// first alternative or the first [client address](Self::client) among them. Any other

@@ -1,4 +1,4 @@
-//! What is known of a refusal, without the request.
+//! A refusal without its request.
 
 use std::time::Duration;
 

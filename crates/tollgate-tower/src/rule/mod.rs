@@ -338,8 +338,8 @@ impl Rule {
     /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests,
     /// delay them in a queue, or appear in headers.
     ///
-    /// It decides every request to which it applies, also one that another rule refuses: whatever
-    /// the order of the rules, the counters say what the rule would refuse. A request that another
+    /// It decides every request to which it applies, also one that another rule refuses: in
+    /// any order of the rules, the counters say what the rule would refuse. A request that another
     /// rule refuses is not charged to it, as if the rule were enforced.
     ///
     /// A request still waits for the shadow rule's [backend](Self::backend), unless a rule before
