@@ -32,6 +32,7 @@ run! {
     fn a_detached_word_has_a_migrating_fingerprint();
     fn an_arrived_fingerprint_has_its_word();
     fn a_vacated_slot_has_its_word();
+    fn a_vacated_word_has_no_key();
     fn a_header_knows_the_slots_that_it_commits();
     fn an_open_sibling_has_its_migrated_keys();
     fn a_split_bucket_knows_that_its_keys_have_arrived();

@@ -424,6 +424,22 @@ pub fn a_vacated_slot_has_its_word() {
     );
 }
 
+/// S1: a reader of the word with which a slot was vacated does not find the key that has left.
+pub fn a_vacated_word_has_no_key() {
+    carries(
+        || {
+            let (slot, _) = with_debt(5);
+            slot.detach(|_| true, |word| word.parity() == 0, || false);
+            slot
+        },
+        |slot| slot.vacate(X.migrating(), Word::ZERO),
+        |slot| {
+            let (word, fingerprint) = slot.read();
+            assert!(word != Word::ZERO || !fingerprint.is_same_key(X));
+        },
+    );
+}
+
 /// B1: a reader of a header finds the slots that it commits.
 pub fn a_header_knows_the_slots_that_it_commits() {
     carries(
