@@ -278,10 +278,11 @@ impl<'a> View<'a> {
     }
 
     /// Repairs a slot at rest whose word the header does not commit. Either its key has left it:
-    /// then it is vacated. Or the bucket has changed since the header was read, and nothing is
-    /// repaired. Or a thread that stalled while [detaching](Slot::detach) the previous owner's word
-    /// flipped the parity of this owner's, which had the same value. The key itself does not mind;
-    /// but a claim of the word would look committed at once, and a held word would look claimed.
+    /// then all such slots are vacated. Or the bucket has changed since the header was read, and
+    /// nothing is repaired. Or a thread that stalled while [detaching](Slot::detach) the previous
+    /// owner's word flipped the parity of this owner's, which had the same value. The key itself
+    /// does not mind; but a claim of the word would look committed at once, and a held word would
+    /// look claimed.
     #[cold]
     fn repair(self, index: SlotIndex, word: Word, header: Header) {
         let slot = self.bucket.slot(index);
@@ -289,7 +290,7 @@ impl<'a> View<'a> {
             return;
         }
         match slot.fingerprint() {
-            owner if self.has_left(owner, header) => slot.vacate(owner, header.vacant(index)),
+            owner if self.has_left(owner, header) => self.vacate_left(header),
             // Flipped, its word would look vacant already.
             Fingerprint::EMPTIED => {}
             _ => slot.flip_parity(word),

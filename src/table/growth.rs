@@ -14,7 +14,7 @@
 //!                               fingerprint: migrating           .
 //!                               word: parity flipped             the word, then the fingerprint
 //!                               (for every key that leaves)      header: level n + 1
-//!  at level n + 1               slots of migrated keys: vacant
+//!  at level n + 1               slots of migrated keys: as they are, until another key needs one
 //! ```
 //!
 //! Every thread that needs the bucket to write helps; helping needs no clock: expired keys migrate,
@@ -157,8 +157,9 @@ impl<'a> View<'a> {
         owner.is_migrating() && self.has_migrated(owner, header)
     }
 
-    /// Vacates the slots that keys have left. An insertion that comes before vacates them itself.
-    fn vacate_left(self, header: Header) {
+    /// Vacates the slots that keys have left. Not before another key needs one: a thread that has
+    /// charged a key while it migrated finds by the slot's fingerprint that the charge counts.
+    pub(super) fn vacate_left(self, header: Header) {
         for index in SlotIndex::all() {
             let (word, owner) = self.bucket.slot(index).read();
             // A frozen word is that of a claim which cannot commit: its owner vacates the slot.
@@ -331,11 +332,7 @@ impl<'a> View<'a> {
             sibling.slot(index).receive(moved);
         }
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
-        let split = splitting.split(level + 1);
-        if self.bucket.advance(splitting, split) {
-            // B5
-            self.vacate_left(split);
-        }
+        self.bucket.advance(splitting, splitting.split(level + 1)); // B5
     }
 }
 

@@ -165,7 +165,8 @@ impl<'a> View<'a> {
         header: Header,
         at: Moment,
     ) -> bool {
-        let is_at_rest = !word.is_frozen() && !owner.is_migrating();
+        // A slot that is being emptied is not claimed: the thread that empties it would take it back.
+        let is_at_rest = !word.is_frozen() && !owner.is_migrating() && owner != Fingerprint::EMPTIED;
         is_at_rest
             && header.commits(index, word)
             && (owner.is_vacant() || rule.quick_expired(word.payload(), at))

@@ -396,8 +396,8 @@ impl Slot {
     pub(crate) fn vacate(&self, owner: Fingerprint, word: Word) {
         let (left, emptied) = (owner.bits(), Fingerprint::EMPTIED.bits());
         if self.fingerprint.compare_exchange(left, emptied, Relaxed, Relaxed).is_ok() {
-            // Until the slot is vacant, it is not at rest by any word. And a thread that reads this
-            // word must not find the fingerprint of the key that has left: it would charge the word.
+            // Until the slot is vacant, it is not at rest by any word. A thread that reads this
+            // word must not find the fingerprint of the key that has left: it would charge it.
             self.word.store(word.bits(), Release); // S1
             self.fingerprint.store(Fingerprint::VACANT.bits(), Release); // S2
         }

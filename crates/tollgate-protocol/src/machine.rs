@@ -217,7 +217,9 @@ impl Machine<'_> {
                     Name::Emptied => return Err("a slot was not vacated"),
                     Name::Key(key) if owners.contains(&key) => return Err("a key has two slots"),
                     Name::Key(key) => owners.push(key),
-                    Name::Moved(_) => return Err("a slot was not vacated"),
+                    // It is vacated when another key needs it.
+                    name if self.has_left(bucket.header, number as u8, name) => {}
+                    Name::Moved(_) => return Err("a key has not moved"),
                     // A key's may have the wrong parity, until another key wants its slot.
                     _ if !bucket.header.commits(place, slot.word) => {
                         return Err("a word at rest does not count");

@@ -7,7 +7,7 @@ use crate::ring::Ring;
 use crate::sync::counted::{Writes, writes_of};
 use crate::table::dated::Current;
 use crate::table::slot::{Ask, Slot};
-use crate::table::slot_index::home_slot;
+use crate::table::slot_index::{SLOTS, home_slot};
 use crate::table::term::Term;
 use crate::table::word::Word;
 use crate::table::{ROOTS, Size, WhenFull};
@@ -107,16 +107,21 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let stays = |number: u64| Fingerprint::from_bits(0x1234_5678_0000_0007 | number << 16);
     let [first, other, mine, stalled] = [stays(1), stays(2), stays(3), stays(4)];
     assert!(check(first, 6, &at(5)));
+    // The other slots are in debt when the stalled insertion looks at them.
+    let fillers = (5..).map(stays).take(SLOTS - 1);
+    assert!(fillers.clone().all(|filler| check(filler, 10, &at(6))));
     let readings = std::cell::Cell::new(0);
     let meddle = || {
         readings.set(readings.get() + 1);
         if readings.get() == 2 {
-            assert!(check(other, 1, &at(100)));
-            assert!(table.view(other).reset(current.dated(), other.kept(), at(5)(), || 1));
+            let reset = |key: Fingerprint| table.view(key).reset(current.dated(), key.kept(), at(5)(), || 1);
+            assert!(check(other, 1, &at(12)) && reset(other));
             assert!(check(mine, 6, &at(5)));
             assert!(table.at(7).bucket.slot(home_slot(mine)).has_fingerprint(mine.kept()));
+            // A slot for the insertion's next attempt.
+            assert!(fillers.clone().take(1).all(reset));
         }
-        at(100)()
+        at(12)()
     };
     let ask = Ask { rule: current.dated(), fingerprint: stalled.kept(), cost: 1 };
     assert!(table.view(stalled).check_anywhere(ask, meddle).0.allowed);
@@ -129,7 +134,7 @@ fn a_word_detached_for_another_key_migrates_with_its_debt() {
     let view = table.view(KEY);
     skew(view, index);
     assert!(view.make_room(view.bucket.header(), || true));
-    assert_eq!(view.bucket.slot(index).fingerprint(), Fingerprint::VACANT);
+    assert!(view.has_left(view.bucket.slot(index).fingerprint(), view.bucket.header()));
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
 }
@@ -226,6 +231,7 @@ fn admitted_beside(meddle: fn(&Slot, Word)) -> usize {
     let seen = slot.load();
     assert!(view.make_room(view.bucket.header(), || true));
     assert_eq!(slots_of(&table, KEY), 1, "it has left");
+    view.vacate_left(view.bucket.header());
 
     let (mine, header) = claim(MINE);
     assert_eq!(slot.load().payload(), seen.payload());
@@ -257,6 +263,7 @@ fn a_slot_that_a_key_left_is_vacated_once() {
     let slot = view.bucket.slot(index);
     let owner = slot.fingerprint().migrating();
     assert!(view.make_room(view.bucket.header(), || false));
+    view.vacate_left(view.bucket.header());
     assert_eq!((slot.fingerprint(), slot.load().payload().bits()), (Fingerprint::VACANT, 0));
     assert!(view.bucket.header().commits(index, slot.load()));
     assert!(is_admitted(&table, &rule, MINE));
@@ -266,27 +273,26 @@ fn a_slot_that_a_key_left_is_vacated_once() {
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, MINE)).count(), 10 - 1);
 }
 
-/// The thread that splits the bucket stalls before it vacates what keys have left.
+/// Until then its fingerprint tells a thread that has charged the key that the charge counts.
+#[test]
+fn a_slot_that_a_key_left_keeps_its_fingerprint() {
+    let (table, rule, index) = charged();
+    let view = table.view(KEY);
+    let slot = view.bucket.slot(index);
+    let seen = slot.load();
+    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(view.has_left(slot.fingerprint(), view.bucket.header()));
+    assert!(slot.fingerprint().is_same_key(KEY.kept()) && !slot.is_still(seen));
+    assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
+}
+
 #[test]
 fn an_insertion_vacates_slots_that_keys_have_left() {
     let (table, rule, index) = charged();
     let view = table.view(KEY);
-    let slot = view.bucket.slot(index);
-    let (header, level) = (view.bucket.header(), table.roots.trailing_zeros());
-    let splitting = header.splitting();
-    assert!(view.bucket.advance(header, splitting));
-    let sibling = table.at(view.number() | 1 << level);
-    for each in SlotIndex::all() {
-        let counts = |word: Word| splitting.commits(each, word);
-        let leaves = |fingerprint: Fingerprint| fingerprint.is_same_key(KEY.kept());
-        sibling.bucket.slot(each).receive(view.bucket.slot(each).detach(leaves, counts, || false));
-    }
-    table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
-    assert!(sibling.bucket.advance(Header::UNTOUCHED, splitting.sibling(level + 1)));
-    assert!(view.bucket.advance(splitting, splitting.split(level + 1)));
-    assert!(view.has_left(slot.fingerprint(), view.bucket.header()));
+    assert!(view.make_room(view.bucket.header(), || true));
     assert!(is_admitted(&table, &rule, MINE));
-    assert!(slot.has_fingerprint(MINE.kept()), "its home slot");
+    assert!(view.bucket.slot(index).has_fingerprint(MINE.kept()), "its home slot");
     assert_eq!((slots_of(&table, KEY), slots_of(&table, MINE)), (1, 1));
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
 }

@@ -194,15 +194,13 @@ impl Machine<'_> {
             _ => {
                 let (number, header) = (split.bucket, split.header);
                 let done = header.split(split.level + 1);
-                (split.header, split.place, thread.pc) = (done, 0, Pc::VacateSeen);
-                if !Self::advance(state, number, header, done) {
-                    Self::end_split(&mut state.threads[nth]);
-                }
+                Self::end_split(thread);
+                Self::advance(state, number, header, done);
             }
         }
     }
 
-    /// `vacate`: empties the slots that keys have left, or the one that a scan has found.
+    /// `vacate_left`: empties the slots that keys have left.
     pub(super) fn vacate(self, state: &mut State, nth: usize) {
         let split = state.threads[nth].split;
         let slot = &mut state.buckets[usize::from(split.bucket)].slots[usize::from(split.place)];
@@ -226,10 +224,8 @@ impl Machine<'_> {
                 thread.split.place += 1;
                 thread.split.word = Word::default();
                 thread.pc = Pc::VacateSeen;
-                if split.then == Pc::ScanWord {
+                if usize::from(thread.split.place) == SLOTS {
                     thread.again();
-                } else if usize::from(thread.split.place) == SLOTS {
-                    Self::end_split(thread);
                 }
             }
         }

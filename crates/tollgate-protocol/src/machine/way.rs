@@ -131,16 +131,9 @@ impl Machine<'_> {
         }
         let name = state.buckets[usize::from(thread.at)].slots[usize::from(place)].name;
         if thread.pc == Pc::Straighten && self.has_left(thread.header, thread.at, name) {
-            let split = Split {
-                word: thread.seen,
-                bucket: thread.at,
-                place,
-                header: thread.header,
-                then: Pc::ScanWord,
-                ..Split::default()
-            };
-            (state.threads[nth].split, state.threads[nth].pc) = (split, Pc::Vacate);
-            return self.vacate(state, nth);
+            let split = Split { bucket: thread.at, header: thread.header, ..Split::default() };
+            (state.threads[nth].split, state.threads[nth].pc) = (split, Pc::VacateSeen);
+            return;
         }
         if thread.pc == Pc::Straighten && name != Name::Emptied {
             Self::swap_word(state, (thread.at, place), thread.seen, thread.seen.detached());
