@@ -175,8 +175,8 @@ impl Rule {
     ///
     /// If the table is full, a new key is refused, without `Retry-After`, unless
     /// [`when_full`](Self::when_full) lets it pass. So is a cost that is too large to compute with.
-    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key) and
-    /// [`cost_from`](Self::cost_from), and sends no `RateLimit-Policy`.
+    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key),
+    /// [`cost_from`](Self::cost_from) and [`ban`](Self::ban), and sends no `RateLimit-Policy`.
     ///
     /// # Examples
     ///
