@@ -101,7 +101,7 @@ impl RuleHandle {
     }
 
     /// Returns how often keys came, went, and found the table full, since the layer was built: the
-    /// sum over all limits, tiers and keys of the rule that this process decides, and its bans.
+    /// sum over the bans and all limits, tiers and keys of the rule that this process decides.
     ///
     /// If `evicted_with_debt`, `shared`, `refused_full` or `admitted_uncounted` increases, there
     /// are more keys in debt than [`max_keys`](crate::Rule::max_keys): new keys are refused, or
@@ -125,7 +125,7 @@ impl RuleHandle {
     }
 
     /// Returns how many keys are in debt, how many there may be, and how much memory the tables
-    /// use: the sum over all tiers and keys of the rule, and its bans. A key is counted once in each
+    /// use: the sum over the bans, tiers and keys of the rule. A key is counted once in each
     /// tier, and once more while it is [banned](crate::Rule::ban). `None` if this process has no
     /// limits of the rule.
     ///

@@ -339,8 +339,8 @@ impl Rule {
         self
     }
 
-    /// Bans a key that the rule refuses: from that refusal on, the rule refuses every request of the
-    /// key for this long, from 1 ns to ten years. Refusals during the ban do not prolong it.
+    /// Bans a key that the rule refuses: from that refusal on, the rule refuses every request of
+    /// the key for this long, from 1 ns to ten years. Refusals during the ban do not prolong it.
     ///
     /// **Guarantee.** After the refusal, the rule admits no request of the key until the ban ends,
     /// to the nanosecond, on any thread. `Retry-After`, the headers and the body tell the end of

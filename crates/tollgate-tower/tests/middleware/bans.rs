@@ -117,7 +117,7 @@ async fn a_limits_longer_refusal_outlasts_the_ban() {
 }
 
 #[tokio::test]
-async fn a_ban_holds_in_every_tier_and_limit_of_a_key() {
+async fn a_ban_holds_in_every_tier_of_a_key() {
     let clock = ManualClock::new();
     let rule = one_a_second()
         .tier(|head| head.path() == "/paid", hourly_bucket(5))
