@@ -2,10 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use tollgate_http::AddressError;
 
-use crate::rule::{MAX_NAME_LEN, MAX_RULES};
+use crate::rule::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
 
 /// An invalid setting of a layer, a rule or a client address. Nothing was built.
 ///
@@ -77,6 +78,13 @@ pub enum BuildError {
         /// The rule.
         rule: String,
     },
+    /// The duration of a [ban](crate::Rule::ban) is from 1 ns to ten years of 365.25 days.
+    BanDuration {
+        /// The rule.
+        rule: String,
+        /// The duration given.
+        given: Duration,
+    },
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -113,6 +121,9 @@ impl fmt::Display for BuildError {
                     f,
                     "rule {rule:?} has `cost_from` and a sliding log, which keeps no debt above its limit"
                 )
+            }
+            Self::BanDuration { rule, given } => {
+                write!(f, "rule {rule:?}: the ban is {given:?}, but must be between 1ns and {LONGEST_BAN:?}")
             }
             Self::Address(error) => error.fmt(f),
         }

@@ -9,7 +9,7 @@ use tollgate_http::{KeyBuf, LimitState, RequestHead};
 
 use crate::TollgateLayer;
 use crate::decide::LayerState;
-use crate::rule::{CompiledRule, Decider, LimitSet, RuleMatch};
+use crate::rule::{Ban, CompiledRule, Decider, LimitSet, RuleMatch};
 
 /// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`].
 ///
@@ -97,11 +97,11 @@ impl RuleHandle {
 
     fn key_in(&self, set: usize, key: KeyBuf) -> Option<KeyHandle<'_>> {
         let Decider::Local(sets) = &self.rule().decider else { return None };
-        Some(KeyHandle { limits: &sets[set], key })
+        Some(KeyHandle { limits: &sets[set], ban: self.rule().ban.as_deref(), key })
     }
 
     /// Returns how often keys came, went, and found the table full, since the layer was built: the
-    /// sum over all limits, tiers and keys of the rule that this process decides.
+    /// sum over the bans and all limits, tiers and keys of the rule that this process decides.
     ///
     /// If `evicted_with_debt`, `shared`, `refused_full` or `admitted_uncounted` increases, there
     /// are more keys in debt than [`max_keys`](crate::Rule::max_keys): new keys are refused, or
@@ -113,8 +113,9 @@ impl RuleHandle {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return limits.limiter.stats();
         }
-        let sets = self.rule().decider.limit_sets();
-        sets.iter().map(|set| set.limiter.stats()).fold(Stats::default(), sum)
+        let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
+        let stats = sets.map(|set| set.limiter.stats()).chain(bans.map(|ban| ban.stats()));
+        stats.fold(Stats::default(), sum)
     }
 
     /// Returns how many requests wait in the rule's queues now, over all keys.
@@ -124,8 +125,9 @@ impl RuleHandle {
     }
 
     /// Returns how many keys are in debt, how many there may be, and how much memory the tables
-    /// use: the sum over all tiers and keys of the rule. A key is counted once in each tier. `None`
-    /// if this process has no limits of the rule.
+    /// use: the sum over the bans, tiers and keys of the rule. A key is counted once in each
+    /// tier, and once more while it is [banned](crate::Rule::ban). `None` if this process has no
+    /// limits of the rule.
     ///
     /// **Cost.** It reads all tables. No request waits for it.
     #[must_use]
@@ -133,8 +135,9 @@ impl RuleHandle {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return Some(limits.limiter.usage());
         }
-        let sets = self.rule().decider.limit_sets();
-        sets.iter().map(|set| set.limiter.usage()).reduce(|mut total, usage| {
+        let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
+        let usages = sets.map(|set| set.limiter.usage()).chain(bans.map(|ban| ban.usage()));
+        usages.reduce(|mut total, usage| {
             total.live_keys += usage.live_keys;
             total.max_keys += usage.max_keys;
             total.memory_in_use += usage.memory_in_use;
@@ -147,6 +150,7 @@ impl RuleHandle {
 #[derive(Debug)]
 pub struct KeyHandle<'h> {
     limits: &'h LimitSet,
+    ban: Option<&'h Ban>,
     key: KeyBuf,
 }
 
@@ -154,10 +158,19 @@ impl KeyHandle<'_> {
     /// Returns what the key's limits would decide about a request of this cost: the limit that
     /// refuses it longest, or else the one with the least remaining. Changes nothing.
     ///
-    /// The request would be admitted if the cost was at most what `peek(0)` says is remaining.
+    /// The request would be admitted if the cost was at most what `peek(0)` says is remaining. A
+    /// [banned](crate::Rule::ban) key has nothing remaining, and `reset` is not before the end of
+    /// its ban: no request of it is admitted until then.
     #[must_use]
     pub fn peek(&self, cost: u64) -> LimitState {
-        tightest(&self.limits.limiter.prepare(self.key.as_bytes()).peek_n(cost))
+        let key = self.key.as_bytes();
+        let decision = self.limits.limiter.prepare(key).peek_n(cost);
+        let (state, now) = (tightest(&decision), decision.decided_at());
+        let Some(end) = self.ban.and_then(|ban| ban.end(key, now)) else { return state };
+        let reset = end.saturating_since(now);
+        // Without a refusal, `reset` is when more of the limit comes: that ends no ban.
+        let reset = decision.retry_after().map_or(reset, |wait| wait.max(reset));
+        LimitState { remaining: 0, reset, ..state }
     }
 
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
@@ -167,11 +180,18 @@ impl KeyHandle<'_> {
         self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
     }
 
-    /// Forgives the key its debt, and returns whether it may have had some: see
-    /// [`tollgate::Prepared::reset`]. The waiting requests of a queue keep their departures, and
-    /// the turns that its clients abandon are lost for now.
+    /// Forgives the key its debt, lifts its [ban](crate::Rule::ban), and returns whether it may
+    /// have had one of the two: see [`tollgate::Prepared::reset`]. The waiting requests of a queue
+    /// keep their departures, and the turns that its clients abandon are lost for now. A request
+    /// that is being refused meanwhile may ban the key anew.
+    ///
+    /// The ban is that of the key in all tiers; the debt is that of this handle's tier.
     pub fn reset(&self) -> bool {
-        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).reset())
+        let key = self.key.as_bytes();
+        let had_debt = self.limits.change_debt(|limiter| limiter.prepare(key).reset());
+        // Then: a request would be refused for the debt, and banned anew.
+        let was_banned = self.ban.is_some_and(|ban| ban.lift(key));
+        had_debt || was_banned
     }
 }
 

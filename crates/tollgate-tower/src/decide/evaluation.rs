@@ -10,7 +10,7 @@ use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, Rule
 use super::LayerState;
 use super::charges::{Charge, Charges, Extra, Of};
 use super::owned_charges::OwnedCharges;
-use super::refusal::{Refusals, RuleRefusal, refused_by};
+use super::refusal::{Refusals, Refused, RuleRefusal, refused_by};
 use super::response_headers::ResponseHeaders;
 use crate::handle::tightest;
 use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
@@ -20,7 +20,7 @@ use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, Queu
 /// Each method that decides a rule returns whether the request is still admitted. A shadow rule
 /// always admits.
 pub(super) struct Evaluation<'l, 'v> {
-    state: &'l LayerState,
+    pub(super) state: &'l LayerState,
     /// The charges so far. Dropping them refunds them, unless they are settled.
     charges: Charges<'l>,
     verdict: &'v mut Verdict,
@@ -78,6 +78,10 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     /// Checks the request against limits of this process.
     #[inline]
     pub(super) fn check(&mut self, rule: usize, limits: &'l LimitSet, request: CheckRequest<'_>) -> bool {
+        let clock = &self.state.clock;
+        if let Some(end) = self.banned_until(rule, request.key, || clock.now()) {
+            return self.refuse_banned(rule, limits, request, (clock.now(), end));
+        }
         if limits.may_queue() && !self.state.rules[rule].shadow {
             return self.check_queue(rule, limits, request);
         }
@@ -90,7 +94,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         if let Some(turn) = limits.claim_abandoned_turn(request) {
             // The engine has charged the turn to the request that abandoned it.
             let current = limits.limiter.prepare(key).peek_n(0);
-            return self.queue(rule, limits, cost, current, turn);
+            return self.queue(rule, limits, request, current, turn);
         }
         // Peek before the charge: a charge that is refunded would leave a gap in front of a request
         // that came in between.
@@ -111,7 +115,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             limits.give_back(decision.receipt(), Some(turn));
             return admitted;
         }
-        self.queue(rule, limits, cost, decision, turn)
+        self.queue(rule, limits, request, decision, turn)
     }
 
     /// Gives the request a turn in a queue.
@@ -119,12 +123,18 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         &mut self,
         rule: usize,
         limits: &'l LimitSet,
-        cost: u64,
+        request: CheckRequest<'_>,
         decision: MultiDecision<'l>,
         turn: QueueTurn,
     ) -> bool {
+        // As in `apply`.
+        let now = decision.decided_at();
+        if let Some(end) = self.banned_until(rule, request.key, || now) {
+            limits.give_back(decision.receipt(), Some(turn));
+            return self.refuse_banned(rule, limits, request, (now, end));
+        }
         self.departure = self.departure.max(Some(turn.departure));
-        self.report(rule, RuleOutcome::Allowed, cost, || Some(tightest(&decision)));
+        self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         let charge = Charge { rule, shadow: false, of: Of::Here(limits, decision) };
         self.charges.push_waiting(charge, turn);
         true
@@ -142,6 +152,12 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     ) -> bool {
         if !decision.is_allowed() {
             return self.refuse(rule, limits, request, &decision);
+        }
+        // Again, after the charge: another thread may have banned the key meanwhile.
+        let now = decision.decided_at();
+        if let Some(end) = self.banned_until(rule, request.key, || now) {
+            limits.give_back(decision.receipt(), None);
+            return self.refuse_banned(rule, limits, request, (now, end));
         }
         self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         if self.needs_decision(rule) {
@@ -176,9 +192,24 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         request: CheckRequest<'_>,
         decision: &MultiDecision<'l>,
     ) -> bool {
-        let Some(refused) = refused_by(limits, decision, request.cost, request.max_wait) else { return true };
+        let Some(mut refused) = refused_by(limits, decision, request.cost, request.max_wait) else {
+            return true;
+        };
+        let now = decision.decided_at();
+        self.begin_ban(rule, request.key, &mut refused, now);
+        self.apply_refused(rule, limits, request, &refused, now)
+    }
+
+    pub(super) fn apply_refused(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        request: CheckRequest<'_>,
+        refused: &Refused,
+        now: Timestamp,
+    ) -> bool {
         let refusal = RuleRefusal { rule, set: Some(request.set), record: refused.record };
-        self.apply_refusal(refusal, |refusals| refusals.add_limits(limits, &refused, decision.decided_at()))
+        self.apply_refusal(refusal, |refusals| refusals.add_limits(limits, refused, now))
     }
 
     /// Lets a later rule judge a request that is refused already, so that the response tells when
@@ -195,7 +226,10 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 let limits = &sets[request.set];
                 let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
-                if refused_by(limits, &decision, request.cost, request.max_wait).is_some() {
+                let now = decision.decided_at();
+                if let Some(end) = self.banned_until(rule, request.key, || now) {
+                    self.refuse_banned(rule, limits, request, (now, end));
+                } else if refused_by(limits, &decision, request.cost, request.max_wait).is_some() {
                     self.refuse(rule, limits, request, &decision);
                 } else if let Some(refusals) = &mut self.refusals {
                     refusals.policies.push(&limits.policies);
@@ -208,19 +242,21 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     }
 
     /// Reports what a shadow rule would decide about a request that another rule refuses.
-    fn preview(&mut self, index: usize, decider: &Decider, matched: RuleMatch<'_>) {
+    fn preview(&mut self, index: usize, decider: &'l Decider, matched: RuleMatch<'_>) {
         match (matched, decider) {
             (RuleMatch::DoesNotApply, _) | (RuleMatch::Check(_), Decider::Backend(_)) => {}
             (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0, || None),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
-                let limiter = &sets[request.set].limiter;
-                let decision = limiter.prepare(request.key).peek_n(request.cost);
-                let outcome = match decision.outcome() {
-                    Outcome::Allowed => RuleOutcome::Allowed,
-                    Outcome::Denied => RuleOutcome::Limited,
-                    Outcome::Never => RuleOutcome::CostAboveLimit,
-                };
-                self.report(index, outcome, request.cost, || Some(tightest(&decision)));
+                let limits = &sets[request.set];
+                let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
+                let now = decision.decided_at();
+                if let Some(end) = self.banned_until(index, request.key, || now) {
+                    self.refuse_banned(index, limits, request, (now, end));
+                } else if decision.is_allowed() {
+                    self.report(index, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
+                } else {
+                    self.refuse(index, limits, request, &decision);
+                }
             }
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 self.preview_call(index, limits, request);

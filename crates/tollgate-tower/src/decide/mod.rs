@@ -1,5 +1,6 @@
 //! From a request to a verdict.
 
+mod bans;
 mod call;
 mod charges;
 mod delayed;

@@ -69,6 +69,39 @@ pub(super) fn refused_by(
     })
 }
 
+impl Refused {
+    /// The refusal of a banned key that its limits would let pass: none of them admits anything
+    /// until the ban ends.
+    pub(super) fn by_ban(decision: &MultiDecision<'_>, cost: u64, left: Duration) -> Self {
+        let states: SmallVec<[_; 2]> = decision
+            .parts()
+            .map(|limit| (limit.number(), LimitState { limit: limit.limit(), remaining: 0, reset: left }))
+            .collect();
+        let record = RefusalRecord {
+            state: states.first().map(|&(_, state)| state),
+            retry_after: Some(left),
+            slowest: Some(0),
+            refusing: (1 << states.len()) - 1,
+            ..RefusalRecord::without_limit(RefusalReason::Limited, cost)
+        };
+        Self { record, states }
+    }
+
+    /// Makes a refusal for now last until the key's ban ends, in this time.
+    pub(super) fn prolong(&mut self, left: Duration) {
+        let states = self.states.iter_mut().map(|(_, state)| state);
+        for state in states.chain(&mut self.record.state) {
+            (state.remaining, state.reset) = (0, state.reset.max(left));
+        }
+        self.record.retry_after = self.record.retry_after.max(Some(left));
+    }
+
+    /// Whether a later retry may be admitted.
+    pub(super) fn is_for_now(&self) -> bool {
+        self.record.reason == RefusalReason::Limited
+    }
+}
+
 /// The refusals of one request, by all rules that refuse it.
 #[derive(Default)]
 pub(super) struct Refusals<'l> {

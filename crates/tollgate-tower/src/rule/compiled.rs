@@ -13,8 +13,8 @@ use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
 use super::{
-    ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, PerRequest, Predicate, Rule,
-    SharedClock,
+    Ban, ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, PerRequest, Predicate,
+    Rule, SharedClock,
 };
 use crate::BuildError;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
@@ -28,6 +28,8 @@ pub(crate) struct CompiledRule {
     pub(crate) cost_from: Option<CostFrom>,
     charge_if: Option<ChargeIf>,
     pub(crate) decider: Decider,
+    /// Boxed: few rules have it.
+    pub(crate) ban: Option<Box<Ban>>,
     pub(crate) telemetry: RuleTelemetry,
     pub(crate) max_wait: Duration,
     max_wait_with_body: Duration,
@@ -180,7 +182,8 @@ impl CompiledRule {
             return limits.limiter.stats();
         }
         let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
-        sets.map(|set| set.limiter.stats()).fold(Stats::default(), sum)
+        let bans = self.ban.iter().map(|ban| ban.stats());
+        sets.map(|set| set.limiter.stats()).chain(bans).fold(Stats::default(), sum)
     }
 
     /// Returns the index of a tier's limit set. The rule's own limits are tier 0.
@@ -273,6 +276,8 @@ impl Rule {
                 Decider::Local(sets.collect::<Result<_, _>>()?)
             }
         };
+        let ban = |duration| Ban::new(&self.name, duration, self.max_keys, clock.clone()).map(Box::new);
+        let ban = self.ban.map(ban).transpose()?;
         let first_override = 1 + self.tiers.len();
         let keys = self.overrides.into_iter().map(|(key, _)| key.into_boxed_slice());
         Ok(CompiledRule {
@@ -285,6 +290,7 @@ impl Rule {
             charge_if: self.charge_if,
             cost_from: self.cost_from,
             decider,
+            ban,
             tiers: self.tiers.into_iter().map(|(predicate, _)| predicate).collect(),
             overrides: keys.zip(first_override..).collect(),
             key: self.key,
@@ -309,6 +315,7 @@ impl Rule {
             (!self.tiers.is_empty(), "tier"),
             (!self.overrides.is_empty(), "for_key"),
             (self.cost_from.is_some(), "cost_from"),
+            (self.ban.is_some(), "ban"),
         ];
         settings.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
     }

@@ -1,6 +1,7 @@
 //! Rules: which requests are limited, by which key, to how much.
 
 mod abandoned_turns;
+mod ban;
 mod compiled;
 mod limit_set;
 mod local;
@@ -16,6 +17,7 @@ use tollgate_backend::{AnyBackend, Backend, OnBackendError};
 use tollgate_http::{KeyBy, RequestHead};
 
 pub(crate) use abandoned_turns::QueueTurn;
+pub(crate) use ban::{Ban, LONGEST as LONGEST_BAN};
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) use limit_set::LimitSet;
 pub(crate) use per_request::PerRequest;
@@ -104,6 +106,7 @@ pub struct Rule {
     cost: Option<CostOf>,
     charge_if: Option<ChargeIf>,
     cost_from: Option<CostFrom>,
+    ban: Option<Duration>,
     shadow: bool,
     max_wait: Duration,
     max_wait_with_body: Duration,
@@ -139,6 +142,7 @@ impl Rule {
             cost: None,
             charge_if: None,
             cost_from: None,
+            ban: None,
             shadow: false,
             max_wait: Duration::MAX,
             max_wait_with_body: Duration::ZERO,
@@ -171,8 +175,8 @@ impl Rule {
     ///
     /// If the table is full, a new key is refused, without `Retry-After`, unless
     /// [`when_full`](Self::when_full) lets it pass. So is a cost that is too large to compute with.
-    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key) and
-    /// [`cost_from`](Self::cost_from), and sends no `RateLimit-Policy`.
+    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key),
+    /// [`cost_from`](Self::cost_from) and [`ban`](Self::ban), and sends no `RateLimit-Policy`.
     ///
     /// # Examples
     ///
@@ -335,6 +339,56 @@ impl Rule {
         self
     }
 
+    /// Bans a key that the rule refuses: from that refusal on, the rule refuses every request of
+    /// the key for this long, from 1 ns to ten years. Refusals during the ban do not prolong it.
+    ///
+    /// **Guarantee.** After the refusal, the rule admits no request of the key until the ban ends,
+    /// to the nanosecond, on any thread. `Retry-After`, the headers and the body tell the end of
+    /// the ban, or of the limit's own refusal if that is later.
+    ///
+    /// A ban is of the key, in all [tiers](Self::tier) of the rule and under
+    /// [limits of its own](Self::for_key), and of requests of any cost. (A request that
+    /// [`skip`](Self::skip) exempts passes.) It is no ban by other rules. A banned request is
+    /// charged to no limit. The rule bans by every refusal for now: also if another rule refuses
+    /// the request too, if the wait in a queue is longer than [`max_wait`](Self::max_wait), if the
+    /// charges that leave nothing will be given back by [`charge_if`](Self::charge_if), and if the
+    /// [table is full](Self::when_full). A request that can never be admitted, or has no key where
+    /// the rule [refuses](MissingKey::Refuse) such requests, bans nobody. Requests that share a
+    /// limit are banned together, so give the rule a [`key`](Self::key). A request that waits in a
+    /// queue when its key is banned keeps its turn.
+    ///
+    /// A [shadow rule](Self::shadow) reports whom it would refuse, bans included, and refuses
+    /// nobody. [`KeyHandle::reset`](crate::KeyHandle::reset) lifts a ban;
+    /// [`KeyHandle::credit`](crate::KeyHandle::credit) does not. A rule with a
+    /// [backend](Self::backend) or a [limit of each request](Self::per_request) cannot have bans:
+    /// the layer is not built.
+    ///
+    /// **Cost.** A second table of [`max_keys`](Self::max_keys): an admitted request looks there
+    /// twice, and a refusal charges it once. If it is full, further keys are refused by their
+    /// limits only, which `admitted_uncounted` of [`RuleHandle::stats`](crate::RuleHandle::stats)
+    /// counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use http::StatusCode;
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_tower::{KeyBy, TollgateLayer, Rule};
+    ///
+    /// // Five failed logins in ten minutes, and then none for an hour.
+    /// let logins = Rule::new("logins", [TokenBucket::new(Rate::new(5, Duration::from_secs(600)))])
+    ///     .key(KeyBy::header(http::HeaderName::from_static("x-account")))
+    ///     .charge_if(|status, _| status == StatusCode::UNAUTHORIZED)
+    ///     .ban(Duration::from_secs(3_600));
+    /// let layer = TollgateLayer::builder().rule(logins).build()?;
+    /// # Ok::<(), tollgate_tower::BuildError>(())
+    /// ```
+    pub fn ban(mut self, duration: Duration) -> Self {
+        self.ban = Some(duration);
+        self
+    }
+
     /// Makes the rule a shadow rule: it decides, counts and reports, but does not refuse requests,
     /// delay them in a queue, or appear in headers.
     ///
@@ -394,6 +448,7 @@ impl fmt::Debug for Rule {
             .field("name", &self.name)
             .field("quotas", &self.quotas)
             .field("missing_key", &self.missing_key)
+            .field("ban", &self.ban)
             .field("shadow", &self.shadow)
             .field("max_wait", &self.max_wait)
             .field("max_keys", &self.max_keys)

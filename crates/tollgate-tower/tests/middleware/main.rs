@@ -5,6 +5,7 @@ mod allocations;
 mod backend_faults;
 mod backend_refunds;
 mod backends;
+mod bans;
 mod charge_if;
 mod client_address;
 mod cost_from;
