@@ -77,6 +77,26 @@ pub enum BuildError {
         /// The rule.
         rule: String,
     },
+    /// A rule has a limit [in flight](crate::Limit::InFlight) beside another limit. Make it a rule
+    /// of its own, with the same key.
+    MixedLimits {
+        /// The rule.
+        rule: String,
+    },
+    /// A rule with a limit [in flight](crate::Limit::InFlight) has a setting that only works with
+    /// quotas.
+    InFlightSetting {
+        /// The rule.
+        rule: String,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A rule has a limit [in flight](crate::Limit::InFlight), so the layer has to be built by
+    /// [`build_in_flight`](crate::Builder::build_in_flight).
+    InFlight {
+        /// The rule.
+        rule: String,
+    },
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -114,6 +134,17 @@ impl fmt::Display for BuildError {
                     "rule {rule:?} has `cost_from` and a sliding log, which keeps no debt above its limit"
                 )
             }
+            Self::MixedLimits { rule } => {
+                write!(f, "rule {rule:?} has a limit in flight beside others: it must be a rule of its own")
+            }
+            Self::InFlightSetting { rule, setting } => {
+                write!(f, "rule {rule:?} has a limit in flight, which does not support `{setting}`")
+            }
+            Self::InFlight { rule } => write!(
+                f,
+                "rule {rule:?} has a limit in flight: build the layer by `build_in_flight`, which wraps the \
+                 bodies of responses"
+            ),
             Self::Address(error) => error.fmt(f),
         }
     }

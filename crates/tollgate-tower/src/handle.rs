@@ -9,7 +9,7 @@ use tollgate_http::{KeyBuf, LimitState, RequestHead};
 
 use crate::TollgateLayer;
 use crate::decide::LayerState;
-use crate::rule::{CompiledRule, Decider, LimitSet, RuleMatch};
+use crate::rule::{CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch};
 
 /// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`].
 ///
@@ -48,7 +48,7 @@ pub struct RuleHandle {
     rule: usize,
 }
 
-impl<R> TollgateLayer<R> {
+impl<R, B> TollgateLayer<R, B> {
     /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
@@ -96,8 +96,12 @@ impl RuleHandle {
     }
 
     fn key_in(&self, set: usize, key: KeyBuf) -> Option<KeyHandle<'_>> {
-        let Decider::Local(sets) = &self.rule().decider else { return None };
-        Some(KeyHandle { limits: &sets[set], key })
+        let limits = match &self.rule().decider {
+            Decider::Local(sets) => KeyLimits::Quotas(&sets[set]),
+            Decider::InFlight(sets) => KeyLimits::InFlight(&sets[set]),
+            Decider::Backend(_) | Decider::PerRequest(_) => return None,
+        };
+        Some(KeyHandle { limits, key })
     }
 
     /// Returns how often keys came, went, and found the table full, since the layer was built: the
@@ -112,6 +116,9 @@ impl RuleHandle {
     pub fn stats(&self) -> Stats {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return limits.limiter.stats();
+        }
+        if let Decider::InFlight(sets) = &self.rule().decider {
+            return sets.iter().map(|set| set.0.stats()).fold(Stats::default(), sum);
         }
         let sets = self.rule().decider.limit_sets();
         sets.iter().map(|set| set.limiter.stats()).fold(Stats::default(), sum)
@@ -133,8 +140,12 @@ impl RuleHandle {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return Some(limits.limiter.usage());
         }
-        let sets = self.rule().decider.limit_sets();
-        sets.iter().map(|set| set.limiter.usage()).reduce(|mut total, usage| {
+        let of_quotas = self.rule().decider.limit_sets().iter().map(|set| set.limiter.usage());
+        let in_flight = match &self.rule().decider {
+            Decider::InFlight(sets) => &sets[..],
+            _ => &[],
+        };
+        of_quotas.chain(in_flight.iter().map(|set| set.0.usage())).reduce(|mut total, usage| {
             total.live_keys += usage.live_keys;
             total.max_keys += usage.max_keys;
             total.memory_in_use += usage.memory_in_use;
@@ -146,8 +157,14 @@ impl RuleHandle {
 /// One key of a rule: see [`RuleHandle::key_of`] and [`RuleHandle::key`].
 #[derive(Debug)]
 pub struct KeyHandle<'h> {
-    limits: &'h LimitSet,
+    limits: KeyLimits<'h>,
     key: KeyBuf,
+}
+
+#[derive(Debug)]
+enum KeyLimits<'h> {
+    Quotas(&'h LimitSet),
+    InFlight(&'h InFlightSet),
 }
 
 impl KeyHandle<'_> {
@@ -157,21 +174,29 @@ impl KeyHandle<'_> {
     /// The request would be admitted if the cost was at most what `peek(0)` says is remaining.
     #[must_use]
     pub fn peek(&self, cost: u64) -> LimitState {
-        tightest(&self.limits.limiter.prepare(self.key.as_bytes()).peek_n(cost))
+        let key = self.key.as_bytes();
+        match self.limits {
+            KeyLimits::Quotas(limits) => tightest(&limits.limiter.prepare(key).peek_n(cost)),
+            KeyLimits::InFlight(limit) => limit.state(key),
+        }
     }
 
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
     /// [`tollgate::Prepared::credit`]. The units are on top of the limit. The waiting requests of a
-    /// queue keep their departures, and the turns that its clients abandon are lost for now.
+    /// queue keep their departures, and the turns that its clients abandon are lost for now. Requests
+    /// [in flight](crate::Limit::InFlight) keep their places: 0.
     pub fn credit(&self, units: u64) -> u64 {
-        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
+        let KeyLimits::Quotas(limits) = self.limits else { return 0 };
+        limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
     }
 
     /// Forgives the key its debt, and returns whether it may have had some: see
     /// [`tollgate::Prepared::reset`]. The waiting requests of a queue keep their departures, and
-    /// the turns that its clients abandon are lost for now.
+    /// the turns that its clients abandon are lost for now. Requests
+    /// [in flight](crate::Limit::InFlight) keep their places: `false`.
     pub fn reset(&self) -> bool {
-        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).reset())
+        let KeyLimits::Quotas(limits) = self.limits else { return false };
+        limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).reset())
     }
 }
 

@@ -20,9 +20,9 @@ use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, Queu
 /// Each method that decides a rule returns whether the request is still admitted. A shadow rule
 /// always admits.
 pub(super) struct Evaluation<'l, 'v> {
-    state: &'l LayerState,
+    pub(super) state: &'l LayerState,
     /// The charges so far. Dropping them refunds them, unless they are settled.
-    charges: Charges<'l>,
+    pub(super) charges: Charges<'l>,
     verdict: &'v mut Verdict,
     /// The latest departure from the queues in which the request has a turn.
     departure: Option<Timestamp>,
@@ -204,6 +204,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 self.judge_refused_call(rule, limits, request);
             }
+            (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                self.judge_refused_in_flight(rule, &sets[request.set], request);
+            }
         }
     }
 
@@ -224,6 +227,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             }
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 self.preview_call(index, limits, request);
+            }
+            (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                self.preview_in_flight(index, &sets[request.set], request);
             }
         }
     }
@@ -293,7 +299,11 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     /// Refuses the request unless the rule is a shadow rule. `add_limits` adds the limits that
     /// refuse.
-    fn apply_refusal(&mut self, refusal: RuleRefusal, add_limits: impl FnOnce(&mut Refusals<'l>)) -> bool {
+    pub(super) fn apply_refusal(
+        &mut self,
+        refusal: RuleRefusal,
+        add_limits: impl FnOnce(&mut Refusals<'l>),
+    ) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
         self.report(rule, record.reason.outcome(), record.cost, || record.state);
         let shadow = self.state.rules[rule].shadow;

@@ -2,6 +2,8 @@
 
 mod abandoned_turns;
 mod compiled;
+mod in_flight;
+mod limit;
 mod limit_set;
 mod local;
 mod per_request;
@@ -17,6 +19,8 @@ use tollgate_http::{KeyBy, RequestHead};
 
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
+pub(crate) use in_flight::{InFlightSet, Place};
+pub use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use per_request::PerRequest;
 
@@ -94,9 +98,9 @@ pub enum MissingKey {
 #[must_use = "a rule limits nothing until a layer has it"]
 pub struct Rule {
     pub(crate) name: String,
-    quotas: Vec<Quota>,
-    tiers: Vec<(Predicate, Vec<Quota>)>,
-    overrides: Vec<(Vec<u8>, Vec<Quota>)>,
+    limits: Vec<Limit>,
+    tiers: Vec<(Predicate, Vec<Limit>)>,
+    overrides: Vec<(Vec<u8>, Vec<Limit>)>,
     key: KeyBy,
     missing_key: MissingKey,
     when: Option<Predicate>,
@@ -126,10 +130,12 @@ impl Rule {
     /// queue, and an earlier one goes to the next request, so that the requests behind keep the
     /// departures that they were promised. If the rule has several limits, only the last turn is
     /// given back: make the queue a rule of its own. See [`max_wait`](Self::max_wait).
-    pub fn new(name: impl Into<String>, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Self {
+    ///
+    /// [`Limit::InFlight`] limits the requests at once, instead of those in a time.
+    pub fn new(name: impl Into<String>, limits: impl IntoIterator<Item = impl Into<Limit>>) -> Self {
         Self {
             name: name.into(),
-            quotas: collect(quotas),
+            limits: collect(limits),
             tiers: Vec::new(),
             overrides: Vec::new(),
             key: KeyBy::everyone(),
@@ -236,9 +242,9 @@ impl Rule {
     pub fn tier(
         mut self,
         when: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static,
-        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
     ) -> Self {
-        self.tiers.push((Box::new(when), collect(quotas)));
+        self.tiers.push((Box::new(when), collect(limits)));
         self
     }
 
@@ -252,9 +258,9 @@ impl Rule {
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,
-        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
     ) -> Self {
-        self.overrides.push((key.as_ref().to_vec(), collect(quotas)));
+        self.overrides.push((key.as_ref().to_vec(), collect(limits)));
         self
     }
 
@@ -384,15 +390,15 @@ impl Rule {
     }
 }
 
-fn collect(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Vec<Quota> {
-    quotas.into_iter().map(Into::into).collect()
+fn collect(limits: impl IntoIterator<Item = impl Into<Limit>>) -> Vec<Limit> {
+    limits.into_iter().map(Into::into).collect()
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rule")
             .field("name", &self.name)
-            .field("quotas", &self.quotas)
+            .field("limits", &self.limits)
             .field("missing_key", &self.missing_key)
             .field("shadow", &self.shadow)
             .field("max_wait", &self.max_wait)
