@@ -183,8 +183,8 @@ impl KeyHandle<'_> {
 
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
     /// [`tollgate::Prepared::credit`]. The units are on top of the limit. The waiting requests of a
-    /// queue keep their departures, and the turns that its clients abandon are lost for now. Requests
-    /// [in flight](crate::Limit::InFlight) keep their places: 0.
+    /// queue keep their departures, and the turns that its clients abandon are lost for now.
+    /// Requests [in flight](crate::Limit::InFlight) keep their places: 0.
     pub fn credit(&self, units: u64) -> u64 {
         let KeyLimits::Quotas(limits) = self.limits else { return 0 };
         limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))

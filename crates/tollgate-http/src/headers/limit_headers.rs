@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn integers_stay_within_those_of_structured_fields() {
-        let state = LimitState { limit: u64::MAX, remaining: u64::MAX, reset: Duration::MAX };
+        let reset = Duration::from_nanos(u64::MAX - 1);
+        let state = LimitState { limit: u64::MAX, remaining: u64::MAX, reset };
         let mut headers = HeaderMap::new();
         let styles = HeaderStyles::from_iter([HeaderStyle::Ietf]);
         LimitHeaders::new(styles, || None, |items| items.add("v", state)).write(&mut headers, Duration::ZERO);

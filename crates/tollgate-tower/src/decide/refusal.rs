@@ -90,8 +90,8 @@ impl<'l> Refusals<'l> {
 
     /// Adds the refusal by a rule.
     pub(super) fn add(&mut self, refusal: RuleRefusal) {
-        // A spent limit whose wait is not known, as of requests in flight, yields to a known wait: a
-        // retry before that would be refused anyway.
+        // A spent limit whose wait is not known, as of requests in flight, yields to a known wait:
+        // a retry before that would be refused anyway.
         let lasts = |refusal: &RuleRefusal| {
             let RefusalRecord { reason, retry_after, .. } = refusal.record;
             (reason != RefusalReason::Limited, retry_after)
