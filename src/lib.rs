@@ -46,8 +46,8 @@ pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
     AcquireError, Batch, Builder, ByClock, CallDecision, CallError, Face, GlobalLimiter, InFlight,
-    InFlightBuilder, InFlightLimiter, Limiter, MultiLimiter, PerCallBuilder, PerCallLimiter, Prepared,
-    PreparedCall, Time, View,
+    InFlightBuilder, InFlightLimiter, Limiter, MultiLimiter, OwnedInFlight, PerCallBuilder, PerCallLimiter,
+    Prepared, PreparedCall, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

@@ -3,6 +3,8 @@
 use std::error;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
 
 use crate::algorithm::{InFlightRule, Ringed, Rule};
 use crate::core::{Space, Usage};
@@ -10,6 +12,7 @@ use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::in_force::InForce;
 use crate::table::dated::Dated;
+use crate::table::hold::SlotNumber;
 use crate::table::slot::{Ask, Slot};
 use crate::table::term::Term;
 use crate::table::{Fingerprint, Stats, Table, WhenFull};
@@ -60,8 +63,8 @@ use crate::time::Timestamp;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A guard borrows the limiter. One that outlives the function that took it, as in a task, borrows
-/// a limiter that is there for ever:
+/// A guard borrows the limiter. One that outlives the function that took it, as in a task, is
+/// [owned](Self::try_acquire_n_owned), or borrows a limiter that is there for ever:
 ///
 /// ```
 /// use std::sync::LazyLock;
@@ -136,6 +139,46 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
                 return taken;
             }
         }
+    }
+
+    /// [`try_acquire_n`](Self::try_acquire_n) with a guard that borrows nothing: it keeps the
+    /// limiter alive instead. For tasks, and for values that outlive the function that acquires.
+    ///
+    /// **Cost.** Besides, one atomic increment of the `Arc`, and one decrement when the guard is
+    /// dropped. A refusal touches neither.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`]; nothing is taken then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::InFlightLimiter;
+    ///
+    /// let limiter = Arc::new(InFlightLimiter::<str>::builder(2).build()?);
+    /// let export = limiter.try_acquire_n_owned("alice", 2)?;
+    /// let task = std::thread::spawn(move || {
+    ///     // ... export ...
+    ///     drop(export);
+    /// });
+    /// task.join().expect("the export does not panic");
+    /// assert_eq!(limiter.in_flight("alice"), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_n_owned(
+        self: &Arc<Self>,
+        key: &K,
+        units: u64,
+    ) -> Result<OwnedInFlight<K>, AcquireError> {
+        let borrowed = self.try_acquire_n(key, units)?;
+        let slot = borrowed.slot.map(|slot| self.table.number_of(slot));
+        let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units };
+        // The owned guard gives back in its place.
+        mem::forget(borrowed);
+        Ok(owned)
     }
 
     #[inline]
@@ -281,6 +324,38 @@ impl Drop for InFlight<'_> {
 impl fmt::Debug for InFlight<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InFlight").field("units", &self.units).finish_non_exhaustive()
+    }
+}
+
+/// An [`InFlight`] that borrows nothing: see
+/// [`try_acquire_n_owned`](InFlightLimiter::try_acquire_n_owned). It keeps its limiter alive.
+#[must_use = "units in flight are given back as soon as their guard is dropped"]
+pub struct OwnedInFlight<K: ?Sized> {
+    limiter: Arc<InFlightLimiter<K>>,
+    /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
+    slot: Option<SlotNumber>,
+    units: u64,
+}
+
+impl<K: ?Sized> OwnedInFlight<K> {
+    /// How many units are held.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+}
+
+impl<K: ?Sized> Drop for OwnedInFlight<K> {
+    #[inline]
+    fn drop(&mut self) {
+        let slot = self.slot.map(|number| self.limiter.table.slot(number));
+        drop(InFlight { slot, units: self.units });
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for OwnedInFlight<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedInFlight").field("units", &self.units).finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,7 @@ mod view;
 pub use batch::Batch;
 pub use builder::{Builder, Face};
 pub use global::GlobalLimiter;
-pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter};
+pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter, OwnedInFlight};
 pub use keyed::Limiter;
 pub use multi::MultiLimiter;
 pub use per_call::{CallDecision, CallError, PerCallBuilder, PerCallLimiter, PreparedCall};

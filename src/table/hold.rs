@@ -4,12 +4,37 @@
 //! Such a slot has no other owner until then. So the holder of a charge holds the slot, and gives
 //! back without looking for the key.
 
+use std::num::NonZeroUsize;
+
 use crate::algorithm::Rule;
-use crate::table::bucket::{Found, View};
+use crate::table::Table;
+use crate::table::bucket::{Bucket, Found, View};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::{Ask, Slot};
-use crate::table::slot_index::{SlotIndex, home_slot};
+use crate::table::slot_index::{ENTRIES, SlotIndex, home_slot};
 use crate::time::Timestamp;
+
+/// The number of a slot in its table, for a holder that does not borrow the table. Never 0: that
+/// entry is the first bucket's header.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotNumber(NonZeroUsize);
+
+impl Table {
+    /// The number of one of this table's slots.
+    #[inline]
+    pub(crate) fn number_of(&self, slot: &Slot) -> SlotNumber {
+        let offset = std::ptr::from_ref(slot).addr() - self.buckets.as_ptr().addr();
+        let (bucket, within) = (offset / size_of::<Bucket>(), offset % size_of::<Bucket>());
+        let number = NonZeroUsize::new(bucket * ENTRIES + within / size_of::<Slot>());
+        SlotNumber(number.expect("a header is no slot"))
+    }
+
+    /// The slot of this number.
+    #[inline]
+    pub(crate) fn slot(&self, SlotNumber(number): SlotNumber) -> &Slot {
+        self.buckets[number.get() / ENTRIES].slot(SlotIndex::new(number.get() % ENTRIES))
+    }
+}
 
 impl<'a> View<'a> {
     /// Charges the key, and returns its slot. `None`: refused.

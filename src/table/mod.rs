@@ -15,7 +15,7 @@ mod fingerprint;
 mod full;
 mod growth;
 mod header;
-mod hold;
+pub(crate) mod hold;
 mod insert;
 #[cfg(not(loom))]
 mod memory;

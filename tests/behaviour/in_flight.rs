@@ -1,11 +1,14 @@
 //! The promises of the in-flight limit: a bound on the units held at once, all of which come back.
 
+mod owned;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use proptest::prelude::*;
-use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter};
+use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter, OwnedInFlight};
 
 fn limiter(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
@@ -253,14 +256,30 @@ fn a_limit_out_of_range_is_an_error() {
 /// An operation on one of three keys.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Acquire { key: u64, units: u64 },
+    Acquire { key: u64, units: u64, owned: bool },
     Drop { nth: usize },
     Reconfigure { limit: u64 },
 }
 
+/// A guard of either kind. Dropping it gives back.
+enum Guard<'l> {
+    Borrowed(InFlight<'l>),
+    Owned(OwnedInFlight<u64>),
+}
+
+impl Guard<'_> {
+    fn units(&self) -> u64 {
+        match self {
+            Self::Borrowed(guard) => guard.units(),
+            Self::Owned(guard) => guard.units(),
+        }
+    }
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        5 => (0..3_u64, 0..7_u64).prop_map(|(key, units)| Step::Acquire { key, units }),
+        5 => (0..3_u64, 0..7_u64, any::<bool>())
+            .prop_map(|(key, units, owned)| Step::Acquire { key, units, owned }),
         3 => (0..8_usize).prop_map(|nth| Step::Drop { nth }),
         2 => (0..7_u64).prop_map(|limit| Step::Reconfigure { limit }),
     ];
@@ -271,11 +290,11 @@ proptest! {
     /// The model is a sum over the live guards.
     #[test]
     fn limits_that_change_decide_as_a_sum_does(steps in steps()) {
-        let (limiter, mut limit) = (limiter(3), 3);
-        let mut guards: Vec<(u64, InFlight<'_>)> = Vec::new();
+        let (limiter, mut limit) = (Arc::new(limiter(3)), 3);
+        let mut guards: Vec<(u64, Guard<'_>)> = Vec::new();
         for step in steps {
             match step {
-                Step::Acquire { key, units } => {
+                Step::Acquire { key, units, owned } => {
                     let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
                     let expected = match units {
                         0 => Ok(0),
@@ -283,8 +302,12 @@ proptest! {
                         _ if held + units > limit => Err(AcquireError::Busy),
                         _ => Ok(units),
                     };
-                    let acquired = limiter.try_acquire_n(&key, units);
-                    prop_assert_eq!(acquired.as_ref().map(InFlight::units).map_err(|error| *error), expected);
+                    let acquired = if owned {
+                        limiter.try_acquire_n_owned(&key, units).map(Guard::Owned)
+                    } else {
+                        limiter.try_acquire_n(&key, units).map(Guard::Borrowed)
+                    };
+                    prop_assert_eq!(acquired.as_ref().map(Guard::units).map_err(|error| *error), expected);
                     guards.extend(acquired.ok().map(|guard| (key, guard)));
                 }
                 Step::Drop { nth } if nth < guards.len() => drop(guards.swap_remove(nth)),

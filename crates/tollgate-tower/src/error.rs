@@ -85,6 +85,26 @@ pub enum BuildError {
         /// The duration given.
         given: Duration,
     },
+    /// A rule has a limit [in flight](crate::Limit::InFlight) beside another limit. Make it a rule
+    /// of its own, with the same key.
+    MixedLimits {
+        /// The rule.
+        rule: String,
+    },
+    /// A rule with a limit [in flight](crate::Limit::InFlight) has a setting that only works with
+    /// quotas.
+    InFlightSetting {
+        /// The rule.
+        rule: String,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A rule has a limit [in flight](crate::Limit::InFlight), so the layer has to be built by
+    /// [`build_in_flight`](crate::Builder::build_in_flight).
+    InFlight {
+        /// The rule.
+        rule: String,
+    },
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -125,6 +145,17 @@ impl fmt::Display for BuildError {
             Self::BanDuration { rule, given } => {
                 write!(f, "rule {rule:?}: the ban is {given:?}, but must be between 1ns and {LONGEST_BAN:?}")
             }
+            Self::MixedLimits { rule } => {
+                write!(f, "rule {rule:?} has a limit in flight beside others: it must be a rule of its own")
+            }
+            Self::InFlightSetting { rule, setting } => {
+                write!(f, "rule {rule:?} has a limit in flight, which does not support `{setting}`")
+            }
+            Self::InFlight { rule } => write!(
+                f,
+                "rule {rule:?} has a limit in flight: build the layer by `build_in_flight`, which wraps the \
+                 bodies of responses"
+            ),
             Self::Address(error) => error.fmt(f),
         }
     }

@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 use tollgate_http::Respond;
 use tower_service::Service;
 
+use crate::body::Places;
 use crate::decide::{DelayedVerdict, LayerState, OwnedCharges, ResponseHeaders};
 
 pin_project! {
@@ -104,6 +105,18 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
     }
 }
 
+impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody> {
+    /// Returns the places in flight that the body of the response holds, once that is ready.
+    pub(crate) fn take_places(self: Pin<&mut Self>) -> Places {
+        match self.project().state.project() {
+            StateProjection::Settling { charges, .. } => {
+                charges.take().map(OwnedCharges::into_places).unwrap_or_default()
+            }
+            _ => Places::new(),
+        }
+    }
+}
+
 impl<S, R, ReqBody, ResBody> Future for ResponseFuture<S, R, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
@@ -131,11 +144,12 @@ where
                     }
                     return poll;
                 }
-                StateProjection::Settling { future, charges } => {
-                    let mut result = ready!(OwnedCharges::guard(charges, || future.poll(context)));
-                    if let Some(charges) = charges.take() {
+                StateProjection::Settling { future, charges: slot } => {
+                    let mut result = ready!(OwnedCharges::guard(slot, || future.poll(context)));
+                    if let Some(charges) = slot.take() {
                         let response = result.as_ref().ok();
-                        charges.answered(response.map(|response| (response.status(), response.headers())));
+                        let response = response.map(|response| (response.status(), response.headers()));
+                        *slot = charges.answered(response);
                     }
                     if let Ok(response) = &mut result {
                         this.headers.write(response.headers_mut());

@@ -9,7 +9,7 @@ use tollgate_http::{KeyBuf, LimitState, RequestHead};
 
 use crate::TollgateLayer;
 use crate::decide::LayerState;
-use crate::rule::{Ban, CompiledRule, Decider, LimitSet, RuleMatch};
+use crate::rule::{Ban, CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch};
 
 /// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`].
 ///
@@ -48,7 +48,7 @@ pub struct RuleHandle {
     rule: usize,
 }
 
-impl<R> TollgateLayer<R> {
+impl<R, B> TollgateLayer<R, B> {
     /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
@@ -96,8 +96,12 @@ impl RuleHandle {
     }
 
     fn key_in(&self, set: usize, key: KeyBuf) -> Option<KeyHandle<'_>> {
-        let Decider::Local(sets) = &self.rule().decider else { return None };
-        Some(KeyHandle { limits: &sets[set], ban: self.rule().ban.as_deref(), key })
+        let limits = match &self.rule().decider {
+            Decider::Local(sets) => KeyLimits::Quotas(&sets[set]),
+            Decider::InFlight(sets) => KeyLimits::InFlight(&sets[set]),
+            Decider::Backend(_) | Decider::PerRequest(_) => return None,
+        };
+        Some(KeyHandle { limits, ban: self.rule().ban.as_deref(), key })
     }
 
     /// Returns how often keys came, went, and found the table full, since the layer was built: the
@@ -112,6 +116,9 @@ impl RuleHandle {
     pub fn stats(&self) -> Stats {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return limits.limiter.stats();
+        }
+        if let Decider::InFlight(sets) = &self.rule().decider {
+            return sets.iter().map(|set| set.0.stats()).fold(Stats::default(), sum);
         }
         let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
         let stats = sets.map(|set| set.limiter.stats()).chain(bans.map(|ban| ban.stats()));
@@ -135,8 +142,13 @@ impl RuleHandle {
         if let Decider::PerRequest(limits) = &self.rule().decider {
             return Some(limits.limiter.usage());
         }
-        let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
-        let usages = sets.map(|set| set.limiter.usage()).chain(bans.map(|ban| ban.usage()));
+        let of_quotas = self.rule().decider.limit_sets().iter().map(|set| set.limiter.usage());
+        let in_flight = match &self.rule().decider {
+            Decider::InFlight(sets) => &sets[..],
+            _ => &[],
+        };
+        let bans = self.rule().ban.iter().map(|ban| ban.usage());
+        let usages = of_quotas.chain(in_flight.iter().map(|set| set.0.usage())).chain(bans);
         usages.reduce(|mut total, usage| {
             total.live_keys += usage.live_keys;
             total.max_keys += usage.max_keys;
@@ -149,9 +161,15 @@ impl RuleHandle {
 /// One key of a rule: see [`RuleHandle::key_of`] and [`RuleHandle::key`].
 #[derive(Debug)]
 pub struct KeyHandle<'h> {
-    limits: &'h LimitSet,
+    limits: KeyLimits<'h>,
     ban: Option<&'h Ban>,
     key: KeyBuf,
+}
+
+#[derive(Debug)]
+enum KeyLimits<'h> {
+    Quotas(&'h LimitSet),
+    InFlight(&'h InFlightSet),
 }
 
 impl KeyHandle<'_> {
@@ -164,7 +182,11 @@ impl KeyHandle<'_> {
     #[must_use]
     pub fn peek(&self, cost: u64) -> LimitState {
         let key = self.key.as_bytes();
-        let decision = self.limits.limiter.prepare(key).peek_n(cost);
+        let limits = match self.limits {
+            KeyLimits::Quotas(limits) => limits,
+            KeyLimits::InFlight(limit) => return limit.state(key),
+        };
+        let decision = limits.limiter.prepare(key).peek_n(cost);
         let (state, now) = (tightest(&decision), decision.decided_at());
         let Some(end) = self.ban.and_then(|ban| ban.end(key, now)) else { return state };
         let reset = end.saturating_since(now);
@@ -176,8 +198,10 @@ impl KeyHandle<'_> {
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
     /// [`tollgate::Prepared::credit`]. The units are on top of the limit. The waiting requests of a
     /// queue keep their departures, and the turns that its clients abandon are lost for now.
+    /// Requests [in flight](crate::Limit::InFlight) keep their places: 0.
     pub fn credit(&self, units: u64) -> u64 {
-        self.limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
+        let KeyLimits::Quotas(limits) = self.limits else { return 0 };
+        limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
     }
 
     /// Forgives the key its debt, lifts its [ban](crate::Rule::ban), and returns whether it may
@@ -185,10 +209,12 @@ impl KeyHandle<'_> {
     /// keep their departures, and the turns that its clients abandon are lost for now. A request
     /// that is being refused meanwhile may ban the key anew.
     ///
-    /// The ban is that of the key in all tiers; the debt is that of this handle's tier.
+    /// The ban is that of the key in all tiers; the debt is that of this handle's tier. Requests
+    /// [in flight](crate::Limit::InFlight) keep their places: `false`.
     pub fn reset(&self) -> bool {
         let key = self.key.as_bytes();
-        let had_debt = self.limits.change_debt(|limiter| limiter.prepare(key).reset());
+        let KeyLimits::Quotas(limits) = self.limits else { return false };
+        let had_debt = limits.change_debt(|limiter| limiter.prepare(key).reset());
         // Then: a request would be refused for the debt, and banned anew.
         let was_banned = self.ban.is_some_and(|ban| ban.lift(key));
         had_debt || was_banned

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,13 +15,15 @@ use crate::decide::{LayerState, OriginalUri, ResponseClock, Sleep, UnixZero};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
-    BuildError, ClientAddress, HeaderStyle, HttpResponder, KeyBy, Refusal, Rule, RuleDecision, Tollgate,
+    BuildError, ClientAddress, HeaderStyle, HttpResponder, InFlightTollgate, KeyBy, Refusal, Rule,
+    RuleDecision, SameBody, Tollgate, WrappedBody,
 };
 
 /// Limits the requests to a service: a tower layer.
 ///
 /// A layer, its clones and all services made by them share one state. `R` is the
-/// [responder](crate::Respond) that answers refused requests.
+/// [responder](crate::Respond) that answers refused requests, and `B` says whether the bodies of
+/// responses keep their type: see [`Builder::build_in_flight`].
 ///
 /// **Cost.** The layer decides an admitted request without an allocation or a lock. A request gets
 /// a boxed future if it waits in a queue or if a backend decides it. Header values are written into
@@ -53,9 +56,10 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub struct TollgateLayer<R = HttpResponder> {
+pub struct TollgateLayer<R = HttpResponder, B = SameBody> {
     state: Arc<LayerState>,
     responder: R,
+    body: PhantomData<B>,
 }
 
 impl TollgateLayer {
@@ -95,7 +99,7 @@ impl TollgateLayer {
     }
 }
 
-impl<R> TollgateLayer<R> {
+impl<R, B> TollgateLayer<R, B> {
     pub(crate) fn rules(&self) -> &[CompiledRule] {
         &self.state.rules
     }
@@ -113,13 +117,21 @@ impl<S, R: Clone> Layer<S> for TollgateLayer<R> {
     }
 }
 
-impl<R: Clone> Clone for TollgateLayer<R> {
-    fn clone(&self) -> Self {
-        Self { state: Arc::clone(&self.state), responder: self.responder.clone() }
+impl<S, R: Clone> Layer<S> for TollgateLayer<R, WrappedBody> {
+    type Service = InFlightTollgate<S, R>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        InFlightTollgate(Tollgate::new(inner, Arc::clone(&self.state), self.responder.clone()))
     }
 }
 
-impl<R> fmt::Debug for TollgateLayer<R> {
+impl<R: Clone, B> Clone for TollgateLayer<R, B> {
+    fn clone(&self) -> Self {
+        Self { state: Arc::clone(&self.state), responder: self.responder.clone(), body: PhantomData }
+    }
+}
+
+impl<R, B> fmt::Debug for TollgateLayer<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.rules().iter().map(|rule| &*rule.name).collect();
         f.debug_struct("TollgateLayer").field("rules", &names).finish_non_exhaustive()
@@ -289,6 +301,25 @@ impl<R> Builder<R> {
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
     pub fn build(self) -> Result<TollgateLayer<R>, BuildError> {
+        let layer = self.build_any()?;
+        match layer.rules().iter().find(|rule| rule.is_in_flight()) {
+            Some(rule) => Err(BuildError::InFlight { rule: String::from(&*rule.name) }),
+            None => Ok(layer),
+        }
+    }
+
+    /// [`build`](Self::build) for a layer with a limit [in flight](crate::Limit::InFlight). Its
+    /// responses have an [`InFlightBody`](crate::InFlightBody), which tells when a request is no
+    /// longer in flight.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_in_flight(self) -> Result<TollgateLayer<R, WrappedBody>, BuildError> {
+        self.build_any()
+    }
+
+    fn build_any<B>(self) -> Result<TollgateLayer<R, B>, BuildError> {
         let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
         let response_clock = ResponseClock::new(clock);
         let clock = response_clock.shared();
@@ -307,7 +338,7 @@ impl<R> Builder<R> {
             has_backends,
             awaits_responses,
         });
-        Ok(TollgateLayer { state, responder })
+        Ok(TollgateLayer { state, responder, body: PhantomData })
     }
 }
 

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod body;
 mod decide;
 mod error;
 mod future;
 mod handle;
 mod hooks;
+mod in_flight;
 mod layer;
 mod reconfigure;
 mod request_limits;
@@ -12,14 +14,16 @@ mod rule;
 mod service;
 mod telemetry;
 
+pub use body::InFlightBody;
 pub use error::BuildError;
 pub use future::ResponseFuture;
 pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;
+pub use in_flight::{InFlightFuture, InFlightTollgate, SameBody, WrappedBody};
 pub use layer::{Builder, TollgateLayer};
 pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
-pub use rule::{MissingKey, Rule};
+pub use rule::{Limit, MissingKey, Rule};
 pub use service::Tollgate;
 pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{

@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate::{Inherit, Quota};
+use tollgate::Inherit;
 
-use crate::TollgateLayer;
 use crate::rule::{CompiledRule, Decider};
+use crate::{Limit, TollgateLayer};
 
 /// Why limits could not be changed. The old limits stay current.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,12 @@ pub enum ReconfigureError {
         /// The rule.
         rule: String,
     },
+    /// The rule counts requests [in flight](crate::Limit::InFlight) and was given quotas, or the
+    /// other way round.
+    OtherKind {
+        /// The rule.
+        rule: String,
+    },
     /// The engine rejects the new limits.
     Limit {
         /// The rule.
@@ -56,6 +62,9 @@ impl fmt::Display for ReconfigureError {
             Self::UnknownKey { rule } => write!(f, "rule {rule:?} has no limit of this key's own"),
             Self::Backend { rule } => write!(f, "rule {rule:?} is decided by a backend"),
             Self::PerRequest { rule } => write!(f, "the limit of rule {rule:?} comes with each request"),
+            Self::OtherKind { rule } => {
+                write!(f, "rule {rule:?}: quotas and limits in flight do not replace each other")
+            }
             Self::Limit { rule, error } => write!(f, "rule {rule:?}: {error}"),
         }
     }
@@ -70,7 +79,7 @@ impl Error for ReconfigureError {
     }
 }
 
-impl<R> TollgateLayer<R> {
+impl<R, B> TollgateLayer<R, B> {
     /// Changes the limits of a rule at run time, for this layer, its clones and all their services.
     /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the
     /// same order. `inherit` says what happens to the debt of each key.
@@ -78,7 +87,8 @@ impl<R> TollgateLayer<R> {
     /// **Guarantee.** As for [`tollgate::MultiLimiter::reconfigure`], all limits of the rule change
     /// at the same instant: every request is decided either by all of the old limits or by all of
     /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and
-    /// its name in headers, even if the period changes.
+    /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
+    /// another number, whatever `inherit` is: requests in flight keep their places.
     ///
     /// **Cost.** Each change keeps a few hundred bytes per limit until the layer is dropped. After
     /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however
@@ -105,7 +115,7 @@ impl<R> TollgateLayer<R> {
     pub fn reconfigure(
         &self,
         rule: &str,
-        limits: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
         inherit: Inherit,
     ) -> Result<(), ReconfigureError> {
         self.reconfigure_tier(rule, 0, limits, inherit)
@@ -122,7 +132,7 @@ impl<R> TollgateLayer<R> {
         &self,
         rule: &str,
         tier: usize,
-        limits: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
         inherit: Inherit,
     ) -> Result<(), ReconfigureError> {
         let compiled = self.rule(rule)?;
@@ -141,7 +151,7 @@ impl<R> TollgateLayer<R> {
         &self,
         rule: &str,
         key: impl AsRef<[u8]>,
-        limits: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
         inherit: Inherit,
     ) -> Result<(), ReconfigureError> {
         let compiled = self.rule(rule)?;
@@ -159,15 +169,19 @@ impl<R> TollgateLayer<R> {
 fn reconfigure_limit_set(
     rule: &CompiledRule,
     set: usize,
-    limits: impl IntoIterator<Item = impl Into<Quota>>,
+    limits: impl IntoIterator<Item = impl Into<Limit>>,
     inherit: Inherit,
 ) -> Result<(), ReconfigureError> {
     let name = || String::from(&*rule.name);
-    let sets = match &rule.decider {
-        Decider::Local(sets) => sets,
+    let limits: Vec<Limit> = limits.into_iter().map(Into::into).collect();
+    let other_kind = || ReconfigureError::OtherKind { rule: name() };
+    let changed = match &rule.decider {
+        Decider::Local(sets) => {
+            sets[set].reconfigure(&Limit::quotas(&limits).ok_or_else(other_kind)?, inherit)
+        }
+        Decider::InFlight(sets) => sets[set].0.reconfigure(Limit::in_flight(&limits).ok_or_else(other_kind)?),
         Decider::Backend(_) => return Err(ReconfigureError::Backend { rule: name() }),
         Decider::PerRequest(_) => return Err(ReconfigureError::PerRequest { rule: name() }),
     };
-    let quotas: Vec<Quota> = limits.into_iter().map(Into::into).collect();
-    sets[set].reconfigure(&quotas, inherit).map_err(|error| ReconfigureError::Limit { rule: name(), error })
+    changed.map_err(|error| ReconfigureError::Limit { rule: name(), error })
 }

@@ -102,7 +102,7 @@ impl LimitHeaders {
     /// the response already has stay.
     pub fn write(&mut self, headers: &mut HeaderMap, elapsed: Duration) {
         let tightest = |item: &Item<'_>| (item.state.remaining, Reverse(item.state.reset), item.state.limit);
-        self.write_showing(headers, elapsed, |items| items.min_by_key(tightest));
+        self.write_showing(headers, elapsed, |items| items.filter(Item::has_reset).min_by_key(tightest));
     }
 
     /// Adds the headers to the response to a refusal, with `Retry-After` and `Cache-Control:
@@ -120,7 +120,9 @@ impl LimitHeaders {
         }
         // The first of those with the longest reset.
         let slowest = |item: &Item<'_>| Reverse(item.state.reset);
-        self.write_showing(headers, Duration::ZERO, |items| items.min_by_key(slowest));
+        self.write_showing(headers, Duration::ZERO, |items| {
+            items.filter(Item::has_reset).min_by_key(slowest)
+        });
     }
 
     /// Adds the headers. `shown` chooses the limit for the styles that have room for one only.
@@ -174,11 +176,12 @@ impl LimitHeaders {
 /// Returns the value of `RateLimit`.
 fn ratelimit(items: Items<'_>, elapsed: Duration) -> Option<HeaderValue> {
     write_value(|text| {
-        for Item { name, state: LimitState { remaining, reset, .. } } in items {
+        for item in items {
+            let LimitState { remaining, reset, .. } = item.state;
             push_item(text, b"\"");
-            text.extend_from_slice(name);
-            let after = seconds_up(reset.saturating_sub(elapsed));
-            for (key, value) in [("\";r=", remaining), (";t=", after)] {
+            text.extend_from_slice(item.name);
+            let after = item.has_reset().then(|| (";t=", seconds_up(reset.saturating_sub(elapsed))));
+            for (key, value) in [("\";r=", remaining)].into_iter().chain(after) {
                 text.extend_from_slice(key.as_bytes());
                 let mut digits = itoa::Buffer::new();
                 text.extend_from_slice(digits.format(value.min(MAX_SF_INTEGER)).as_bytes());
@@ -296,7 +299,8 @@ mod tests {
 
     #[test]
     fn integers_stay_within_those_of_structured_fields() {
-        let state = LimitState { limit: u64::MAX, remaining: u64::MAX, reset: Duration::MAX };
+        let reset = Duration::from_nanos(u64::MAX - 1);
+        let state = LimitState { limit: u64::MAX, remaining: u64::MAX, reset };
         let mut headers = HeaderMap::new();
         let styles = HeaderStyles::from_iter([HeaderStyle::Ietf]);
         LimitHeaders::new(styles, || None, |items| items.add("v", state)).write(&mut headers, Duration::ZERO);

@@ -27,7 +27,8 @@ pub struct LimitState {
     /// How much of the limit is left.
     pub remaining: u64,
     /// The time until more of the limit is available, zero if it is whole; for a refused request,
-    /// until it would be admitted.
+    /// until it would be admitted. [`Duration::MAX`] if it is not known, as of requests in flight:
+    /// `RateLimit` then has no `t`, and headers that need a reset do not show the limit.
     pub reset: Duration,
 }
 

@@ -9,7 +9,7 @@ use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
 use super::LayerState;
 use super::owned_charges::{OwnedCharge, OwnedCharges, OwnedOf};
-use crate::rule::{LimitSet, MAX_RULES, QueueTurn};
+use crate::rule::{LimitSet, MAX_RULES, Place, QueueTurn};
 
 /// The charges of one request. Dropping them refunds them, the last first, unless they are settled
 /// or [owned](Self::own): the request was refused.
@@ -33,8 +33,8 @@ pub(super) struct Charge<'l> {
 /// Where the request was charged.
 pub(super) enum Of<'l> {
     Here(&'l LimitSet, MultiDecision<'l>),
-    /// At the rule's backend, or by a limit that came with the request, which was in this state at
-    /// this time.
+    /// At the rule's backend, by a limit that came with the request, or in flight: a limit in this
+    /// state at this time.
     There(LimitState, Timestamp),
 }
 
@@ -44,6 +44,8 @@ pub(super) enum Extra {
     Receipt(AnyReceipt),
     /// The charge by a limit that came with the request.
     Call(CallDecision),
+    /// The request's places in flight, which go back by themselves.
+    Place(Place),
     /// The request's key, to debit it by the response.
     Key(Box<[u8]>),
 }
@@ -99,12 +101,13 @@ impl<'l> Charges<'l> {
                     let (turn, key) = match extra {
                         Some(Extra::Turn(turn)) => (Some(Box::new(turn)), None),
                         Some(Extra::Key(key)) => (None, Some(key)),
-                        Some(Extra::Receipt(_) | Extra::Call(_)) | None => (None, None),
+                        Some(Extra::Receipt(_) | Extra::Call(_) | Extra::Place(_)) | None => (None, None),
                     };
                     OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn, key }
                 }
                 (Of::There(..), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
                 (Of::There(..), Some(Extra::Call(decision))) => OwnedOf::Call(decision),
+                (Of::There(..), Some(Extra::Place(place))) => OwnedOf::InFlight(place),
                 (Of::There(..), _) => return None,
             };
             Some(OwnedCharge { rule, of })
@@ -177,7 +180,7 @@ impl Extra {
     fn turn(self) -> Option<QueueTurn> {
         match self {
             Self::Turn(turn) => Some(turn),
-            Self::Receipt(_) | Self::Call(_) | Self::Key(_) => None,
+            Self::Receipt(_) | Self::Call(_) | Self::Place(_) | Self::Key(_) => None,
         }
     }
 }

@@ -97,6 +97,9 @@ async fn evaluate(
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 evaluation.check_call(index, limits, request)
             }
+            (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                evaluation.check_in_flight(index, &sets[request.set], request)
+            }
             (RuleMatch::Check(request), Decider::Backend(remote)) => {
                 let sleep = |deadline| (state.sleep)(deadline);
                 match remote.backend.decide(request.key, request.cost, sleep).await {

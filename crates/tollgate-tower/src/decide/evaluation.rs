@@ -22,7 +22,7 @@ use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, Queu
 pub(super) struct Evaluation<'l, 'v> {
     pub(super) state: &'l LayerState,
     /// The charges so far. Dropping them refunds them, unless they are settled.
-    charges: Charges<'l>,
+    pub(super) charges: Charges<'l>,
     verdict: &'v mut Verdict,
     /// The latest departure from the queues in which the request has a turn.
     departure: Option<Timestamp>,
@@ -238,6 +238,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 self.judge_refused_call(rule, limits, request);
             }
+            (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                self.judge_refused_in_flight(rule, &sets[request.set], request);
+            }
         }
     }
 
@@ -260,6 +263,9 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             }
             (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                 self.preview_call(index, limits, request);
+            }
+            (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                self.preview_in_flight(index, &sets[request.set], request);
             }
         }
     }
@@ -329,7 +335,11 @@ impl<'l, 'v> Evaluation<'l, 'v> {
 
     /// Refuses the request unless the rule is a shadow rule. `add_limits` adds the limits that
     /// refuse.
-    fn apply_refusal(&mut self, refusal: RuleRefusal, add_limits: impl FnOnce(&mut Refusals<'l>)) -> bool {
+    pub(super) fn apply_refusal(
+        &mut self,
+        refusal: RuleRefusal,
+        add_limits: impl FnOnce(&mut Refusals<'l>),
+    ) -> bool {
         let RuleRefusal { rule, record, .. } = refusal;
         self.report(rule, record.reason.outcome(), record.cost, || record.state);
         let shadow = self.state.rules[rule].shadow;

@@ -5,6 +5,7 @@ mod call;
 mod charges;
 mod delayed;
 mod evaluation;
+mod in_flight;
 mod owned_charges;
 mod refusal;
 mod response_headers;
@@ -132,6 +133,9 @@ impl LayerState {
                 }
                 (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
                     evaluation.check_call(index, limits, request)
+                }
+                (RuleMatch::Check(request), Decider::InFlight(sets)) => {
+                    evaluation.check_in_flight(index, &sets[request.set], request)
                 }
                 // The rule's closures gave `needs_backend` another answer.
                 (RuleMatch::Check(_), Decider::Backend(_)) => return None,

@@ -12,7 +12,8 @@ use tollgate_backend::AnyReceipt;
 
 use super::LayerState;
 use super::waiting::Waiting;
-use crate::rule::QueueTurn;
+use crate::body::Places;
+use crate::rule::{Place, QueueTurn};
 
 /// Charges that borrow nothing. Dropping them refunds them, the last first, unless they are
 /// settled.
@@ -44,13 +45,15 @@ pub(super) enum OwnedOf {
     There(AnyReceipt),
     /// By a limit that came with the request.
     Call(CallDecision),
+    /// In flight, until this is dropped.
+    InFlight(Place),
 }
 
 impl OwnedCharge {
     fn departure(&self) -> Option<Timestamp> {
         match &self.of {
             OwnedOf::Here { turn, .. } => turn.as_ref().map(|turn| turn.departure),
-            OwnedOf::There(_) | OwnedOf::Call(_) => None,
+            OwnedOf::There(_) | OwnedOf::Call(_) | OwnedOf::InFlight(_) => None,
         }
     }
 }
@@ -89,23 +92,37 @@ impl OwnedCharges {
     /// if they are settled, those of rules that await the response.
     pub(crate) fn not_served(self) {
         if self.settled {
-            self.answered(None);
+            drop(self.answered(None));
         }
     }
 
-    /// Settles what the rules charge by the response; `None` is an error.
-    pub(crate) fn answered(mut self, response: Option<(StatusCode, &HeaderMap)>) {
+    /// Settles what the rules charge by the response; `None` is an error. Returns the charges that
+    /// last until the response's body has ended: the places in flight. An error gives them back.
+    pub(crate) fn answered(mut self, response: Option<(StatusCode, &HeaderMap)>) -> Option<Self> {
         let rules = &self.state.rules;
         // All closures run before the first change: if one panics, the request stays charged.
         let costs: SmallVec<[_; 1]> =
             self.made.iter().map(|charge| rules[charge.rule].cost_by(response)).collect();
         for (charge, cost) in std::mem::take(&mut self.made).into_iter().zip(costs).rev() {
             match cost {
+                None if response.is_some() && matches!(charge.of, OwnedOf::InFlight(_)) => {
+                    self.made.push(charge)
+                }
                 None => {}
                 Some(0) => self.give_back(charge),
                 Some(cost) => self.settle_difference(charge, cost),
             }
         }
+        (!self.made.is_empty()).then_some(self)
+    }
+
+    /// Returns the places of a request that was [answered](Self::answered).
+    pub(crate) fn into_places(mut self) -> Places {
+        let place = |charge: OwnedCharge| match charge.of {
+            OwnedOf::InFlight(place) => Some(place),
+            OwnedOf::Here { .. } | OwnedOf::There(_) | OwnedOf::Call(_) => None,
+        };
+        std::mem::take(&mut self.made).into_iter().filter_map(place).collect()
     }
 
     /// Charges a request what it cost, instead of its estimate.
@@ -126,7 +143,7 @@ impl OwnedCharges {
     pub(crate) fn guard<T>(charges: &mut Option<Self>, act: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
             if let Some(charges) = charges.take() {
-                charges.answered(None);
+                drop(charges.answered(None));
             }
             resume_unwind(panic)
         })
@@ -140,6 +157,7 @@ impl OwnedCharges {
             }
             OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
             OwnedOf::Call(decision) => self.state.give_back_call(rule, decision),
+            OwnedOf::InFlight(place) => drop(place),
         }
     }
 }

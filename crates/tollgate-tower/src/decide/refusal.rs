@@ -123,9 +123,11 @@ impl<'l> Refusals<'l> {
 
     /// Adds the refusal by a rule.
     pub(super) fn add(&mut self, refusal: RuleRefusal) {
-        // `None` is a refusal for good.
+        // A spent limit whose wait is not known, as of requests in flight, yields to a known wait:
+        // a retry before that would be refused anyway.
         let lasts = |refusal: &RuleRefusal| {
-            refusal.record.retry_after.map_or((true, None), |wait| (false, Some(wait)))
+            let RefusalRecord { reason, retry_after, .. } = refusal.record;
+            (reason != RefusalReason::Limited, retry_after)
         };
         if self.longest.is_none_or(|longest| lasts(&refusal) > lasts(&longest)) {
             self.longest = Some(refusal);

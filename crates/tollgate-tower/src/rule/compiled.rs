@@ -7,14 +7,14 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Version};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use tollgate::Stats;
-use tollgate::{CallQuota, Quota};
+use tollgate::{CallQuota, Quota, WhenFull};
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
 use super::local::local_limiter;
 use super::{
-    Ban, ChargeIf, CostFrom, CostOf, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey, PerRequest, Predicate,
-    Rule, SharedClock,
+    Ban, ChargeIf, CostFrom, CostOf, InFlightSet, Limit, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey,
+    PerRequest, Predicate, Rule, SharedClock,
 };
 use crate::BuildError;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
@@ -52,6 +52,8 @@ pub(crate) enum Decider {
     Backend(BackendDecider),
     /// In this process, by limits that come with the requests.
     PerRequest(Box<PerRequest>),
+    /// In this process, by how many requests are in flight; ordered as [`Local`](Self::Local).
+    InFlight(Box<[InFlightSet]>),
 }
 
 /// A backend, and what happens when it fails.
@@ -80,7 +82,7 @@ impl Decider {
                 Fallback::LimitLocally(set) => std::slice::from_ref(&**set),
                 Fallback::Allow | Fallback::Refuse => &[],
             },
-            Self::PerRequest(_) => &[],
+            Self::PerRequest(_) | Self::InFlight(_) => &[],
         }
     }
 }
@@ -121,7 +123,7 @@ impl CompiledRule {
                 None => return RuleMatch::DoesNotApply,
                 quota => quota,
             },
-            Decider::Local(_) | Decider::Backend(_) => None,
+            Decider::Local(_) | Decider::Backend(_) | Decider::InFlight(_) => None,
         };
         key.clear();
         self.key.write(head, key);
@@ -139,10 +141,16 @@ impl CompiledRule {
         RuleMatch::Check(CheckRequest { set: self.limit_set_of(key, head), key, cost, max_wait, quota })
     }
 
-    /// Returns whether the response changes what a request is charged.
+    /// Returns whether the response changes what a request is charged, or its body holds it.
     #[inline]
     pub(crate) fn awaits_response(&self) -> bool {
-        self.charge_if.is_some() || self.cost_from.is_some()
+        self.charge_if.is_some() || self.cost_from.is_some() || self.is_in_flight()
+    }
+
+    /// Returns whether the rule counts requests in flight.
+    #[inline]
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self.decider, Decider::InFlight(_))
     }
 
     /// Returns what a request costs by its response; `None` is an error. `None` if it costs what it
@@ -180,6 +188,10 @@ impl CompiledRule {
     pub(crate) fn table_stats(&self) -> Stats {
         if let Decider::PerRequest(limits) = &self.decider {
             return limits.limiter.stats();
+        }
+        if let Decider::InFlight(sets) = &self.decider {
+            let sets = sets.iter().take(1 + self.tiers.len());
+            return sets.map(|set| set.0.stats()).fold(Stats::default(), sum);
         }
         let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
         let bans = self.ban.iter().map(|ban| ban.stats());
@@ -266,15 +278,7 @@ impl Rule {
                 };
                 Decider::Backend(BackendDecider { backend, fallback })
             }
-            (None, None) => {
-                let tiers = self.tiers.iter().map(|(_, quotas)| quotas);
-                let of_tiers = [&self.quotas].into_iter().chain(tiers);
-                let of_tiers = of_tiers.map(|quotas| (quotas, self.max_keys));
-                let of_keys = self.overrides.iter().map(|(_, quotas)| (quotas, Some(1)));
-                let sets = of_tiers.chain(of_keys).enumerate();
-                let sets = sets.map(|(index, (quotas, keys))| self.limit_set(index, quotas, keys, clock));
-                Decider::Local(sets.collect::<Result<_, _>>()?)
-            }
+            (None, None) => self.own_limits(clock)?,
         };
         let ban = |duration| Ban::new(&self.name, duration, self.max_keys, clock.clone()).map(Box::new);
         let ban = self.ban.map(ban).transpose()?;
@@ -301,12 +305,51 @@ impl Rule {
         })
     }
 
+    /// Returns the limits of the rule, of its tiers and of single keys, in this order, and the most
+    /// keys of each.
+    fn limits_and_keys(&self) -> impl Iterator<Item = (&[Limit], Option<usize>)> {
+        let of_tiers = self.tiers.iter().map(|(_, limits)| limits);
+        let of_tiers = [&self.limits].into_iter().chain(of_tiers);
+        let of_tiers = of_tiers.map(|limits| (&limits[..], self.max_keys));
+        of_tiers.chain(self.overrides.iter().map(|(_, limits)| (&limits[..], Some(1))))
+    }
+
     /// Returns whether any limit is a sliding log.
     fn has_log(&self) -> bool {
-        let of_tiers = self.tiers.iter().map(|(_, quotas)| quotas);
-        let of_keys = self.overrides.iter().map(|(_, quotas)| quotas);
-        let mut quotas = [&self.quotas].into_iter().chain(of_tiers).chain(of_keys).flatten();
-        quotas.any(|quota| matches!(quota, Quota::SlidingLog(_)))
+        let mut limits = self.limits_and_keys().flat_map(|(limits, _)| limits);
+        limits.any(|limit| matches!(limit, Limit::Quota(Quota::SlidingLog(_))))
+    }
+
+    /// Allocates the limits of the rule, of its tiers and of single keys: all are quotas, or each
+    /// is one limit in flight.
+    fn own_limits(&self, clock: &SharedClock) -> Result<Decider, BuildError> {
+        if self.limits_and_keys().any(|(limits, _)| Limit::quotas(limits).is_none()) {
+            return self.in_flight_limits();
+        }
+        let sets = self.limits_and_keys().enumerate();
+        let sets = sets.map(|(index, (limits, keys))| {
+            self.limit_set(index, &Limit::quotas(limits).unwrap_or_default(), keys, clock)
+        });
+        Ok(Decider::Local(sets.collect::<Result<_, _>>()?))
+    }
+
+    fn in_flight_limits(&self) -> Result<Decider, BuildError> {
+        let settings = [
+            (self.charge_if.is_some(), "charge_if"),
+            (self.cost_from.is_some(), "cost_from"),
+            (self.ban.is_some(), "ban"),
+            (self.when_full == WhenFull::Allow, "when_full"),
+        ];
+        if let Some((_, setting)) = settings.into_iter().find(|(is_set, _)| *is_set) {
+            return Err(BuildError::InFlightSetting { rule: self.name.clone(), setting });
+        }
+        let set = |(limits, keys)| {
+            let limit = Limit::in_flight(limits)
+                .ok_or_else(|| BuildError::MixedLimits { rule: self.name.clone() })?;
+            let error = |error| BuildError::Limit { rule: self.name.clone(), error };
+            InFlightSet::new(limit, keys).map_err(error)
+        };
+        Ok(Decider::InFlight(self.limits_and_keys().map(set).collect::<Result<_, _>>()?))
     }
 
     /// Returns a setting that only works with limits that the rule itself has.

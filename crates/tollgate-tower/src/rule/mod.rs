@@ -3,6 +3,8 @@
 mod abandoned_turns;
 mod ban;
 mod compiled;
+mod in_flight;
+mod limit;
 mod limit_set;
 mod local;
 mod per_request;
@@ -19,6 +21,8 @@ use tollgate_http::{KeyBy, RequestHead};
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use ban::{Ban, LONGEST as LONGEST_BAN};
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
+pub(crate) use in_flight::{InFlightSet, Place};
+pub use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use per_request::PerRequest;
 
@@ -96,9 +100,9 @@ pub enum MissingKey {
 #[must_use = "a rule limits nothing until a layer has it"]
 pub struct Rule {
     pub(crate) name: String,
-    quotas: Vec<Quota>,
-    tiers: Vec<(Predicate, Vec<Quota>)>,
-    overrides: Vec<(Vec<u8>, Vec<Quota>)>,
+    limits: Vec<Limit>,
+    tiers: Vec<(Predicate, Vec<Limit>)>,
+    overrides: Vec<(Vec<u8>, Vec<Limit>)>,
     key: KeyBy,
     missing_key: MissingKey,
     when: Option<Predicate>,
@@ -129,10 +133,12 @@ impl Rule {
     /// queue, and an earlier one goes to the next request, so that the requests behind keep the
     /// departures that they were promised. If the rule has several limits, only the last turn is
     /// given back: make the queue a rule of its own. See [`max_wait`](Self::max_wait).
-    pub fn new(name: impl Into<String>, quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Self {
+    ///
+    /// [`Limit::InFlight`] limits the requests at once, instead of those in a time.
+    pub fn new(name: impl Into<String>, limits: impl IntoIterator<Item = impl Into<Limit>>) -> Self {
         Self {
             name: name.into(),
-            quotas: collect(quotas),
+            limits: collect(limits),
             tiers: Vec::new(),
             overrides: Vec::new(),
             key: KeyBy::everyone(),
@@ -240,9 +246,9 @@ impl Rule {
     pub fn tier(
         mut self,
         when: impl Fn(RequestHead<'_>) -> bool + Send + Sync + 'static,
-        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
     ) -> Self {
-        self.tiers.push((Box::new(when), collect(quotas)));
+        self.tiers.push((Box::new(when), collect(limits)));
         self
     }
 
@@ -256,9 +262,9 @@ impl Rule {
     pub fn for_key(
         mut self,
         key: impl AsRef<[u8]>,
-        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
     ) -> Self {
-        self.overrides.push((key.as_ref().to_vec(), collect(quotas)));
+        self.overrides.push((key.as_ref().to_vec(), collect(limits)));
         self
     }
 
@@ -360,8 +366,8 @@ impl Rule {
     /// A [shadow rule](Self::shadow) reports whom it would refuse, bans included, and refuses
     /// nobody. [`KeyHandle::reset`](crate::KeyHandle::reset) lifts a ban;
     /// [`KeyHandle::credit`](crate::KeyHandle::credit) does not. A rule with a
-    /// [backend](Self::backend) or a [limit of each request](Self::per_request) cannot have bans:
-    /// the layer is not built.
+    /// [backend](Self::backend), a [limit of each request](Self::per_request) or a limit
+    /// [in flight](crate::Limit::InFlight) cannot have bans: the layer is not built.
     ///
     /// **Cost.** A second table of [`max_keys`](Self::max_keys): an admitted request looks there
     /// twice, and a refusal charges it once. If it is full, further keys are refused by their
@@ -438,15 +444,15 @@ impl Rule {
     }
 }
 
-fn collect(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Vec<Quota> {
-    quotas.into_iter().map(Into::into).collect()
+fn collect(limits: impl IntoIterator<Item = impl Into<Limit>>) -> Vec<Limit> {
+    limits.into_iter().map(Into::into).collect()
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rule")
             .field("name", &self.name)
-            .field("quotas", &self.quotas)
+            .field("limits", &self.limits)
             .field("missing_key", &self.missing_key)
             .field("ban", &self.ban)
             .field("shadow", &self.shadow)
