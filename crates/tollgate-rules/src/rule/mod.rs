@@ -5,10 +5,16 @@
 //! | `attribute` | what a rule can see of a request |
 //! | `condition` | which requests a rule concerns |
 //! | `limits` | how much of them it admits, and at what cost |
+//! | `refusal` | how a refused request is answered |
+//! | `rules` | the rules of a file and what the file says for all of them |
+//! | `test` | requests of a file's test and what must become of them |
 
 mod attribute;
 mod condition;
 mod limits;
+mod refusal;
+mod rules;
+mod test;
 
 use std::time::Duration;
 
@@ -17,6 +23,9 @@ use tollgate::Inherit;
 pub use attribute::Attribute;
 pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
+pub use refusal::{BodyFormat, HeaderStyle, Refusal};
+pub use rules::{Clients, Rules};
+pub use test::{Expected, Outcome, RuleTest, Step};
 
 /// A rule: the requests that it concerns, whose limit they use, and the limits.
 ///
@@ -111,17 +120,3 @@ pub enum Replaces {
 /// How long a key is refused once a rule has refused it. Refusals do not prolong it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ban(pub Duration);
-
-/// How a refused request is answered, as far as a rule says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refusal {
-    /// The status, 400 to 599; `None`: 429.
-    pub status: Option<u16>,
-    /// The body's text.
-    pub body: Option<Box<str>>,
-    /// The body's type.
-    pub content_type: Option<Box<str>>,
-    /// Further headers: names and values.
-    pub headers: Vec<(Box<str>, Box<str>)>,
-}
