@@ -80,6 +80,7 @@ const MODE: Kind = Kind::Choice(&["enforce", "shadow", "off"]);
 const STATUS: Kind = Kind::Integer { least: 100, most: 599 };
 const VALUE: Kind = one_or_more!(Kind::Text(Text::Value), 10_000);
 const VALUES: Kind = Kind::Map { key: Text::AttributeName, of: &VALUE, least: 1 };
+const HEADERS: Kind = Kind::Map { key: Text::HeaderName, of: &VALUE, least: 1 };
 const TEXTS: Kind = Kind::Map { key: Text::AttributeName, of: &TEXT, least: 0 };
 const LIMITS: Kind = Kind::Either(&[
     Kind::Text(Text::Limits),
@@ -245,7 +246,7 @@ static CONDITION: Table = Table {
         optional("host", one_or_more!(Kind::Text(Text::Host), 10_000), "any", "The host; `*.example.com` is any below it."),
         optional("path", one_or_more!(Kind::Text(Text::Path), 10_000), "any", "Patterns: `/users/{id}`, `/users/*`, `/static/**`."),
         optional("client", one_or_more!(Kind::Text(Text::Client), 10_000), "any", "Addresses and networks."),
-        optional("header", VALUES, "any", "Headers by name."),
+        optional("header", HEADERS, "any", "Headers by name."),
         optional("cookie", VALUES, "any", "Cookies by name."),
         optional("query", VALUES, "any", "Parameters of the query by name."),
         optional("label", VALUES, "any", "Labels by name: what a trusted caller says."),

@@ -9,6 +9,7 @@
 //! | `source`, `files` | where bytes come from; the files read, their problems, their hash |
 //! | `problem`, `draw` | a mistake with its position, and its drawing |
 //! | `fields`, `text` | what a file may say: fields, and the texts in them |
+//! | `nesting` | how deeply a file is nested, before it is parsed |
 //! | `walk`, `schema` | compares a file with the table of fields; writes it as a JSON Schema |
 //! | `read` | rules, conditions, lists, tests from what the walker has compared |
 //! | `names` | names over all files |
@@ -19,6 +20,7 @@ mod fields;
 mod files;
 mod lint;
 mod names;
+mod nesting;
 mod problem;
 mod read;
 mod schema;
@@ -198,7 +200,13 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
 }
 
 fn parsed<'t>(files: &mut Files<'_>, file: FileId, text: &'t str, table: &'static Table) -> Spanned<DeTable<'t>> {
-    let (document, errors) = DeTable::parse_recoverable(text);
+    // The parser would go on without a warning, and the stack overflow.
+    let deep = nesting::too_deep(text);
+    if let Some(at) = deep {
+        let message = "the file is nested too deeply";
+        files.add(&Place { file, span: at..at + 1 }, Code::TooMuch, message, Some("a rules file needs five levels"));
+    }
+    let (document, errors) = DeTable::parse_recoverable(if deep.is_some() { "version = 1" } else { text });
     files.add_syntax(file, &errors);
     walk::walk(files, file, table, document.get_ref());
     document

@@ -120,7 +120,7 @@ impl Serialize for Code {
 ///
 /// let text = "version = 1\n[[rule]]\nname = \"all\"\nkye = \"everyone\"\nlimits = \"10/s\"\n";
 /// let reading = read("rules.toml", &Memory::new("rules.toml", text));
-/// let problem = &reading.problems()[1];
+/// let problem = &reading.problems()[0];
 /// assert_eq!((problem.line, problem.column, problem.len), (4, 1, 3));
 /// assert_eq!(problem.code.as_str(), "unknown-field");
 /// assert_eq!(problem.hint.as_deref(), Some("did you mean `key`?"));

@@ -18,8 +18,8 @@ pub(super) fn walk(files: &mut Files<'_>, file: FileId, table: &'static Table, d
 /// The part of a file that a wrong part of a string's value stands in: all of the string if it
 /// contains escapes.
 pub(super) fn inside(raw: &str, at: &Range<usize>, text: &str, part: &Range<usize>) -> Range<usize> {
-    let quotes = |c: char| raw.starts_with(c).then(|| if raw.len() >= 6 && raw[..3].chars().all(|o| o == c) { 3 } else { 1 });
-    let Some(quotes) = quotes('"').or_else(|| quotes('\'')) else { return at.clone() };
+    let Some(&quote @ (b'"' | b'\'')) = raw.as_bytes().first() else { return at.clone() };
+    let quotes = if raw.len() >= 6 && raw.as_bytes()[..3] == [quote; 3] { 3 } else { 1 };
     let inner = raw.get(quotes..raw.len().saturating_sub(quotes)).unwrap_or_default();
     // A line break after three quotes is no part of the value.
     let skipped = if quotes == 3 { inner.len() - inner.trim_start_matches(['\r', '\n']).len() } else { 0 };

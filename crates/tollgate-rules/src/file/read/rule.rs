@@ -12,7 +12,7 @@ use crate::file::files::Place;
 use crate::file::problem::Code;
 use crate::file::text::{attribute, limit, value};
 use crate::rule::{
-    Attribute, Ban, Conditions, Cost, CostCase, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier,
+    Attribute, Ban, Cost, CostCase, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier,
 };
 
 /// A rule, and where its parts stand.
@@ -267,9 +267,4 @@ pub(in crate::file) fn memory(quota: Quota, max_keys: Option<usize>) -> Result<u
     let builder = Limiter::<[u8], Quota>::builder(quota);
     let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
     builder.memory().map_err(|error| error.to_string())
-}
-
-/// Whether conditions concern every request.
-pub(in crate::file) fn _is_everything(applies: &[Conditions]) -> bool {
-    applies.is_empty() || applies.iter().any(|conditions| conditions.0.is_empty())
 }
