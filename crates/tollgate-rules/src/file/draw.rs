@@ -63,7 +63,11 @@ impl Problem {
                 let annotation = AnnotationKind::Primary.span(part.clone()).label(hint);
                 let snippet = Snippet::source(&**text).line_start(self.line).annotation(annotation);
                 // A snippet counts columns from its own beginning.
-                group = if *late { group.element(origin).element(snippet) } else { group.element(snippet.path(file)) };
+                group = if *late {
+                    group.element(origin).element(snippet)
+                } else {
+                    group.element(snippet.path(file))
+                };
             }
             None => {
                 let help = |hint| -> Message<'_> { Level::HELP.message(hint) };

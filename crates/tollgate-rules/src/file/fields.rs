@@ -36,14 +36,25 @@ pub(super) enum Need {
 #[derive(Debug)]
 pub(super) enum Kind {
     Bool,
-    Integer { least: u64, most: u64 },
+    Integer {
+        least: u64,
+        most: u64,
+    },
     Text(Text),
     Choice(&'static [&'static str]),
     DateTime,
     Table(&'static Table),
     /// A table whose keys are names.
-    Map { key: Text, of: &'static Kind, least: usize },
-    List { of: &'static Kind, least: usize, most: usize },
+    Map {
+        key: Text,
+        of: &'static Kind,
+        least: usize,
+    },
+    List {
+        of: &'static Kind,
+        least: usize,
+        most: usize,
+    },
     /// One of several, each of another type of TOML.
     Either(&'static [Kind]),
 }
@@ -97,9 +108,14 @@ const LISTS: Kind = Kind::Map {
 };
 const RULES: Kind = Kind::List { of: &Kind::Table(&RULE), least: 0, most: MOST_RULES };
 const TESTS: Kind = Kind::List { of: &Kind::Table(&TEST), least: 0, most: 1_000 };
-const VERSION: Field = required("version", Kind::Integer { least: 1, most: 1 }, "The version of the format: 1.");
-const ALL_LISTS: Field =
-    optional("lists", LISTS, "none", "Lists of values by name, for conditions: `@NAME`. Names are unique over all files.");
+const VERSION: Field =
+    required("version", Kind::Integer { least: 1, most: 1 }, "The version of the format: 1.");
+const ALL_LISTS: Field = optional(
+    "lists",
+    LISTS,
+    "none",
+    "Lists of values by name, for conditions: `@NAME`. Names are unique over all files.",
+);
 const ALL_RULES: Field = optional("rule", RULES, "none", "The rules. Their order means nothing.");
 const ALL_TESTS: Field = optional("test", TESTS, "none", "Tests of the rules.");
 
@@ -116,7 +132,12 @@ pub(super) static FILE: Table = table(
         ),
         optional("clients", Kind::Table(&CLIENTS), "see there", "Where a client's address comes from."),
         optional("paths", Kind::Table(&PATHS), "see there", "How paths are compared."),
-        optional("answer", Kind::Table(&ANSWER), "see there", "How refused requests are answered, unless their rule says it."),
+        optional(
+            "answer",
+            Kind::Table(&ANSWER),
+            "see there",
+            "How refused requests are answered, unless their rule says it.",
+        ),
         ALL_LISTS,
         ALL_RULES,
         ALL_TESTS,
@@ -163,7 +184,12 @@ static ANSWER: Table = table(
     "answer",
     &[
         optional("status", Kind::Integer { least: 400, most: 599 }, "429", "The status."),
-        optional("format", Kind::Choice(&["problem", "json", "text"]), "problem", "The form of the body that the server writes."),
+        optional(
+            "format",
+            Kind::Choice(&["problem", "json", "text"]),
+            "problem",
+            "The form of the body that the server writes.",
+        ),
         optional("body", Kind::Text(Text::Any { most: 65_536 }), "none", "A text in place of that body."),
         optional("content_type", Kind::Text(Text::HeaderValue), "text/plain", "The type of `body`."),
         optional(
@@ -175,7 +201,13 @@ static ANSWER: Table = table(
         optional(
             "styles",
             Kind::List {
-                of: &Kind::Choice(&["ietf", "x-ratelimit", "x-ratelimit-epoch", "x-ratelimit-retry-after", "trio"]),
+                of: &Kind::Choice(&[
+                    "ietf",
+                    "x-ratelimit",
+                    "x-ratelimit-epoch",
+                    "x-ratelimit-retry-after",
+                    "trio",
+                ]),
                 least: 0,
                 most: 5,
             },
@@ -195,7 +227,12 @@ static LIST: Table = Table {
             "none",
             "A file with an entry a line, beside the file that names it; `#` begins a comment.",
         ),
-        optional("env", Kind::Text(Text::Variable), "none", "An environment variable with entries between commas."),
+        optional(
+            "env",
+            Kind::Text(Text::Variable),
+            "none",
+            "An environment variable with entries between commas.",
+        ),
     ],
     count: (1, 1),
 };
@@ -205,7 +242,12 @@ pub(super) static RULE: Table = table(
     &[
         required("name", NAME, "The name, unique over all files. State is kept by it."),
         optional("was", NAME, "none", "The name before a change of it: the state stays."),
-        optional("match", CONDITIONS, "all requests", "The requests that the rule concerns: a table (all must hold), or a list of tables (any)."),
+        optional(
+            "match",
+            CONDITIONS,
+            "all requests",
+            "The requests that the rule concerns: a table (all must hold), or a list of tables (any).",
+        ),
         optional("except", CONDITIONS, "none", "Of those, the ones that it does not concern."),
         required(
             "key",
@@ -215,11 +257,26 @@ pub(super) static RULE: Table = table(
             ]),
             "Whose limit a request uses: \"everyone\", or attributes.",
         ),
-        optional("missing", Kind::Choice(&["share", "refuse", "pass"]), "share", "A request without a part of the key: all such share one limit, are refused, or pass."),
+        optional(
+            "missing",
+            Kind::Choice(&["share", "refuse", "pass"]),
+            "share",
+            "A request without a part of the key: all such share one limit, are refused, or pass.",
+        ),
         required("limits", LIMITS, "One to eight limits, all or nothing; or \"unlimited\"; or \"block\"."),
-        optional("tier", Kind::List { of: &Kind::Table(&TIER), least: 1, most: 64 }, "none", "Other limits for some of the requests. The first that fits counts."),
+        optional(
+            "tier",
+            Kind::List { of: &Kind::Table(&TIER), least: 1, most: 64 },
+            "none",
+            "Other limits for some of the requests. The first that fits counts.",
+        ),
         optional("cost", COST, "1", "What a request costs: a number, an attribute, or cases. 0 only looks."),
-        optional("mode", MODE, "the file's", "shadow: decide and count, refuse nothing. off: only check the text."),
+        optional(
+            "mode",
+            MODE,
+            "the file's",
+            "shadow: decide and count, refuse nothing. off: only check the text.",
+        ),
         optional(
             "replaces",
             Kind::Either(&[
@@ -230,12 +287,37 @@ pub(super) static RULE: Table = table(
             "Rules that are not asked when this one concerns a request; \"*\": all that do not say \"*\".",
         ),
         optional("charge_if", Kind::Table(&CHARGE_IF), "always", "Which responses are charged."),
-        optional("ban", TIME, "none", "How long a key is refused once the rule has refused it. Refusals do not prolong it."),
+        optional(
+            "ban",
+            TIME,
+            "none",
+            "How long a key is refused once the rule has refused it. Refusals do not prolong it.",
+        ),
         optional("max_wait", TIME, "no limit", "The longest wait in the queue of a leaky bucket."),
-        optional("refuse", Kind::Table(&ANSWER), "the file's answer", "How a refusal by this rule is answered."),
-        optional("inherit", Kind::Choice(&["as-is", "proportional", "additive"]), "additive", "What becomes of debts when a reload changes the numbers."),
-        optional("forget", Kind::Bool, "false", "Whether a reload may forget debts that it cannot keep. Take it out again."),
-        optional("max_keys", Kind::Integer { least: 1, most: 1 << 36 }, "65536", "How many keys in debt the rule holds at once."),
+        optional(
+            "refuse",
+            Kind::Table(&ANSWER),
+            "the file's answer",
+            "How a refusal by this rule is answered.",
+        ),
+        optional(
+            "inherit",
+            Kind::Choice(&["as-is", "proportional", "additive"]),
+            "additive",
+            "What becomes of debts when a reload changes the numbers.",
+        ),
+        optional(
+            "forget",
+            Kind::Bool,
+            "false",
+            "Whether a reload may forget debts that it cannot keep. Take it out again.",
+        ),
+        optional(
+            "max_keys",
+            Kind::Integer { least: 1, most: 1 << 36 },
+            "65536",
+            "How many keys in debt the rule holds at once.",
+        ),
     ],
 );
 
@@ -243,8 +325,18 @@ static CONDITION: Table = Table {
     name: "condition",
     fields: &[
         optional("method", one_or_more!(Kind::Text(Text::Method), 10_000), "any", "The method."),
-        optional("host", one_or_more!(Kind::Text(Text::Host), 10_000), "any", "The host; `*.example.com` is any below it."),
-        optional("path", one_or_more!(Kind::Text(Text::Path), 10_000), "any", "Patterns: `/users/{id}`, `/users/*`, `/static/**`."),
+        optional(
+            "host",
+            one_or_more!(Kind::Text(Text::Host), 10_000),
+            "any",
+            "The host; `*.example.com` is any below it.",
+        ),
+        optional(
+            "path",
+            one_or_more!(Kind::Text(Text::Path), 10_000),
+            "any",
+            "Patterns: `/users/{id}`, `/users/*`, `/static/**`.",
+        ),
         optional("client", one_or_more!(Kind::Text(Text::Client), 10_000), "any", "Addresses and networks."),
         optional("header", HEADERS, "any", "Headers by name."),
         optional("cookie", VALUES, "any", "Cookies by name."),
@@ -275,14 +367,24 @@ static COST_FROM: Table = table(
     "cost",
     &[
         required("from", Kind::Text(Text::CostFrom), "The attribute with the number."),
-        optional("default", Kind::Integer { least: 0, most: MAX }, "1", "The cost where it is missing or no number."),
+        optional(
+            "default",
+            Kind::Integer { least: 0, most: MAX },
+            "1",
+            "The cost where it is missing or no number.",
+        ),
     ],
 );
 
 static COST_CASE: Table = table(
     "case of a cost",
     &[
-        optional("match", CONDITIONS, "all requests", "The requests. The first case that fits counts; if none does, the cost is 1."),
+        optional(
+            "match",
+            CONDITIONS,
+            "all requests",
+            "The requests. The first case that fits counts; if none does, the cost is 1.",
+        ),
         required("is", Kind::Integer { least: 0, most: MAX }, "What they cost."),
     ],
 );
@@ -310,12 +412,21 @@ static STEP: Table = table(
         optional("client", Kind::Text(Text::Address), "none", "The client's address."),
         optional(
             "headers",
-            Kind::Map { key: Text::HeaderName, of: &one_or_more!(Kind::Text(Text::HeaderValue), 100), least: 0 },
+            Kind::Map {
+                key: Text::HeaderName,
+                of: &one_or_more!(Kind::Text(Text::HeaderValue), 100),
+                least: 0,
+            },
             "none",
             "Headers: a value, or several.",
         ),
         optional("labels", TEXTS, "none", "Labels."),
-        optional("cost", Kind::Integer { least: 0, most: MAX }, "1", "The cost that the caller names, where no rule computes one."),
+        optional(
+            "cost",
+            Kind::Integer { least: 0, most: MAX },
+            "1",
+            "The cost that the caller names, where no rule computes one.",
+        ),
         optional("status", STATUS, "200", "The status of the response, for rules with `charge_if`."),
         optional("domain", TEXT, "none", "The domain of a call by Envoy."),
         optional("entries", TEXTS, "none", "The entries of its descriptor."),
@@ -337,6 +448,11 @@ static EXPECT: Table = table(
         optional("refused_by", NAME, "any", "The rule that the refusal names."),
         optional("retry_after", TIME, "any", "The exact wait of the refusal."),
         optional("delay", TIME, "any", "The wait in a queue."),
-        optional("asked", Kind::List { of: &NAME, least: 0, most: MOST_RULES }, "any", "All rules that are asked, in any order."),
+        optional(
+            "asked",
+            Kind::List { of: &NAME, least: 0, most: MOST_RULES },
+            "any",
+            "All rules that are asked, in any order.",
+        ),
     ],
 );

@@ -58,20 +58,32 @@ pub(super) struct Files<'s> {
 impl<'s> Files<'s> {
     pub(super) fn new(source: &'s dyn Source) -> Self {
         let (loaded, paths, problems) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, loaded, paths, bytes: [0; 2], broken: false, hash: Sha256::new(), problems, left_out: 0 }
+        Self {
+            source,
+            loaded,
+            paths,
+            bytes: [0; 2],
+            broken: false,
+            hash: Sha256::new(),
+            problems,
+            left_out: 0,
+        }
     }
 
     /// Reads a file. An error is reported at `named`, where the file is named, or without a
     /// position for the first file.
     pub(super) fn read(&mut self, path: &Path, is_list: bool, named: Option<&Place>) -> Option<FileId> {
         let most = if is_list { MOST_LIST_BYTES } else { MOST_BYTES };
-        let (before, in_all) = (self.bytes[usize::from(is_list)], if is_list { MOST_LISTS } else { MOST_BYTES });
+        let (before, in_all) =
+            (self.bytes[usize::from(is_list)], if is_list { MOST_LISTS } else { MOST_BYTES });
         let file = FileId(self.loaded.len());
         let read = self.source.read(path, most);
         self.paths.push(path.to_owned());
         self.feed(path.to_string_lossy().as_bytes(), read.as_deref().unwrap_or_default());
         let wrong = match read {
-            Err(error) => Some((Code::Unreadable, format!("cannot read `{}`: {error}", path.display()), None)),
+            Err(error) => {
+                Some((Code::Unreadable, format!("cannot read `{}`: {error}", path.display()), None))
+            }
             Ok(bytes) if bytes.len() as u64 > most => {
                 let message = format!("`{}` is larger than {} MiB", path.display(), most >> 20);
                 Some((Code::TooMuch, message, Some("long lists of values belong in lists")))
@@ -91,10 +103,14 @@ impl<'s> Files<'s> {
                     Err(error) => {
                         let at = error.utf8_error().valid_up_to();
                         let bytes = error.into_bytes();
-                        (String::from_utf8_lossy(&bytes[..at]).into_owned(), Some((at, "a byte that is not UTF-8")))
+                        (
+                            String::from_utf8_lossy(&bytes[..at]).into_owned(),
+                            Some((at, "a byte that is not UTF-8")),
+                        )
                     }
                 };
-                let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+                let lines =
+                    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
                 self.loaded.push(Loaded { path: path.to_owned(), text: text.into(), lines, shown: !is_list });
                 let Some((at, what)) = wrong else { return Some(file) };
                 let message = format!("the file contains {what}");
@@ -174,7 +190,9 @@ impl<'s> Files<'s> {
         message: impl Into<String>,
         hint: Option<impl Into<String>>,
     ) {
-        if self.broken && matches!(code, Code::MissingField | Code::UnknownRule | Code::UnknownList | Code::WrongType) {
+        if self.broken
+            && matches!(code, Code::MissingField | Code::UnknownRule | Code::UnknownList | Code::WrongType)
+        {
             return;
         }
         if self.problems.len() >= MOST_PROBLEMS {
@@ -182,7 +200,8 @@ impl<'s> Files<'s> {
             return;
         }
         let Loaded { path, text, lines, shown } = &self.loaded[place.file.0];
-        let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let boundary =
+            |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = boundary(place.span.start);
         let number = lines.partition_point(|line| *line <= start) - 1;
         let line = text[lines[number]..].split('\n').next().unwrap_or_default();

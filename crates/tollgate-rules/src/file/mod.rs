@@ -199,12 +199,22 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
     Some(Rules { rules, clients, fold_paths: fold_paths.unwrap_or(true), answer, tests })
 }
 
-fn parsed<'t>(files: &mut Files<'_>, file: FileId, text: &'t str, table: &'static Table) -> Spanned<DeTable<'t>> {
+fn parsed<'t>(
+    files: &mut Files<'_>,
+    file: FileId,
+    text: &'t str,
+    table: &'static Table,
+) -> Spanned<DeTable<'t>> {
     // The parser would go on without a warning, and the stack overflow.
     let deep = nesting::too_deep(text);
     if let Some(at) = deep {
         let message = "the file is nested too deeply";
-        files.add(&Place { file, span: at..at + 1 }, Code::TooMuch, message, Some("a rules file needs five levels"));
+        files.add(
+            &Place { file, span: at..at + 1 },
+            Code::TooMuch,
+            message,
+            Some("a rules file needs five levels"),
+        );
     }
     let (document, errors) = DeTable::parse_recoverable(if deep.is_some() { "version = 1" } else { text });
     files.add_syntax(file, &errors);
@@ -220,9 +230,10 @@ fn include(files: &mut Files<'_>, main: FileId, document: &Spanned<DeTable<'_>>)
     for value in document.get_ref().get("include").into_iter().flat_map(each) {
         let Some(pattern) = value.get_ref().as_str() else { continue };
         let place = Place { file: main, span: value.span() };
-        let (directory, name) = pattern.rsplit_once('/').map_or((base.clone(), pattern), |(directory, name)| {
-            (base.join(if directory.is_empty() { "/" } else { directory }), name)
-        });
+        let (directory, name) =
+            pattern.rsplit_once('/').map_or((base.clone(), pattern), |(directory, name)| {
+                (base.join(if directory.is_empty() { "/" } else { directory }), name)
+            });
         if name.is_empty() || pattern[..pattern.len() - name.len()].contains('*') {
             continue;
         }
@@ -230,7 +241,8 @@ fn include(files: &mut Files<'_>, main: FileId, document: &Spanned<DeTable<'_>>)
             None => paths.push((directory.join(name), place)),
             Some(_) => {
                 let names = files.names(&directory, &place).into_iter();
-                let fits = |found: &String| glob(name, found) && (name.starts_with('.') || !found.starts_with('.'));
+                let fits =
+                    |found: &String| glob(name, found) && (name.starts_with('.') || !found.starts_with('.'));
                 paths.extend(names.filter(fits).map(|found| (directory.join(found), place.clone())));
             }
         }

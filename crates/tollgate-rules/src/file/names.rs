@@ -20,7 +20,12 @@ pub(super) fn check(files: &mut Files<'_>, rules: &[Placed], named: &Named) {
         if let Some(first) = by_name.insert(name, index) {
             by_name.insert(name, first);
             let hint = "state is kept by name: each rule needs its own";
-            files.add(&placed.field("name"), Code::NameTwice, format!("there are two rules `{name}`"), Some(hint));
+            files.add(
+                &placed.field("name"),
+                Code::NameTwice,
+                format!("there are two rules `{name}`"),
+                Some(hint),
+            );
         }
     }
     let unknown = |files: &mut Files<'_>, name: &str, place: &Place| {
@@ -113,7 +118,8 @@ enum State {
 }
 
 fn circle(rules: &[Placed], path: &[usize]) -> String {
-    let names: Vec<_> = path.iter().take(MOST_NAMED).map(|rule| format!("`{}`", rules[*rule].rule.name)).collect();
+    let names: Vec<_> =
+        path.iter().take(MOST_NAMED).map(|rule| format!("`{}`", rules[*rule].rule.name)).collect();
     let more = if path.len() > MOST_NAMED { " replaces …" } else { "" };
     match path {
         [_, _] => format!("{} replaces itself", names[0]),

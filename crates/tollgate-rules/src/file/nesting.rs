@@ -29,8 +29,11 @@ pub(super) fn too_deep(text: &str) -> Option<usize> {
                 depth += 1;
             }
             closing @ (TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket) => {
-                let is_square = |kind| matches!(kind, TokenKind::LeftSquareBracket | TokenKind::RightSquareBracket);
-                if let Some((_, before)) = open.pop_if(|(opening, _)| is_square(*opening) == is_square(closing)) {
+                let is_square =
+                    |kind| matches!(kind, TokenKind::LeftSquareBracket | TokenKind::RightSquareBracket);
+                if let Some((_, before)) =
+                    open.pop_if(|(opening, _)| is_square(*opening) == is_square(closing))
+                {
                     depth -= 1 + std::mem::replace(&mut dots, before);
                 }
             }
@@ -49,7 +52,9 @@ mod tests {
 
     #[test]
     fn brackets_and_dots_of_keys_count_together() {
-        let nested = |dots: usize, tables: usize| format!("a = {}", format!("{{{}a = ", "a.".repeat(dots)).repeat(tables));
+        let nested = |dots: usize, tables: usize| {
+            format!("a = {}", format!("{{{}a = ", "a.".repeat(dots)).repeat(tables))
+        };
         assert!(too_deep(&nested(15, 10)).is_none());
         assert!(too_deep(&nested(15, 11)).is_some());
         let siblings = format!("a = {{{}}}\n", "a.b.c = 1, ".repeat(100)).repeat(100);

@@ -55,7 +55,10 @@ impl Source for Disk {
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
         let name = |entry: io::Result<fs::DirEntry>| Some(entry.map(|entry| entry.file_name().into_string()));
         let names = fs::read_dir(directory)?.filter_map(name).collect::<io::Result<Vec<_>>>()?;
-        names.into_iter().map(|name| name.map_err(|_| io::Error::other("a file's name is not UTF-8"))).collect()
+        names
+            .into_iter()
+            .map(|name| name.map_err(|_| io::Error::other("a file's name is not UTF-8")))
+            .collect()
     }
 
     fn variable(&self, name: &str) -> Option<String> {

@@ -104,18 +104,17 @@ impl Walk<'_, '_> {
                 }
             }
             (Kind::Text(text), DeValue::String(found)) => self.text(*text, found, at),
-            (Kind::Choice(choices), DeValue::String(found)) => {
-                if !choices.contains(&&**found) {
-                    let meant = nearest(found, choices.iter().copied());
-                    let hint = meant.map_or_else(|| choices.join(", "), |choice| format!("did you mean \"{choice}\"?"));
-                    self.add(at, Code::BadText, format!("`{name}` cannot be {}", quoted(found)), Some(hint));
-                }
+            (Kind::Choice(choices), DeValue::String(found)) if !choices.contains(&&**found) => {
+                let meant = nearest(found, choices.iter().copied());
+                let hint =
+                    meant.map_or_else(|| choices.join(", "), |choice| format!("did you mean \"{choice}\"?"));
+                self.add(at, Code::BadText, format!("`{name}` cannot be {}", quoted(found)), Some(hint));
             }
-            (Kind::DateTime, DeValue::Datetime(found)) => {
-                if found.date.is_none() || found.time.is_none() || found.offset.is_none() {
-                    let message = format!("`{name}` is no instant: {found}");
-                    self.add(at, Code::BadText, message, Some("such as 2026-01-01T00:00:00Z".into()));
-                }
+            (Kind::DateTime, DeValue::Datetime(found))
+                if found.date.is_none() || found.time.is_none() || found.offset.is_none() =>
+            {
+                let message = format!("`{name}` is no instant: {found}");
+                self.add(at, Code::BadText, message, Some("such as 2026-01-01T00:00:00Z".into()));
             }
             (Kind::Table(table), DeValue::Table(found)) => self.table(table, found, at),
             (Kind::Map { key: text, of, least }, DeValue::Table(found)) => {
@@ -127,7 +126,12 @@ impl Walk<'_, '_> {
                     self.value(of, value, key.get_ref());
                 }
                 if found.len() < *least {
-                    self.add(at, Code::OutOfRange, format!("`{name}` is empty"), Some(format!("{name}.NAME = …")));
+                    self.add(
+                        at,
+                        Code::OutOfRange,
+                        format!("`{name}` is empty"),
+                        Some(format!("{name}.NAME = …")),
+                    );
                 }
             }
             (Kind::List { of, least, most }, DeValue::Array(found)) => {
@@ -187,7 +191,9 @@ pub(super) fn describe(kind: &Kind) -> String {
         Kind::Map { of, .. } => format!("a table by name, each {}", describe(of)),
         Kind::List { of: Kind::Table(table), .. } => format!("a list of {}s", table.name),
         Kind::List { of, .. } => format!("a list, each {}", describe(of)),
-        Kind::Either([one, Kind::List { .. }]) if matches!(one, Kind::Text(_) | Kind::Integer { .. } | Kind::Table(_)) => {
+        Kind::Either([one, Kind::List { .. }])
+            if matches!(one, Kind::Text(_) | Kind::Integer { .. } | Kind::Table(_)) =>
+        {
             format!("{}, or a list", describe(one))
         }
         Kind::Either(kinds) => kinds.iter().map(describe).collect::<Vec<_>>().join("; or "),
@@ -205,7 +211,8 @@ pub(super) fn nearest<'c>(found: &str, candidates: impl Iterator<Item = &'c str>
         return None;
     }
     let near = |candidate: &'c str| {
-        let distance = strsim::osa_distance(&found.to_ascii_lowercase().replace('-', "_"), &candidate.replace('-', "_"));
+        let distance =
+            strsim::osa_distance(&found.to_ascii_lowercase().replace('-', "_"), &candidate.replace('-', "_"));
         let most = found.chars().count().max(candidate.len()).div_ceil(3);
         (distance <= most).then_some((distance, candidate))
     };

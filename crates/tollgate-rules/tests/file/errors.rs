@@ -41,7 +41,8 @@ limits = \"10/s\"
 ";
     let reading = reading(text);
     assert!(reading.rules().is_none());
-    let told = reading.problems().iter().map(|p| (p.line, p.column, p.len, p.code, p.hint.as_deref().unwrap_or("")));
+    let told =
+        reading.problems().iter().map(|p| (p.line, p.column, p.len, p.code, p.hint.as_deref().unwrap_or("")));
     let told: Vec<_> = told.collect();
     assert_eq!(told.len(), 4, "{reading}");
     assert_eq!(told[0], (4, 1, 3, Code::UnknownField, "did you mean `key`?"));
@@ -114,7 +115,8 @@ fn each_mistake_points_at_the_wrong_part() {
 #[test]
 fn circles_of_any_length_and_through_all_are_errors() {
     let circle = |names: &[(&str, &str)]| {
-        let rules: Vec<_> = names.iter().map(|(name, to)| rule(name, &format!("replaces = [\"{to}\"]"))).collect();
+        let rules: Vec<_> =
+            names.iter().map(|(name, to)| rule(name, &format!("replaces = [\"{to}\"]"))).collect();
         let codes: Vec<_> = problems(&rules).iter().map(|problem| problem.code).collect();
         codes.iter().filter(|code| **code == Code::Circle).count()
     };
@@ -122,7 +124,8 @@ fn circles_of_any_length_and_through_all_are_errors() {
     assert_eq!(circle(&[("a", "b"), ("b", "*")]), 1);
     assert_eq!(circle(&[("a", "*"), ("b", "*")]), 0);
     assert_eq!(circle(&[("a", "b"), ("b", "c"), ("c", "nobody")]), 0);
-    let chain: Vec<_> = (0..9_999).map(|n| rule(&n.to_string(), &format!("replaces = [\"{}\"]", n + 1))).collect();
+    let chain: Vec<_> =
+        (0..9_999).map(|n| rule(&n.to_string(), &format!("replaces = [\"{}\"]", n + 1))).collect();
     let last = problems(&[chain.concat(), rule("9999", "replaces = \"0\"")].map(|text| text));
     assert_eq!(last.len(), 1);
     assert_eq!(last[0].code, Code::Circle);
@@ -171,10 +174,12 @@ fn included_files_share_names_and_lists() {
 
     let wrong = format!("version = 2\nmode = \"off\"\nlists.vip = []\ninclude = \"x\"\n{}", rule("one", ""));
     let reading = several(&[files[0], files[1], files[2], ("etc/rules.d/c.toml", &wrong)]);
-    let told: Vec<_> = reading.problems().iter().map(|problem| (&*problem.file, problem.line, problem.code)).collect();
+    let told: Vec<_> =
+        reading.problems().iter().map(|problem| (&*problem.file, problem.line, problem.code)).collect();
     let file = "etc/rules.d/c.toml";
     let codes = [Code::OutOfRange, Code::UnknownField, Code::NameTwice, Code::UnknownField, Code::NameTwice];
-    let right: Vec<_> = [1, 2, 3, 4, 6].into_iter().zip(codes).map(|(line, code)| (file, line, code)).collect();
+    let right: Vec<_> =
+        [1, 2, 3, 4, 6].into_iter().zip(codes).map(|(line, code)| (file, line, code)).collect();
     assert_eq!(told, right, "{reading}");
 }
 
@@ -200,7 +205,8 @@ fn a_wrong_entry_is_told_in_its_file_without_its_text() {
     let keys = "\u{feff}# keys\ngood#1\n\nsha256:TOPSECRET # spoiled\n";
     let nets = "10.0.0.0/8\r\n2001:db8::/32 # ours\r\n10.0.0.0/33\r\n";
     let reading = several(&[("etc/rules.toml", &text), ("etc/keys.txt", keys), ("etc/nets.txt", nets)]);
-    let told: Vec<_> = reading.problems().iter().map(|p| (&*p.file, p.line, p.column, p.len, p.code)).collect();
+    let told: Vec<_> =
+        reading.problems().iter().map(|p| (&*p.file, p.line, p.column, p.len, p.code)).collect();
     let right = [("etc/keys.txt", 4, 1, 16, Code::BadEntry), ("etc/nets.txt", 3, 1, 11, Code::BadEntry)];
     assert_eq!(told, right, "{reading}");
     assert!(!reading.to_string().contains("TOPSECRET"), "{reading}");

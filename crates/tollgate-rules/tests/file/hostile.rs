@@ -69,11 +69,17 @@ fn thousands_of_mistakes_are_counted_and_drawn_quickly() {
 
 #[test]
 fn lines_of_a_megabyte_are_cut() {
-    let text = format!("version = 1\nx = \"{}\u{1b}[31m\"\nnoname = \"{}\"\n", "é".repeat(500_000), "x".repeat(500_000));
+    let text = format!(
+        "version = 1\nx = \"{}\u{1b}[31m\"\nnoname = \"{}\"\n",
+        "é".repeat(500_000),
+        "x".repeat(500_000)
+    );
     let drawn = of(text).to_string();
     assert!(drawn.len() < 10_000 && !drawn.contains('\u{1b}'), "{drawn}");
     let name = "n".repeat(1 << 20);
-    let drawn = of(format!("version = 1\n[[rule]]\nname = \"{name}\"\nkey = \"{name}\"\n{name} = 1\nlimits = \"{name}\"\n"));
+    let drawn = of(format!(
+        "version = 1\n[[rule]]\nname = \"{name}\"\nkey = \"{name}\"\n{name} = 1\nlimits = \"{name}\"\n"
+    ));
     assert!(drawn.to_string().len() < 10_000, "{}", drawn.to_string().len());
 }
 
@@ -83,7 +89,8 @@ fn what_is_no_file_is_told_without_waiting() {
     fs::create_dir_all(folder.join("rules.d/x.toml")).unwrap();
     let path = folder.join("rules.toml");
     fs::write(&path, "version = 1\ninclude = [\"rules.d/*.toml\", \"none/*\"]\n").unwrap();
-    let codes: Vec<_> = read(&path, &Disk).problems().iter().map(|problem| (problem.line, problem.code)).collect();
+    let codes: Vec<_> =
+        read(&path, &Disk).problems().iter().map(|problem| (problem.line, problem.code)).collect();
     assert_eq!(codes, [(2, Code::Unreadable), (2, Code::Unreadable)]);
     for no_file in [folder.clone(), "/dev/zero".into(), folder.join("missing")] {
         let reading = read(&no_file, &Disk);

@@ -52,7 +52,10 @@ fn w3_a_rule_that_is_never_asked() {
     assert_eq!(codes(&[("r", user), ("s", &replacing("match.label.user = \"*\"\n"))]), ["W3"]);
     assert_eq!(codes(&[("r", user), ("s", &replacing("match.label.user = \"a\"\n"))]), [""; 0]);
     assert_eq!(codes(&[("r", user), ("s", &replacing("except.path = \"/x\"\n"))]), [""; 0]);
-    assert_eq!(codes(&[("r", user), ("s", &replacing("")), ("t", "match.path = \"/x\"\nreplaces = \"s\"")]), [""; 0]);
+    assert_eq!(
+        codes(&[("r", user), ("s", &replacing("")), ("t", "match.path = \"/x\"\nreplaces = \"s\"")]),
+        [""; 0]
+    );
     // A restriction sees `/X` as `/x`, what replaces it does not.
     assert_eq!(codes(&[("r", "match.path = \"/x\""), ("s", &replacing("match.path = \"/x\"\n"))]), [""; 0]);
     assert_eq!(codes(&[("r", &format!("{user}except.label.user = \"*\""))]), ["W3"]);
@@ -66,11 +69,14 @@ fn w4_a_tier_behind_a_broader_one() {
         format!("key = \"client\"\nlimits = \"1/s\"{}{}", tier("one", first), tier("two", second))
     };
     let limits = "limits = \"2/s\"\n";
-    let case = |first: &str, second: &str| codes(&[("r", &tiers(&format!("{limits}{first}"), &format!("{limits}{second}")))]);
+    let case = |first: &str, second: &str| {
+        codes(&[("r", &tiers(&format!("{limits}{first}"), &format!("{limits}{second}")))])
+    };
     assert_eq!(case("match.path = \"/a/**\"", "match.path = \"/a/b\""), ["W4"]);
     assert_eq!(case("match.path = \"/a/b\"", "match.path = \"/a/**\""), [""; 0]);
     assert_eq!(case("match.client = \"10.0.0.0/8\"", "match.client = \"10.1.0.0/16\""), ["W4"]);
-    let unlimited = tiers("limits = \"unlimited\"\nmatch.path = \"/a\"", "limits = \"2/s\"\nmatch.path = \"/a\"");
+    let unlimited =
+        tiers("limits = \"unlimited\"\nmatch.path = \"/a\"", "limits = \"2/s\"\nmatch.path = \"/a\"");
     assert_eq!(codes(&[("r", &unlimited)]), [""; 0], "the second sees `/A`");
 }
 
@@ -89,7 +95,8 @@ fn limits_and_costs_that_surprise_are_told() {
 #[test]
 fn w9_a_rule_that_frees_what_another_blocks() {
     let block = ("b", "match.client = [\"192.0.2.7\", \"198.51.100.0/24\"]\nlimits = \"block\"");
-    let office = |network: &str| format!("match.client = \"{network}\"\nlimits = \"unlimited\"\nreplaces = \"*\"");
+    let office =
+        |network: &str| format!("match.client = \"{network}\"\nlimits = \"unlimited\"\nreplaces = \"*\"");
     assert_eq!(codes(&[block, ("o", &office("192.0.2.0/24"))]), ["W9"]);
     assert_eq!(codes(&[block, ("o", &office("203.0.113.0/24"))]), [""; 0]);
     let both = ("b", "match.client = \"192.0.2.7\"\nlimits = \"block\"\nreplaces = \"*\"");

@@ -1,8 +1,8 @@
 //! The JSON Schema and the parser agree on every example and every mutation of one field.
 
 use serde_json::{Map, Value, json};
-use toml::de::{DeTable, DeValue};
 use tollgate_rules::{Code, Memory, Reading, read, schema};
+use toml::de::{DeTable, DeValue};
 
 const COOKBOOK: &str = include_str!("../../examples/cookbook.toml");
 const EVERYTHING: &str = include_str!("../../examples/everything.toml");
@@ -31,7 +31,11 @@ fn to_json(value: &DeValue<'_>) -> Value {
 }
 
 fn table_to_json(table: &DeTable<'_>) -> Value {
-    table.iter().map(|(key, value)| (key.get_ref().to_string(), to_json(value.get_ref()))).collect::<Map<_, _>>().into()
+    table
+        .iter()
+        .map(|(key, value)| (key.get_ref().to_string(), to_json(value.get_ref())))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 /// JSON as TOML in one line. What looks like an instant becomes one.
@@ -40,7 +44,9 @@ fn to_toml(value: &Value) -> String {
         Value::String(text) if text.len() > 19 && text.as_bytes()[10] == b'T' => text.clone(),
         Value::Array(values) => format!("[{}]", values.iter().map(to_toml).collect::<Vec<_>>().join(", ")),
         Value::Object(table) => {
-            let fields = table.iter().map(|(key, value)| format!("{} = {}", Value::from(key.as_str()), to_toml(value)));
+            let fields = table
+                .iter()
+                .map(|(key, value)| format!("{} = {}", Value::from(key.as_str()), to_toml(value)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         plain => plain.to_string(),
@@ -69,7 +75,8 @@ fn difference(validator: &jsonschema::Validator, document: &Value) -> Option<Str
     } else {
         codes.iter().any(|code| is_structural(*code) || *code == Code::BadLimit)
     };
-    let error = || validator.iter_errors(document).map(|error| error.to_string()).collect::<Vec<_>>().join("; ");
+    let error =
+        || validator.iter_errors(document).map(|error| error.to_string()).collect::<Vec<_>>().join("; ");
     (!agree).then(|| format!("the schema says {is_valid} ({}), the parser\n{reading}\n", error()))
 }
 
@@ -79,10 +86,31 @@ fn mutations(document: &Value) -> Vec<(String, Value)> {
     collect(document, String::new(), &mut pointers);
     let long = "x".repeat(5_000);
     let others = [
-        json!(0), json!(1), json!(2), json!(-1), json!(1.5), json!(1_000_000_000_000_i64), json!(true), json!(""),
-        json!("x"), json!("*"), json!("@office"), json!("/a b"), json!("1/month"), json!("1w"), json!("sha256:00"),
-        json!("block"), json!("a/*"), json!("http://x y"), json!("é"), json!(long), json!([]), json!({}), json!(["x"]),
-        json!({ "x": 1 }), json!([[1]]),
+        json!(0),
+        json!(1),
+        json!(2),
+        json!(-1),
+        json!(1.5),
+        json!(1_000_000_000_000_i64),
+        json!(true),
+        json!(""),
+        json!("x"),
+        json!("*"),
+        json!("@office"),
+        json!("/a b"),
+        json!("1/month"),
+        json!("1w"),
+        json!("sha256:00"),
+        json!("block"),
+        json!("a/*"),
+        json!("http://x y"),
+        json!("é"),
+        json!(long),
+        json!([]),
+        json!({}),
+        json!(["x"]),
+        json!({ "x": 1 }),
+        json!([[1]]),
     ];
     let mut mutants = Vec::new();
     for pointer in pointers {
@@ -122,10 +150,15 @@ fn collect(value: &Value, pointer: String, pointers: &mut Vec<String>) {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     match value {
         Value::Object(table) => {
-            table.iter().for_each(|(key, value)| collect(value, format!("{pointer}/{}", escaped(key)), pointers));
+            table
+                .iter()
+                .for_each(|(key, value)| collect(value, format!("{pointer}/{}", escaped(key)), pointers));
         }
         Value::Array(values) => {
-            values.iter().enumerate().for_each(|(n, value)| collect(value, format!("{pointer}/{n}"), pointers));
+            values
+                .iter()
+                .enumerate()
+                .for_each(|(n, value)| collect(value, format!("{pointer}/{n}"), pointers));
         }
         _ => {}
     }
@@ -174,13 +207,21 @@ fn schema_and_parser_agree_on_every_mutation_of_one_field() {
     let mut count = 0;
     let mut differences = Vec::new();
     // Mutations of a whole cookbook are those of its rules.
-    for document in documents.iter().filter(|document| document["rule"].as_array().is_none_or(|rules| rules.len() == 1)) {
+    for document in
+        documents.iter().filter(|document| document["rule"].as_array().is_none_or(|rules| rules.len() == 1))
+    {
         for (what, mutant) in mutations(document) {
             count += 1;
-            differences.extend(difference(&validator, &mutant).map(|difference| format!("{what}: {difference}")));
+            differences
+                .extend(difference(&validator, &mutant).map(|difference| format!("{what}: {difference}")));
         }
     }
-    assert!(differences.is_empty(), "{} of {count}\n{}", differences.len(), differences[..differences.len().min(12)].join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} of {count}\n{}",
+        differences.len(),
+        differences[..differences.len().min(12)].join("\n")
+    );
     assert!(count > 10_000, "{count}");
 }
 
@@ -190,7 +231,11 @@ fn every_field_is_in_an_example() {
     let mut tables: Vec<&Value> = schema["$defs"].as_object().unwrap().values().collect();
     tables.push(&schema);
     for name in tables.iter().flat_map(|table| table["properties"].as_object().unwrap().keys()) {
-        let is_written = |text: &str| [format!("{name} ="), format!("{name}."), format!("[{name}]"), format!("{name}]]")].iter().any(|form| text.contains(form));
+        let is_written = |text: &str| {
+            [format!("{name} ="), format!("{name}."), format!("[{name}]"), format!("{name}]]")]
+                .iter()
+                .any(|form| text.contains(form))
+        };
         assert!(is_written(EVERYTHING) || is_written(COOKBOOK), "{name}");
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn is_narrower(other: &Conditions, own: &Conditions) -> bool {
         let is_all = values.any
             || values.texts.iter().any(|text| &**text == "/**")
             || values.networks.iter().any(|network| network.prefix_len() == 0);
-        let decides = matches!(attribute, Attribute::Path | Attribute::Host | Attribute::Domain | Attribute::Client);
+        let decides =
+            matches!(attribute, Attribute::Path | Attribute::Host | Attribute::Domain | Attribute::Client);
         decides && !is_all && on(own, attribute).is_none()
     };
     other.0.iter().any(narrows)
@@ -102,11 +103,13 @@ impl Work {
             return false;
         }
         let below = |text: &str, wide: &str| {
-            wide.strip_suffix("**").is_some_and(|start| wide.starts_with('/') && !start.contains(['*', '{']) && text.starts_with(start))
+            wide.strip_suffix("**").is_some_and(|start| {
+                wide.starts_with('/') && !start.contains(['*', '{']) && text.starts_with(start)
+            })
         };
-        let text = |text: &Box<str>| wide.texts.contains(text) || wide.texts.iter().any(|wide| below(text, wide));
+        let text = |text: &str| wide.texts.contains(text) || wide.texts.iter().any(|wide| below(text, wide));
         let network = |network: &IpNet| wide.networks.iter().any(|wide| wide.contains(network));
-        narrow.texts.iter().all(text)
+        narrow.texts.iter().all(|narrow| text(narrow))
             && narrow.networks.iter().all(network)
             && narrow.digests.is_subset(&wide.digests)
     }
@@ -148,7 +151,8 @@ fn paths_may_meet(one: &str, other: &str) -> bool {
     loop {
         match (ones.next(), others.next()) {
             (Some("**"), _) | (_, Some("**")) | (None, None) => return true,
-            (Some(one), Some(other)) if is_open(one) || is_open(other) || one.eq_ignore_ascii_case(other) => {}
+            (Some(one), Some(other)) if is_open(one) || is_open(other) || one.eq_ignore_ascii_case(other) => {
+            }
             _ => return false,
         }
     }

@@ -18,7 +18,9 @@ use tollgate::Quota;
 use super::files::{FileId, Files, Place};
 use super::problem::Code;
 use super::read::rule::{Placed, memory};
-use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier};
+use crate::rule::{
+    Attribute, Condition, Conditions, Cost, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier,
+};
 use compare::{Seen, Work};
 
 /// The longest fixed window without a warning.
@@ -37,7 +39,12 @@ pub(super) fn check(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
         }
         if placed.rule.forget {
             let message = format!("`{}` may forget debts at each reload", placed.rule.name);
-            files.add(&placed.field("forget"), Code::W8, message, Some("take it out once the change is in force"));
+            files.add(
+                &placed.field("forget"),
+                Code::W8,
+                message,
+                Some("take it out once the change is in force"),
+            );
         }
     }
     chosen_keys(files, rules);
@@ -65,8 +72,7 @@ fn alternatives(applies: &[Conditions]) -> &[Conditions] {
 /// W1: keys that a client chooses, where nothing else limits it.
 fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
     use Attribute::{Capture, Cookie, Header, Path, Query};
-    let is_chosen =
-        |part: &Attribute| matches!(part, Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
+    let is_chosen = |part: &Attribute| matches!(part, Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
     let limits = |rule: &Rule| rule.mode == Mode::Enforce && matches!(rule.limits, Limits::Each(_));
     let holds = |placed: &&Placed| match &placed.rule.key {
         Key::Everyone => limits(&placed.rule),
@@ -76,7 +82,10 @@ fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
     let mut work = Work::default();
     for placed in rules {
         let Key::Attributes(parts) = &placed.rule.key else { continue };
-        if placed.rule.mode == Mode::Off || !matches!(placed.rule.limits, Limits::Each(_)) || !parts.iter().all(is_chosen) {
+        if placed.rule.mode == Mode::Off
+            || !matches!(placed.rule.limits, Limits::Each(_))
+            || !parts.iter().all(is_chosen)
+        {
             continue;
         }
         let mut may_cover = |other: &Placed| {
@@ -90,7 +99,10 @@ fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
             alternatives(&placed.rule.applies).iter().all(covered)
         };
         if !holding.iter().any(|other| may_cover(other)) {
-            let message = format!("a client of `{}` chooses its key: with a new value each time it is never limited", placed.rule.name);
+            let message = format!(
+                "a client of `{}` chooses its key: with a new value each time it is never limited",
+                placed.rule.name
+            );
             let hint = "a rule by `client`, or for `everyone`, that concerns the same requests";
             files.add(&placed.field("key"), Code::W1, message, Some(hint));
         }
@@ -111,12 +123,15 @@ fn unmatched(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
 
 /// W3: rules that another one always replaces.
 fn replaced(files: &mut Files<'_>, rules: &[Placed]) {
-    let enforced: Vec<_> = rules.iter().map(|placed| &placed.rule).filter(|rule| rule.mode == Mode::Enforce).collect();
+    let enforced: Vec<_> =
+        rules.iter().map(|placed| &placed.rule).filter(|rule| rule.mode == Mode::Enforce).collect();
     let mut by_name: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
     let mut all = Vec::new();
     for &rule in &enforced {
         match &rule.replaces {
-            Replaces::Named(names) => names.iter().for_each(|name| by_name.entry(name).or_default().push(rule)),
+            Replaces::Named(names) => {
+                names.iter().for_each(|name| by_name.entry(name).or_default().push(rule))
+            }
             Replaces::All => all.push(rule),
             Replaces::None => {}
         }
@@ -174,7 +189,8 @@ fn tiers(files: &mut Files<'_>, placed: &Placed) {
             })
         };
         if let Some(before) = tiers[..index].iter().find(|before| takes_all(before)) {
-            let message = format!("no request reaches the tier `{}`: `{}` takes them first", tier.name, before.name);
+            let message =
+                format!("no request reaches the tier `{}`: `{}` takes them first", tier.name, before.name);
             files.add(&placed.tier(index), Code::W4, message, Some("the narrower tier first"));
         }
     }
@@ -189,7 +205,12 @@ fn each_limit(files: &mut Files<'_>, placed: &Placed) {
         match quota {
             Quota::FixedWindow(_) if quota.rate().period() > LONG_WINDOW => {
                 let message = format!("`{quota}` admits up to twice its count around the end of a window");
-                files.add(&place, Code::W5, message, Some("sliding-log, or sliding-window with subwindows=N"));
+                files.add(
+                    &place,
+                    Code::W5,
+                    message,
+                    Some("sliding-log, or sliding-window with subwindows=N"),
+                );
             }
             Quota::SlidingLog(_) if charge_if.is_some() => {
                 let message = "of several requests in flight a log gives back only the newest";
@@ -197,7 +218,12 @@ fn each_limit(files: &mut Files<'_>, placed: &Placed) {
             }
             Quota::SlidingLog(_) if bytes > LARGE_LOG => {
                 let message = format!("the log may take {:.1} GiB", bytes as f64 / LARGE_LOG as f64);
-                files.add(&place, Code::W7, message, Some("sliding-window with subwindows=N, or smaller max_keys"));
+                files.add(
+                    &place,
+                    Code::W7,
+                    message,
+                    Some("sliding-window with subwindows=N, or smaller max_keys"),
+                );
             }
             _ => {}
         }
@@ -210,14 +236,20 @@ fn cost(files: &mut Files<'_>, placed: &Placed) {
         && let Attribute::Header(_) | Attribute::Cookie(_) | Attribute::Query(_) = attribute
     {
         let message = format!("a client names its own cost in `{attribute}`");
-        files.add(&placed.field("cost"), Code::W6, message, Some("a label, which only a trusted caller sets"));
+        files.add(
+            &placed.field("cost"),
+            Code::W6,
+            message,
+            Some("a label, which only a trusted caller sets"),
+        );
     }
 }
 
 /// W9: rules that replace a block of the same requests.
 fn freed(files: &mut Files<'_>, rules: &[Placed]) {
     let enforced = |placed: &&Placed| placed.rule.mode == Mode::Enforce && placed.rule.except.is_empty();
-    let blocks: Vec<_> = rules.iter().filter(enforced).filter(|placed| placed.rule.limits == Limits::Block).collect();
+    let blocks: Vec<_> =
+        rules.iter().filter(enforced).filter(|placed| placed.rule.limits == Limits::Block).collect();
     let mut work = Work::default();
     for placed in rules.iter().filter(enforced).filter(|placed| placed.rule.limits != Limits::Block) {
         if placed.rule.replaces != Replaces::All {
@@ -228,7 +260,8 @@ fn freed(files: &mut Files<'_>, rules: &[Placed]) {
             if work.is_done() {
                 return false;
             }
-            let meets = |own: &Conditions| alternatives(&block.applies).iter().any(|other| work.meet(own, other));
+            let meets =
+                |own: &Conditions| alternatives(&block.applies).iter().any(|other| work.meet(own, other));
             alternatives(&placed.rule.applies).iter().any(meets)
         };
         for block in blocks.iter().filter(|block| replaces(&block.rule) && meets(&block.rule)) {

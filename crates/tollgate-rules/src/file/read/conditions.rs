@@ -40,15 +40,10 @@ impl Reader<'_, '_> {
         let mut values = Values::default();
         for found in each(found) {
             let Some(text) = found.get_ref().as_str() else { continue };
-            match text.strip_prefix('@') {
-                Some(list) => self.list(list, kind, found.span(), &mut values),
-                None if value::check(kind, text).is_ok() => {
-                    if self.counts(1, found.span()) {
-                        lists::add(kind, text, &mut values);
-                    }
-                }
-                // The walker reports it.
-                None => {}
+            if let Some(list) = text.strip_prefix('@') {
+                self.list(list, kind, found.span(), &mut values);
+            } else if value::check(kind, text).is_ok() && self.counts(1, found.span()) {
+                lists::add(kind, text, &mut values);
             }
         }
         values

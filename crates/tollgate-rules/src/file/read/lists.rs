@@ -1,6 +1,6 @@
 //! Lists of values, and the files and variables behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ struct Entry {
 /// The lists of all files.
 #[derive(Debug, Default)]
 pub(in crate::file) struct Lists {
-    by_name: BTreeMap<Box<str>, (Place, Vec<Entry>)>,
+    by_name: BTreeMap<Box<str>, Vec<Entry>>,
     /// What each list is to conditions of a kind.
     values: BTreeMap<(Box<str>, Text), Rc<Values>>,
     total: usize,
@@ -54,11 +54,14 @@ impl Reader<'_, '_> {
             };
             let place = self.place(name.span());
             let name: Box<str> = name.get_ref().as_ref().into();
-            if self.lists.by_name.contains_key(&name) {
-                let message = format!("there are two lists `{name}`");
-                self.files.add(&place, Code::NameTwice, message, Some("names are unique over all files"));
-            } else {
-                self.lists.by_name.insert(name, (place, entries));
+            match self.lists.by_name.entry(name) {
+                btree_map::Entry::Vacant(vacant) => {
+                    vacant.insert(entries);
+                }
+                btree_map::Entry::Occupied(first) => {
+                    let message = format!("there are two lists `{}`", first.key());
+                    self.files.add(&place, Code::NameTwice, message, Some("names are unique over all files"));
+                }
             }
         }
     }
@@ -95,7 +98,8 @@ impl Reader<'_, '_> {
             let text = line[..end].trim();
             if !text.is_empty() {
                 let from = from + line[..end].len() - line[..end].trim_start().len();
-                entries.push(Entry { text: text.into(), place: Place { file, span: from..from + text.len() } });
+                entries
+                    .push(Entry { text: text.into(), place: Place { file, span: from..from + text.len() } });
             }
         }
         entries
@@ -134,7 +138,7 @@ impl Reader<'_, '_> {
     }
 
     fn entries(&mut self, name: &str, kind: Text, span: Range<usize>) -> Option<Rc<Values>> {
-        let Some((_, entries)) = self.lists.by_name.get(name) else {
+        let Some(entries) = self.lists.by_name.get(name) else {
             let meant = crate::file::walk::nearest(name, self.lists.names());
             let hint = meant.map_or_else(
                 || format!("[lists] {name} = [ … ]"),

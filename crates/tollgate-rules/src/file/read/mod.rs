@@ -56,7 +56,12 @@ impl Reader<'_, '_> {
         let text = value.get_ref().as_str()?;
         let time = limit::time(text).ok()?;
         if time.is_zero() {
-            self.add(value.span(), Code::BadValue, format!("`{name}` must be longer than nothing"), "such as 10min");
+            self.add(
+                value.span(),
+                Code::BadValue,
+                format!("`{name}` must be longer than nothing"),
+                "such as 10min",
+            );
         }
         Some(time)
     }

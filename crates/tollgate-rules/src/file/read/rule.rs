@@ -69,7 +69,12 @@ impl Placed {
 impl Reader<'_, '_> {
     /// Reads a rule; `None` if it has no name. Other required fields that are missing or wrong get a
     /// value that is never used, so that names and circles are checked all the same.
-    pub(in crate::file) fn rule(&mut self, table: &DeTable<'_>, at: Range<usize>, default: Mode) -> Option<Placed> {
+    pub(in crate::file) fn rule(
+        &mut self,
+        table: &DeTable<'_>,
+        at: Range<usize>,
+        default: Mode,
+    ) -> Option<Placed> {
         let applies = self.conditions(table, "match");
         let except = self.conditions(table, "except");
         let limits = self.limits(table);
@@ -80,7 +85,8 @@ impl Reader<'_, '_> {
         let max_wait = self.positive(table, "max_wait");
         let refuse = inner(table, "refuse").map(|table| self.answer(table)).unwrap_or_default();
         let key = self.key(table);
-        let is_whole = key.is_some() && limits.0.is_some() && tiers.len() == super::tables(table, "tier").count();
+        let is_whole =
+            key.is_some() && limits.0.is_some() && tiers.len() == super::tables(table, "tier").count();
         let placed = Placed {
             is_whole,
             rule: Rule {
@@ -131,7 +137,8 @@ impl Reader<'_, '_> {
         let Some(value) = table.get("limits") else { return (None, Vec::new()) };
         let spans = each(value).map(|value| value.span()).collect();
         if value.get_ref().is_array() {
-            let limits = each(value).map(|value| self.parsed(value, limit::limit)).collect::<Option<Vec<_>>>();
+            let limits =
+                each(value).map(|value| self.parsed(value, limit::limit)).collect::<Option<Vec<_>>>();
             return (limits.filter(|limits| !limits.is_empty()).map(Limits::Each), spans);
         }
         (self.parsed(value, limit::limits), spans)
@@ -222,12 +229,18 @@ impl Reader<'_, '_> {
 
     fn replaces(&mut self, table: &DeTable<'_>) -> (Replaces, Vec<Range<usize>>) {
         let Some(value) = table.get("replaces") else { return (Replaces::None, Vec::new()) };
-        let names: Vec<Box<str>> = each(value).filter_map(|value| value.get_ref().as_str()).map(Into::into).collect();
+        let names: Vec<Box<str>> =
+            each(value).filter_map(|value| value.get_ref().as_str()).map(Into::into).collect();
         if !names.iter().any(|name| **name == *"*") {
             return (Replaces::Named(names), each(value).map(|value| value.span()).collect());
         }
         if names.len() > 1 {
-            self.add(value.span(), Code::Unfit, "`*` replaces all rules, and stands alone", "replaces = [\"*\"]");
+            self.add(
+                value.span(),
+                Code::Unfit,
+                "`*` replaces all rules, and stands alone",
+                "replaces = [\"*\"]",
+            );
         }
         (Replaces::All, Vec::new())
     }
@@ -244,7 +257,8 @@ impl Reader<'_, '_> {
                 self.files.add(&place, Code::Unfit, message, Some("limits = \"10/s\", for example"));
             }
         }
-        let is_queue = |limit: &Limit| matches!(limit, Limit::Quota(quota) if quota.to_string().contains("queue"));
+        let is_queue =
+            |limit: &Limit| matches!(limit, Limit::Quota(quota) if quota.to_string().contains("queue"));
         if max_wait.is_some() && !placed.each_limit().any(|(limit, _)| is_queue(limit)) {
             let message = "`max_wait` means nothing: no limit of the rule is a queue";
             let hint = Some("limits = \"leaky-bucket:10/s,capacity=20,queue\"");

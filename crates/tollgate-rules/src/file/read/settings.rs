@@ -62,7 +62,12 @@ impl Reader<'_, '_> {
         });
         if let (Some(value), None) = (table.get("content_type"), table.get("body")) {
             let message = "`content_type` is the type of `body`, and there is none";
-            self.add(value.span(), Code::Unfit, message, "format = \"json\" for a body that the server writes");
+            self.add(
+                value.span(),
+                Code::Unfit,
+                message,
+                "format = \"json\" for a body that the server writes",
+            );
         }
         Refusal {
             status: number(table, "status"),

@@ -54,7 +54,9 @@ impl Reader<'_, '_> {
             }
         }
         let send = table.get("send").and_then(|value| {
-            self.parsed(value, |text| attribute::send(text).map(|(method, target)| (method.into(), target.into())))
+            self.parsed(value, |text| {
+                attribute::send(text).map(|(method, target)| (method.into(), target.into()))
+            })
         });
         Some(Step {
             at,
@@ -86,13 +88,20 @@ impl Reader<'_, '_> {
         let retry_after = expect.get("retry_after").and_then(|value| self.parsed(value, limit::time));
         let delay = expect.get("delay").and_then(|value| self.parsed(value, limit::time));
         let clash = match outcome {
-            Some(Outcome::Admitted) => ["refused_by", "retry_after"].iter().find_map(|name| expect.get(*name)),
+            Some(Outcome::Admitted) => {
+                ["refused_by", "retry_after"].iter().find_map(|name| expect.get(*name))
+            }
             Some(Outcome::Refused | Outcome::Never) => expect.get("delay"),
             None => None,
         };
         if let Some(value) = clash {
             let message = "no request of this outcome has it";
-            self.add(value.span(), Code::Unfit, message, "a refusal has refused_by and retry_after, an admission a delay");
+            self.add(
+                value.span(),
+                Code::Unfit,
+                message,
+                "a refusal has refused_by and retry_after, an admission a delay",
+            );
         }
         Expected { outcome, refused_by, retry_after, delay, asked }
     }
@@ -129,7 +138,8 @@ fn since_1970(at: &Datetime) -> Option<Duration> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let days = 365 * year + leaps + (153 * month + 2) / 5 + i64::from(date.day) - 1 - 719_468;
-    let clock = i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(time.second.unwrap_or(0));
+    let clock =
+        i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(time.second.unwrap_or(0));
     let seconds = days * 86_400 + clock - minutes * 60;
     Some(Duration::new(u64::try_from(seconds).ok()?, time.nanosecond.unwrap_or(0)))
 }

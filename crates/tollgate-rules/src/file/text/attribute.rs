@@ -108,7 +108,8 @@ pub(super) fn name(text: &str) -> Result<(), Wrong> {
 
 /// A method and a target.
 pub(in crate::file) fn send(text: &str) -> Result<(&str, &str), Wrong> {
-    let wrong = || Wrong::bad(text, format!("{} is no request", quoted(text)), "such as \"POST /login?next=x\"");
+    let wrong =
+        || Wrong::bad(text, format!("{} is no request", quoted(text)), "such as \"POST /login?next=x\"");
     let (method, target) = text.split_once(' ').ok_or_else(wrong)?;
     let is_method = !method.is_empty() && method.chars().all(is_token);
     let is_target = ["/", "http://", "https://"].iter().any(|start| target.starts_with(start));

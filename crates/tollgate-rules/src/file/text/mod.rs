@@ -46,7 +46,9 @@ pub(super) fn quoted(text: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Text {
     /// Any, of at most so many bytes.
-    Any { most: usize },
+    Any {
+        most: usize,
+    },
     /// A rule's, tier's or list's name.
     Name,
     /// The name of a rule, or `*`.
@@ -114,7 +116,13 @@ impl Text {
             Self::HeaderValue => attribute::header_value(text),
             Self::AttributeName => attribute::name(text),
             Self::Send => attribute::send(text).map(drop),
-            Self::File => if text.is_empty() { Err(Wrong::bad(text, "the path is empty", "a path")) } else { Ok(()) },
+            Self::File => {
+                if text.is_empty() {
+                    Err(Wrong::bad(text, "the path is empty", "a path"))
+                } else {
+                    Ok(())
+                }
+            }
             Self::Files => files(text),
             Self::Variable => variable(text),
             Self::Entry => longest(text, LONGEST_VALUE),
@@ -135,9 +143,11 @@ impl Text {
             Self::Method => format!("{list}|^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
             Self::Host => format!("{list}|{digest}|^\\[[^\\]]*\\]$|^(?!sha256:)[^@:/][^:/]*$"),
             Self::Path => {
-                format!("{list}|^\\*$|^(/([^/*{{}}?#]*|\\*|\\{{[A-Za-z_][A-Za-z0-9_-]*\\}}))*(/|/\\*\\*)?$")
+                format!(
+                    "{list}|^\\*$|^(?=/)(/([^/*{{}}?#]*|\\*|\\{{[A-Za-z_][A-Za-z0-9_-]*\\}}))*(/|/\\*\\*)?$"
+                )
             }
-            Self::Client => "^@[A-Za-z0-9_.:/-]{1,64}$|^[^@]".into(),
+            Self::Client => format!("{list}|^[^@]|^$"),
             Self::Value => format!("{list}|{digest}|^(?!sha256:)[^@]|^$"),
             Self::Key => format!("^everyone$|{}", attribute::key_pattern()),
             Self::KeyPart => attribute::key_pattern().into(),

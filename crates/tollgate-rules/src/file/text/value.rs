@@ -39,7 +39,8 @@ pub(in crate::file) fn check(kind: Text, text: &str) -> Result<(), Wrong> {
 pub(in crate::file) fn digest(text: &str) -> Result<Option<[u8; 32]>, Wrong> {
     let Some(hex) = text.strip_prefix(DIGEST) else { return Ok(None) };
     let wrong = || {
-        let message = format!("`{DIGEST}` is followed by 64 hexadecimal digits, here by {}", hex.chars().count());
+        let message =
+            format!("`{DIGEST}` is followed by 64 hexadecimal digits, here by {}", hex.chars().count());
         Wrong::bad(text, message, "echo -n SECRET | sha256sum")
     };
     if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -102,7 +103,11 @@ fn path(text: &str) -> Result<(), Wrong> {
         }
         let Some(inner) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
             if segment.contains(['*', '{', '}']) {
-                return wrong(span, "a part is a text, `*`, or `{name}`", "such as /files/{name} or /files/**");
+                return wrong(
+                    span,
+                    "a part is a text, `*`, or `{name}`",
+                    "such as /files/{name} or /files/**",
+                );
             }
             continue;
         };
@@ -112,7 +117,12 @@ fn path(text: &str) -> Result<(), Wrong> {
         }
         if names.contains(&inner) {
             let hint = Some("each `{name}` once".into());
-            return Err(Wrong { span, code: Code::BadValue, message: format!("`{{{inner}}}` is there twice"), hint });
+            return Err(Wrong {
+                span,
+                code: Code::BadValue,
+                message: format!("`{{{inner}}}` is there twice"),
+                hint,
+            });
         }
         names.push(inner);
     }
@@ -140,7 +150,8 @@ fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
 
 /// An address in the form in which clients are compared.
 pub(in crate::file) fn address(text: &str) -> Result<IpAddr, Wrong> {
-    let wrong = |_| Wrong::all(text, Code::BadValue, format!("{} is no address", quoted(text)), "such as 192.0.2.7");
+    let wrong =
+        |_| Wrong::all(text, Code::BadValue, format!("{} is no address", quoted(text)), "such as 192.0.2.7");
     let address: IpAddr = text.parse().map_err(wrong)?;
     Ok(embedded(address).map_or(address, IpAddr::V4))
 }
