@@ -1,6 +1,4 @@
-//! Rate limits in a file: which requests a rule concerns, whose limit they use, and how much.
-//!
-//! [`read`] makes [`Rules`] of a file, or finds all its mistakes.
+#![doc = include_str!("../README.md")]
 
 mod file;
 mod rule;

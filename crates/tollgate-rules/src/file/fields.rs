@@ -63,6 +63,10 @@ pub(super) enum Kind {
 pub(super) const MOST_RULES: usize = 10_000;
 /// The most limits of a rule or tier.
 const MOST_LIMITS: usize = 8;
+/// The most attributes of a key.
+pub(super) const MOST_PARTS: usize = 8;
+/// The most tiers of a rule.
+pub(super) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
@@ -253,7 +257,7 @@ pub(super) static RULE: Table = table(
             "key",
             Kind::Either(&[
                 Kind::Text(Text::Key),
-                Kind::List { of: &Kind::Text(Text::KeyPart), least: 1, most: 8 },
+                Kind::List { of: &Kind::Text(Text::KeyPart), least: 1, most: MOST_PARTS },
             ]),
             "Whose limit a request uses: \"everyone\", or attributes.",
         ),
@@ -266,7 +270,7 @@ pub(super) static RULE: Table = table(
         required("limits", LIMITS, "One to eight limits, all or nothing; or \"unlimited\"; or \"block\"."),
         optional(
             "tier",
-            Kind::List { of: &Kind::Table(&TIER), least: 1, most: 64 },
+            Kind::List { of: &Kind::Table(&TIER), least: 1, most: MOST_TIERS },
             "none",
             "Other limits for some of the requests. The first that fits counts.",
         ),
@@ -377,7 +381,7 @@ static COST_FROM: Table = table(
 );
 
 static COST_CASE: Table = table(
-    "case of a cost",
+    "cost case",
     &[
         optional(
             "match",

@@ -195,7 +195,7 @@ impl<'s> Files<'s> {
         {
             return;
         }
-        if self.problems.len() >= MOST_PROBLEMS {
+        if self.is_full() {
             self.left_out += 1;
             return;
         }
@@ -219,6 +219,11 @@ impl<'s> Files<'s> {
             excerpt: shown.then(|| Excerpt::new(line, from..to)),
         };
         self.problems.push((place.clone(), problem));
+    }
+
+    /// Whether further problems are only counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.len() >= MOST_PROBLEMS
     }
 
     pub(super) fn has_errors(&self) -> bool {

@@ -21,6 +21,8 @@ mod files;
 mod lint;
 mod names;
 mod nesting;
+#[cfg(test)]
+mod page;
 mod problem;
 mod read;
 mod schema;

@@ -72,7 +72,7 @@ impl Walk<'_, '_> {
     /// Reports an unknown field. Returns the field that was probably meant.
     fn unknown(&mut self, table: &'static Table, name: &str, span: Range<usize>) -> Option<&'static str> {
         let known = table.fields.iter().map(|field| field.name);
-        let meant = nearest(name, known.clone());
+        let meant = if self.files.is_full() { None } else { nearest(name, known.clone()) };
         let hint = if table.name == INCLUDED.name && FILE.fields.iter().any(|field| field.name == name) {
             "only the first file may say it".into()
         } else {
@@ -179,6 +179,7 @@ pub(super) fn describe(kind: &Kind) -> String {
         Kind::Bool => "true or false".into(),
         Kind::Integer { least, most } if least == most => format!("{least}"),
         Kind::Integer { least, most } => format!("a whole number, {least} to {most}"),
+        Kind::Text(Text::Address) => format!("an {}", Text::Address.describe()),
         Kind::Text(text) => format!("a {}", text.describe()),
         Kind::Choice(choices) => {
             choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(", ")

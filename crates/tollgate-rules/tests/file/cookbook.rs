@@ -216,3 +216,26 @@ fn the_files_mode_is_that_of_rules_without_one() {
     let modes: Vec<_> = crate::rules(&text).rules.iter().map(|rule| rule.mode).collect();
     assert_eq!(modes, [Mode::Shadow, Mode::Enforce]);
 }
+
+#[test]
+fn the_page_shows_this_cookbook_and_its_errors() {
+    let page = include_str!("../../../../docs/rules.md");
+    assert!(
+        page.contains(include_str!("../../examples/cookbook.toml")),
+        "docs/rules.md shows another cookbook"
+    );
+    let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+    for block in blocks.filter(|block| !block.contains("banned.txt")) {
+        assert!(!crate::rules(block).rules.is_empty());
+    }
+    let needs = page.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    for name in cookbook().rules.iter().map(|rule| format!("`{}`", rule.name)) {
+        assert!(needs.clone().any(|line| line.contains(&name)), "{name}");
+    }
+    let text = crate::errors::FOUR_MISTAKES;
+    for error in
+        page.split("```text\n").nth(1).and_then(|block| block.split("```").next()).unwrap().split("\n\n")
+    {
+        assert!(crate::reading(text).to_string().contains(error.trim_end()), "{error}");
+    }
+}

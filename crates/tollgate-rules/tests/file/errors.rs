@@ -16,9 +16,8 @@ fn error(fields: &str) -> (&'static str, String, String) {
     (found[0].0, found[0].1.clone(), said)
 }
 
-#[test]
-fn four_mistakes_are_four_errors_in_one_run() {
-    let text = "\
+/// As docs/rules.md shows its errors.
+pub(crate) const FOUR_MISTAKES: &str = "\
 version = 1
 [[rule]]
 name = \"a\"
@@ -39,7 +38,10 @@ name = \"b\"
 key = \"client\"
 limits = \"10/s\"
 ";
-    let reading = reading(text);
+
+#[test]
+fn four_mistakes_are_four_errors_in_one_run() {
+    let reading = reading(FOUR_MISTAKES);
     assert!(reading.rules().is_none());
     let told =
         reading.problems().iter().map(|p| (p.line, p.column, p.len, p.code, p.hint.as_deref().unwrap_or("")));
@@ -57,7 +59,7 @@ limits = \"10/s\"
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 44] = [
+    let cases: [(&str, &str, &str, &str); 46] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -66,6 +68,12 @@ fn each_mistake_points_at_the_wrong_part() {
         ("limits = []", "out-of-range", "[]", "0 values | 1 to 8"),
         ("limits = 10", "wrong-type", "10", "cannot be an integer | a limit"),
         ("limits = \"in-flight:0\"", "bad-limit", "0", "write `block`"),
+        (
+            "limits = \"in-flight:18446744073709551615\"",
+            "bad-limit",
+            "18446744073709551615",
+            "must be between 1",
+        ),
         ("limits = \"in-flight:2, ttl=5x\"", "bad-limit", "5x", "no unit"),
         ("limits = \"in-flight:2,tll=5s\"", "bad-limit", "tll=5s", "only ttl"),
         ("limits = \"inflight:2\"", "bad-limit", "inflight", "no algorithm"),
@@ -99,6 +107,12 @@ fn each_mistake_points_at_the_wrong_part() {
         ("cost = -1", "out-of-range", "-1", "`cost` is -1"),
         ("cost = { from = \"client\" }", "bad-text", "client", "has no number"),
         ("charge_if.status = 99", "out-of-range", "99", "100 to 599"),
+        (
+            "refuse.headers.Content-Length = \"5\"",
+            "bad-value",
+            "Content-Length",
+            "writes `Content-Length` itself",
+        ),
         ("replaces = [\"*\", \"r\"]", "unfit", "", "stands alone"),
         ("replaces = \"r\"", "circle", "r", "`r` replaces itself"),
         ("was = \"r\"", "unfit", "r", "was not renamed"),

@@ -25,6 +25,13 @@ fn bytes_that_are_no_text_are_told_at_their_position() {
 }
 
 #[test]
+fn a_mark_of_byte_order_and_any_line_ends_are_taken() {
+    let text = format!("\u{feff}version = 1\n{}", rule("r", "")).replace('\n', "\r\n");
+    let reading = of(text);
+    assert!(reading.rules().is_some() && reading.problems().is_empty(), "{reading}");
+}
+
+#[test]
 fn too_much_is_an_error_that_says_how_much() {
     assert_eq!(code(&of(vec![b'#'; (4 << 20) + 1])), Code::TooMuch);
     let many: String = (0..10_001).map(|n| rule(&n.to_string(), "")).collect();
@@ -36,6 +43,9 @@ fn too_much_is_an_error_that_says_how_much() {
     let values = of(format!("version = 1\nlists.l = [{}]\n{rules}", list.join(",")));
     assert_eq!(code(&values), Code::TooMuch, "{values}");
     assert_eq!(values.problems().len(), 1);
+    let source = Memory::new("rules.toml", "version = 1\nlists.l = { file = \"l.txt\" }\n")
+        .file("l.txt", "x\n".repeat(2 << 20));
+    assert_eq!(code(&read("rules.toml", &source)), Code::TooMuch);
 }
 
 #[test]
@@ -62,8 +72,19 @@ fn thousands_of_mistakes_are_counted_and_drawn_quickly() {
         let drawn = reading.to_string();
         assert!(reading.rules().is_none() && reading.problems().len() <= 1_001 && drawn.len() < 4 << 20);
     }
-    let last = of("a\n".repeat(5_000));
-    assert!(last.problems().len() <= 1_001, "{}", last.problems().len());
+    let unknown: String = (0..200_000).map(|n| format!("limit{n} = 1\n")).collect();
+    let parts: Vec<_> = (0..100_000).map(|n| format!("\"path.p{n}\"")).collect();
+    let paths: Vec<_> = (0..100_000).map(|n| format!("\"/{n}\"")).collect();
+    let key = rule("r", &format!("key = [{}]\nmatch.path = [{}]", parts.join(","), paths.join(",")));
+    let headers: String = (0..20_000).map(|n| format!("match.header.h{n} = \"x\"\n")).collect();
+    let tier = |n: usize| format!("[[rule.tier]]\nname = \"t{n}\"\nlimits = \"1/s\"\n{headers}");
+    let tiers = rule("r", "limits = \"1/s\"") + &(0..8).map(tier).collect::<String>();
+    let lists = rule("r", &format!("match.client = [{}]", "\"@x\",".repeat(100_000)));
+    for text in ["a\n".repeat(5_000), unknown, key, tiers, lists] {
+        assert!(of(format!("version = 1\n{text}")).problems().len() <= 1_001);
+    }
+    let names: String = (0..5_000).map(|n| rule(&format!("r{n}"), "replaces = \"*\"")).collect();
+    assert!(of(format!("version = 1\n{names}{}", rule("r", ""))).problems().len() <= 10_000);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
@@ -101,4 +122,14 @@ fn what_is_no_file_is_told_without_waiting() {
         assert_eq!(code(&read(folder.join("pipe"), &Disk)), Code::Unreadable);
     }
     fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_condition_on_an_empty_list_stays() {
+    let rules =
+        ["match.client = \"@none\"", "except.client = \"@none\""].map(|fields| rule(&fields[..5], fields));
+    let reading = of(format!("version = 1\nlists.none = []\n{}", rules.concat()));
+    let rules = &reading.rules().expect("no error").rules;
+    let conditions = [&rules[0].applies, &rules[1].except];
+    assert!(conditions.iter().all(|applies| applies[0].0.len() == 1), "{rules:?}");
 }

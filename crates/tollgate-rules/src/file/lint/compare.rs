@@ -24,21 +24,6 @@ impl Default for Work {
     }
 }
 
-/// Whether `other` certainly leaves out requests of `own`: those of other paths, hosts, domains or
-/// clients, on which `own` has no condition.
-pub(super) fn is_narrower(other: &Conditions, own: &Conditions) -> bool {
-    let narrows = |condition: &Condition| {
-        let Condition { attribute, values } = condition;
-        let is_all = values.any
-            || values.texts.iter().any(|text| &**text == "/**")
-            || values.networks.iter().any(|network| network.prefix_len() == 0);
-        let decides =
-            matches!(attribute, Attribute::Path | Attribute::Host | Attribute::Domain | Attribute::Client);
-        decides && !is_all && on(own, attribute).is_none()
-    };
-    other.0.iter().any(narrows)
-}
-
 impl Work {
     /// Counts a pair of rules. Whether nothing is certain any more.
     pub(super) fn is_done(&mut self) -> bool {
@@ -51,13 +36,36 @@ impl Work {
         left.is_some()
     }
 
+    /// Whether `other` certainly leaves out requests of `own`: those of other paths, hosts, domains or
+    /// clients, on which `own` has no condition.
+    pub(super) fn is_narrower(&mut self, other: &Conditions, own: &Conditions) -> bool {
+        if !self.takes(other.0.len() * own.0.len()) {
+            return false;
+        }
+        let narrows = |condition: &Condition| {
+            let Condition { attribute, values } = condition;
+            let is_all = values.any
+                || values.texts.iter().any(|text| &**text == "/**")
+                || values.networks.iter().any(|network| network.prefix_len() == 0);
+            let decides = matches!(
+                attribute,
+                Attribute::Path | Attribute::Host | Attribute::Domain | Attribute::Client
+            );
+            decides && !is_all && on(own, attribute).is_none()
+        };
+        other.0.iter().any(narrows)
+    }
+
     /// Whether no request meets both.
     pub(super) fn are_apart(&mut self, one: &Conditions, other: &Conditions) -> bool {
-        one.0.iter().any(|condition| {
-            on(other, &condition.attribute).is_some_and(|against| {
-                self.have_none_in_common(&condition.attribute, &condition.values, &against.values)
+        let may_compare = self.takes(one.0.len() * other.0.len());
+        let mut conditions = one.0.iter();
+        may_compare
+            && conditions.any(|condition| {
+                on(other, &condition.attribute).is_some_and(|against| {
+                    self.have_none_in_common(&condition.attribute, &condition.values, &against.values)
+                })
             })
-        })
     }
 
     fn have_none_in_common(&mut self, attribute: &Attribute, one: &Values, other: &Values) -> bool {
@@ -83,16 +91,19 @@ impl Work {
 
     /// Whether every request that meets `narrow` meets `wide`.
     pub(super) fn implies(&mut self, narrow: (&Conditions, Seen), wide: (&Conditions, Seen)) -> bool {
-        wide.0.0.iter().all(|condition| {
-            on(narrow.0, &condition.attribute).is_some_and(|own| {
-                let is_same = narrow.1 == Seen::Exact || wide.1 == Seen::Folded;
-                let is_plain = matches!(
-                    own.attribute,
-                    Attribute::Client | Attribute::Label(_) | Attribute::Domain | Attribute::Entry(_)
-                );
-                (is_same || is_plain) && self.is_within(&own.values, &condition.values)
+        let may_compare = self.takes(narrow.0.0.len() * wide.0.0.len());
+        let mut conditions = wide.0.0.iter();
+        may_compare
+            && conditions.all(|condition| {
+                on(narrow.0, &condition.attribute).is_some_and(|own| {
+                    let is_same = narrow.1 == Seen::Exact || wide.1 == Seen::Folded;
+                    let is_plain = matches!(
+                        own.attribute,
+                        Attribute::Client | Attribute::Label(_) | Attribute::Domain | Attribute::Entry(_)
+                    );
+                    (is_same || is_plain) && self.is_within(&own.values, &condition.values)
+                })
             })
-        })
     }
 
     fn is_within(&mut self, narrow: &Values, wide: &Values) -> bool {
@@ -117,7 +128,8 @@ impl Work {
     /// Whether there is a request that meets both.
     pub(super) fn meet(&mut self, one: &Conditions, other: &Conditions) -> bool {
         let all = || one.0.iter().chain(&other.0);
-        all().all(|condition| !is_empty(&condition.values))
+        self.takes(one.0.len() * other.0.len())
+            && all().all(|condition| !is_empty(&condition.values))
             && one.0.iter().all(|condition| {
                 let Some(against) = on(other, &condition.attribute) else { return true };
                 self.have_one_in_common(&condition.values, &against.values)

@@ -30,12 +30,13 @@ const LARGE_LOG: usize = 1 << 30;
 
 /// Adds the warnings to `files`.
 pub(super) fn check(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
+    let work = &mut Work::default();
     for placed in rules {
         if placed.rule.mode != Mode::Off {
-            tiers(files, placed);
+            tiers(files, placed, work);
             each_limit(files, placed);
             cost(files, placed);
-            excepted(files, placed);
+            excepted(files, placed, work);
         }
         if placed.rule.forget {
             let message = format!("`{}` may forget debts at each reload", placed.rule.name);
@@ -47,10 +48,10 @@ pub(super) fn check(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
             );
         }
     }
-    chosen_keys(files, rules);
+    chosen_keys(files, rules, work);
     unmatched(files, main, rules);
-    replaced(files, rules);
-    freed(files, rules);
+    replaced(files, rules, work);
+    freed(files, rules, work);
 }
 
 /// How a rule's conditions see a request.
@@ -70,7 +71,7 @@ fn alternatives(applies: &[Conditions]) -> &[Conditions] {
 }
 
 /// W1: keys that a client chooses, where nothing else limits it.
-fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
+fn chosen_keys(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     use Attribute::{Capture, Cookie, Header, Path, Query};
     let is_chosen = |part: &Attribute| matches!(part, Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
     let limits = |rule: &Rule| rule.mode == Mode::Enforce && matches!(rule.limits, Limits::Each(_));
@@ -79,7 +80,6 @@ fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
         Key::Attributes(parts) => limits(&placed.rule) && !parts.iter().any(is_chosen),
     };
     let holding: Vec<_> = rules.iter().filter(holds).collect();
-    let mut work = Work::default();
     for placed in rules {
         let Key::Attributes(parts) = &placed.rule.key else { continue };
         if placed.rule.mode == Mode::Off
@@ -94,7 +94,7 @@ fn chosen_keys(files: &mut Files<'_>, rules: &[Placed]) {
             }
             let covered = |own: &Conditions| {
                 let others = alternatives(&other.rule.applies);
-                others.iter().any(|other| !compare::is_narrower(other, own) && !work.are_apart(own, other))
+                others.iter().any(|other| !work.is_narrower(other, own) && !work.are_apart(own, other))
             };
             alternatives(&placed.rule.applies).iter().all(covered)
         };
@@ -122,7 +122,7 @@ fn unmatched(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
 }
 
 /// W3: rules that another one always replaces.
-fn replaced(files: &mut Files<'_>, rules: &[Placed]) {
+fn replaced(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     let enforced: Vec<_> =
         rules.iter().map(|placed| &placed.rule).filter(|rule| rule.mode == Mode::Enforce).collect();
     let mut by_name: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
@@ -141,7 +141,6 @@ fn replaced(files: &mut Files<'_>, rules: &[Placed]) {
         let may_go = by_name.contains_key(&*rule.name) || (rule.replaces != Replaces::All && !all.is_empty());
         rule.except.is_empty() && !may_go && (rule.key == Key::Everyone || rule.missing != MissingKey::Pass)
     };
-    let mut work = Work::default();
     for placed in rules.iter().filter(|placed| placed.rule.mode == Mode::Enforce) {
         let rule = &placed.rule;
         let none = Vec::new();
@@ -165,9 +164,8 @@ fn replaced(files: &mut Files<'_>, rules: &[Placed]) {
 }
 
 /// W3: rules that except all that they match.
-fn excepted(files: &mut Files<'_>, placed: &Placed) {
+fn excepted(files: &mut Files<'_>, placed: &Placed, work: &mut Work) {
     let Rule { name, applies, except, .. } = &placed.rule;
-    let mut work = Work::default();
     let mut is_excepted = |own: &Conditions| {
         except.iter().any(|except| work.implies((own, seen(&placed.rule)), (except, Seen::Exact)))
     };
@@ -178,9 +176,8 @@ fn excepted(files: &mut Files<'_>, placed: &Placed) {
 }
 
 /// W4: tiers behind one that takes their requests.
-fn tiers(files: &mut Files<'_>, placed: &Placed) {
+fn tiers(files: &mut Files<'_>, placed: &Placed, work: &mut Work) {
     let tiers = &placed.rule.tiers;
-    let mut work = Work::default();
     for (index, tier) in tiers.iter().enumerate() {
         let mut takes_all = |before: &&Tier| {
             tier.applies.iter().all(|own| {
@@ -246,11 +243,10 @@ fn cost(files: &mut Files<'_>, placed: &Placed) {
 }
 
 /// W9: rules that replace a block of the same requests.
-fn freed(files: &mut Files<'_>, rules: &[Placed]) {
+fn freed(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     let enforced = |placed: &&Placed| placed.rule.mode == Mode::Enforce && placed.rule.except.is_empty();
     let blocks: Vec<_> =
         rules.iter().filter(enforced).filter(|placed| placed.rule.limits == Limits::Block).collect();
-    let mut work = Work::default();
     for placed in rules.iter().filter(enforced).filter(|placed| placed.rule.limits != Limits::Block) {
         if placed.rule.replaces != Replaces::All {
             continue;

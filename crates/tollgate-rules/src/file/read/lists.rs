@@ -13,7 +13,8 @@ use crate::file::problem::Code;
 use crate::file::text::{Text, value};
 use crate::rule::Values;
 
-/// The most values of all conditions, those of lists counted wherever a condition names them.
+/// The most entries of all lists, and the most values of all conditions, those of lists counted
+/// wherever a condition names them.
 const MOST_VALUES: usize = 1_000_000;
 
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(in crate::file) struct Lists {
     /// What each list is to conditions of a kind.
     values: BTreeMap<(Box<str>, Text), Rc<Values>>,
     total: usize,
+    /// The entries of all lists.
+    entries: usize,
 }
 
 impl Lists {
@@ -53,6 +56,12 @@ impl Reader<'_, '_> {
                 _ => continue,
             };
             let place = self.place(name.span());
+            let before = self.lists.entries;
+            self.lists.entries += entries.len();
+            if before <= MOST_VALUES && self.lists.entries > MOST_VALUES {
+                let message = format!("the lists have more than {MOST_VALUES} entries");
+                self.files.add(&place, Code::TooMuch, message, None::<&str>);
+            }
             let name: Box<str> = name.get_ref().as_ref().into();
             match self.lists.by_name.entry(name) {
                 btree_map::Entry::Vacant(vacant) => {
@@ -80,6 +89,7 @@ impl Reader<'_, '_> {
             return Vec::new();
         };
         let values = values.split(',').map(str::trim).filter(|value| !value.is_empty());
+        let values = values.take(MOST_VALUES + 1);
         values.map(|value| Entry { text: value.into(), place: place.clone() }).collect()
     }
 
@@ -96,6 +106,10 @@ impl Reader<'_, '_> {
             let is_comment = |at: &usize| line[..*at].ends_with([' ', '\t']) || line[..*at].is_empty();
             let end = line.match_indices('#').map(|(at, _)| at).find(is_comment).unwrap_or(line.len());
             let text = line[..end].trim();
+            // More than all lists may have: `lists` reports it.
+            if entries.len() > MOST_VALUES {
+                break;
+            }
             if !text.is_empty() {
                 let from = from + line[..end].len() - line[..end].trim_start().len();
                 entries
@@ -139,7 +153,7 @@ impl Reader<'_, '_> {
 
     fn entries(&mut self, name: &str, kind: Text, span: Range<usize>) -> Option<Rc<Values>> {
         let Some(entries) = self.lists.by_name.get(name) else {
-            let meant = crate::file::walk::nearest(name, self.lists.names());
+            let meant = crate::file::walk::nearest(name, self.lists.names().take(200));
             let hint = meant.map_or_else(
                 || format!("[lists] {name} = [ … ]"),
                 |meant| format!("did you mean `@{meant}`?"),

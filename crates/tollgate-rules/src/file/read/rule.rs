@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::settings::mode;
 use super::{Reader, boxed, each, inner, integer, number, tables, text};
+use crate::file::fields::{MOST_PARTS, MOST_TIERS};
 use crate::file::files::Place;
 use crate::file::problem::Code;
 use crate::file::text::{attribute, limit, value};
@@ -146,7 +147,7 @@ impl Reader<'_, '_> {
 
     fn tiers(&mut self, table: &DeTable<'_>) -> Vec<(Tier, Range<usize>, Vec<Range<usize>>)> {
         let mut tiers: Vec<(Tier, _, _)> = Vec::new();
-        for (table, at) in tables(table, "tier") {
+        for (table, at) in tables(table, "tier").take(MOST_TIERS) {
             let applies = self.conditions(table, "match");
             let (limits, spans) = self.limits(table);
             let (Some(name), Some(limits)) = (boxed(table, "name"), limits) else { continue };
@@ -166,7 +167,7 @@ impl Reader<'_, '_> {
             return Some(Key::Everyone);
         }
         let mut attributes = Vec::new();
-        for value in each(value) {
+        for value in each(value).take(MOST_PARTS) {
             let attribute = self.parsed(value, attribute::key_part)?;
             if attributes.contains(&attribute) {
                 let message = format!("`{attribute}` is in the key twice");

@@ -7,6 +7,18 @@ use crate::file::problem::Code;
 use crate::file::text::{limit, value};
 use crate::rule::{BodyFormat, Clients, HeaderStyle, Mode, Refusal};
 
+/// The headers of a response that a file cannot set.
+const OWN_HEADERS: [&str; 8] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "retry-after",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// The mode that a table says.
 pub(in crate::file) fn mode(table: &DeTable<'_>) -> Option<Mode> {
     match text(table, "mode")? {
@@ -60,6 +72,17 @@ impl Reader<'_, '_> {
         let styles = table.get("styles").map(|styles| {
             each(styles).filter_map(|value| value.get_ref().as_str().and_then(style)).collect()
         });
+        for (name, _) in inner(table, "headers").into_iter().flatten() {
+            if OWN_HEADERS.iter().any(|own| name.get_ref().eq_ignore_ascii_case(own)) {
+                let message = format!("the server writes `{}` itself", name.get_ref());
+                self.add(
+                    name.span(),
+                    Code::BadValue,
+                    message,
+                    "content_type for the type, jitter for Retry-After",
+                );
+            }
+        }
         if let (Some(value), None) = (table.get("content_type"), table.get("body")) {
             let message = "`content_type` is the type of `body`, and there is none";
             self.add(

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tollgate::{Limiter, ParseQuotaError, Quota, Rate};
+use tollgate::{InFlightLimiter, Limiter, ParseQuotaError, Quota, Rate};
 
 use super::{Wrong, quoted};
 use crate::file::problem::Code;
@@ -64,7 +64,10 @@ fn at_once(text: &str, start: usize, rest: &str) -> Result<Limit, Wrong> {
             return Err(wrong(part, "ttl is given twice".into()));
         }
     }
-    Ok(Limit::InFlight { most, ttl })
+    match InFlightLimiter::<[u8]>::builder(most).max_keys(1).memory() {
+        Ok(_) => Ok(Limit::InFlight { most, ttl }),
+        Err(error) => Err(wrong(count, error.to_string())),
+    }
 }
 
 /// The engine's error, of a text that begins `before` bytes before the file's.
