@@ -325,7 +325,7 @@ pub(super) static RULE: Table = table(
     ],
 );
 
-static CONDITION: Table = Table {
+pub(super) static CONDITION: Table = Table {
     name: "condition",
     fields: &[
         optional("method", one_or_more!(Kind::Text(Text::Method), 10_000), "any", "The method."),

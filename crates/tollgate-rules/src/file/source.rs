@@ -8,6 +8,33 @@ use std::path::{Path, PathBuf};
 /// Where the bytes of a rules file, of the files that it includes, and of its lists come from.
 ///
 /// [`Disk`] reads files, [`Memory`] holds them: tests and replays need no disk.
+///
+/// # Examples
+///
+/// Files of the disk, and no environment:
+///
+/// ```
+/// use std::io;
+/// use std::path::Path;
+/// use tollgate_rules::{Disk, Source, read};
+///
+/// struct NoEnvironment;
+///
+/// impl Source for NoEnvironment {
+///     fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+///         Disk.read(path, most)
+///     }
+///     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+///         Disk.names(directory)
+///     }
+///     fn variable(&self, _: &str) -> Option<String> {
+///         None
+///     }
+/// }
+///
+/// let reading = read("no-such-file.toml", &NoEnvironment);
+/// assert_eq!(reading.problems()[0].code.as_str(), "unreadable");
+/// ```
 pub trait Source {
     /// Returns the bytes of a file: all, if they are at most `most`, else at least one more.
     ///
@@ -31,6 +58,17 @@ pub trait Source {
 ///
 /// A directory, a pipe or a device in place of a file is an error, and so is a file that is written
 /// while it is read.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate_rules::{Disk, read};
+///
+/// match read("rules.toml", &Disk).into_rules() {
+///     Ok(rules) => println!("{} rules", rules.rules.len()),
+///     Err(reading) => eprintln!("{reading}"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -54,6 +92,7 @@ impl Source for Disk {
 
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
         let name = |entry: io::Result<fs::DirEntry>| Some(entry.map(|entry| entry.file_name().into_string()));
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         let names = fs::read_dir(directory)?.filter_map(name).collect::<io::Result<Vec<_>>>()?;
         names
             .into_iter()

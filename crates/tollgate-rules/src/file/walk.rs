@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{FILE, Field, INCLUDED, Kind, Need, Table};
+use super::fields::{CONDITION, FILE, Field, Kind, Need, RULE, Table};
 use super::files::{FileId, Files, Place};
 use super::problem::Code;
 use super::text::{Text, Wrong, quoted};
@@ -73,14 +73,21 @@ impl Walk<'_, '_> {
     fn unknown(&mut self, table: &'static Table, name: &str, span: Range<usize>) -> Option<&'static str> {
         let known = table.fields.iter().map(|field| field.name);
         let meant = if self.files.is_full() { None } else { nearest(name, known.clone()) };
-        let hint = if table.name == INCLUDED.name && FILE.fields.iter().any(|field| field.name == name) {
-            "only the first file may say it".into()
-        } else {
-            meant.map_or_else(
-                || format!("there are {}", known.collect::<Vec<_>>().join(", ")),
-                |known| format!("did you mean `{known}`?"),
-            )
+        let has = |table: &Table| table.fields.iter().any(|field| field.name == name);
+        let elsewhere = match table.name {
+            "included file" if has(&FILE) => Some("only the first file may say it".into()),
+            "rule" if has(&CONDITION) => Some(format!("a condition of the rule: match.{name} = …")),
+            "tier" | "answer" if has(&RULE) => {
+                Some("a field of the rule stands above [[rule.tier]] and [rule.…]".into())
+            }
+            other if other != FILE.name && has(&FILE) => {
+                Some("a field of the file stands above all […] and [[…]]".into())
+            }
+            _ => None,
         };
+        let meant = meant.filter(|_| elsewhere.is_none());
+        let hint = elsewhere.or_else(|| meant.map(|known| format!("did you mean `{known}`?")));
+        let hint = hint.unwrap_or_else(|| format!("there are {}", known.collect::<Vec<_>>().join(", ")));
         let article = if table.name.starts_with(['a', 'e', 'i']) { "an" } else { "a" };
         let message = format!("unknown field `{}` of {article} {}", short(name), table.name);
         self.add(span, Code::UnknownField, message, Some(hint));
@@ -156,7 +163,9 @@ impl Walk<'_, '_> {
         let found = value.get_ref().type_str();
         let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
         let message = format!("`{}` cannot be {article} {found}", short(name));
-        self.add(value.span(), Code::WrongType, message, Some(describe(kind)));
+        let is_heading = matches!(kind, Kind::List { of: Kind::Table(_), .. }) && value.get_ref().is_table();
+        let hint = if is_heading { format!("two brackets: [[{name}]]") } else { describe(kind) };
+        self.add(value.span(), Code::WrongType, message, Some(hint));
     }
 }
 

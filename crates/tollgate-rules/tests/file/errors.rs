@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 46] = [
+    let cases: [(&str, &str, &str, &str); 51] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -74,6 +74,11 @@ fn each_mistake_points_at_the_wrong_part() {
             "18446744073709551615",
             "must be between 1",
         ),
+        ("limits = \"10/s\"\ncost = 11", "unfit", "11", "more than a whole limit"),
+        ("host = \"x\"", "unknown-field", "host", "match.host"),
+        ("zzz = 1", "unknown-field", "zzz", "there are name, was"),
+        ("refuse.mode = \"off\"", "unknown-field", "mode", "stands above"),
+        ("refuse.include = \"x\"", "unknown-field", "include", "a field of the file"),
         ("limits = \"in-flight:2, ttl=5x\"", "bad-limit", "5x", "no unit"),
         ("limits = \"in-flight:2,tll=5s\"", "bad-limit", "tll=5s", "only ttl"),
         ("limits = \"inflight:2\"", "bad-limit", "inflight", "no algorithm"),
@@ -155,6 +160,17 @@ fn a_syntax_error_is_told_beside_other_mistakes() {
     }
     let twice = found(&format!("version = 1\n{}", rule("r", "mode = \"off\"\nmode = \"off\"")));
     assert_eq!(twice, [("syntax", "mode".to_owned())]);
+}
+
+#[test]
+fn one_bracket_too_few_is_told_as_such() {
+    let text = "version = 1\n[rule]\nname = \"r\"\nkey = \"everyone\"\nlimits = \"1/s\"\n";
+    let reading = reading(text);
+    let problem = &reading.problems()[0];
+    assert_eq!(
+        (problem.line, problem.code, problem.hint.as_deref()),
+        (2, Code::WrongType, Some("two brackets: [[rule]]"))
+    );
 }
 
 #[test]

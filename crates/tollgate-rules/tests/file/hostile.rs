@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use tollgate_rules::{Code, Disk, Memory, Reading, read};
+use tollgate_rules::{Code, Disk, Memory, Reading, Source, read};
 
 use crate::rule;
 
@@ -121,6 +121,8 @@ fn what_is_no_file_is_told_without_waiting() {
     if wait.is_ok_and(|status| status.success()) {
         assert_eq!(code(&read(folder.join("pipe"), &Disk)), Code::Unreadable);
     }
+    // `rules.toml` alone stands in the directory "".
+    assert!(Disk.names("".as_ref()).unwrap().contains(&"Cargo.toml".to_owned()));
     fs::remove_dir_all(folder).unwrap();
 }
 

@@ -265,6 +265,17 @@ impl Reader<'_, '_> {
             let hint = Some("limits = \"leaky-bucket:10/s,capacity=20,queue\"");
             self.files.add(&placed.field("max_wait"), Code::Unfit, message, hint);
         }
+        if let Cost::Fixed(cost) = placed.rule.cost {
+            let is_too_small = |limit: &Limit| match limit {
+                Limit::Quota(quota) => quota.limit() < cost,
+                Limit::InFlight { most, .. } => *most < cost,
+            };
+            if tiers.is_empty() && placed.each_limit().any(|(limit, _)| is_too_small(limit)) {
+                let message = format!("every request costs {cost}, which is more than a whole limit");
+                let hint = Some("limits = \"block\", if all are to be refused");
+                self.files.add(&placed.field("cost"), Code::Unfit, message, hint);
+            }
+        }
         let Some(max_keys) = *max_keys else { return };
         let wrong = placed.each_limit().find_map(|(limit, _)| match limit {
             Limit::Quota(quota) => memory(*quota, Some(max_keys)).err(),
