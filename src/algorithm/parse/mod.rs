@@ -95,7 +95,8 @@ static ALGORITHMS: [&str; 5] =
 /// assert_eq!(error.offset(), 17);
 /// assert_eq!(
 ///     error.to_string(),
-///     "\"x\" is no unit of time, expected ns, us, ms, s, min, h, d or w (e.g. fixed-window:1000/h)"
+///     "\"x\" is no unit of time, expected ns, us, ms, s, min, h, d or w \
+///      (e.g. fixed-window:1000/h)"
 /// );
 /// # Ok::<(), tollgate::ParseQuotaError>(())
 /// ```

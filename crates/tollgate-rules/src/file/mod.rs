@@ -118,16 +118,15 @@ impl std::fmt::Display for Reading {
 /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
 /// assert_eq!(&*rules.rules[0].name, "all");
 ///
-/// let text = "version = 1\n[[rule]]\nname = \"all\"\nkey = \"everyone\"\nlimits = \"10/fortnight\"\n";
-/// let reading = read("rules.toml", &Memory::new("rules.toml", text));
+/// let reading = read("rules.toml", &Memory::new("rules.toml", text.replace("key", "kye")));
 /// assert!(reading.rules().is_none());
 /// assert_eq!(
 ///     reading.to_string(),
-///     "error: \"fortnight\" is no unit of time
-///  --> rules.toml:5:14
+///     "error: unknown field `kye` of a rule
+///  --> rules.toml:4:1
 ///   |
-/// 5 | limits = \"10/fortnight\"
-///   |              ^^^^^^^^^ expected ns, us, ms, s, min, h, d, w (e.g. token-bucket:60/min,burst=20)"
+/// 4 | kye = \"everyone\"
+///   | ^^^ did you mean `key`?"
 /// );
 /// ```
 ///

@@ -225,7 +225,7 @@ fn an_unreadable_file_is_told_where_it_is_named() {
 }
 
 #[test]
-fn a_wrong_entry_is_told_in_its_file_without_its_text() {
+fn a_wrong_entry_is_told_in_its_file_without_text() {
     let text = format!(
         "{MAIN}lists.keys = {{ file = \"keys.txt\" }}\nlists.nets = {{ file = \"nets.txt\" }}\n{}{}{}",
         rule("a", "match.header.x-api-key = \"@keys\""),

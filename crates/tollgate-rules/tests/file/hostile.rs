@@ -25,7 +25,7 @@ fn bytes_that_are_no_text_are_told_at_their_position() {
 }
 
 #[test]
-fn a_mark_of_byte_order_and_any_line_ends_are_taken() {
+fn a_byte_order_mark_and_any_line_ends_are_taken() {
     let text = format!("\u{feff}version = 1\n{}", rule("r", "")).replace('\n', "\r\n");
     let reading = of(text);
     assert!(reading.rules().is_some() && reading.problems().is_empty(), "{reading}");

@@ -36,8 +36,8 @@ impl Work {
         left.is_some()
     }
 
-    /// Whether `other` certainly leaves out requests of `own`: those of other paths, hosts, domains or
-    /// clients, on which `own` has no condition.
+    /// Whether `other` certainly leaves out requests of `own`: those of other paths, hosts, domains
+    /// or clients, on which `own` has no condition.
     pub(super) fn is_narrower(&mut self, other: &Conditions, own: &Conditions) -> bool {
         if !self.takes(other.0.len() * own.0.len()) {
             return false;

@@ -68,8 +68,8 @@ impl Placed {
 }
 
 impl Reader<'_, '_> {
-    /// Reads a rule; `None` if it has no name. Other required fields that are missing or wrong get a
-    /// value that is never used, so that names and circles are checked all the same.
+    /// Reads a rule; `None` if it has no name. Other required fields that are missing or wrong
+    /// get a value that is never used, so that names and circles are checked all the same.
     pub(in crate::file) fn rule(
         &mut self,
         table: &DeTable<'_>,
