@@ -52,7 +52,8 @@ pub(super) struct Files<'s> {
     broken: bool,
     hash: Sha256,
     problems: Vec<(Place, Problem)>,
-    left_out: usize,
+    /// The problems that are only counted, and the code of the first.
+    left_out: Option<(Code, usize)>,
 }
 
 impl<'s> Files<'s> {
@@ -66,7 +67,7 @@ impl<'s> Files<'s> {
             broken: false,
             hash: Sha256::new(),
             problems,
-            left_out: 0,
+            left_out: None,
         }
     }
 
@@ -196,7 +197,7 @@ impl<'s> Files<'s> {
             return;
         }
         if self.is_full() {
-            self.left_out += 1;
+            self.left_out.get_or_insert((code, 0)).1 += 1;
             return;
         }
         let Loaded { path, text, lines, shown } = &self.loaded[place.file.0];
@@ -227,7 +228,8 @@ impl<'s> Files<'s> {
     }
 
     pub(super) fn has_errors(&self) -> bool {
-        self.left_out > 0 || self.problems.iter().any(|(_, problem)| !problem.is_warning())
+        self.left_out.is_some_and(|(code, _)| !code.is_warning())
+            || self.problems.iter().any(|(_, problem)| !problem.is_warning())
     }
 
     /// The problems in the order of files and lines, the hash of all bytes, and the paths.
@@ -236,9 +238,10 @@ impl<'s> Files<'s> {
         let last = self.problems.last().map(|(place, _)| Place { file: place.file, span: 0..0 });
         let mut problems: Vec<_> = self.problems.drain(..).map(|(_, problem)| problem).collect();
         problems.dedup();
-        if let (Some(place), more @ 1..) = (last, self.left_out) {
-            let message = format!("and {more} more problems");
-            self.add(&place, Code::TooMuch, message, None::<&str>);
+        if let (Some(place), Some((first, more))) = (last, self.left_out) {
+            // Warnings come after errors: of warnings that are left out none hides an error.
+            let code = if first.is_warning() { first } else { Code::TooMuch };
+            self.add(&place, code, format!("and {more} more problems"), None::<&str>);
             problems.extend(self.problems.pop().map(|(_, problem)| problem));
         }
         (problems, self.hash.finalize().into(), self.paths)

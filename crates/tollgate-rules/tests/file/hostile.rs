@@ -135,3 +135,13 @@ fn a_condition_on_an_empty_list_stays() {
     let conditions = [&rules[0].applies, &rules[1].except];
     assert!(conditions.iter().all(|applies| applies[0].0.len() == 1), "{rules:?}");
 }
+
+#[test]
+fn thousands_of_warnings_are_no_error() {
+    let rules: String = (0..1_500).map(|n| rule(&n.to_string(), "forget = true")).collect();
+    let reading = of(format!("version = 1\n{rules}"));
+    assert_eq!(reading.rules().map(|rules| rules.rules.len()), Some(1_500));
+    assert_eq!(reading.problems().len(), 1_001);
+    assert!(reading.problems().iter().all(tollgate_rules::Problem::is_warning));
+    assert_eq!(&*reading.problems()[1_000].message, "and 500 more problems");
+}
