@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 51] = [
+    let cases: [(&str, &str, &str, &str); 59] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -96,11 +96,19 @@ fn each_mistake_points_at_the_wrong_part() {
         ("match.label = {}", "out-of-range", "{}", "`label` is empty"),
         ("match.status = 1", "unknown-field", "status", "of a condition"),
         ("match.path = \"x\"", "bad-text", "x", "begins with `/`"),
-        ("match.path = \"/é/a**\"", "bad-text", "a**", "`*`, or `{name}`"),
+        ("limits = \"é/s\"", "bad-limit", "é", "is no number"),
+        ("match.path = \"/caf\u{e9}/x\"", "bad-value", "é", "| %C3%A9"),
+        ("match.path = \"/a/../b\"", "bad-value", "..", "without dots"),
+        ("match.path = \"//b\"", "bad-value", "", "each `/` once"),
+        ("match.path = \"/%6Cogin\"", "bad-value", "%6C", "| l"),
+        ("match.path = \"/a b\"", "bad-value", " ", "| %20"),
+        ("match.path = \"/x/a**\"", "bad-text", "a**", "`*`, or `{name}`"),
         ("match.path = \"/**/x\"", "bad-text", "**", "before the end"),
         ("match.path = \"/{a}/{a}\"", "bad-value", "{a}", "twice"),
         ("match.path = \"/x?y\"", "bad-text", "?y", "no query"),
         ("match.host = \"x:80\"", "bad-text", ":80", "no port"),
+        ("match.host = \"caf\u{e9}.example\"", "bad-value", "café.example", "xn--"),
+        ("match.host = \"example.com.\"", "bad-value", "example.com.", "last dot"),
         ("match.client = [\"192.0.2.300\"]", "bad-value", "192.0.2.300", "no address"),
         ("match.client = \"10.0.0.1/8\"", "bad-value", "10.0.0.1/8", "| 10.0.0.0/8, or 10.0.0.1"),
         ("match.client = \"@offcie\"", "unknown-list", "@offcie", "no list `offcie`"),

@@ -64,6 +64,18 @@ fn host(text: &str) -> Result<(), Wrong> {
     if text.is_empty() {
         return Err(Wrong::bad(text, "the host is empty", "such as api.example.com"));
     }
+    // No request's host has these, so that the rule would concern nothing.
+    if !text.is_ascii() {
+        return Err(Wrong::all(text, Code::BadValue, "a host is ASCII", "its form with xn--"));
+    }
+    if text.ends_with('.') {
+        return Err(Wrong::all(
+            text,
+            Code::BadValue,
+            "a host is compared without its last dot",
+            "take it off",
+        ));
+    }
     match text.find([':', '/']) {
         Some(at) if !is_v6 => Err(Wrong {
             span: at..text.len(),
@@ -101,6 +113,11 @@ fn path(text: &str) -> Result<(), Wrong> {
         if let "*" | "**" = segment {
             continue;
         }
+        if let Some((part, hint)) = unmatched(segment, is_last) {
+            let span = span.start + part.start..span.start + part.end;
+            let message = "no request's path has this: paths are compared in their normal form".into();
+            return Err(Wrong { span, code: Code::BadValue, message, hint: Some(hint) });
+        }
         let Some(inner) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
             if segment.contains(['*', '{', '}']) {
                 return wrong(
@@ -127,6 +144,30 @@ fn path(text: &str) -> Result<(), Wrong> {
         names.push(inner);
     }
     Ok(())
+}
+
+/// A part of a pattern's segment that no normal path has (RFC 3986, section 6), and what to write.
+/// A rule with it would concern nothing, and so limit nothing.
+fn unmatched(segment: &str, is_last: bool) -> Option<(std::ops::Range<usize>, String)> {
+    if let "." | ".." = segment {
+        return Some((0..segment.len(), "the path without dots".into()));
+    }
+    if segment.is_empty() && !is_last {
+        return Some((0..0, "each `/` once".into()));
+    }
+    for (at, c) in segment.char_indices() {
+        let rest = &segment[at..];
+        if !c.is_ascii_graphic() {
+            let bytes = rest[..c.len_utf8()].bytes();
+            return Some((at..at + c.len_utf8(), bytes.map(|byte| format!("%{byte:02X}")).collect()));
+        }
+        let code = rest.strip_prefix('%').and_then(|hex| u8::from_str_radix(hex.get(..2)?, 16).ok());
+        let plain = code.map(char::from).filter(|c| c.is_ascii_alphanumeric() || "-._~".contains(*c));
+        if let Some(plain) = plain {
+            return Some((at..at + 3, format!("{plain}")));
+        }
+    }
+    None
 }
 
 /// The names of a path pattern's `{name}`.
