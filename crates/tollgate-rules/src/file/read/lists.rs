@@ -59,7 +59,7 @@ impl Reader<'_, '_> {
             let before = self.lists.entries;
             self.lists.entries += entries.len();
             if before <= MOST_VALUES && self.lists.entries > MOST_VALUES {
-                let message = format!("the lists have more than {MOST_VALUES} entries");
+                let message = format!("all lists together have more than {MOST_VALUES} entries");
                 self.files.add(&place, Code::TooMuch, message, None::<&str>);
             }
             let name: Box<str> = name.get_ref().as_ref().into();
@@ -89,25 +89,25 @@ impl Reader<'_, '_> {
             return Vec::new();
         };
         let values = values.split(',').map(str::trim).filter(|value| !value.is_empty());
-        let values = values.take(MOST_VALUES + 1);
+        let values = values.take(self.room());
         values.map(|value| Entry { text: value.into(), place: place.clone() }).collect()
     }
 
     /// The entries of a file: one a line.
     fn lines(&mut self, path: &Path, named: &Place) -> Vec<Entry> {
         let Some(file) = self.files.read(path, true, Some(named)) else { return Vec::new() };
-        let content = self.files.text(file);
+        let whole = self.files.text(file);
+        let content = whole.strip_prefix('\u{feff}').unwrap_or(&whole);
         let mut entries = Vec::new();
-        let mut start = 0;
-        for line in content.trim_start_matches('\u{feff}').split_inclusive('\n') {
-            let from = start + (content.len() - content.trim_start_matches('\u{feff}').len());
+        let mut start = whole.len() - content.len();
+        for line in content.split_inclusive('\n') {
+            let from = start;
             start += line.len();
             // A comment begins the line or follows a blank: values may contain `#`.
             let is_comment = |at: &usize| line[..*at].ends_with([' ', '\t']) || line[..*at].is_empty();
             let end = line.match_indices('#').map(|(at, _)| at).find(is_comment).unwrap_or(line.len());
             let text = line[..end].trim();
-            // More than all lists may have: `lists` reports it.
-            if entries.len() > MOST_VALUES {
+            if entries.len() >= self.room() {
                 break;
             }
             if !text.is_empty() {
@@ -117,6 +117,11 @@ impl Reader<'_, '_> {
             }
         }
         entries
+    }
+
+    /// How many entries a list may have: one more than all may, which `lists` reports.
+    fn room(&self) -> usize {
+        (MOST_VALUES + 1).saturating_sub(self.lists.entries)
     }
 
     /// Adds what a list is to conditions of this kind.
