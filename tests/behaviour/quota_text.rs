@@ -21,7 +21,7 @@ fn refused(text: &str) -> ParseQuotaError {
 fn every_part_of_a_quota_means_what_it_says() {
     let rate = Rate::new(5, Duration::from_secs(10));
     let minute = Rate::per_minute(60);
-    let cases: [(&str, Quota); 21] = [
+    let cases: [(&str, Quota); 22] = [
         ("token-bucket:5/10s", TokenBucket::new(rate).into()),
         ("5/10s", TokenBucket::new(rate).into()),
         ("60/min,burst=20", TokenBucket::new(minute).burst(20).into()),
@@ -41,6 +41,7 @@ fn every_part_of_a_quota_means_what_it_says() {
         ("sliding-log:3/250ms", SlidingLog::new(Rate::new(3, Duration::from_millis(250))).into()),
         ("sliding-log:3/1.5h", SlidingLog::new(Rate::new(3, Duration::from_secs(5_400))).into()),
         ("sliding-log:100/minute", SlidingLog::new(Rate::per_minute(100)).into()),
+        ("sliding-log:5/w", SlidingLog::new(Rate::new(5, Duration::from_secs(604_800))).into()),
         (" token-bucket : 60/min , burst=20 ", TokenBucket::new(minute).burst(20).into()),
         ("1/2days", TokenBucket::new(Rate::new(1, Duration::from_secs(172_800))).into()),
     ];
@@ -52,7 +53,7 @@ fn every_part_of_a_quota_means_what_it_says() {
 
 #[test]
 fn the_error_for_a_bad_quota_shows_a_right_one() {
-    let cases: [(&str, usize, &str, &[&str]); 28] = [
+    let cases: [(&str, usize, &str, &[&str]); 30] = [
         ("tokenbucket:1/s", 0, "tokenbucket", &["no algorithm", "token-bucket, leaky-bucket, "]),
         ("", 0, "", &["no rate", "60/min"]),
         ("token-bucket", 0, "token-bucket", &["no rate"]),
@@ -62,7 +63,9 @@ fn the_error_for_a_bad_quota_shows_a_right_one() {
         ("fixed-window:1e3/s", 13, "1e3", &["no number"]),
         ("fixed-window:-1/s", 13, "-1", &["no number"]),
         ("fixed-window:99999999999999999999/s", 13, "99999999999999999999", &["18446744073709551615"]),
-        ("fixed-window:1/fortnight", 15, "fortnight", &["no unit", "ns, us, ms, s, min, h or d"]),
+        ("fixed-window:1/fortnight", 15, "fortnight", &["no unit", "ns, us, ms, s, min, h, d or w"]),
+        ("10/month", 3, "month", &["no fixed length, expected 30d"]),
+        ("10/2y", 4, "y", &["no fixed length, expected 365d"]),
         ("1/", 2, "", &["no unit"]),
         ("1/10", 4, "", &["no unit"]),
         ("1/1 s", 3, " s", &["no unit"]),

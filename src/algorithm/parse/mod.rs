@@ -64,7 +64,8 @@ static ALGORITHMS: [&str; 5] =
 /// * `ALGORITHM`: `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `sliding-log`.
 /// * `COUNT`: a whole number. Underscores may separate its digits: `1_000`.
 /// * `PERIOD`: a unit with an optional number before it: `min`, `10s`, `1.5h`. The units are `ns`,
-///   `us`, `ms`, `s`, `min`, `h` and `d`. `m` and whole words (`minute`, `minutes`) work, too.
+///   `us`, `ms`, `s`, `min`, `h`, `d` and `w`. `m` and whole words (`minute`, `minutes`) work, too.
+///   A month and a year have no fixed length: write `30d`, `365d`.
 /// * `burst=N` and `initial=N`, of a token bucket: see [`TokenBucket`].
 /// * `intervals`, of a token bucket: see [`TokenBucket::by_intervals`].
 /// * `first-hit`, of a fixed window, or of a token bucket, which then refills by intervals: see
@@ -94,7 +95,8 @@ static ALGORITHMS: [&str; 5] =
 /// assert_eq!(error.offset(), 17);
 /// assert_eq!(
 ///     error.to_string(),
-///     "\"x\" is no unit of time, expected ns, us, ms, s, min, h or d (e.g. fixed-window:1000/h)"
+///     "\"x\" is no unit of time, expected ns, us, ms, s, min, h, d or w \
+///      (e.g. fixed-window:1000/h)"
 /// );
 /// # Ok::<(), tollgate::ParseQuotaError>(())
 /// ```

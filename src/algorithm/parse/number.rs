@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::Problem;
 
 /// The nanoseconds of each unit, and its names. Errors list the first name.
-const UNITS: [(u64, &[&str]); 7] = [
+const UNITS: [(u64, &[&str]); 8] = [
     (1, &["ns"]),
     (1_000, &["us", "µs", "μs"]),
     (1_000_000, &["ms"]),
@@ -13,9 +13,14 @@ const UNITS: [(u64, &[&str]); 7] = [
     (60_000_000_000, &["min", "m", "minute", "minutes"]),
     (3_600_000_000_000, &["h", "hour", "hours"]),
     (86_400_000_000_000, &["d", "day", "days"]),
+    (604_800_000_000_000, &["w", "week", "weeks"]),
 ];
 
-static UNIT_NAMES: [&str; 7] = ["ns", "us", "ms", "s", "min", "h", "d"];
+static UNIT_NAMES: [&str; 8] = ["ns", "us", "ms", "s", "min", "h", "d", "w"];
+
+/// The units that have no fixed length, and what to write for each.
+static CALENDAR: [(&[&str], [&str; 1]); 2] =
+    [(&["month", "months", "mo"], ["30d"]), (&["year", "years", "y"], ["365d"])];
 
 /// A whole number. Underscores may separate its digits.
 pub(super) fn whole(text: &str) -> Result<u64, Problem<'_>> {
@@ -33,7 +38,10 @@ pub(super) fn period(text: &str) -> Result<Duration, Problem<'_>> {
     let is_number = |c: char| matches!(c, '0'..='9' | '.' | '_');
     let (number, unit) = text.split_at(text.find(|c| !is_number(c)).unwrap_or(text.len()));
     let known = UNITS.iter().find(|(_, names)| names.contains(&unit));
-    let (nanos, _) = known.ok_or(Problem::new(unit, "is no unit of time", &UNIT_NAMES))?;
+    let (nanos, _) = known.ok_or_else(|| match CALENDAR.iter().find(|(names, _)| names.contains(&unit)) {
+        Some((_, instead)) => Problem::new(unit, "has no fixed length", instead),
+        None => Problem::new(unit, "is no unit of time", &UNIT_NAMES),
+    })?;
     if number.is_empty() {
         return Ok(Duration::from_nanos(*nanos));
     }

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in ["", "10", "w", "1.5", "1.5ns", "0s", "-1s", "1e3s", "1..5s", "99999999999d", "1 s"] {
+        for text in ["", "10", "x", "1.5", "1.5ns", "0s", "-1s", "1e3s", "1..5s", "99999999999d", "1 s"] {
             assert!(period(text).is_err(), "{text}");
         }
         assert!(period("fortnight").unwrap_err().contains("ns, us, ms, s, min, h, d"));

@@ -1,0 +1,249 @@
+//! The files that were read, their problems, and the hash of their bytes.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::draw::Excerpt;
+use super::problem::{Code, Problem};
+use super::source::Source;
+
+/// The most bytes of all rules files. Parsing takes up to 150 times as much memory for a moment.
+pub(super) const MOST_BYTES: u64 = 4 << 20;
+/// The most bytes of a file with a list.
+pub(super) const MOST_LIST_BYTES: u64 = 16 << 20;
+/// The most bytes of all files with lists.
+const MOST_LISTS: u64 = 64 << 20;
+/// The most problems that are kept.
+const MOST_PROBLEMS: usize = 1_000;
+
+/// The number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileId(usize);
+
+/// A part of a file, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: FileId,
+    pub(super) span: Range<usize>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    path: PathBuf,
+    text: Arc<str>,
+    /// The offset at which each line starts.
+    lines: Vec<usize>,
+    /// Whether excerpts may show the text. Lists may hold secrets.
+    shown: bool,
+}
+
+/// The files that were read, in order, and their problems.
+pub(super) struct Files<'s> {
+    source: &'s dyn Source,
+    loaded: Vec<Loaded>,
+    /// Every path that was read, also in vain.
+    paths: Vec<PathBuf>,
+    /// The bytes of rules files, and of lists.
+    bytes: [u64; 2],
+    /// Whether a file is not TOML: what is missing then may only not have been understood.
+    broken: bool,
+    hash: Sha256,
+    problems: Vec<(Place, Problem)>,
+    /// The problems that are only counted, and the code of the first.
+    left_out: Option<(Code, usize)>,
+}
+
+impl<'s> Files<'s> {
+    pub(super) fn new(source: &'s dyn Source) -> Self {
+        let (loaded, paths, problems) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            source,
+            loaded,
+            paths,
+            bytes: [0; 2],
+            broken: false,
+            hash: Sha256::new(),
+            problems,
+            left_out: None,
+        }
+    }
+
+    /// Reads a file. An error is reported at `named`, where the file is named, or without a
+    /// position for the first file.
+    pub(super) fn read(&mut self, path: &Path, is_list: bool, named: Option<&Place>) -> Option<FileId> {
+        let most = if is_list { MOST_LIST_BYTES } else { MOST_BYTES };
+        let (before, in_all) =
+            (self.bytes[usize::from(is_list)], if is_list { MOST_LISTS } else { MOST_BYTES });
+        let file = FileId(self.loaded.len());
+        let read = self.source.read(path, most);
+        self.paths.push(path.to_owned());
+        self.feed(path.to_string_lossy().as_bytes(), read.as_deref().unwrap_or_default());
+        let wrong = match read {
+            Err(error) => {
+                Some((Code::Unreadable, format!("cannot read `{}`: {error}", path.display()), None))
+            }
+            Ok(bytes) if bytes.len() as u64 > most => {
+                let message = format!("`{}` is larger than {} MiB", path.display(), most >> 20);
+                Some((Code::TooMuch, message, Some("long lists of values belong in lists")))
+            }
+            Ok(bytes) if before + bytes.len() as u64 > in_all => {
+                let what = if is_list { "lists" } else { "rules files" };
+                let message = format!("all {what} are larger than {} MiB", in_all >> 20);
+                Some((Code::TooMuch, message, None))
+            }
+            Ok(bytes) => {
+                self.bytes[usize::from(is_list)] += bytes.len() as u64;
+                let (text, wrong) = match String::from_utf8(bytes) {
+                    Ok(text) => {
+                        let nul = text.find('\0').map(|at| (at, "a NUL byte"));
+                        (text, nul)
+                    }
+                    Err(error) => {
+                        let at = error.utf8_error().valid_up_to();
+                        let bytes = error.into_bytes();
+                        (
+                            String::from_utf8_lossy(&bytes[..at]).into_owned(),
+                            Some((at, "a byte that is not UTF-8")),
+                        )
+                    }
+                };
+                let lines =
+                    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+                self.loaded.push(Loaded { path: path.to_owned(), text: text.into(), lines, shown: !is_list });
+                let Some((at, what)) = wrong else { return Some(file) };
+                let message = format!("the file contains {what}");
+                let hint = "a rules file is UTF-8 text";
+                self.add(&Place { file, span: at..at }, Code::NotText, message, Some(hint));
+                return None;
+            }
+        };
+        if let Some((code, message, hint)) = wrong {
+            match named {
+                Some(place) => self.add(&place.clone(), code, message, hint),
+                None => {
+                    let (text, lines) = ("".into(), vec![0]);
+                    self.loaded.push(Loaded { path: path.to_owned(), text, lines, shown: false });
+                    self.add(&Place { file, span: 0..0 }, code, message, hint);
+                    if let Some((_, problem)) = self.problems.last_mut() {
+                        (problem.line, problem.column, problem.len) = (0, 0, 0);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the names of the files in a directory, sorted.
+    pub(super) fn names(&mut self, directory: &Path, named: &Place) -> Vec<String> {
+        match self.source.names(directory) {
+            Ok(mut names) => {
+                names.sort();
+                names
+            }
+            Err(error) => {
+                let message = format!("cannot read the directory `{}`: {error}", directory.display());
+                self.add(named, Code::Unreadable, message, None::<&str>);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn variable(&mut self, name: &str) -> Option<String> {
+        let value = self.source.variable(name);
+        self.feed(name.as_bytes(), value.as_deref().unwrap_or_default().as_bytes());
+        value
+    }
+
+    fn feed(&mut self, name: &[u8], bytes: &[u8]) {
+        for part in [name, bytes] {
+            self.hash.update((part.len() as u64).to_le_bytes());
+            self.hash.update(part);
+        }
+    }
+
+    pub(super) fn text(&self, file: FileId) -> Arc<str> {
+        Arc::clone(&self.loaded[file.0].text)
+    }
+
+    /// Reports what is wrong with a file's TOML.
+    pub(super) fn add_syntax(&mut self, file: FileId, errors: &[toml::de::Error]) {
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            let twice = error.message() == "duplicate key";
+            let hint = twice.then_some("each key once in a table");
+            self.add(&Place { file, span }, Code::Syntax, error.message(), hint);
+            self.broken |= !twice;
+        }
+    }
+
+    pub(super) fn path(&self, file: FileId) -> &Path {
+        &self.loaded[file.0].path
+    }
+
+    /// Reports a problem.
+    pub(super) fn add(
+        &mut self,
+        place: &Place,
+        code: Code,
+        message: impl Into<String>,
+        hint: Option<impl Into<String>>,
+    ) {
+        if self.broken
+            && matches!(code, Code::MissingField | Code::UnknownRule | Code::UnknownList | Code::WrongType)
+        {
+            return;
+        }
+        if self.is_full() {
+            self.left_out.get_or_insert((code, 0)).1 += 1;
+            return;
+        }
+        let Loaded { path, text, lines, shown } = &self.loaded[place.file.0];
+        let boundary =
+            |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let start = boundary(place.span.start);
+        let number = lines.partition_point(|line| *line <= start) - 1;
+        let line = text[lines[number]..].split('\n').next().unwrap_or_default();
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let from = (start - lines[number]).min(line.len());
+        let to = (boundary(place.span.end).max(start) - lines[number]).clamp(from, line.len());
+        let problem = Problem {
+            file: path.to_string_lossy().into(),
+            line: number + 1,
+            column: line[..from].chars().count() + 1,
+            len: line[from..to].chars().count(),
+            code,
+            message: message.into().into(),
+            hint: hint.map(|hint| hint.into().into()),
+            excerpt: shown.then(|| Excerpt::new(line, from..to)),
+        };
+        self.problems.push((place.clone(), problem));
+    }
+
+    /// Whether further problems are only counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.len() >= MOST_PROBLEMS
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.left_out.is_some_and(|(code, _)| !code.is_warning())
+            || self.problems.iter().any(|(_, problem)| !problem.is_warning())
+    }
+
+    /// The problems in the order of files and lines, the hash of all bytes, and the paths.
+    pub(super) fn finish(mut self) -> (Vec<Problem>, [u8; 32], Vec<PathBuf>) {
+        self.problems.sort_by_key(|(place, _)| (place.file, place.span.start));
+        let last = self.problems.last().map(|(place, _)| Place { file: place.file, span: 0..0 });
+        let mut problems: Vec<_> = self.problems.drain(..).map(|(_, problem)| problem).collect();
+        problems.dedup();
+        if let (Some(place), Some((first, more))) = (last, self.left_out) {
+            // Warnings come after errors: of warnings that are left out none hides an error.
+            let code = if first.is_warning() { first } else { Code::TooMuch };
+            self.add(&place, code, format!("and {more} more problems"), None::<&str>);
+            problems.extend(self.problems.pop().map(|(_, problem)| problem));
+        }
+        (problems, self.hash.finalize().into(), self.paths)
+    }
+}

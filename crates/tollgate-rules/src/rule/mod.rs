@@ -1,0 +1,122 @@
+//! A rule as data: what the file says, with lists in place of their names, and nothing compiled.
+//!
+//! | file | what |
+//! |------|------|
+//! | `attribute` | what a rule can see of a request |
+//! | `condition` | which requests a rule concerns |
+//! | `limits` | how much of them it admits, and at what cost |
+//! | `refusal` | how a refused request is answered |
+//! | `rules` | the rules of a file and what the file says for all of them |
+//! | `test` | requests of a file's test and what must become of them |
+
+mod attribute;
+mod condition;
+mod limits;
+mod refusal;
+mod rules;
+mod test;
+
+use std::time::Duration;
+
+use tollgate::Inherit;
+
+pub use attribute::Attribute;
+pub use condition::{Condition, Conditions, Values};
+pub use limits::{Cost, CostCase, Limit, Limits, Tier};
+pub use refusal::{BodyFormat, HeaderStyle, Refusal};
+pub use rules::{Clients, Rules};
+pub use test::{Expected, Outcome, RuleTest, Step};
+
+/// A rule: the requests that it concerns, whose limit they use, and the limits.
+///
+/// Every rule that concerns a request must admit it, all or nothing: refused by one, charged to
+/// none. The order of rules means nothing.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The name: 1 to 64 of `A-Za-z0-9-_.:/`. State is kept by it over a reload.
+    pub name: Box<str>,
+    /// The name that the rule had before: it takes over that rule's state.
+    pub was: Option<Box<str>>,
+    /// The requests that it concerns: those of which any of these holds. Empty: all requests.
+    pub applies: Vec<Conditions>,
+    /// Of those, the requests that it does not concern after all.
+    pub except: Vec<Conditions>,
+    /// Whose limit a request uses.
+    pub key: Key,
+    /// What happens to a request without a key.
+    pub missing: MissingKey,
+    /// The limits of a key.
+    pub limits: Limits,
+    /// Other limits for some requests: those of the first tier of which the conditions hold.
+    pub tiers: Vec<Tier>,
+    /// What a request costs.
+    pub cost: Cost,
+    /// Whether the rule refuses requests.
+    pub mode: Mode,
+    /// The rules that are not asked when this one concerns a request.
+    pub replaces: Replaces,
+    /// The statuses of the responses that are charged; `None`: every request is.
+    pub charge_if: Option<Vec<u16>>,
+    /// How long a key is refused once the rule has refused it.
+    pub ban: Option<Ban>,
+    /// The longest wait of a request in a queue.
+    pub max_wait: Option<Duration>,
+    /// The response to a refused request.
+    pub refuse: Refusal,
+    /// What becomes of the keys' debts when a reload changes the numbers.
+    pub inherit: Inherit,
+    /// Whether a reload may forget the keys' debts, where the change cannot keep them.
+    pub forget: bool,
+    /// How many keys the rule's tables are built for; `None`: the default.
+    pub max_keys: Option<usize>,
+}
+
+/// Whose limit a request uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// All requests use the same.
+    Everyone,
+    /// Requests with equal values of all these attributes use the same. At least one.
+    Attributes(Vec<Attribute>),
+}
+
+/// What happens to a request that has no value for a part of the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKey {
+    /// All such requests share one limit.
+    #[default]
+    Share,
+    /// It is refused.
+    Refuse,
+    /// The rule does not concern it.
+    Pass,
+}
+
+/// Whether a rule refuses requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It does.
+    #[default]
+    Enforce,
+    /// It is decided and charged among shadow rules only, counted, and told to no client.
+    Shadow,
+    /// It is parsed and checked, and never asked.
+    Off,
+}
+
+/// The rules that are not asked when this one concerns a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Replaces {
+    /// Those of these names.
+    Named(Vec<Box<str>>),
+    /// All that do not replace all themselves.
+    All,
+    /// None.
+    #[default]
+    None,
+}
+
+/// How long a key is refused once a rule has refused it. Refusals do not prolong it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ban(pub Duration);

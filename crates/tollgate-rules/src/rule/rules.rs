@@ -1,0 +1,44 @@
+//! The rules of a file, and what the file says for all of them.
+
+use ipnet::IpNet;
+
+use crate::rule::{Refusal, Rule, RuleTest};
+
+/// All that a rules file and the files that it includes say, with lists in place of their names.
+///
+/// [`read`](crate::read) makes it. Names are unique, `replaces` and `was` are sound, and each limit
+/// can be built.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rules {
+    /// The rules, in the order of the files. The order means nothing.
+    pub rules: Vec<Rule>,
+    /// Where a request's client address comes from.
+    pub clients: Clients,
+    /// Whether conditions that restrict see paths folded: `/Login/` as `/login`.
+    pub fold_paths: bool,
+    /// How refused requests are answered, as far as their rule does not say.
+    pub answer: Refusal,
+    /// The tests of the rules.
+    pub tests: Vec<RuleTest>,
+}
+
+/// Where a request's client address comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Clients {
+    /// The networks of the proxies whose header is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header that they write, in lower case. `forwarded` is read as RFC 7239 says, any other
+    /// as `X-Forwarded-For`.
+    pub header: Box<str>,
+    /// The bits of an IPv6 address that make one client, 1 to 128.
+    pub ipv6_prefix: u8,
+}
+
+impl Default for Clients {
+    /// No trusted proxies; their header would be `x-forwarded-for`; a /64 is one client.
+    fn default() -> Self {
+        Self { trusted_proxies: Vec::new(), header: "x-forwarded-for".into(), ipv6_prefix: 64 }
+    }
+}

@@ -1,0 +1,104 @@
+//! Warnings where something is certain, and none where it is not.
+
+use crate::{problems, rule};
+
+/// The warnings of these rules, beside one for everyone.
+fn warnings(rules: &[(&str, &str)]) -> Vec<(&'static str, usize)> {
+    let mut all = vec![rule("all", "")];
+    all.extend(rules.iter().map(|(name, fields)| rule(name, fields)));
+    let found = problems(&all);
+    assert!(found.iter().all(tollgate_rules::Problem::is_warning), "{found:#?}");
+    found.iter().map(|problem| (problem.code.as_str(), problem.line)).collect()
+}
+
+fn codes(rules: &[(&str, &str)]) -> Vec<&'static str> {
+    warnings(rules).into_iter().map(|(code, _)| code).collect()
+}
+
+#[test]
+fn w1_a_key_that_clients_choose_needs_another_rule() {
+    let codes = |rules: &[(&str, &str)]| {
+        let rules: Vec<_> = rules.iter().map(|(name, fields)| rule(name, fields)).collect();
+        let codes: Vec<_> = problems(&rules).into_iter().map(|problem| problem.code.as_str()).collect();
+        codes.into_iter().filter(|code| *code != "W2").collect::<Vec<_>>()
+    };
+    let by_key = ("k", "key = \"header.x-api-key\"");
+    let by_key_v2 = ("k", "key = [\"header.x-api-key\", \"path\"]\nmatch.path = \"/v2/**\"");
+    assert_eq!(codes(&[by_key]), ["W1"]);
+    assert_eq!(codes(&[by_key_v2]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = \"client\"")]), [""; 0]);
+    assert_eq!(codes(&[by_key_v2, ("c", "key = \"client\"\nmatch.path = \"/**\"")]), [""; 0]);
+    assert_eq!(codes(&[by_key_v2, ("c", "key = \"client\"\nmatch.path = \"/V2/{x}\"")]), [""; 0], "it may");
+    assert_eq!(codes(&[by_key_v2, ("c", "key = \"client\"\nmatch.path = \"/v3/**\"")]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nmatch.path = \"/v3/**\"")]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = [\"client\", \"query.x\"]")]), ["W1"], "clients choose x");
+    assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nmode = \"shadow\"")]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nlimits = \"unlimited\"")]), ["W1"]);
+}
+
+#[test]
+fn w2_some_requests_meet_no_rule() {
+    let found = problems(&[rule("r", "match.path = \"/x\"")]);
+    assert_eq!((found.len(), found[0].code.as_str(), found[0].line), (1, "W2", 1));
+    assert_eq!(problems(&[rule("r", "mode = \"shadow\"")])[0].code.as_str(), "W2");
+    assert!(problems(&[rule("r", "")]).is_empty());
+}
+
+#[test]
+fn w3_a_rule_that_is_never_asked() {
+    let user = "match.label.user = [\"a\", \"b\"]\n";
+    let replacing = |fields: &str| format!("{fields}replaces = [\"r\"]");
+    assert_eq!(codes(&[("r", user), ("s", &replacing(""))]), ["W3"]);
+    assert_eq!(codes(&[("r", user), ("s", &replacing("match.label.user = \"*\"\n"))]), ["W3"]);
+    assert_eq!(codes(&[("r", user), ("s", &replacing("match.label.user = \"a\"\n"))]), [""; 0]);
+    assert_eq!(codes(&[("r", user), ("s", &replacing("except.path = \"/x\"\n"))]), [""; 0]);
+    assert_eq!(
+        codes(&[("r", user), ("s", &replacing("")), ("t", "match.path = \"/x\"\nreplaces = \"s\"")]),
+        [""; 0]
+    );
+    // A restriction sees `/X` as `/x`, what replaces it does not.
+    assert_eq!(codes(&[("r", "match.path = \"/x\""), ("s", &replacing("match.path = \"/x\"\n"))]), [""; 0]);
+    assert_eq!(codes(&[("r", &format!("{user}except.label.user = \"*\""))]), ["W3"]);
+    assert_eq!(codes(&[("r", "match.path = \"/x\"\nexcept.path = \"/x\"")]), [""; 0]);
+}
+
+#[test]
+fn w4_a_tier_behind_a_broader_one() {
+    let tiers = |first: &str, second: &str| {
+        let tier = |name: &str, fields: &str| format!("\n[[rule.tier]]\nname = \"{name}\"\n{fields}\n");
+        format!("key = \"client\"\nlimits = \"1/s\"{}{}", tier("one", first), tier("two", second))
+    };
+    let limits = "limits = \"2/s\"\n";
+    let case = |first: &str, second: &str| {
+        codes(&[("r", &tiers(&format!("{limits}{first}"), &format!("{limits}{second}")))])
+    };
+    assert_eq!(case("match.path = \"/a/**\"", "match.path = \"/a/b\""), ["W4"]);
+    assert_eq!(case("match.path = \"/a/b\"", "match.path = \"/a/**\""), [""; 0]);
+    assert_eq!(case("match.client = \"10.0.0.0/8\"", "match.client = \"10.1.0.0/16\""), ["W4"]);
+    let unlimited =
+        tiers("limits = \"unlimited\"\nmatch.path = \"/a\"", "limits = \"2/s\"\nmatch.path = \"/a\"");
+    assert_eq!(codes(&[("r", &unlimited)]), [""; 0], "the second sees `/A`");
+}
+
+#[test]
+fn limits_and_costs_that_surprise_are_told() {
+    assert_eq!(warnings(&[("r", "limits = [\"1/s\", \"fixed-window:5/d\"]")]), [("W5", 9)]);
+    assert_eq!(codes(&[("r", "limits = \"fixed-window:5/h\"")]), [""; 0]);
+    assert_eq!(codes(&[("r", "cost = { from = \"header.x-cost\" }")]), ["W6"]);
+    assert_eq!(codes(&[("r", "cost = { from = \"label.cost\" }")]), [""; 0]);
+    assert_eq!(codes(&[("r", "key = \"client\"\nlimits = \"sliding-log:100000/d\"")]), ["W7"]);
+    assert_eq!(codes(&[("r", "limits = \"sliding-log:100000/d\"")]), [""; 0]);
+    assert_eq!(codes(&[("r", "forget = true")]), ["W8"]);
+    assert_eq!(codes(&[("r", "limits = \"sliding-log:5/min\"\ncharge_if.status = 401")]), ["W10"]);
+}
+
+#[test]
+fn w9_a_rule_that_frees_what_another_blocks() {
+    let block = ("b", "match.client = [\"192.0.2.7\", \"198.51.100.0/24\"]\nlimits = \"block\"");
+    let office =
+        |network: &str| format!("match.client = \"{network}\"\nlimits = \"unlimited\"\nreplaces = \"*\"");
+    assert_eq!(codes(&[block, ("o", &office("192.0.2.0/24"))]), ["W9"]);
+    assert_eq!(codes(&[block, ("o", &office("203.0.113.0/24"))]), [""; 0]);
+    let both = ("b", "match.client = \"192.0.2.7\"\nlimits = \"block\"\nreplaces = \"*\"");
+    assert_eq!(codes(&[both, ("o", &office("192.0.2.0/24"))]), [""; 0]);
+}
