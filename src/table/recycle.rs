@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         header: Header,
         at: Moment,
     ) -> bool {
-        // A slot that is being emptied is not claimed: the thread that empties it would take it back.
+        // A thread that empties a slot would take it back from a claim.
         let is_at_rest = !word.is_frozen() && !owner.is_migrating() && owner != Fingerprint::EMPTIED;
         is_at_rest
             && header.commits(index, word)
