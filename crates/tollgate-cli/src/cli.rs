@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
-use crate::{accuracy, replay, stress, tune};
+use crate::{accuracy, replay, rules, stress, tune};
 
 /// Try rate limits on real traffic: replay logs, tune limits, stress this machine
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ enum Command {
     Tune(tune::Args),
     Accuracy(accuracy::Args),
     Stress(stress::Args),
+    Rules(rules::Args),
 }
 
 impl Cli {
@@ -39,6 +40,7 @@ impl Cli {
             Command::Tune(args) => tune::run(args),
             Command::Accuracy(args) => accuracy::run(args),
             Command::Stress(args) => stress::run(args),
+            Command::Rules(args) => rules::run(args),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `replay` | Which requests of a log would a limit have refused? |
 //! | `tune` | Which limit fits a log? |
 //! | `accuracy` | How far is the sliding window's estimate from the exact count? |
+//! | `rules` | Is a rules file right? |
 //! | `stress` | How fast is the limiter on this machine, and does the limit hold? |
 //!
 //! Every command decides with the engine, through its public interface only.
@@ -24,6 +25,7 @@ mod reading;
 mod replay;
 mod report;
 mod round_numbers;
+mod rules;
 mod spec;
 mod stress;
 mod timelines;

@@ -1,0 +1,81 @@
+//! `tollgate rules check`: all mistakes of a rules file in one run.
+
+use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
+
+use tollgate_rules::{Disk, Problem, Reading, read};
+
+use crate::failure::Failure;
+use crate::output::{print_note, print_result};
+
+/// Which file is checked, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The rules file; what it includes and its lists are read, too
+    #[arg(value_name = "FILE", value_parser = super::path)]
+    file: PathBuf,
+
+    /// Let warnings be errors
+    #[arg(long)]
+    strict: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+pub(crate) const AFTER: &str = "\
+Exit codes:
+  0  the file can be used
+  2  it cannot; with --strict, also if there is a warning
+
+The file's [[test]] sections are read, but not run yet.
+docs/rules.md describes every field and warning, and has a cookbook.";
+
+/// Reads the file and prints its problems.
+///
+/// # Errors
+///
+/// When the file cannot be used, or standard output cannot be written.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let reading = read(&args.file, &Disk);
+    let warnings = reading.problems().iter().filter(|problem| problem.is_warning()).count();
+    let errors = reading.problems().len() - warnings;
+    let summary = format!("{}: {}", args.file.display(), summary(&reading, errors, warnings));
+    if args.json {
+        print_result(&format!("{}\n", json(&reading, errors, warnings)?))?;
+    } else {
+        let colours = stderr().is_terminal();
+        reading.problems().iter().for_each(|problem| print_note(&format!("{}\n", problem.draw(colours))));
+    }
+    if errors > 0 || args.strict && warnings > 0 {
+        return Err(Failure::Usage(summary));
+    }
+    if args.json { Ok(()) } else { print_result(&format!("{summary}\n")) }
+}
+
+/// What was found, in a line.
+fn summary(reading: &Reading, errors: usize, warnings: usize) -> String {
+    let counted = |count: usize, what: &str| match count {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let problems = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+    match reading.rules() {
+        Some(rules) => format!("{}, {problems}", counted(rules.rules.len(), "rule")),
+        None => problems,
+    }
+}
+
+/// The same as an object, with the problems in the order of files and lines.
+fn json(reading: &Reading, errors: usize, warnings: usize) -> Result<String, Failure> {
+    let problems: Vec<&Problem> = reading.problems().iter().collect();
+    let rules = reading.rules().map(|rules| rules.rules.len());
+    let unwritable = |error: serde_json::Error| Failure::Usage(error.to_string());
+    let problems = serde_json::to_value(problems).map_err(unwritable)?;
+    let object = serde_json::json!({
+        "version": 1, "rules": rules, "errors": errors, "warnings": warnings, "problems": problems,
+    });
+    serde_json::to_string_pretty(&object).map_err(unwritable)
+}
