@@ -179,7 +179,7 @@ fn a_peek_at_a_migrating_key_sees_earlier_charges() {
 /// The slot of a key that has moved is as good as any.
 #[test]
 fn a_slot_that_a_key_left_is_taken_once() {
-    explore(Some(3), || {
+    explore(Some(2), || {
         let (limiter, clock) = growing(ONE);
         assert!([X, Y, Z].iter().all(|key| limiter.check(key).is_allowed()));
         clock.set(at(1));
