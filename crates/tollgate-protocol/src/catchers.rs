@@ -26,6 +26,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::RecycleTakesAClaim, "short: a key that stays enters while its bucket splits"),
         (Mutant::ClaimBlindly, "short: a word comes back in a slot that a key left"),
         (Mutant::VacatesAClaim, "short: a word comes back in a slot that a key left"),
+        (Mutant::RecycleTakesAnEmptiedSlot, "short: a key that stays enters while its bucket splits"),
         (Mutant::VacateKeepsTheWord, "short: a word comes back in a slot that a key left"),
         (Mutant::SplitUnannounced, "a key enters while its bucket splits"),
         (Mutant::SkewedTaken, "short: a key enters beside a word detached twice"),

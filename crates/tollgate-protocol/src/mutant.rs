@@ -75,6 +75,8 @@ pub enum Mutant {
     VacatesAClaim,
     /// The slot that a key has left keeps its payload.
     VacateKeepsTheWord,
+    /// The short way claims a slot that another thread is emptying.
+    RecycleTakesAnEmptiedSlot,
     /// A word at rest that does not count is taken as it is.
     SkewedTaken,
     /// A split does not announce itself: insertions commit meanwhile.

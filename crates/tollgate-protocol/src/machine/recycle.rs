@@ -183,7 +183,8 @@ impl Machine<'_> {
         let counts = thread.header.commits(usize::from(thread.place), thread.seen);
         let is_idle = self.scenario.rule.expired(thread.seen.payload, self.now(thread));
         let is_at_rest = self.is_at_rest(thread, name) && !matches!(name, Name::Moved(_));
-        (is_at_rest || self.is(Mutant::RecycleTakesAClaim))
+        let is_emptied = name == Name::Emptied && self.is(Mutant::RecycleTakesAnEmptiedSlot);
+        (is_at_rest || is_emptied || self.is(Mutant::RecycleTakesAClaim))
             && (counts || self.is(Mutant::RecycleTakesASkewedWord))
             && (name.is_vacant() || is_idle || self.is(Mutant::RecycleTakesASlotInDebt))
     }
