@@ -26,7 +26,10 @@ fuzz_target!(|bytes: &[u8]| {
         .variable("LIST", String::from_utf8_lossy(file(2)));
     let reading = read("rules.toml", &source);
     for problem in reading.problems() {
-        points_into(problem, &[("rules.toml", file(0)), ("rules.d/more.toml", file(1)), ("list.txt", file(2))]);
+        points_into(
+            problem,
+            &[("rules.toml", file(0)), ("rules.d/more.toml", file(1)), ("list.txt", file(2))],
+        );
         assert!(!problem.to_string().contains('\u{1b}'), "{problem}");
         assert!(problem.draw(true).len() < 10_000, "{problem}");
     }
