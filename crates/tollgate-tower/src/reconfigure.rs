@@ -88,7 +88,7 @@ impl<R, B> TollgateLayer<R, B> {
     /// at the same instant: every request is decided either by all of the old limits or by all of
     /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and
     /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
-    /// another number, whatever `inherit` is: requests in flight keep their places.
+    /// another number, for any `inherit`: requests in flight keep their places.
     ///
     /// **Cost.** Each change keeps a few hundred bytes per limit until the layer is dropped. After
     /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however

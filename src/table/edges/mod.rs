@@ -411,14 +411,17 @@ pub fn an_arrived_fingerprint_has_its_word() {
     );
 }
 
+/// A slot whose key has left it.
+fn left() -> Slot {
+    let (slot, _) = with_debt(5);
+    slot.detach(|_| true, |word| word.parity() == 0, || false);
+    slot
+}
+
 /// S2: a reader of a vacated slot's fingerprint finds the word with which the slot was vacated.
 pub fn a_vacated_slot_has_its_word() {
     carries(
-        || {
-            let (slot, _) = with_debt(5);
-            slot.detach(|_| true, |word| word.parity() == 0, || false);
-            slot
-        },
+        left,
         |slot| slot.vacate(X.migrating(), Word::ZERO),
         |slot| assert!(slot.fingerprint() != Fingerprint::VACANT || slot.is_still(Word::ZERO)),
     );
@@ -427,11 +430,7 @@ pub fn a_vacated_slot_has_its_word() {
 /// S1: a reader of the word with which a slot was vacated does not find the key that has left.
 pub fn a_vacated_word_has_no_key() {
     carries(
-        || {
-            let (slot, _) = with_debt(5);
-            slot.detach(|_| true, |word| word.parity() == 0, || false);
-            slot
-        },
+        left,
         |slot| slot.vacate(X.migrating(), Word::ZERO),
         |slot| {
             let (word, fingerprint) = slot.read();

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.json { Ok(()) } else { print_result(&format!("{summary}\n")) }
 }
 
-/// What was found, in a line.
+/// The number of rules, errors and warnings, in a line.
 fn summary(reading: &Reading, errors: usize, warnings: usize) -> String {
     let counted = |count: usize, what: &str| match count {
         0 => format!("no {what}s"),

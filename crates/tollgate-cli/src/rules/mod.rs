@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Find all mistakes of a rules file, and what is probably not meant
+    /// Find all mistakes of a rules file, and warn of likely ones
     #[command(after_long_help = check::AFTER)]
     Check(check::Args),
     /// Print the JSON Schema of rules files, for editors

@@ -21,7 +21,7 @@ pub(super) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Of a long line it keeps what is around `part`, so that drawing takes bounded time.
+    /// Of a long line it keeps the text around `part`, so that drawing takes bounded time.
     pub(super) fn new(line: &str, part: Range<usize>) -> Self {
         let whole = line.len() <= 4 * SIDE;
         let start = if whole { 0 } else { floor(line, part.start.saturating_sub(SIDE)) };
@@ -46,7 +46,7 @@ impl Problem {
     ///
     /// # Cost
     ///
-    /// Of a long line only what is around the problem is drawn.
+    /// Of a long line only the text around the problem is drawn.
     #[must_use]
     pub fn draw(&self, colours: bool) -> String {
         let level = if self.is_warning() { Level::WARNING } else { Level::ERROR };

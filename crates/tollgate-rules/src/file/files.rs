@@ -10,7 +10,7 @@ use super::draw::Excerpt;
 use super::problem::{Code, Problem};
 use super::source::Source;
 
-/// The most bytes of all rules files. Parsing takes up to 150 times as much memory for a moment.
+/// The most bytes of all rules files. Parsing takes up to 150 times as much memory.
 pub(super) const MOST_BYTES: u64 = 4 << 20;
 /// The most bytes of a file with a list.
 pub(super) const MOST_LIST_BYTES: u64 = 16 << 20;
@@ -44,11 +44,11 @@ struct Loaded {
 pub(super) struct Files<'s> {
     source: &'s dyn Source,
     loaded: Vec<Loaded>,
-    /// Every path that was read, also in vain.
+    /// Every path that was read, or that could not be.
     paths: Vec<PathBuf>,
     /// The bytes of rules files, and of lists.
     bytes: [u64; 2],
-    /// Whether a file is not TOML: what is missing then may only not have been understood.
+    /// Whether a file is not TOML. Then a missing field may stand in a part that was not parsed.
     broken: bool,
     hash: Sha256,
     problems: Vec<(Place, Problem)>,
@@ -168,7 +168,7 @@ impl<'s> Files<'s> {
         Arc::clone(&self.loaded[file.0].text)
     }
 
-    /// Reports what is wrong with a file's TOML.
+    /// Reports the errors of a file's TOML.
     pub(super) fn add_syntax(&mut self, file: FileId, errors: &[toml::de::Error]) {
         for error in errors {
             let span = error.span().unwrap_or(0..0);

@@ -13,7 +13,7 @@
 //! | `walk`, `schema` | compares a file with the table of fields; writes it as a JSON Schema |
 //! | `read` | rules, conditions, lists, tests from what the walker has compared |
 //! | `names` | names over all files |
-//! | `lint` | what is no mistake and probably not meant |
+//! | `lint` | warnings of likely mistakes |
 
 mod draw;
 mod fields;
@@ -132,9 +132,9 @@ impl std::fmt::Display for Reading {
 ///
 /// # Cost
 ///
-/// Never panics, whatever the bytes. All rules files together may have 4 MiB, a file with a list 16
+/// Never panics, for any bytes. All rules files together may have 4 MiB, a file with a list 16
 /// MiB and all of them 64 MiB; there may be 10,000 rules, and 1,000,000 values in all conditions.
-/// Parsing takes up to 150 times the bytes of a rules file in memory for a moment.
+/// Parsing takes up to 150 times the bytes of a rules file in memory.
 #[must_use]
 pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
     let mut files = Files::new(source);

@@ -138,7 +138,7 @@ pub struct Problem {
     pub len: usize,
     /// The kind.
     pub code: Code,
-    /// What is wrong.
+    /// The mistake.
     pub message: Box<str>,
     /// What to write instead.
     pub hint: Option<Box<str>>,

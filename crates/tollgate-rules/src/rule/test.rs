@@ -45,7 +45,7 @@ pub struct Step {
     pub expect: Expected,
 }
 
-/// What must become of a request of a test. What is `None` is not compared.
+/// The expected outcome of a request of a test. A field that is `None` is not compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expected {

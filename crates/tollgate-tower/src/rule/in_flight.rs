@@ -39,7 +39,7 @@ impl InFlightSet {
         }
     }
 
-    /// Returns the state of the limit. Nobody knows when a place becomes free.
+    /// Returns the state of the limit. The time at which a place becomes free is not known.
     pub(crate) fn state(&self, key: &[u8]) -> LimitState {
         let limit = self.0.limit();
         let remaining = limit.saturating_sub(self.0.in_flight(key));

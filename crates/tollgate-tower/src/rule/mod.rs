@@ -359,12 +359,12 @@ impl Rule {
     /// the request too, if the wait in a queue is longer than [`max_wait`](Self::max_wait), if the
     /// charges that leave nothing will be given back by [`charge_if`](Self::charge_if), and if the
     /// [table is full](Self::when_full). A request that can never be admitted, or has no key where
-    /// the rule [refuses](MissingKey::Refuse) such requests, bans nobody. Requests that share a
+    /// the rule [refuses](MissingKey::Refuse) such requests, bans no key. Requests that share a
     /// limit are banned together, so give the rule a [`key`](Self::key). A request that waits in a
     /// queue when its key is banned keeps its turn.
     ///
-    /// A [shadow rule](Self::shadow) reports whom it would refuse, bans included, and refuses
-    /// nobody. [`KeyHandle::reset`](crate::KeyHandle::reset) lifts a ban;
+    /// A [shadow rule](Self::shadow) reports the refusals that it would make, bans included, and
+    /// makes none. [`KeyHandle::reset`](crate::KeyHandle::reset) lifts a ban;
     /// [`KeyHandle::credit`](crate::KeyHandle::credit) does not. A rule with a
     /// [backend](Self::backend), a [limit of each request](Self::per_request) or a limit
     /// [in flight](crate::Limit::InFlight) cannot have bans: the layer is not built.

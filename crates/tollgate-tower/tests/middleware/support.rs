@@ -125,7 +125,7 @@ pub(crate) fn assert_structured(headers: &HeaderMap) {
             let ListEntry::Item(item) = entry else { panic!("{field}: an inner list") };
             assert!(item.bare_item.as_string().is_some(), "{field}: no name");
             let keys: Vec<_> = item.params.keys().map(|key| key.as_str()).collect();
-            // Nobody knows when a request in flight ends: no `t`.
+            // It is not known when a request in flight ends: no `t`.
             let least = if field == "ratelimit" { 1 } else { 2 };
             assert!(keys.len() >= least && params.starts_with(&keys), "{field}: {keys:?}");
             // A window has at least a second.

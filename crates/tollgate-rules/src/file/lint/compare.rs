@@ -1,4 +1,4 @@
-//! What is certain of two sets of conditions. Every answer is `false` where it is not certain.
+//! Comparisons of two sets of conditions. Every answer is `false` where it is not certain.
 
 use ipnet::IpNet;
 

@@ -1,4 +1,4 @@
-//! What is no mistake and probably not meant.
+//! Warnings of likely mistakes.
 //!
 //! A warning is given only where it is certain: what the conditions of two rules leave open
 //! (patterns of values, digests, several values of a header) is not found. Nor is anything found
@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |------|------|
-//! | `compare` | what is certain of two sets of conditions |
+//! | `compare` | comparisons of two sets of conditions |
 
 mod compare;
 

@@ -1,5 +1,5 @@
-//! From a parsed file to its rules. The walker has compared it with the table of fields: what is
-//! of another type or text here was reported, and is skipped.
+//! From a parsed file to its rules. The walker has compared it with the table of fields, and
+//! has reported values of another type or text: they are skipped here.
 //!
 //! | file | reads |
 //! |------|-------|
