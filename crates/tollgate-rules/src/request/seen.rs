@@ -1,0 +1,190 @@
+//! The parts of a request that are read once, in the form in which conditions compare them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::path::{self, PathReading};
+use super::{Field, MAX_VALUE, Request, decoded};
+use crate::address::canonical;
+
+/// An attribute, as the matcher looks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// A method, host, query parameter or cookie: what is read once, by its number in `Names`.
+    Read(u32),
+    Path,
+    Client,
+    Header(Box<str>),
+    Label(Box<str>),
+    Domain,
+    Entry(Box<str>),
+    Route,
+    Capture(Box<str>),
+}
+
+pub(crate) const METHOD: u32 = 0;
+pub(crate) const HOST: u32 = 1;
+
+/// The query parameters and cookies that rules name, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    queries: HashMap<Box<[u8]>, u32, ahash::RandomState>,
+    cookies: HashMap<Box<[u8]>, u32, ahash::RandomState>,
+}
+
+impl Names {
+    pub(crate) fn query(&mut self, name: &str) -> u32 {
+        let next = self.next();
+        *self.queries.entry(name.as_bytes().into()).or_insert(next)
+    }
+
+    pub(crate) fn cookie(&mut self, name: &str) -> u32 {
+        let next = self.next();
+        *self.cookies.entry(name.as_bytes().into()).or_insert(next)
+    }
+
+    fn next(&self) -> u32 {
+        HOST + 1 + (self.queries.len() + self.cookies.len()) as u32
+    }
+}
+
+/// A value that was read: of which name, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    name: u32,
+    begin: usize,
+    end: usize,
+    /// Whether the request has it in this very form.
+    pub(crate) is_exact: bool,
+}
+
+/// The buffers of a request, used again for the next one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffers {
+    bytes: Vec<u8>,
+    work: Vec<u8>,
+    pub(crate) readings: Vec<PathReading>,
+    items: Vec<Item>,
+}
+
+/// A buffer that grew beyond this for one request is given back.
+const KEPT: usize = 1 << 16;
+
+impl Buffers {
+    fn clear(&mut self) {
+        for buffer in [&mut self.bytes, &mut self.work] {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+        }
+        self.readings.clear();
+        self.items.clear();
+    }
+
+    fn item(&mut self, name: u32, begin: usize, is_exact: bool) {
+        self.items.push(Item { name, begin, end: self.bytes.len(), is_exact });
+    }
+
+    /// Reads a request.
+    pub(crate) fn read(&mut self, request: &dyn Request, names: &Names) {
+        self.clear();
+        request.values(Field::Method, &mut |method| {
+            let begin = self.bytes.len();
+            self.bytes.extend(method.iter().take(MAX_VALUE + 1).map(u8::to_ascii_uppercase));
+            let is_exact = self.bytes[begin..] == *method;
+            self.item(METHOD, begin, is_exact);
+        });
+        request.values(Field::Host, &mut |host| {
+            let begin = self.bytes.len();
+            let (name, is_exact) = host_of(host);
+            self.bytes.extend(name.iter().take(MAX_VALUE + 1).map(u8::to_ascii_lowercase));
+            self.item(HOST, begin, is_exact);
+        });
+        let mut has_target = false;
+        request.values(Field::Target, &mut |target| {
+            if !std::mem::replace(&mut has_target, true) {
+                path::read(target, &mut self.bytes, &mut self.work, &mut self.readings);
+                if !names.queries.is_empty() {
+                    self.read_query(target, names);
+                }
+            }
+        });
+        if !names.cookies.is_empty() {
+            request.values(Field::Header("cookie"), &mut |line| self.read_cookies(line, names));
+        }
+    }
+
+    fn read_query(&mut self, target: &[u8], names: &Names) {
+        let end = target.iter().position(|&byte| byte == b'#').unwrap_or(target.len());
+        let Some(mark) = target[..end].iter().position(|&byte| byte == b'?') else { return };
+        for pair in target[mark + 1..end].split(|&byte| byte == b'&') {
+            let equals = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
+            let begin = self.bytes.len();
+            decoded(&pair[..equals], MAX_VALUE, &mut self.bytes);
+            let name = names.queries.get(&self.bytes[begin..]).copied();
+            self.bytes.truncate(begin);
+            if let Some(name) = name {
+                decoded(pair.get(equals + 1..).unwrap_or_default(), MAX_VALUE, &mut self.bytes);
+                self.item(name, begin, true);
+            }
+        }
+    }
+
+    fn read_cookies(&mut self, line: &[u8], names: &Names) {
+        for pair in line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii) {
+            let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
+            if let Some(&name) = names.cookies.get(pair[..equals].trim_ascii_end()) {
+                let begin = self.bytes.len();
+                let value = pair[equals + 1..].trim_ascii_start();
+                self.bytes.extend_from_slice(&value[..value.len().min(MAX_VALUE + 1)]);
+                self.item(name, begin, true);
+            }
+        }
+    }
+}
+
+/// Returns a host without port and trailing dot, and whether it is nothing but a host.
+pub(crate) fn host_of(host: &[u8]) -> (&[u8], bool) {
+    let at = host.iter().rposition(|&byte| byte == b'@');
+    let name = at.map_or(host, |at| &host[at + 1..]);
+    let port = name.iter().rposition(|&byte| byte == b':');
+    let name = match port {
+        Some(colon) if name[colon + 1..].iter().all(u8::is_ascii_digit) => &name[..colon],
+        _ => name,
+    };
+    (name.strip_suffix(b".").unwrap_or(name), at.is_none())
+}
+
+/// A request that was read.
+pub(crate) struct Seen<'r> {
+    pub(crate) request: &'r dyn Request,
+    pub(crate) buffers: &'r Buffers,
+    pub(crate) client: Option<IpAddr>,
+}
+
+impl<'r> Seen<'r> {
+    pub(crate) fn new(request: &'r dyn Request, buffers: &'r Buffers) -> Self {
+        Self { request, buffers, client: request.client().map(canonical) }
+    }
+
+    /// Returns the bytes at a place of a reading.
+    pub(crate) fn bytes(&self, range: &std::ops::Range<usize>) -> &'r [u8] {
+        &self.buffers.bytes[range.clone()]
+    }
+
+    /// Calls `see` with each value of a source, and whether it is exact. Paths, clients, routes and
+    /// captures are asked otherwise.
+    pub(crate) fn values(&self, source: &Source, see: &mut dyn FnMut(&[u8], bool)) {
+        let field = match source {
+            Source::Read(name) => {
+                let items = self.buffers.items.iter().filter(|item| item.name == *name);
+                return items.for_each(|item| see(&self.buffers.bytes[item.begin..item.end], item.is_exact));
+            }
+            Source::Header(name) => Field::Header(name),
+            Source::Label(name) => Field::Label(name),
+            Source::Entry(name) => Field::Entry(name),
+            Source::Domain => Field::Domain,
+            Source::Path | Source::Client | Source::Route | Source::Capture(_) => return,
+        };
+        self.request.values(field, &mut |value| see(value, true));
+    }
+}
