@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::pattern::Stack;
 use crate::request::Buffers;
 
 /// The rules that concern a request, as [`Matcher::find`](crate::Matcher::find) leaves them.
@@ -35,7 +36,7 @@ pub struct Found {
     pub(super) buffers: Buffers,
     pub(super) judged: Vec<Judged>,
     pub(super) candidates: Vec<u32>,
-    pub(super) nodes: [Vec<u32>; 2],
+    pub(super) stack: Stack,
 }
 
 impl Found {

@@ -12,9 +12,9 @@ mod seen;
 
 use std::net::IpAddr;
 
-pub(crate) use path::{PathReading, decoded, fold_literal, normalised_literal};
+pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
-pub(crate) use seen::{Buffers, HOST, METHOD, Names, Seen, Source, host_of};
+pub(crate) use seen::{Buffers, HOST, METHOD, Names, Seen, Source};
 
 /// The longest value that is read, in bytes. A longer one is missing.
 pub(crate) const MAX_VALUE: usize = 4096;

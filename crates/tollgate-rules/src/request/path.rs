@@ -18,6 +18,13 @@ pub(crate) struct PathReading {
     pub(crate) lower: Range<usize>,
 }
 
+/// The form in which paths and patterns are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Folded,
+    Exact,
+}
+
 /// Whether a byte stands for itself in a segment (RFC 3986, `pchar` without escapes).
 fn is_pchar(byte: u8) -> bool {
     is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte)
@@ -118,40 +125,43 @@ fn remove_dots(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a path with one slash in place of several.
-fn merge_slashes(path: &[u8], out: &mut Vec<u8>) {
-    let begin = out.len();
-    for &byte in path {
-        if byte != b'/' || out.len() == begin || out.last() != Some(&b'/') {
-            out.push(byte);
-        }
+/// Appends a slash, unless the path ends with one. The path begins with the buffer.
+fn push_slash(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'/') {
+        out.push(b'/');
     }
 }
 
-/// Appends what a server sees that decodes slashes and backslashes and cuts parameters first.
-/// Returns whether a dot segment appears by that.
-fn reveal_dots(path: &[u8], out: &mut Vec<u8>) -> bool {
+/// Appends a path with one slash in place of several, to an empty buffer.
+fn merge_slashes(path: &[u8], out: &mut Vec<u8>) {
+    for &byte in path {
+        if byte == b'/' { push_slash(out) } else { out.push(byte) }
+    }
+}
+
+/// Appends what servers see that decode slashes and backslashes (`decodes`), or cut parameters of
+/// segments (`cuts`), before they remove dot segments. Returns whether a dot segment appears by that.
+fn reveal_dots(path: &[u8], decodes: bool, cuts: bool, out: &mut Vec<u8>) -> bool {
     let (mut at, mut found) = (0, false);
-    let mut piece = out.len();
-    let mut is_cut = false;
-    let mut is_hidden = false;
+    let mut begin = out.len();
+    let (mut is_cut, mut is_hidden) = (false, false);
     loop {
         let rest = &path[at..];
         let (is_end, length) = match rest {
             [] => (true, 0),
             [b'/', ..] => (true, 1),
-            _ if matches!(escape(rest), Some(b'/' | b'\\')) => (true, 3),
+            _ if decodes && matches!(escape(rest), Some(b'/' | b'\\')) => (true, 3),
             _ => (false, 1),
         };
         if is_end {
             is_hidden |= length == 3;
-            found |= is_hidden && matches!(&out[piece..], b"." | b"..");
+            found |= is_hidden && matches!(&out[begin..], b"." | b"..");
             if rest.is_empty() {
                 return found;
             }
-            out.push(b'/');
-            (piece, is_cut, is_hidden) = (out.len(), false, length == 3);
-        } else if rest[0] == b';' {
+            push_slash(out);
+            (begin, is_cut, is_hidden) = (out.len(), false, length == 3);
+        } else if cuts && rest[0] == b';' {
             (is_cut, is_hidden) = (true, true);
         } else if !is_cut {
             out.push(rest[0]);
@@ -197,18 +207,21 @@ pub(crate) fn fold_literal(segment: &[u8]) -> Vec<u8> {
     out.split_off(1)
 }
 
-/// Returns the path of a request's target: without query and fragment, and of an absolute form.
-fn path_of(target: &[u8]) -> &[u8] {
+/// Returns the path of a request's target, without query and fragment, and the authority of an
+/// absolute form (`http://host/path`).
+pub(crate) fn parts_of(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     let end = target.iter().position(|byte| b"?#".contains(byte)).unwrap_or(target.len());
     let path = &target[..end];
     let scheme = path.iter().position(|byte| !(byte.is_ascii_alphanumeric() || b"+-.".contains(byte)));
-    let authority =
-        scheme.filter(|&scheme| scheme > 0).and_then(|scheme| path[scheme..].strip_prefix(b"://"));
-    let path = authority.map_or(path, |authority| {
-        let slash = authority.iter().position(|&byte| byte == b'/').unwrap_or(authority.len());
-        &authority[slash..]
-    });
-    if path.is_empty() { b"/" } else { path }
+    let rest = scheme.filter(|&scheme| scheme > 0).and_then(|scheme| path[scheme..].strip_prefix(b"://"));
+    let (authority, path) = match rest {
+        Some(rest) => {
+            let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            (Some(&rest[..slash]), &rest[slash..])
+        }
+        None => (None, path),
+    };
+    (if path.is_empty() { b"/" } else { path }, authority)
 }
 
 /// Returns whether all readings of a path are its own bytes.
@@ -227,84 +240,84 @@ fn is_plain(path: &[u8]) -> bool {
         })
 }
 
+/// The buffers in which forms of a path are made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forms {
+    /// With its escapes normalised.
+    normal: Vec<u8>,
+    /// What a server makes of that before it removes dot segments.
+    form: Vec<u8>,
+    /// That without them.
+    dotless: Vec<u8>,
+}
+
+impl Forms {
+    /// Gives back what grew beyond `most` bytes.
+    pub(crate) fn shrink_to(&mut self, most: usize) {
+        for buffer in [&mut self.normal, &mut self.form, &mut self.dotless] {
+            buffer.clear();
+            buffer.shrink_to(most);
+        }
+    }
+}
+
 /// Reads a target's path. The readings stand in the order in which keys use them: those that leave
 /// a client fewer spellings of one path first.
-pub(crate) fn read(target: &[u8], buffer: &mut Vec<u8>, work: &mut Vec<u8>, readings: &mut Vec<PathReading>) {
-    let path = path_of(target);
+pub(crate) fn read(target: &[u8], buffer: &mut Vec<u8>, forms: &mut Forms, readings: &mut Vec<PathReading>) {
+    let (path, _) = parts_of(target);
     if is_plain(path) {
         let whole = buffer.len()..buffer.len() + path.len();
         buffer.extend_from_slice(path);
         readings.push(PathReading { exact: whole.clone(), folded: whole.clone(), lower: whole });
         return;
     }
-    work.clear();
-    normalise_escapes(path, work);
-    let normal = work.len();
-    let merged = reveal_dots_of(normal, work);
-    for (source, is_rooted) in merged {
-        if source.is_empty() {
-            continue;
-        }
+    let Forms { normal, form, dotless } = forms;
+    normal.clear();
+    normalise_escapes(path, normal);
+    if normal.first() != Some(&b'/') {
+        // `*`, or no path at all. Rules that restrict read it as if it began with a slash.
         let begin = buffer.len();
-        if is_rooted {
-            remove_dots(&work[source], buffer);
-        } else {
-            buffer.extend_from_slice(&work[source]);
-        }
+        buffer.extend_from_slice(normal);
         let exact = begin..buffer.len();
-        if readings.iter().any(|other| buffer[other.exact.clone()] == buffer[exact.clone()]) {
-            buffer.truncate(begin);
-            continue;
-        }
-        let end = work.len();
-        if is_rooted {
-            fold(&buffer[exact.clone()], work);
-        } else {
-            let at = work.len();
-            work.push(b'/');
-            work.extend_from_slice(&buffer[exact.clone()]);
-            let rooted = work.len();
-            remove_dots(&work[at..rooted].to_vec(), work);
-            let dotless = work.len();
-            fold(&work[rooted..dotless].to_vec(), work);
-            work.drain(at..dotless);
-        }
-        let folded = buffer.len()..buffer.len() + work.len() - end;
-        buffer.extend_from_slice(&work[end..]);
-        let lower = buffer.len()..buffer.len() + work.len() - end;
-        buffer.extend_from_slice(&work[end..]);
-        buffer[lower.clone()].make_ascii_lowercase();
-        work.truncate(end);
-        readings.push(PathReading { exact, folded, lower });
+        normal.insert(0, b'/');
+        dotless.clear();
+        remove_dots(normal, dotless);
+        readings.push(folded(exact, dotless, buffer));
+        return;
     }
+    let mut add = |form: &[u8]| {
+        dotless.clear();
+        remove_dots(form, dotless);
+        if !readings.iter().any(|other| buffer[other.exact.clone()] == **dotless) {
+            let begin = buffer.len();
+            buffer.extend_from_slice(dotless);
+            readings.push(folded(begin..buffer.len(), dotless, buffer));
+        }
+    };
+    for (decodes, cuts) in [(true, true), (true, false), (false, true)] {
+        form.clear();
+        if reveal_dots(normal, decodes, cuts, form) {
+            add(form);
+        }
+    }
+    let has = |pair: &[u8]| normal.windows(2).any(|window| window == pair);
+    if has(b"//") && has(b"/.") {
+        form.clear();
+        merge_slashes(normal, form);
+        add(form);
+    }
+    add(normal);
 }
 
-/// Appends the forms of the normalised path in `work[..normal]` from which readings are made.
-/// Returns them, and whether each begins with a slash.
-fn reveal_dots_of(normal: usize, work: &mut Vec<u8>) -> [(Range<usize>, bool); 3] {
-    if work.first() != Some(&b'/') {
-        return [(0..normal, false), (0..0, false), (0..0, false)];
-    }
-    let path = std::mem::take(work);
-    let mut out = path.clone();
-    let begin = out.len();
-    let mut revealed = Vec::new();
-    let hidden = if reveal_dots(&path, &mut revealed) {
-        merge_slashes(&revealed, &mut out);
-        begin..out.len()
-    } else {
-        0..0
-    };
-    let begin = out.len();
-    merge_slashes(&path, &mut out);
-    let merged = if out.len() - begin == normal || !path.windows(2).any(|pair| pair == b"/.") {
-        out.truncate(begin);
-        0..0
-    } else {
-        begin..out.len()
-    };
-    *work = out;
-    [(hidden, true), (merged, true), (0..normal, true)]
+/// Appends the folded forms of a path without dot segments.
+fn folded(exact: Range<usize>, dotless: &[u8], buffer: &mut Vec<u8>) -> PathReading {
+    let begin = buffer.len();
+    fold(dotless, buffer);
+    let folded = begin..buffer.len();
+    buffer.extend_from_within(folded.clone());
+    let lower = folded.end..buffer.len();
+    buffer[lower.clone()].make_ascii_lowercase();
+    PathReading { exact, folded, lower }
 }
 
 #[cfg(test)]
@@ -313,8 +326,8 @@ mod tests {
 
     /// Returns the exact and the folded form of each reading.
     fn readings(target: &[u8]) -> Vec<(String, String)> {
-        let (mut buffer, mut work, mut readings) = (Vec::new(), Vec::new(), Vec::new());
-        read(target, &mut buffer, &mut work, &mut readings);
+        let (mut buffer, mut forms, mut readings) = (Vec::new(), Forms::default(), Vec::new());
+        read(target, &mut buffer, &mut forms, &mut readings);
         let text = |range: &Range<usize>| String::from_utf8(buffer[range.clone()].to_vec()).unwrap();
         readings.iter().map(|reading| (text(&reading.exact), text(&reading.lower))).collect()
     }

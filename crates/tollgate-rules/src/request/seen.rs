@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
-use super::path::{self, PathReading};
-use super::{Field, MAX_VALUE, Request, decoded};
+use super::path::{self, Form, Forms, PathReading, decoded};
+use super::{Field, MAX_VALUE, Request};
 use crate::address::canonical;
 
 /// An attribute, as the matcher looks for it.
@@ -62,22 +63,22 @@ pub(crate) struct Item {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffers {
     bytes: Vec<u8>,
-    work: Vec<u8>,
-    pub(crate) readings: Vec<PathReading>,
+    forms: Forms,
+    readings: Vec<PathReading>,
     items: Vec<Item>,
 }
 
-/// A buffer that grew beyond this for one request is given back.
+/// A buffer that grew beyond this for one request is given back, in bytes.
 const KEPT: usize = 1 << 16;
 
 impl Buffers {
     fn clear(&mut self) {
-        for buffer in [&mut self.bytes, &mut self.work] {
-            buffer.clear();
-            buffer.shrink_to(KEPT);
-        }
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.forms.shrink_to(KEPT);
         self.readings.clear();
         self.items.clear();
+        self.items.shrink_to(KEPT / size_of::<Item>());
     }
 
     fn item(&mut self, name: u32, begin: usize, is_exact: bool) {
@@ -93,16 +94,14 @@ impl Buffers {
             let is_exact = self.bytes[begin..] == *method;
             self.item(METHOD, begin, is_exact);
         });
-        request.values(Field::Host, &mut |host| {
-            let begin = self.bytes.len();
-            let (name, is_exact) = host_of(host);
-            self.bytes.extend(name.iter().take(MAX_VALUE + 1).map(u8::to_ascii_lowercase));
-            self.item(HOST, begin, is_exact);
-        });
+        request.values(Field::Host, &mut |host| self.read_host(host));
         let mut has_target = false;
         request.values(Field::Target, &mut |target| {
             if !std::mem::replace(&mut has_target, true) {
-                path::read(target, &mut self.bytes, &mut self.work, &mut self.readings);
+                path::read(target, &mut self.bytes, &mut self.forms, &mut self.readings);
+                if let (_, Some(authority)) = path::parts_of(target) {
+                    self.read_host(authority);
+                }
                 if !names.queries.is_empty() {
                     self.read_query(target, names);
                 }
@@ -111,6 +110,13 @@ impl Buffers {
         if !names.cookies.is_empty() {
             request.values(Field::Header("cookie"), &mut |line| self.read_cookies(line, names));
         }
+    }
+
+    fn read_host(&mut self, host: &[u8]) {
+        let begin = self.bytes.len();
+        let (name, is_exact) = host_of(host);
+        self.bytes.extend(name.iter().take(MAX_VALUE + 1).map(u8::to_ascii_lowercase));
+        self.item(HOST, begin, is_exact);
     }
 
     fn read_query(&mut self, target: &[u8], names: &Names) {
@@ -142,8 +148,9 @@ impl Buffers {
     }
 }
 
-/// Returns a host without port and trailing dot, and whether it is nothing but a host.
-pub(crate) fn host_of(host: &[u8]) -> (&[u8], bool) {
+/// Returns a host without port and trailing dot, and whether it is nothing but a host: it has no user
+/// and no empty first label.
+fn host_of(host: &[u8]) -> (&[u8], bool) {
     let at = host.iter().rposition(|&byte| byte == b'@');
     let name = at.map_or(host, |at| &host[at + 1..]);
     let port = name.iter().rposition(|&byte| byte == b':');
@@ -151,24 +158,45 @@ pub(crate) fn host_of(host: &[u8]) -> (&[u8], bool) {
         Some(colon) if name[colon + 1..].iter().all(u8::is_ascii_digit) => &name[..colon],
         _ => name,
     };
-    (name.strip_suffix(b".").unwrap_or(name), at.is_none())
+    (name.strip_suffix(b".").unwrap_or(name), at.is_none() && name.first() != Some(&b'.'))
 }
 
 /// A request that was read.
 pub(crate) struct Seen<'r> {
-    pub(crate) request: &'r dyn Request,
-    pub(crate) buffers: &'r Buffers,
+    request: &'r dyn Request,
+    buffers: &'r Buffers,
+    /// The client's address in canonical form.
     pub(crate) client: Option<IpAddr>,
+    /// The form of paths that conditions see which restrict.
+    pub(crate) form: Form,
+    /// The bits of an IPv6 address that make one client.
+    pub(crate) ipv6_prefix: u8,
 }
 
 impl<'r> Seen<'r> {
-    pub(crate) fn new(request: &'r dyn Request, buffers: &'r Buffers) -> Self {
-        Self { request, buffers, client: request.client().map(canonical) }
+    pub(crate) fn new(
+        request: &'r dyn Request,
+        buffers: &'r Buffers,
+        form: Form,
+        ipv6_prefix: u8,
+    ) -> Self {
+        Self { request, buffers, client: request.client().map(canonical), form, ipv6_prefix }
+    }
+
+    /// Returns the readings of the path; none of a request without one.
+    pub(crate) fn readings(&self) -> &'r [PathReading] {
+        &self.buffers.readings
     }
 
     /// Returns the bytes at a place of a reading.
-    pub(crate) fn bytes(&self, range: &std::ops::Range<usize>) -> &'r [u8] {
+    pub(crate) fn bytes(&self, range: &Range<usize>) -> &'r [u8] {
         &self.buffers.bytes[range.clone()]
+    }
+
+    /// Returns the path of a reading as conditions compare it that restrict, without its first slash.
+    pub(crate) fn path(&self, reading: &PathReading) -> &'r [u8] {
+        let path = self.bytes(if self.form == Form::Folded { &reading.lower } else { &reading.exact });
+        path.strip_prefix(b"/").unwrap_or(path)
     }
 
     /// Calls `see` with each value of a source, and whether it is exact. Paths, clients, routes and
