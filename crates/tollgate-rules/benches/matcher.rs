@@ -59,7 +59,9 @@ fn main() {
         ("host", |number| format!("match.host = '*.t{number}.example.com'")),
         ("label", |number| format!("match.label.user = 'u{number}'")),
         ("client", |number| format!("match.client = '10.0.{}.{}'", number / 256, number % 256)),
-        ("header and path", |number| format!("match = {{ header.x-api-key = 'k{number}', path = '/api/**' }}")),
+        ("header and path", |number| {
+            format!("match = {{ header.x-api-key = 'k{number}', path = '/api/**' }}")
+        }),
     ];
     println!("{:<18}{:>12}{:>12}{:>8}", "others by", "10 rules", "1,000 rules", "ratio");
     for (name, other) in others {

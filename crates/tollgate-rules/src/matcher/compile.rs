@@ -51,15 +51,21 @@ impl Compiler<'_> {
                 return Err(CompileError::EmptyKey { rule: rule.name.clone() });
             }
             Key::Attributes(parts) => {
-                let part =
-                    |attribute: &Attribute| Part { attribute: attribute.clone(), source: self.source(attribute) };
+                let part = |attribute: &Attribute| Part {
+                    attribute: attribute.clone(),
+                    source: self.source(attribute),
+                };
                 parts.iter().map(part).collect()
             }
         };
         let mut tiers = Vec::new();
         for tier in &rule.tiers {
             let generosity = Generosity::of(&tier.limits);
-            tiers.push(CompiledTier { name: tier.name.clone(), applies: self.any(&tier.applies)?, generosity });
+            tiers.push(CompiledTier {
+                name: tier.name.clone(),
+                applies: self.any(&tier.applies)?,
+                generosity,
+            });
         }
         let mut all_limits = rule.tiers.iter().map(|tier| &tier.limits).chain([&rule.limits]);
         Ok(Compiled {
@@ -143,7 +149,9 @@ impl Compiler<'_> {
         }
         let wanted = match attribute {
             Route | Capture(_) => return Err(self.misplaced(attribute)),
-            Path => Wanted::Paths(Paths::new(any, texts().map(|text| Pattern::new(text)).collect(), self.form)),
+            Path => {
+                Wanted::Paths(Paths::new(any, texts().map(|text| Pattern::new(text)).collect(), self.form))
+            }
             Client => {
                 let mut networks = Networks::default();
                 values.networks.iter().for_each(|network| *networks.entry(canonical_network(*network)) = ());

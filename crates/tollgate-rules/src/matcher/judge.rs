@@ -171,15 +171,17 @@ impl Part {
                 write_key(client, seen.ipv6_prefix, key);
                 return true;
             }
-            Source::Path => {
-                reading().map(|path| seen.bytes(if seen.form == Form::Folded { &path.lower } else { &path.exact }))
+            Source::Path => reading()
+                .map(|path| seen.bytes(if seen.form == Form::Folded { &path.lower } else { &path.exact })),
+            Source::Route => {
+                path.map(|path| path.pattern.map_or(&b"*"[..], |pattern| pattern.text().as_bytes()))
             }
-            Source::Route => path.map(|path| path.pattern.map_or(&b"*"[..], |pattern| pattern.text().as_bytes())),
-            Source::Capture(name) => path.and_then(|path| path.pattern).zip(reading()).and_then(|(pattern, path)| {
-                let path =
-                    seen.bytes(if seen.form == Form::Folded { &path.folded } else { &path.exact });
-                pattern.capture(name, path.strip_prefix(b"/").unwrap_or(path))
-            }),
+            Source::Capture(name) => {
+                path.and_then(|path| path.pattern).zip(reading()).and_then(|(pattern, path)| {
+                    let path = seen.bytes(if seen.form == Form::Folded { &path.folded } else { &path.exact });
+                    pattern.capture(name, path.strip_prefix(b"/").unwrap_or(path))
+                })
+            }
             source => {
                 let mut is_one = false;
                 let mut differs = false;

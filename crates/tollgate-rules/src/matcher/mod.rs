@@ -129,6 +129,7 @@ impl Matcher {
             }
         }
         replace::mark(&self.rules, judged, candidates);
-        concerned.extend(judged.drain(..).filter(|rule| rule.replaced_by.is_none()).map(|rule| rule.concerned));
+        concerned
+            .extend(judged.drain(..).filter(|rule| rule.replaced_by.is_none()).map(|rule| rule.concerned));
     }
 }

@@ -174,12 +174,7 @@ pub(crate) struct Seen<'r> {
 }
 
 impl<'r> Seen<'r> {
-    pub(crate) fn new(
-        request: &'r dyn Request,
-        buffers: &'r Buffers,
-        form: Form,
-        ipv6_prefix: u8,
-    ) -> Self {
+    pub(crate) fn new(request: &'r dyn Request, buffers: &'r Buffers, form: Form, ipv6_prefix: u8) -> Self {
         Self { request, buffers, client: request.client().map(canonical), form, ipv6_prefix }
     }
 

@@ -19,17 +19,18 @@ fn no_request_allocates_once_the_buffers_have_grown() {
              { name = 'd', match.host = '*.example.com', match.client = '192.0.2.0/24', key = 'everyone', limits = '1/s',
                tier = [{ name = 't', match.header.k = ['sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b', 'a*b'], limits = '2/s' }] }]";
     let matcher = Matcher::new(&rules(&text)).unwrap();
-    let requests: Vec<_> = ["/r7/x?q=1", "/R7//x/", "/x/..%2Fr99/y?q=%41&q=2", "/a//../r1/%zz", "*", "http://h/x"]
-        .into_iter()
-        .map(|target| PlainRequest {
-            method: Some("POST".into()),
-            host: Some("api.example.com".into()),
-            client: Some([192, 0, 2, 7].into()),
-            headers: pairs(&[("k", "secret"), ("cookie", "c=1; d=2")]),
-            labels: pairs(&[("plan", "pro"), ("user", "ada")]),
-            ..get(target)
-        })
-        .collect();
+    let requests: Vec<_> =
+        ["/r7/x?q=1", "/R7//x/", "/x/..%2Fr99/y?q=%41&q=2", "/a//../r1/%zz", "*", "http://h/x"]
+            .into_iter()
+            .map(|target| PlainRequest {
+                method: Some("POST".into()),
+                host: Some("api.example.com".into()),
+                client: Some([192, 0, 2, 7].into()),
+                headers: pairs(&[("k", "secret"), ("cookie", "c=1; d=2")]),
+                labels: pairs(&[("plan", "pro"), ("user", "ada")]),
+                ..get(target)
+            })
+            .collect();
     let mut found = Found::default();
     let all = |found: &mut Found| {
         for request in &requests {

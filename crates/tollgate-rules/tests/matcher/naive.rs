@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use tollgate_rules::{
-    Attribute, Condition, Conditions, Cost, Key, Limit, Limits, MissingKey, Mode, PlainRequest, Replaces, Rule,
-    Rules,
+    Attribute, Condition, Conditions, Cost, Key, Limit, Limits, MissingKey, Mode, PlainRequest, Replaces,
+    Rule, Rules,
 };
 
 /// A rule that concerns a request: its number, tier and cost, whether it refuses for want of a key,
@@ -61,7 +61,8 @@ impl Context<'_> {
         }
         let mut all_limits = rule.tiers.iter().map(|tier| &tier.limits).chain([&rule.limits]);
         let strict = all_limits.all(|limits| *limits == Limits::Unlimited);
-        let applies = |strict| if rule.applies.is_empty() { Some(None) } else { self.any(&rule.applies, strict) };
+        let applies =
+            |strict| if rule.applies.is_empty() { Some(None) } else { self.any(&rule.applies, strict) };
         let matched = applies(strict)?;
         if self.any(&rule.except, !strict).is_some() {
             return None;
@@ -72,7 +73,10 @@ impl Context<'_> {
                 let values: Option<Vec<_>> = parts.iter().map(|part| self.part(part, &matched)).collect();
                 values.map(|values| match &values[..] {
                     [one] => one.clone(),
-                    _ => values.iter().flat_map(|value| [&[0, value.len() as u8], &value[..]].concat()).collect(),
+                    _ => values
+                        .iter()
+                        .flat_map(|value| [&[0, value.len() as u8], &value[..]].concat())
+                        .collect(),
                 })
             }
         };
@@ -194,7 +198,8 @@ impl Context<'_> {
                 _ if part.starts_with('{') => (1, Some(part), ""),
                 _ => (0, None, part),
             });
-            let mut parts: Vec<_> = parts.map(|(kind, name, part)| (kind, name, part.to_lowercase(), part)).collect();
+            let mut parts: Vec<_> =
+                parts.map(|(kind, name, part)| (kind, name, part.to_lowercase(), part)).collect();
             parts.shrink_to_fit();
             parts
         });
@@ -230,7 +235,9 @@ impl Context<'_> {
                     IpAddr::V6(v6) => [&[6], &v6.octets()[..8]].concat(),
                 });
             }
-            Attribute::Path => if self.fold { path?.folded.to_lowercase() } else { path?.exact.clone() }.into(),
+            Attribute::Path => {
+                if self.fold { path?.folded.to_lowercase() } else { path?.exact.clone() }.into()
+            }
             Attribute::Route => matched.as_ref()?.1.clone().unwrap_or("*".into()).into(),
             Attribute::Capture(name) => {
                 let pattern = matched.as_ref()?.1.as_ref()?;
@@ -240,11 +247,14 @@ impl Context<'_> {
                 path.split('/').nth(at)?.into()
             }
             _ => {
-                let values: Vec<Vec<u8>> = self.values(attribute).into_iter().map(|(value, _)| value).collect();
+                let values: Vec<Vec<u8>> =
+                    self.values(attribute).into_iter().map(|(value, _)| value).collect();
                 let may_repeat = matches!(attribute, Attribute::Method | Attribute::Host);
                 match &values[..] {
                     [one] => one.clone(),
-                    [one, others @ ..] if may_repeat && others.iter().all(|other| other == one) => one.clone(),
+                    [one, others @ ..] if may_repeat && others.iter().all(|other| other == one) => {
+                        one.clone()
+                    }
                     _ => return None,
                 }
             }
@@ -263,13 +273,15 @@ impl Context<'_> {
             request.headers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
         let target = String::from_utf8_lossy(request.target.as_deref().unwrap_or_default());
         match attribute {
-            Attribute::Method => {
-                request.method.iter().map(|text| (text.to_uppercase().into(), *text == text.to_uppercase())).collect()
-            }
+            Attribute::Method => request
+                .method
+                .iter()
+                .map(|text| (text.to_uppercase().into(), *text == text.to_uppercase()))
+                .collect(),
             Attribute::Host => {
-                let absolute = target.strip_prefix("http://").map(|rest| {
-                    rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
-                });
+                let absolute = target
+                    .strip_prefix("http://")
+                    .map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned());
                 let host = |host: String| {
                     let name = host.rsplit('@').next().unwrap().split(':').next().unwrap();
                     let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();
@@ -285,12 +297,18 @@ impl Context<'_> {
             Attribute::Query(name) => {
                 let query = target.split_once('?').map_or("", |(_, query)| query);
                 let pairs: Vec<_> = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
-                pairs.into_iter().filter(|(own, _)| own == &&**name).map(|(_, value)| (value.into(), true)).collect()
+                pairs
+                    .into_iter()
+                    .filter(|(own, _)| own == &&**name)
+                    .map(|(_, value)| (value.into(), true))
+                    .collect()
             }
             Attribute::Cookie(name) => {
                 let lines = named(&headers, "cookie");
-                let text: Vec<_> = lines.into_iter().map(|(line, _)| String::from_utf8(line).unwrap()).collect();
-                let pairs = text.iter().flat_map(|line| line.split("; ")).filter_map(|pair| pair.split_once('='));
+                let text: Vec<_> =
+                    lines.into_iter().map(|(line, _)| String::from_utf8(line).unwrap()).collect();
+                let pairs =
+                    text.iter().flat_map(|line| line.split("; ")).filter_map(|pair| pair.split_once('='));
                 pairs.filter(|(own, _)| own == &&**name).map(|(_, value)| (value.into(), true)).collect()
             }
             other => panic!("{other}"),
@@ -384,7 +402,8 @@ fn paths(request: &PlainRequest) -> Vec<Path> {
 /// What a server sees that decodes slashes or cuts parameters before it removes dot segments, if one
 /// appears by that.
 fn revealed(path: &str, decodes: bool, cuts: bool) -> Option<String> {
-    let marked = if decodes { path.replace("%2F", "/\u{1}").replace("%5C", "/\u{1}") } else { path.to_owned() };
+    let marked =
+        if decodes { path.replace("%2F", "/\u{1}").replace("%5C", "/\u{1}") } else { path.to_owned() };
     let parts: Vec<&str> = marked.split('/').collect();
     let mut seen = Vec::new();
     let mut found = false;

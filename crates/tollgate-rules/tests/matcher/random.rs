@@ -36,20 +36,34 @@ impl Random {
 }
 
 const PATTERNS: [&str; 16] = [
-    "*", "/**", "/", "/a", "/A", "/a/b", "/a/b/", "/a/{id}", "/{id}/b", "/a/*/c", "/{x}/{id}", "/a/**", "/a/b/**",
-    "/{id}/**", "/a;p", "/a%2Fb",
+    "*",
+    "/**",
+    "/",
+    "/a",
+    "/A",
+    "/a/b",
+    "/a/b/",
+    "/a/{id}",
+    "/{id}/b",
+    "/a/*/c",
+    "/{x}/{id}",
+    "/a/**",
+    "/a/b/**",
+    "/{id}/**",
+    "/a;p",
+    "/a%2Fb",
 ];
 const PIECES: [&str; 24] = [
-    "/", "/", "/", "/", "a", "b", "A", "c", "/a", "/b", "/a/b", "//", "/.", "/..", "%61", "%2F", "%2f", "%5c",
-    "%2e", ";", ";p", "%3b", "%ff", "/%2E%2e/",
+    "/", "/", "/", "/", "a", "b", "A", "c", "/a", "/b", "/a/b", "//", "/.", "/..", "%61", "%2F", "%2f",
+    "%5c", "%2e", ";", ";p", "%3b", "%ff", "/%2E%2e/",
 ];
 const VALUES: [&str; 6] = ["x", "y", "xy", "X", "", "7"];
 const WANTED: [&str; 7] = ["*", "x", "y", "x*", "*y", "X", "7"];
 const HOSTS: [&str; 6] = ["a.test", "A.test.", "b.a.test:80", "u@a.test", "c", ""];
 const CLIENTS: [&str; 5] = ["192.0.2.7", "::ffff:192.0.2.8", "2001:db8::1", "2001:db8:0:1::1", "10.0.0.1"];
 const KEYS: [&str; 14] = [
-    "client", "path", "path.id", "path.x", "route", "method", "host", "header.h", "header.i", "query.q", "cookie.c",
-    "label.l", "domain", "entry.e",
+    "client", "path", "path.id", "path.x", "route", "method", "host", "header.h", "header.i", "query.q",
+    "cookie.c", "label.l", "domain", "entry.e",
 ];
 
 fn list(values: &[String]) -> String {
@@ -89,8 +103,7 @@ fn alternatives(random: &mut Random) -> String {
     format!("[{}]", (0..count).map(|_| conditions(random)).collect::<Vec<_>>().join(", "))
 }
 
-pub(super) const LIMITS: [&str; 6] =
-    ["block", "20/min", "1/s,burst=20", "5/s,burst=20", "50/s", "unlimited"];
+pub(super) const LIMITS: [&str; 6] = ["block", "20/min", "1/s,burst=20", "5/s,burst=20", "50/s", "unlimited"];
 
 fn rule(random: &mut Random, number: usize, star: &[bool]) -> String {
     let mut text = format!("[[rule]]\nname = 'r{number}'\nlimits = '{}'\n", random.of(&LIMITS));
@@ -125,7 +138,11 @@ fn rule(random: &mut Random, number: usize, star: &[bool]) -> String {
     if random.is(3) {
         text += &match random.below(3) {
             0 => format!("cost = {}\n", random.below(9)),
-            1 => format!("cost = {{ from = '{}', default = {} }}\n", random.of(&["query.q", "label.l"]), random.below(9)),
+            1 => format!(
+                "cost = {{ from = '{}', default = {} }}\n",
+                random.of(&["query.q", "label.l"]),
+                random.below(9)
+            ),
             _ => {
                 let mut case = || format!("{{ match = {}, is = {} }}", alternatives(random), random.below(9));
                 format!("cost = [{}, {}]\n", case(), case())
@@ -175,14 +192,14 @@ fn request(random: &mut Random) -> PlainRequest {
 fn random_requests_meet_the_rules_of_a_naive_matcher() {
     let random = &mut Random(18);
     let (mut found, mut buffers, mut concerned) = (0, Found::default(), 0);
-    for round in 0..400 {
+    for round in 0..100 {
         let count = 1 + random.below(20);
         let star: Vec<bool> = (0..count).map(|_| random.is(8)).collect();
         let mut text = format!("paths.fold = {}\nlists.none = []\n", !random.is(4));
         (0..count).for_each(|number| text += &rule(random, number, &star));
         let rules = rules(&text);
         let matcher = Matcher::new(&rules).unwrap();
-        for _ in 0..100 {
+        for _ in 0..50 {
             let request = request(random);
             let target = request.target.as_deref().map(String::from_utf8_lossy);
             matcher.find(&request, &mut buffers);
@@ -206,10 +223,11 @@ fn random_requests_meet_the_rules_of_a_naive_matcher() {
                     _ => None,
                 })
                 .collect();
-            let own: Vec<_> = own.into_iter().map(|(rule, tier, cost, refused, _)| (rule, tier, cost, refused)).collect();
+            let own: Vec<_> =
+                own.into_iter().map(|(rule, tier, cost, refused, _)| (rule, tier, cost, refused)).collect();
             assert_eq!(explained, own, "round {round}, {target:?}\n{request:?}\n{text}");
             (found, concerned) = (found + own.len(), concerned + usize::from(!own.is_empty()));
         }
     }
-    assert!(found > 50_000 && concerned > 20_000, "{found} rules concerned {concerned} requests");
+    assert!(found > 5_000 && concerned > 2_500, "{found} rules concerned {concerned} requests");
 }

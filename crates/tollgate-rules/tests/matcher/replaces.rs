@@ -86,7 +86,8 @@ fn a_rule_that_passes_without_key_replaces_nothing() {
 
 #[test]
 fn rules_that_a_program_broke_are_typed_errors() {
-    let rule = |name: &str| format!("{{ name = '{name}', key = 'client', match.path = '/x', limits = '1/s' }}");
+    let rule =
+        |name: &str| format!("{{ name = '{name}', key = 'client', match.path = '/x', limits = '1/s' }}");
     let good = rules(&format!("rule = [{}, {}, {}]", rule("a"), rule("b"), rule("c")));
     assert!(Matcher::new(&good).is_ok());
     let named = |name: &str| Replaces::Named(vec![name.into()]);
