@@ -12,6 +12,9 @@ use tollgate_rules::{Found, Matcher, Memory, PlainRequest, read};
 const ROUNDS: usize = 101;
 const REQUESTS: u32 = 2_000;
 
+/// What sets rules apart, and the fields that say so, by the rule's number.
+type Others = (&'static str, fn(usize) -> String);
+
 /// Three rules that concern the request, and others that do not, by what sets them apart.
 fn matcher(count: usize, other: impl Fn(usize) -> String) -> Matcher {
     let mut text = String::from(
@@ -53,7 +56,7 @@ fn main() {
         labels: vec![("user".into(), b"ada".to_vec())],
         ..PlainRequest::default()
     };
-    let others: [(&str, fn(usize) -> String); 6] = [
+    let others: [Others; 6] = [
         ("path", |number| format!("match.path = '/api/v1/r{number}/{{id}}'")),
         ("method and path", |number| format!("match = {{ method = 'GET', path = '/x/r{number}/**' }}")),
         ("host", |number| format!("match.host = '*.t{number}.example.com'")),

@@ -131,7 +131,7 @@ impl Compiler<'_> {
     fn test(&mut self, Condition { attribute, values }: &Condition) -> Result<Test, CompileError> {
         use Attribute::{Capture, Client, Host, Method, Path, Route};
         let any = values.any || values.texts.iter().any(|text| &**text == "*");
-        let texts = || values.texts.iter().filter(|text| &***text != "*");
+        let texts = || values.texts.iter().map(|text| &**text).filter(|text| *text != "*");
         for text in texts() {
             if let Some(message) = wrong_value(attribute, text) {
                 return Err(self.wrong(attribute, message));
@@ -149,23 +149,21 @@ impl Compiler<'_> {
         }
         let wanted = match attribute {
             Route | Capture(_) => return Err(self.misplaced(attribute)),
-            Path => {
-                Wanted::Paths(Paths::new(any, texts().map(|text| Pattern::new(text)).collect(), self.form))
-            }
+            Path => Wanted::Paths(Paths::new(any, texts().map(Pattern::new).collect(), self.form)),
             Client => {
                 let mut networks = Networks::default();
                 values.networks.iter().for_each(|network| *networks.entry(canonical_network(*network)) = ());
                 Wanted::Clients { any, networks }
             }
             _ => {
-                let folded = |text: &Box<str>| -> Box<[u8]> {
+                let folded = |text: &str| -> Box<[u8]> {
                     match attribute {
                         Method => text.to_ascii_uppercase().into_bytes().into(),
                         Host => text.to_ascii_lowercase().into_bytes().into(),
                         _ => text.as_bytes().into(),
                     }
                 };
-                let is_glob = |text: &&Box<str>| text.contains('*');
+                let is_glob = |text: &&str| text.contains('*');
                 Wanted::Texts(Texts {
                     any,
                     exact: texts().filter(|text| !is_glob(text)).map(folded).collect(),

@@ -240,6 +240,7 @@ fn several_values_restrict_by_any_and_relax_by_all() {
     assert_eq!(of(&[]), "others");
     assert_eq!(of(&[("agent", "x")]), "bots");
     assert_eq!(of(&[("agent", "x"), ("agent", "y")]), "bots others");
+    assert_eq!(of(&[("agent", "y"), ("agent", "x")]), "bots others");
     assert_eq!(of(&[("agent", "x"), ("agent", "x")]), "bots");
     assert_eq!(of(&[("agent", "a bot")]), "bots others");
     assert_eq!(of(&[("agent", "X")]), "others");
