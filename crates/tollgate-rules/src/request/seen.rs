@@ -211,3 +211,92 @@ impl<'r> Seen<'r> {
         self.request.values(field, &mut |value| see(value, true));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PlainRequest;
+
+    /// Returns the values of a source, a star behind those that are not exact.
+    fn values(request: &PlainRequest, names: &Names, source: Source) -> Vec<String> {
+        let mut buffers = Buffers::default();
+        buffers.read(request, names);
+        let mut values = Vec::new();
+        Seen::new(request, &buffers, Form::Folded, 64).values(&source, &mut |value, is_exact| {
+            values.push(String::from_utf8_lossy(value).into_owned() + if is_exact { "" } else { "*" });
+        });
+        values
+    }
+
+    #[test]
+    fn parameters_are_decoded_and_counted() {
+        let mut names = Names::default();
+        let (q, r, plus) = (names.query("q"), names.query("r"), names.query("a b"));
+        assert_eq!(names.query("q"), q, "one number for a name");
+        let request = PlainRequest {
+            target: Some(b"/x?q=%41+b&r&q=&Q=no&%71=%zz&a+b=1&&=#q=no".to_vec()),
+            ..PlainRequest::default()
+        };
+        let values = |number| values(&request, &names, Source::Read(number));
+        assert_eq!(values(q), ["A b", "", "%zz"]);
+        assert_eq!((values(r), values(plus)), (vec![String::new()], vec!["1".into()]));
+        assert!(values(names.queries.len() as u32 + 9).is_empty());
+    }
+
+    #[test]
+    fn cookies_of_several_lines_are_read() {
+        let mut names = Names::default();
+        let (a, b) = (names.cookie("a"), names.cookie("b"));
+        let line = |text: &str| ("Cookie".to_owned(), text.as_bytes().to_vec());
+        let request = PlainRequest {
+            headers: vec![line(" a = 1 ; b=x=y;c"), line("a=2; A=3;;=4")],
+            ..PlainRequest::default()
+        };
+        assert_eq!(values(&request, &names, Source::Read(a)), ["1", "2"]);
+        assert_eq!(values(&request, &names, Source::Read(b)), ["x=y"]);
+    }
+
+    #[test]
+    fn hosts_lose_port_dot_and_user() {
+        for (host, read) in [
+            ("A.test:80", "a.test"),
+            ("a.test.:80", "a.test"),
+            ("a.test:", "a.test"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("u:p@a.test:80", "a.test*"),
+            (".a.test", ".a.test*"),
+            ("", ""),
+        ] {
+            let request = PlainRequest { host: Some(host.into()), ..PlainRequest::default() };
+            assert_eq!(values(&request, &Names::default(), Source::Read(HOST)), [read], "{host}");
+        }
+        let target = Some(b"https://B.test:1/x".to_vec());
+        let request = PlainRequest { host: Some("a.test".into()), target, ..PlainRequest::default() };
+        assert_eq!(values(&request, &Names::default(), Source::Read(HOST)), ["a.test", "b.test"]);
+    }
+
+    #[test]
+    fn methods_are_exact_in_upper_case_only() {
+        let method = |method: &str| {
+            let request = PlainRequest { method: Some(method.into()), ..PlainRequest::default() };
+            values(&request, &Names::default(), Source::Read(METHOD)).concat()
+        };
+        assert_eq!((method("GET"), method("get")), ("GET".into(), "GET*".into()));
+    }
+
+    #[test]
+    fn buffers_that_grew_for_one_request_are_given_back() {
+        let mut names = Names::default();
+        names.query("q");
+        let mut target = b"/%41".repeat(100_000);
+        target.push(b'?');
+        target.extend(b"q=1&".repeat(100_000));
+        let long = PlainRequest { target: Some(target), ..PlainRequest::default() };
+        let mut buffers = Buffers::default();
+        buffers.read(&long, &names);
+        assert!(buffers.bytes.capacity() > 2 * KEPT && buffers.items.len() == 100_000);
+        buffers.read(&PlainRequest::default(), &names);
+        assert!(buffers.bytes.capacity() <= KEPT && buffers.items.capacity() * size_of::<Item>() <= KEPT);
+    }
+}
