@@ -37,7 +37,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::rule::{Mode, Rules};
+use crate::rule::{Attribute, Mode, Rules};
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
 use files::{FileId, Files, Place};
 pub use problem::{Code, Problem};
@@ -46,6 +46,18 @@ use read::rule::Placed;
 use read::{Reader, each, inner, settings, tables};
 pub use schema::schema;
 pub use source::{Disk, Memory, Source};
+use text::Text;
+
+/// What is wrong with a value of a condition on this attribute, which a program may have built.
+pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> {
+    let kind = match attribute {
+        Attribute::Method => Text::Method,
+        Attribute::Host => Text::Host,
+        Attribute::Path => Text::Path,
+        _ => return None,
+    };
+    text::value::check(kind, value).err().map(|wrong| wrong.message)
+}
 
 /// A rules file that was read: its rules, or its mistakes.
 #[derive(Clone, Debug)]

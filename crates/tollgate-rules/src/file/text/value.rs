@@ -1,10 +1,11 @@
 //! The values of conditions.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 use super::{LONGEST_VALUE, Text, Wrong, longest, name, quoted};
+use crate::address::{canonical, canonical_network};
 use crate::file::problem::Code;
 
 /// What a digest begins with.
@@ -175,26 +176,12 @@ pub(in crate::file) fn captures(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped (RFC 4291), or of NAT64 (RFC 6052)
-/// unless no translator writes it.
-fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
-    let IpAddr::V6(v6) = address else { return None };
-    if let Some(v4) = v6.to_ipv4_mapped() {
-        return Some(v4);
-    }
-    let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = v6.segments() else { return None };
-    let v4 = Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
-    let is_shared = matches!(v4.octets(), [100, 64..=127, ..]);
-    let is_local = v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared;
-    (!is_local).then_some(v4)
-}
-
 /// An address in the form in which clients are compared.
 pub(in crate::file) fn address(text: &str) -> Result<IpAddr, Wrong> {
     let wrong =
         |_| Wrong::all(text, Code::BadValue, format!("{} is no address", quoted(text)), "such as 192.0.2.7");
     let address: IpAddr = text.parse().map_err(wrong)?;
-    Ok(embedded(address).map_or(address, IpAddr::V4))
+    Ok(canonical(address))
 }
 
 /// A network in the form in which clients are compared. An address is a network of one.
@@ -213,8 +200,5 @@ pub(in crate::file) fn network(text: &str) -> Result<IpNet, Wrong> {
         let message = format!("{} is an address inside of a network", quoted(text));
         return Err(Wrong::all(text, Code::BadValue, message, hint));
     }
-    match embedded(network.addr()).filter(|_| network.prefix_len() >= 96) {
-        Some(v4) => Ok(Ipv4Net::new(v4, network.prefix_len() - 96).map_or(network, IpNet::V4)),
-        None => Ok(network),
-    }
+    Ok(canonical_network(network))
 }

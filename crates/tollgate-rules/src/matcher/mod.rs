@@ -1,0 +1,135 @@
+//! Which rules concern a request, under which key and at what cost.
+//!
+//! ```text
+//!   rules -> compile -> index -> judge -> replace -> found
+//!                         |        |         |
+//!           of the rules that may concern it |
+//!                          of each, whether  |
+//!                             of those, which replace others
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `pattern`, `values` | patterns of paths; texts and networks |
+//! | `condition` | whether a condition holds, by the reading that restricts or the one that relaxes |
+//! | `rule`, `compile` | compiled rules, and how they are made |
+//! | `judge` | whether a rule concerns a request, its key, tier and cost |
+//! | `replace` | which rules replace others |
+//! | `index` | the rules that may concern a request |
+//! | `found`, `explain`, `error` | what comes of it |
+
+mod compile;
+mod condition;
+mod error;
+mod explain;
+mod found;
+mod index;
+mod judge;
+mod pattern;
+mod replace;
+mod rule;
+mod values;
+
+pub use error::CompileError;
+pub use explain::{Explanation, KeyPart, Reason, Why};
+pub use found::{Concerned, Found};
+
+use crate::request::{Form, Names, Request, Seen};
+use crate::rule::Rules;
+use index::Index;
+use judge::Judgement;
+use rule::Compiled;
+
+/// Rules, compiled: which of them concern a request, under which key and at what cost.
+///
+/// Immutable; threads share one. What a request is not clearly outside of restricts it, and only
+/// what it is clearly inside of frees it:
+///
+/// * Conditions that restrict compare paths folded (`//Login/` as `/login`) and hold if any reading
+///   of the path or any of several values fits.
+/// * Conditions that relax compare the request as it was sent, and hold only if all readings and all
+///   values fit. These are `except` of a rule with limits, `match` of a rule that is unlimited, and
+///   `match` of any rule as far as it replaces others.
+/// * Of tiers and of cost cases that may apply, the least generous tier and the highest cost do.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_rules::{Found, Matcher, Memory, PlainRequest, read};
+///
+/// let text = r#"
+/// version = 1
+///
+/// [[rule]]
+/// name = "log-ins"
+/// match = { method = "POST", path = "/login" }
+/// key = "client"
+/// limits = "5/min"
+/// "#;
+/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+/// let matcher = Matcher::new(&rules)?;
+/// let mut found = Found::default();
+/// for (target, concerned) in [("/login", 1), ("/x/..//Login/?next=/", 1), ("/loginx", 0)] {
+///     let request = PlainRequest {
+///         method: Some("POST".into()),
+///         target: Some(target.into()),
+///         client: Some([203, 0, 113, 9].into()),
+///         ..PlainRequest::default()
+///     };
+///     matcher.find(&request, &mut found);
+///     assert_eq!(found.concerned().len(), concerned, "{target}");
+/// }
+/// # Ok::<(), tollgate_rules::CompileError>(())
+/// ```
+#[derive(Debug)]
+pub struct Matcher {
+    rules: Vec<Compiled>,
+    names: Names,
+    index: Index,
+    form: Form,
+    ipv6_prefix: u8,
+}
+
+impl Matcher {
+    /// Compiles rules.
+    ///
+    /// # Errors
+    ///
+    /// A [`CompileError`] for rules that [`read`](crate::read) would refuse.
+    ///
+    /// # Cost
+    ///
+    /// Linear in the conditions' values. The matcher holds a copy of them.
+    pub fn new(rules: &Rules) -> Result<Self, CompileError> {
+        let (mut compiled, names) = compile::compile(rules)?;
+        replace::order(&mut compiled)?;
+        let form = if rules.fold_paths { Form::Folded } else { Form::Exact };
+        let index = Index::new(&compiled, form);
+        Ok(Self { rules: compiled, names, index, form, ipv6_prefix: rules.clients.ipv6_prefix })
+    }
+
+    /// Finds the rules that concern a request, and leaves them in `found`.
+    ///
+    /// # Cost
+    ///
+    /// Reads the request's method, host and target once, and each field that a condition names.
+    /// Judges the rules that the request's path, method or values may concern, and those without
+    /// such a condition. Allocates nothing once the buffers of `found` have grown.
+    pub fn find(&self, request: &dyn Request, found: &mut Found) {
+        let Found { concerned, keys, buffers, judged, candidates, stack } = found;
+        concerned.clear();
+        keys.clear();
+        judged.clear();
+        buffers.read(request, &self.names);
+        let seen = Seen::new(request, buffers, self.form, self.ipv6_prefix);
+        self.index.find(&seen, stack, candidates);
+        for rule in candidates.iter().map(|&rule| rule as usize) {
+            if let Judgement::Concerns(found, _) = self.rules[rule].judge(rule, &seen, keys, stack) {
+                judged.push(found);
+            }
+        }
+        replace::mark(&self.rules, judged, candidates);
+        concerned
+            .extend(judged.drain(..).filter(|rule| rule.replaced_by.is_none()).map(|rule| rule.concerned));
+    }
+}

@@ -1,0 +1,403 @@
+//! The readings of a path (RFC 3986, section 6), each exact and folded.
+//!
+//! Servers disagree on some paths. `/a//../b` is `/a/b` by the RFC, and `/b` where slashes are
+//! merged first. `/a/..%2Fb` is `/b` where escaped slashes are decoded before dot segments are
+//! removed, and `/a/..;/b` where parameters of segments are. A restriction holds if it does by any
+//! reading; a relaxation only if it does by all.
+
+use std::ops::Range;
+
+/// A reading of a path, as places in the buffer of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PathReading {
+    /// Normalised: escapes and dot segments.
+    pub(crate) exact: Range<usize>,
+    /// Also without empty segments, a last slash, and escapes that servers decode; the case kept.
+    pub(crate) folded: Range<usize>,
+    /// Also in lower case. As long as `folded`.
+    pub(crate) lower: Range<usize>,
+}
+
+/// The form in which paths and patterns are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Folded,
+    Exact,
+}
+
+/// Whether a byte stands for itself in a segment (RFC 3986, `pchar` without escapes).
+fn is_pchar(byte: u8) -> bool {
+    is_unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte)
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Returns the byte of the escape with which a text begins.
+fn escape(text: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    match text {
+        [b'%', high, low, ..] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
+        _ => None,
+    }
+}
+
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// Appends the decoded bytes of a query's name or value. A broken escape stays as it is.
+pub(crate) fn decoded(text: &[u8], most: usize, out: &mut Vec<u8>) {
+    let (mut at, begin) = (0, out.len());
+    while at < text.len() && out.len() - begin <= most {
+        let byte = match (text[at], escape(&text[at..])) {
+            (_, Some(byte)) => {
+                at += 2;
+                byte
+            }
+            (b'+', None) => b' ',
+            (byte, None) => byte,
+        };
+        out.push(byte);
+        at += 1;
+    }
+}
+
+/// Appends a path with its escapes normalised: those of unreserved bytes decoded once, other bytes
+/// that no path contains escaped, a broken escape as it is.
+fn normalise_escapes(path: &[u8], out: &mut Vec<u8>) {
+    let (mut at, mut broken) = (0, None);
+    while at < path.len() {
+        let byte = path[at];
+        match escape(&path[at..]) {
+            Some(escaped) => {
+                // Decoded, it might complete a broken escape, which a second pass would decode.
+                let completes = escaped.is_ascii_hexdigit()
+                    && broken.is_some_and(|broken| match &out[broken..] {
+                        [_] => true,
+                        [_, first] => first.is_ascii_hexdigit(),
+                        _ => false,
+                    });
+                if is_unreserved(escaped) && !completes {
+                    out.push(escaped);
+                } else {
+                    push_escape(escaped, out);
+                }
+                at += 3;
+                continue;
+            }
+            None if byte == b'%' => {
+                broken = Some(out.len());
+                out.push(byte);
+            }
+            None if is_pchar(byte) || byte == b'/' => out.push(byte),
+            None => push_escape(byte, out),
+        }
+        at += 1;
+    }
+}
+
+/// Appends a path without its dot segments.
+fn remove_dots(path: &[u8], out: &mut Vec<u8>) {
+    let begin = out.len();
+    let mut segments = path.strip_prefix(b"/").unwrap_or(path).split(|&byte| byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            b"." | b".." => {
+                if segment == b".." {
+                    let last = out[begin..].iter().rposition(|&byte| byte == b'/');
+                    out.truncate(begin + last.unwrap_or(0));
+                }
+                if segments.peek().is_none() {
+                    out.push(b'/');
+                }
+            }
+            _ => {
+                out.push(b'/');
+                out.extend_from_slice(segment);
+            }
+        }
+    }
+    if out.len() == begin {
+        out.push(b'/');
+    }
+}
+
+/// Appends a slash, unless the path ends with one. The path begins with the buffer.
+fn push_slash(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'/') {
+        out.push(b'/');
+    }
+}
+
+/// Appends a path with one slash in place of several, to an empty buffer.
+fn merge_slashes(path: &[u8], out: &mut Vec<u8>) {
+    for &byte in path {
+        if byte == b'/' { push_slash(out) } else { out.push(byte) }
+    }
+}
+
+/// Appends what servers see that decode slashes and backslashes (`decodes`), or cut parameters of
+/// segments (`cuts`), before they remove dot segments. Returns whether a dot segment appears by that.
+fn reveal_dots(path: &[u8], decodes: bool, cuts: bool, out: &mut Vec<u8>) -> bool {
+    let (mut at, mut found) = (0, false);
+    let mut begin = out.len();
+    let (mut is_cut, mut is_hidden) = (false, false);
+    loop {
+        let rest = &path[at..];
+        let (is_end, length) = match rest {
+            [] => (true, 0),
+            [b'/', ..] => (true, 1),
+            _ if decodes && matches!(escape(rest), Some(b'/' | b'\\')) => (true, 3),
+            _ => (false, 1),
+        };
+        if is_end {
+            is_hidden |= length == 3;
+            found |= is_hidden && matches!(&out[begin..], b"." | b"..");
+            if rest.is_empty() {
+                return found;
+            }
+            push_slash(out);
+            (begin, is_cut, is_hidden) = (out.len(), false, length == 3);
+        } else if cuts && rest[0] == b';' {
+            (is_cut, is_hidden) = (true, true);
+        } else if !is_cut {
+            out.push(rest[0]);
+        }
+        at += length;
+    }
+}
+
+/// Appends a normalised path folded: escapes of `pchar` decoded, slashes merged, the last one off.
+fn fold(path: &[u8], out: &mut Vec<u8>) {
+    let begin = out.len();
+    if path.first() != Some(&b'/') {
+        out.push(b'/');
+    }
+    let mut at = 0;
+    while at < path.len() {
+        let (byte, length) = match escape(&path[at..]) {
+            Some(byte) if is_pchar(byte) && !is_unreserved(byte) => (byte, 3),
+            _ => (path[at], 1),
+        };
+        if byte != b'/' || out.len() == begin || out.last() != Some(&b'/') {
+            out.push(byte);
+        }
+        at += length;
+    }
+    if out.len() > begin + 1 && out.last() == Some(&b'/') {
+        out.pop();
+    }
+}
+
+/// Returns a literal segment of a pattern in the form of exact readings.
+pub(crate) fn normalised_literal(segment: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    normalise_escapes(segment, &mut out);
+    out
+}
+
+/// Returns a normalised literal in the form of folded readings, in lower case.
+pub(crate) fn fold_literal(segment: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    fold(segment, &mut out);
+    out.make_ascii_lowercase();
+    out.split_off(1)
+}
+
+/// Returns the path of a request's target, without query and fragment, and the authority of an
+/// absolute form (`http://host/path`).
+pub(crate) fn parts_of(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let end = target.iter().position(|byte| b"?#".contains(byte)).unwrap_or(target.len());
+    let path = &target[..end];
+    let scheme = path.iter().position(|byte| !(byte.is_ascii_alphanumeric() || b"+-.".contains(byte)));
+    let rest = scheme.filter(|&scheme| scheme > 0).and_then(|scheme| path[scheme..].strip_prefix(b"://"));
+    let (authority, path) = match rest {
+        Some(rest) => {
+            let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            (Some(&rest[..slash]), &rest[slash..])
+        }
+        None => (None, path),
+    };
+    (if path.is_empty() { b"/" } else { path }, authority)
+}
+
+/// Returns whether all readings of a path are its own bytes.
+fn is_plain(path: &[u8]) -> bool {
+    let mut before = 0;
+    path.first() == Some(&b'/')
+        && (path.len() == 1 || path.last() != Some(&b'/'))
+        && path.iter().all(|&byte| {
+            let plain = match byte {
+                b'/' | b'.' => before != b'/',
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => true,
+                _ => false,
+            };
+            before = byte;
+            plain
+        })
+}
+
+/// The buffers in which forms of a path are made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forms {
+    /// With its escapes normalised.
+    normal: Vec<u8>,
+    /// What a server makes of that before it removes dot segments.
+    form: Vec<u8>,
+    /// That without them.
+    dotless: Vec<u8>,
+}
+
+impl Forms {
+    /// Gives back what grew beyond `most` bytes.
+    pub(crate) fn shrink_to(&mut self, most: usize) {
+        for buffer in [&mut self.normal, &mut self.form, &mut self.dotless] {
+            buffer.clear();
+            buffer.shrink_to(most);
+        }
+    }
+}
+
+/// Reads a target's path. The readings stand in the order in which keys use them: those that leave
+/// a client fewer spellings of one path first.
+pub(crate) fn read(target: &[u8], buffer: &mut Vec<u8>, forms: &mut Forms, readings: &mut Vec<PathReading>) {
+    let (path, _) = parts_of(target);
+    if is_plain(path) {
+        let whole = buffer.len()..buffer.len() + path.len();
+        buffer.extend_from_slice(path);
+        readings.push(PathReading { exact: whole.clone(), folded: whole.clone(), lower: whole });
+        return;
+    }
+    let Forms { normal, form, dotless } = forms;
+    normal.clear();
+    normalise_escapes(path, normal);
+    if normal.first() != Some(&b'/') {
+        // `*`, or no path at all. Rules that restrict read it as if it began with a slash.
+        let begin = buffer.len();
+        buffer.extend_from_slice(normal);
+        let exact = begin..buffer.len();
+        normal.insert(0, b'/');
+        dotless.clear();
+        remove_dots(normal, dotless);
+        readings.push(folded(exact, dotless, buffer));
+        return;
+    }
+    let mut add = |form: &[u8]| {
+        dotless.clear();
+        remove_dots(form, dotless);
+        if !readings.iter().any(|other| buffer[other.exact.clone()] == **dotless) {
+            let begin = buffer.len();
+            buffer.extend_from_slice(dotless);
+            readings.push(folded(begin..buffer.len(), dotless, buffer));
+        }
+    };
+    for (decodes, cuts) in [(true, true), (true, false), (false, true)] {
+        form.clear();
+        if reveal_dots(normal, decodes, cuts, form) {
+            add(form);
+        }
+    }
+    let has = |pair: &[u8]| normal.windows(2).any(|window| window == pair);
+    if has(b"//") && has(b"/.") {
+        form.clear();
+        merge_slashes(normal, form);
+        add(form);
+    }
+    add(normal);
+}
+
+/// Appends the folded forms of a path without dot segments.
+fn folded(exact: Range<usize>, dotless: &[u8], buffer: &mut Vec<u8>) -> PathReading {
+    let begin = buffer.len();
+    fold(dotless, buffer);
+    let folded = begin..buffer.len();
+    buffer.extend_from_within(folded.clone());
+    let lower = folded.end..buffer.len();
+    buffer[lower.clone()].make_ascii_lowercase();
+    PathReading { exact, folded, lower }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the exact and the folded form of each reading.
+    fn readings(target: &[u8]) -> Vec<(String, String)> {
+        let (mut buffer, mut forms, mut readings) = (Vec::new(), Forms::default(), Vec::new());
+        read(target, &mut buffer, &mut forms, &mut readings);
+        let text = |range: &Range<usize>| String::from_utf8(buffer[range.clone()].to_vec()).unwrap();
+        readings.iter().map(|reading| (text(&reading.exact), text(&reading.lower))).collect()
+    }
+
+    fn one(target: &str) -> (String, String) {
+        let all = readings(target.as_bytes());
+        assert_eq!(all.len(), 1, "{target}: {all:?}");
+        all[0].clone()
+    }
+
+    #[test]
+    fn spellings_of_a_path_fold_to_one() {
+        for same in [
+            "/login",
+            "/Login/",
+            "//login",
+            "/%6Cogin",
+            "/a/../login",
+            "/login?x",
+            "http://h/login#f",
+            "/./login",
+        ] {
+            assert_eq!(one(same).1, "/login", "{same}");
+        }
+        for other in ["/login%2F", "/login;x=1", "/loginx", "/login%2f", "/login%256"] {
+            assert_ne!(one(other).1, "/login", "{other}");
+        }
+        assert_eq!(one("/users/4%2f2").0, "/users/4%2F2");
+        assert_eq!(one("/%40me").1, "/@me");
+        for root in ["", "/", "?x", "http://h", "/..", "/a/..", "//"] {
+            assert_eq!(one(root).1, "/", "{root}");
+        }
+    }
+
+    #[test]
+    fn exact_readings_keep_case_and_slashes() {
+        for exact in ["/Health", "/health/", "//health"] {
+            assert_eq!(one(exact).0, exact);
+        }
+        assert_eq!(one("/a/b/..").0, "/a/");
+    }
+
+    #[test]
+    fn servers_that_disagree_give_several_readings() {
+        let folded =
+            |target: &[u8]| readings(target).into_iter().map(|(_, folded)| folded).collect::<Vec<_>>();
+        assert_eq!(folded(b"/a//../b"), ["/b", "/a/b"]);
+        assert_eq!(folded(b"/static/..%2Flogin"), ["/login", "/static/..%2flogin"]);
+        assert_eq!(folded(b"/static/..;/login"), ["/login", "/static/..;/login"]);
+        assert_eq!(folded(b"/static/..%5clogin"), ["/login", "/static/..%5clogin"]);
+    }
+
+    #[test]
+    fn a_broken_escape_is_decoded_in_no_later_pass() {
+        for broken in ["/%", "/%4", "/%%36%35", "/%4%31", "/%zz", "/%%%34%31%"] {
+            let (exact, folded) = one(broken);
+            assert_eq!(one(&exact).0, exact, "{broken}");
+            assert_eq!(one(&folded).1, folded, "{broken}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn folding_any_bytes_again_changes_nothing(bytes: Vec<u8>, ascii in "[/.%;2Ff5c?a-bA]{0,24}") {
+            for target in [&bytes[..], ascii.as_bytes(), &[b"/", ascii.as_bytes()].concat()] {
+                for (_, folded) in readings(target) {
+                    let again = readings(folded.as_bytes());
+                    proptest::prop_assert!(again.iter().any(|(_, same)| *same == folded), "{:?}: {:?}", folded, again);
+                }
+            }
+        }
+    }
+}

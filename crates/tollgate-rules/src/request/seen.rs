@@ -1,0 +1,302 @@
+//! The parts of a request that are read once, in the form in which conditions compare them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Range;
+
+use super::path::{self, Form, Forms, PathReading, decoded};
+use super::{Field, MAX_VALUE, Request};
+use crate::address::canonical;
+
+/// An attribute, as the matcher looks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// A method, host, query parameter or cookie: what is read once, by its number in `Names`.
+    Read(u32),
+    Path,
+    Client,
+    Header(Box<str>),
+    Label(Box<str>),
+    Domain,
+    Entry(Box<str>),
+    Route,
+    Capture(Box<str>),
+}
+
+pub(crate) const METHOD: u32 = 0;
+pub(crate) const HOST: u32 = 1;
+
+/// The query parameters and cookies that rules name, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    queries: HashMap<Box<[u8]>, u32, ahash::RandomState>,
+    cookies: HashMap<Box<[u8]>, u32, ahash::RandomState>,
+}
+
+impl Names {
+    pub(crate) fn query(&mut self, name: &str) -> u32 {
+        let next = self.next();
+        *self.queries.entry(name.as_bytes().into()).or_insert(next)
+    }
+
+    pub(crate) fn cookie(&mut self, name: &str) -> u32 {
+        let next = self.next();
+        *self.cookies.entry(name.as_bytes().into()).or_insert(next)
+    }
+
+    fn next(&self) -> u32 {
+        HOST + 1 + (self.queries.len() + self.cookies.len()) as u32
+    }
+}
+
+/// A value that was read: of which name, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    name: u32,
+    begin: usize,
+    end: usize,
+    /// Whether the request has it in this very form.
+    pub(crate) is_exact: bool,
+}
+
+/// The buffers of a request, used again for the next one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffers {
+    bytes: Vec<u8>,
+    forms: Forms,
+    readings: Vec<PathReading>,
+    items: Vec<Item>,
+}
+
+/// A buffer that grew beyond this for one request is given back, in bytes.
+const KEPT: usize = 1 << 16;
+
+impl Buffers {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+        self.forms.shrink_to(KEPT);
+        self.readings.clear();
+        self.items.clear();
+        self.items.shrink_to(KEPT / size_of::<Item>());
+    }
+
+    fn item(&mut self, name: u32, begin: usize, is_exact: bool) {
+        self.items.push(Item { name, begin, end: self.bytes.len(), is_exact });
+    }
+
+    /// Reads a request.
+    pub(crate) fn read(&mut self, request: &dyn Request, names: &Names) {
+        self.clear();
+        request.values(Field::Method, &mut |method| {
+            let begin = self.bytes.len();
+            self.bytes.extend(method.iter().take(MAX_VALUE + 1).map(u8::to_ascii_uppercase));
+            let is_exact = self.bytes[begin..] == *method;
+            self.item(METHOD, begin, is_exact);
+        });
+        request.values(Field::Host, &mut |host| self.read_host(host));
+        let mut has_target = false;
+        request.values(Field::Target, &mut |target| {
+            if !std::mem::replace(&mut has_target, true) {
+                path::read(target, &mut self.bytes, &mut self.forms, &mut self.readings);
+                if let (_, Some(authority)) = path::parts_of(target) {
+                    self.read_host(authority);
+                }
+                if !names.queries.is_empty() {
+                    self.read_query(target, names);
+                }
+            }
+        });
+        if !names.cookies.is_empty() {
+            request.values(Field::Header("cookie"), &mut |line| self.read_cookies(line, names));
+        }
+    }
+
+    fn read_host(&mut self, host: &[u8]) {
+        let begin = self.bytes.len();
+        let (name, is_exact) = host_of(host);
+        self.bytes.extend(name.iter().take(MAX_VALUE + 1).map(u8::to_ascii_lowercase));
+        self.item(HOST, begin, is_exact);
+    }
+
+    fn read_query(&mut self, target: &[u8], names: &Names) {
+        let end = target.iter().position(|&byte| byte == b'#').unwrap_or(target.len());
+        let Some(mark) = target[..end].iter().position(|&byte| byte == b'?') else { return };
+        for pair in target[mark + 1..end].split(|&byte| byte == b'&') {
+            let equals = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
+            let begin = self.bytes.len();
+            decoded(&pair[..equals], MAX_VALUE, &mut self.bytes);
+            let name = names.queries.get(&self.bytes[begin..]).copied();
+            self.bytes.truncate(begin);
+            if let Some(name) = name {
+                decoded(pair.get(equals + 1..).unwrap_or_default(), MAX_VALUE, &mut self.bytes);
+                self.item(name, begin, true);
+            }
+        }
+    }
+
+    fn read_cookies(&mut self, line: &[u8], names: &Names) {
+        for pair in line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii) {
+            let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
+            if let Some(&name) = names.cookies.get(pair[..equals].trim_ascii_end()) {
+                let begin = self.bytes.len();
+                let value = pair[equals + 1..].trim_ascii_start();
+                self.bytes.extend_from_slice(&value[..value.len().min(MAX_VALUE + 1)]);
+                self.item(name, begin, true);
+            }
+        }
+    }
+}
+
+/// Returns a host without port and trailing dot, and whether it is nothing but a host: it has no user
+/// and no empty first label.
+fn host_of(host: &[u8]) -> (&[u8], bool) {
+    let at = host.iter().rposition(|&byte| byte == b'@');
+    let name = at.map_or(host, |at| &host[at + 1..]);
+    let port = name.iter().rposition(|&byte| byte == b':');
+    let name = match port {
+        Some(colon) if name[colon + 1..].iter().all(u8::is_ascii_digit) => &name[..colon],
+        _ => name,
+    };
+    (name.strip_suffix(b".").unwrap_or(name), at.is_none() && name.first() != Some(&b'.'))
+}
+
+/// A request that was read.
+pub(crate) struct Seen<'r> {
+    request: &'r dyn Request,
+    buffers: &'r Buffers,
+    /// The client's address in canonical form.
+    pub(crate) client: Option<IpAddr>,
+    /// The form of paths that conditions see which restrict.
+    pub(crate) form: Form,
+    /// The bits of an IPv6 address that make one client.
+    pub(crate) ipv6_prefix: u8,
+}
+
+impl<'r> Seen<'r> {
+    pub(crate) fn new(request: &'r dyn Request, buffers: &'r Buffers, form: Form, ipv6_prefix: u8) -> Self {
+        Self { request, buffers, client: request.client().map(canonical), form, ipv6_prefix }
+    }
+
+    /// Returns the readings of the path; none of a request without one.
+    pub(crate) fn readings(&self) -> &'r [PathReading] {
+        &self.buffers.readings
+    }
+
+    /// Returns the bytes at a place of a reading.
+    pub(crate) fn bytes(&self, range: &Range<usize>) -> &'r [u8] {
+        &self.buffers.bytes[range.clone()]
+    }
+
+    /// Returns the path of a reading as conditions compare it that restrict, without its first slash.
+    pub(crate) fn path(&self, reading: &PathReading) -> &'r [u8] {
+        let path = self.bytes(if self.form == Form::Folded { &reading.lower } else { &reading.exact });
+        path.strip_prefix(b"/").unwrap_or(path)
+    }
+
+    /// Calls `see` with each value of a source, and whether it is exact. Paths, clients, routes and
+    /// captures are asked otherwise.
+    pub(crate) fn values(&self, source: &Source, see: &mut dyn FnMut(&[u8], bool)) {
+        let field = match source {
+            Source::Read(name) => {
+                let items = self.buffers.items.iter().filter(|item| item.name == *name);
+                return items.for_each(|item| see(&self.buffers.bytes[item.begin..item.end], item.is_exact));
+            }
+            Source::Header(name) => Field::Header(name),
+            Source::Label(name) => Field::Label(name),
+            Source::Entry(name) => Field::Entry(name),
+            Source::Domain => Field::Domain,
+            Source::Path | Source::Client | Source::Route | Source::Capture(_) => return,
+        };
+        self.request.values(field, &mut |value| see(value, true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PlainRequest;
+
+    /// Returns the values of a source, a star behind those that are not exact.
+    fn values(request: &PlainRequest, names: &Names, source: Source) -> Vec<String> {
+        let mut buffers = Buffers::default();
+        buffers.read(request, names);
+        let mut values = Vec::new();
+        Seen::new(request, &buffers, Form::Folded, 64).values(&source, &mut |value, is_exact| {
+            values.push(String::from_utf8_lossy(value).into_owned() + if is_exact { "" } else { "*" });
+        });
+        values
+    }
+
+    #[test]
+    fn parameters_are_decoded_and_counted() {
+        let mut names = Names::default();
+        let (q, r, plus) = (names.query("q"), names.query("r"), names.query("a b"));
+        assert_eq!(names.query("q"), q, "one number for a name");
+        let request = PlainRequest {
+            target: Some(b"/x?q=%41+b&r&q=&Q=no&%71=%zz&a+b=1&&=#q=no".to_vec()),
+            ..PlainRequest::default()
+        };
+        let values = |number| values(&request, &names, Source::Read(number));
+        assert_eq!(values(q), ["A b", "", "%zz"]);
+        assert_eq!((values(r), values(plus)), (vec![String::new()], vec!["1".into()]));
+        assert!(values(names.queries.len() as u32 + 9).is_empty());
+    }
+
+    #[test]
+    fn cookies_of_several_lines_are_read() {
+        let mut names = Names::default();
+        let (a, b) = (names.cookie("a"), names.cookie("b"));
+        let line = |text: &str| ("Cookie".to_owned(), text.as_bytes().to_vec());
+        let request = PlainRequest {
+            headers: vec![line(" a = 1 ; b=x=y;c"), line("a=2; A=3;;=4")],
+            ..PlainRequest::default()
+        };
+        assert_eq!(values(&request, &names, Source::Read(a)), ["1", "2"]);
+        assert_eq!(values(&request, &names, Source::Read(b)), ["x=y"]);
+    }
+
+    #[test]
+    fn hosts_lose_port_dot_and_user() {
+        for (host, read) in [
+            ("A.test:80", "a.test"),
+            ("a.test.:80", "a.test"),
+            ("a.test:", "a.test"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("u:p@a.test:80", "a.test*"),
+            (".a.test", ".a.test*"),
+            ("", ""),
+        ] {
+            let request = PlainRequest { host: Some(host.into()), ..PlainRequest::default() };
+            assert_eq!(values(&request, &Names::default(), Source::Read(HOST)), [read], "{host}");
+        }
+        let target = Some(b"https://B.test:1/x".to_vec());
+        let request = PlainRequest { host: Some("a.test".into()), target, ..PlainRequest::default() };
+        assert_eq!(values(&request, &Names::default(), Source::Read(HOST)), ["a.test", "b.test"]);
+    }
+
+    #[test]
+    fn methods_are_exact_in_upper_case_only() {
+        let method = |method: &str| {
+            let request = PlainRequest { method: Some(method.into()), ..PlainRequest::default() };
+            values(&request, &Names::default(), Source::Read(METHOD)).concat()
+        };
+        assert_eq!((method("GET"), method("get")), ("GET".into(), "GET*".into()));
+    }
+
+    #[test]
+    fn buffers_that_grew_for_one_request_are_given_back() {
+        let mut names = Names::default();
+        names.query("q");
+        let mut target = b"/%41".repeat(100_000);
+        target.push(b'?');
+        target.extend(b"q=1&".repeat(100_000));
+        let long = PlainRequest { target: Some(target), ..PlainRequest::default() };
+        let mut buffers = Buffers::default();
+        buffers.read(&long, &names);
+        assert!(buffers.bytes.capacity() > 2 * KEPT && buffers.items.len() == 100_000);
+        buffers.read(&PlainRequest::default(), &names);
+        assert!(buffers.bytes.capacity() <= KEPT && buffers.items.capacity() * size_of::<Item>() <= KEPT);
+    }
+}

@@ -1,0 +1,168 @@
+//! Spellings of paths by which clients might slip past a rule, or into what frees them.
+
+use super::*;
+
+fn guarded() -> Names {
+    Names::new(
+        "rule = [{ name = 'login', match.path = '/login', key = 'everyone', limits = '1/s' },
+                 { name = 'admin', match.path = '/admin/**', key = 'everyone', limits = 'block' },
+                 { name = 'all', except.path = ['/static/**', '/health'], key = 'everyone', limits = '1/s' },
+                 { name = 'free', match.path = '/static/**', key = 'everyone', limits = 'unlimited', replaces = ['*'] }]",
+    )
+}
+
+#[test]
+fn spellings_of_a_restricted_path_are_restricted() {
+    let names = guarded();
+    for target in [
+        "/login",
+        "/LOGIN",
+        "/login/",
+        "/login//",
+        "//login",
+        "///login///",
+        "/./login",
+        "/login/.",
+        "/x/../login",
+        "/%6cogin",
+        "/%6C%6F%67%69%6E",
+        "/x/%2e%2e/login",
+        "/x/%2E./login",
+        "/x/.%2e/login",
+        "/%2e/login",
+        "/login?",
+        "/login#x",
+        "/login?a=/../b",
+        "http://h/login",
+        "https://user@h:1/x/..//Login?q",
+        "HTTP://h/login",
+        "/x//../login",
+        "/x//..//login",
+        "/../../login",
+        // Dot segments that only some servers see.
+        "/static/..%2Flogin",
+        "/static/..%2flogin",
+        "/static%2F..%2Flogin",
+        "/static/..%5Clogin",
+        "/static\\..\\login",
+        "/static/..;/login",
+        "/static/..;x=1/login",
+        "/static/.;/../login",
+        "/static/%2e%2e%2flogin",
+        "/static/%2e%2e;a/login",
+        "/static/x/..;/..%2Flogin",
+        "/a;b/..%2Flogin",
+    ] {
+        let found = names.of(&get(target));
+        assert!(found.contains(&"login"), "{target}: {found:?}");
+        assert!(found.contains(&"all") && !found.contains(&"free"), "{target}: {found:?}");
+    }
+}
+
+#[test]
+fn other_paths_are_not_the_restricted_one() {
+    let names = guarded();
+    for target in [
+        "/loginx",
+        "/login/x",
+        "/login%2F",
+        "/login%00",
+        "/login;x",
+        "/login%20",
+        "/login%3F",
+        "/%256Cogin",
+        "/x/login",
+        "",
+        "?login",
+        "*",
+        "login.test:443",
+        "/login%",
+        "/%",
+        "/%6",
+        "/%%6Cogin",
+        "/.login",
+        "/..login",
+        "/login..",
+        "/log%69%6E%2Fx",
+    ] {
+        let found = names.of(&get(target));
+        assert_eq!(found, ["all"], "{target}");
+    }
+    // Without its slash a target is no path; what restricts reads it as one.
+    assert_eq!(names.of(&get("login")), ["login", "all"]);
+}
+
+#[test]
+fn only_the_plain_path_frees() {
+    let names = guarded();
+    for target in ["/static/x", "/static", "/static/", "/static/a/b?c", "http://h/static/x", "/static/%78"] {
+        assert_eq!(names.of(&get(target)), ["free"], "{target}");
+    }
+    for target in [
+        "/Static/x",
+        "//static/x",
+        "/static/../login",
+        "/static/..%2F..%2Flogin",
+        "/static/..;/admin/x",
+        "/static%2Fx",
+        "/x/..//static/x",
+        "/static//../admin/x",
+        "static/x",
+        "/Health",
+        "/health/",
+        "/health;x",
+        "/health%2F",
+    ] {
+        let found = names.of(&get(target));
+        assert!(found.contains(&"all") && !found.contains(&"free"), "{target}: {found:?}");
+    }
+    assert!(names.of(&get("/health")).is_empty());
+    assert_eq!(names.of(&get("/static//../admin/x")), ["admin", "all"], "slashes merged first or not");
+}
+
+#[test]
+fn a_long_path_frees_nothing() {
+    let names = guarded();
+    let long =
+        |start: &str, piece: &str, bytes: usize| format!("{start}{}", piece.repeat(bytes / piece.len()));
+    for piece in ["a", "/a", "/../a", "%2e%2e%2F", "..;/", "//", "%41", "%", "\\.."] {
+        let found = names.of(&get(long("/static/", piece, 100_000)));
+        assert!(found.contains(&"all"), "{piece}: {found:?}");
+        let found = names.of(&get(long("/admin/", piece, 100_000) + "/"));
+        assert!(found.contains(&"all"), "{piece}: {found:?}");
+    }
+    assert_eq!(names.of(&get(long("/admin/", "a", 100_000))), ["admin", "all"], "what restricts does");
+    assert_eq!(names.of(&get(long("/x/", "a/../", 100_000) + "../Login")), ["login", "all"]);
+    let key = Names::new("rule = [{ name = 'r', key = 'path', limits = '1/s' }]");
+    assert_eq!(key.key(&get(long("/", "a", 5_000))), b"", "a long path is missing in a key");
+}
+
+#[test]
+fn any_bytes_are_a_path() {
+    let names = guarded();
+    for bytes in [&b"/\xff\xfe"[..], b"/\0", b"\0", b"/login\xff", b"/ login", b"/\xf0\x9f\x92\xa9"] {
+        assert_eq!(names.of(&get(bytes)), ["all"], "{bytes:?}");
+    }
+    assert_eq!(names.of(&get(&b"/\xff/../login"[..])), ["login", "all"]);
+    let key = Names::new("rule = [{ name = 'r', key = 'path', limits = '1/s' }]");
+    assert_eq!(key.key(&get(&b"/\xff/%ff/%C3%A9"[..])), "/%ff/%ff/%c3%a9".as_bytes(), "one spelling");
+}
+
+#[test]
+fn a_client_has_one_key_for_spellings_of_a_path() {
+    let names = Names::new("rule = [{ name = 'r', key = 'path', limits = '1/s' }]");
+    for same in ["/a/b", "/A//b/", "/a/./B", "/x/../a/b", "/a/%62", "/x/..%2Fa/b", "/x/..;/a/b", "/x//../a/b"]
+    {
+        assert_eq!(names.key(&get(same)), b"/a/b", "{same}");
+    }
+}
+
+#[test]
+fn methods_in_lower_case_relax_nothing() {
+    let names = Names::new(
+        "rule = [{ name = 'posts', match.method = 'POST', key = 'everyone', limits = '1/s' },
+                 { name = 'others', except.method = 'POST', key = 'everyone', limits = '1/s' }]",
+    );
+    let of = |method: &str| names.of(&PlainRequest { method: Some(method.into()), ..get("/") }).join(" ");
+    assert_eq!((of("POST"), of("post"), of("PUT")), ("posts".into(), "posts others".into(), "others".into()));
+}
