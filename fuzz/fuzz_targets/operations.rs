@@ -1,8 +1,8 @@
 //! Any limit and any operations at any times: the engine decides as its model does.
 //!
-//! The bytes become a case of `tests/model/against_model`, of one limit or of several, which runs it
-//! through every way to call the engine and compares every field of every answer. A crash prints the
-//! case as a script. Or they become calls with quotas of their own (`shared/calls.rs`).
+//! The bytes become a case of `tests/model/against_model`, of one limit or of several, which runs
+//! it through every way to call the engine and compares every field of every answer. A crash prints
+//! the case as a script. Or they become calls with quotas of their own (`shared/calls.rs`).
 
 #![no_main]
 

@@ -384,8 +384,8 @@ impl<'l> Player<'l> {
         }
     }
 
-    /// A full bucket admitted a request and counted nothing. Of several limits some may have counted
-    /// it, and how much comes back of that is not known.
+    /// A full bucket admitted a request and counted nothing. Of several limits some may have
+    /// counted it, and how much comes back of that is not known.
     fn admitted_uncounted(&self, key: usize, kept: Kept) -> Result<(), String> {
         if self.program.sort == Sort::Keyed && self.engine().refund(key, kept) > 0 {
             return Err("what was not counted came back".into());

@@ -162,12 +162,12 @@ fn several_agree(cases: impl Strategy<Value = SeveralCase>) {
 }
 
 #[test]
-fn several_limits_of_any_sorts_decide_as_their_model_does() {
+fn several_limits_decide_as_their_model_does() {
     several_agree(draw::several(false));
 }
 
 #[test]
-fn several_limits_of_any_sorts_give_back_as_their_model_does() {
+fn several_limits_give_back_as_their_model_does() {
     several_agree(draw::several(true));
 }
 

@@ -101,8 +101,8 @@ impl MultiModel {
         (answer, units, receipts)
     }
 
-    /// Charges every limit `cost`, over the limit if need be. The receipts are of the least that any
-    /// of them counted. `None`, and nothing is charged: one of the limits is a log.
+    /// Charges every limit `cost`, over the limit if need be. The receipts are of the least that
+    /// any of them counted. `None`, and nothing is charged: one of the limits is a log.
     pub fn debit(&mut self, key: &str, now_ns: u64, cost: u64) -> Option<Vec<Receipt>> {
         // A debit of nothing changes nothing.
         if self.limits.iter_mut().any(|limit| limit.debit(key, now_ns, 0).is_none()) {

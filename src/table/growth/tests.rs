@@ -300,7 +300,7 @@ fn an_insertion_vacates_slots_that_keys_have_left() {
 /// A restore that splits buckets gives keys the slots that others have left. Such a word must be
 /// one that the next split detaches: a charge that comes after the split would be lost.
 #[test]
-fn a_restored_key_is_charged_by_no_word_of_before_a_split() {
+fn a_split_detaches_the_word_of_a_restored_key() {
     let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
