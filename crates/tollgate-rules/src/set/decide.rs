@@ -242,6 +242,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, group: Group, counted: Option<usize>) {
+        // What no wait helps is counted by no limit, and bans no key.
+        let mut lines = self.lines.iter().enumerate();
+        let is_final = lines.any(|(index, line)| group.has(index, line) && line.ruling > Ruling::Refused);
         for (index, one) in self.found.concerned().iter().enumerate() {
             let line = self.lines[index];
             if !group.has(index, &line) || line.ruling > Ruling::Refused {
@@ -253,6 +256,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                     self.note(index, &decision);
                     self.lines[index].delay = std::time::Duration::ZERO;
                 }
+                continue;
+            }
+            if is_final {
                 continue;
             }
             if line.is_over && line.banned.is_none() && counted != Some(index) && !self.is_peek {

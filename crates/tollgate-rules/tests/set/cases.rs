@@ -99,7 +99,8 @@ fn a_cost_above_the_limit_is_never_admitted() {
         (verdict.outcome(), verdict.retry_after())
     };
     assert_eq!(costs(&mut desk, "30"), (Ruling::Never, None));
-    assert_eq!(desk.left(&from(X)), [20, 9]);
+    let look = tollgate_rules::PlainRequest { labels: vec![header("n", "0")], ..from(X) };
+    assert_eq!(desk.left(&look), [20, 9]);
     assert_eq!(costs(&mut desk, "20"), (OK, None));
 }
 

@@ -2,7 +2,7 @@
 
 mod cases;
 mod exchange;
-//mod model;
+mod model;
 mod threads;
 mod together;
 mod trial;

@@ -39,7 +39,7 @@ fn a_limit_counts_its_own_refusals_only() {
     let ask = Ask { cost: 3, is_peek: false, now: None };
     let set = &desk.set;
     assert_eq!(set.ask(&from(Y), ask, &mut Scratch::default()).outcome(), Ruling::Never);
-    assert_eq!(desk.left(&from(Y)), [2, 1]);
+    assert_eq!(desk.left(&from(Y)), [2, 1], "a request that no wait helps is counted by none");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn an_exchanged_link_and_a_new_include_are_noticed() {
     symlink(version(2), folder.0.join("..tmp")).unwrap();
     fs::rename(folder.0.join("..tmp"), folder.0.join("..data")).unwrap();
     assert_eq!(next(&told), Ok(2));
-    let more = "[[rule]]\nname = 'more'\nkey = 'everyone'\nlimits = '1/s'\n";
+    let more = "version = 1\n[[rule]]\nname = 'more'\nkey = 'everyone'\nlimits = '1/s'\n";
     folder.write("..2/rules.d/more.toml", more);
     assert_eq!(next(&told), Ok(3));
     assert_eq!(live.rules().rules().rules.len(), 2);
