@@ -231,10 +231,11 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
 
     fn exchange(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
         let old = self.rules();
-        let Succession { set, changes } = Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
-            Hindrance::Build(error) => ReloadError::Set(error),
-            Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
-        })?;
+        let Succession { set, changes } =
+            Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
+                Hindrance::Build(error) => ReloadError::Set(error),
+                Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
+            })?;
         let inner = &*self.inner;
         let mut current = inner.current();
         let word = inner.word.load(Acquire);

@@ -175,7 +175,8 @@ fn number(_: &fs::Metadata) -> u64 {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
+        // `tell` may hold it: the thread does not wait for its own end.
+        if let Some(thread) = self.thread.take().filter(|own| own.thread().id() != thread::current().id()) {
             thread.thread().unpark();
             // A panic of `tell` ended it: there is nothing left to stop.
             let _ = thread.join();

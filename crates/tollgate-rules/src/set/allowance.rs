@@ -80,8 +80,11 @@ pub(crate) fn max_keys(rule: &Rule) -> Option<usize> {
     if rule.key == Key::Everyone { Some(1) } else { rule.max_keys }
 }
 
+/// So many at once, each for this time at most.
+pub(crate) type MostAtOnce = (u64, Option<Duration>);
+
 /// The quotas among limits, and the limits of requests in flight.
-pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<(u64, Option<Duration>)>) {
+pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<MostAtOnce>) {
     let quota = |limit: &Limit| if let Limit::Quota(quota) = limit { Some(*quota) } else { None };
     let at_once = |limit: &Limit| match limit {
         Limit::InFlight { most, ttl } => Some((*most, *ttl)),
@@ -100,9 +103,8 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             Limits::Block => return Ok(empty(Kind::Block)),
         };
         let (quotas, in_flight) = parts(limits);
-        let at_once = |(most, ttl)| {
-            Ok(CurrentAtOnce { shared: Arc::new(AtOnce::new(most, max_keys)?), most, ttl })
-        };
+        let at_once =
+            |(most, ttl)| Ok(CurrentAtOnce { shared: Arc::new(AtOnce::new(most, max_keys)?), most, ttl });
         let at_once = in_flight.into_iter().map(at_once).collect::<Result<_, BuildError>>()?;
         let mut allowance = Self { at_once, ..empty(Kind::Each) };
         // No limit at all is the builder's error.
@@ -140,11 +142,13 @@ impl<C: Clock + Clone + 'static> Limited<C> {
         let tiers = rule.tiers.iter().map(|tier| build(&tier.limits, Some(&tier.name)));
         let allowances = own.chain(tiers).collect::<Result<_, _>>()?;
         let bans = match &rule.ban {
-            Some(ban) => Some(Bans::new(ban.0, max_keys, clock.clone()).map_err(|error| SetError::Limit {
-                rule: rule.name.clone(),
-                tier: None,
-                error,
-            })?),
+            Some(ban) => {
+                Some(Bans::new(ban.0, max_keys, clock.clone()).map_err(|error| SetError::Limit {
+                    rule: rule.name.clone(),
+                    tier: None,
+                    error,
+                })?)
+            }
             None => None,
         };
         Ok(Self::of(rule, allowances, bans.map(Arc::new)))

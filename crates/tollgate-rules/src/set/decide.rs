@@ -25,11 +25,11 @@
 use tollgate::{Clock, MultiDecision, Prepared, Several, Timestamp};
 
 use crate::matcher::{Concerned, Found};
-use crate::set::{Ask, RuleSet};
 use crate::set::allowance::{Allowance, Current, Kind, Limited};
 use crate::set::at_once::Guard;
 use crate::set::line::{Line, Ruling};
 use crate::set::scratch::{Charge, Charges, Scratch};
+use crate::set::{Ask, RuleSet};
 
 /// How many keys are hashed before the first decision. Those of further rules are hashed for each
 /// decision.
@@ -81,7 +81,8 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             let one = concerned.get(index)?;
             Some(set.allowance(one).quotas.as_ref()?.shared.limiter.prepare(found.key(one)))
         });
-        let mut round = Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
+        let mut round =
+            Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
         let mut shadows = 0;
         for one in concerned {
             let Limited { is_shadow, is_costed, .. } = *set.limited(one);
@@ -259,6 +260,11 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 continue;
             }
             if is_final {
+                // A look shows the limit as if it had counted the request.
+                if let Some(decision) = self.ask(index, |key| key.peek_n(0)).filter(|_| line.banned.is_none())
+                {
+                    self.lines[index].remaining = decision.remaining();
+                }
                 continue;
             }
             if line.is_over && line.banned.is_none() && counted != Some(index) && !self.is_peek {

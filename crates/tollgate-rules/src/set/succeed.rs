@@ -281,8 +281,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         });
         Self {
             kind: self.kind,
-            quotas: quotas
-                .map(|current| Current::new(Arc::clone(&current.shared), current.quotas.clone())),
+            quotas: quotas.map(|current| Current::new(Arc::clone(&current.shared), current.quotas.clone())),
             at_once: at_once.collect(),
             rank: 0,
         }

@@ -181,7 +181,8 @@ fn requests_at_once_cannot_pass_what_failures_are_charged() {
 
 #[test]
 fn a_ban_lasts_from_the_first_refusal() {
-    let mut desk = Desk::new("rule = [{ name = 'r', key = 'client', limits = 'fixed-window:1/s', ban = '10min' }]");
+    let mut desk =
+        Desk::new("rule = [{ name = 'r', key = 'client', limits = 'fixed-window:1/s', ban = '10min' }]");
     let got = [0.0, 0.5, 1.0, 599.0, 600.5].map(|seconds| {
         desk.at(seconds);
         let verdict = desk.check(&from(X));

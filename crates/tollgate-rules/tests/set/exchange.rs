@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, Scratch};
+use tollgate_rules::{
+    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, Scratch,
+};
 
 use crate::{X, Y, from, rules};
 
@@ -85,7 +87,8 @@ fn other_fields_leave_the_state_as_it_is() {
 fn a_renamed_rule_keeps_its_state_if_it_says_so() {
     let mut live = Live::new(&r("limits = '10/d'"));
     assert!(live.spend(X, 8));
-    let renamed = |fields: &str| format!("rule = [{{ name = 'q', key = 'client', limits = '10/d' {fields} }}]");
+    let renamed =
+        |fields: &str| format!("rule = [{{ name = 'q', key = 'client', limits = '10/d' {fields} }}]");
     assert_eq!(conflict(live.reload(&renamed(""))), (Cause::Renamed { was: "r".into() }, 1));
     live.reload(&renamed(", was = 'r'")).unwrap();
     assert_eq!(live.left(X), [2]);
@@ -222,13 +225,17 @@ fn no_request_is_decided_by_two_generations() {
             let in_force = &in_force;
             scope.spawn(move || {
                 let (mut handle, mut scratch) = (live.handle(), Scratch::default());
-                let request = PlainRequest { client: Some([192, 0, 2, thread].into()), ..PlainRequest::default() };
+                let request =
+                    PlainRequest { client: Some([192, 0, 2, thread].into()), ..PlainRequest::default() };
                 while !is_over.load(SeqCst) {
                     let before = in_force.load(SeqCst);
                     let verdict = handle.check(&request, &mut scratch);
                     let limits: Vec<u64> = verdict.lines().iter().map(|line| line.limit).collect();
                     drop(verdict);
-                    assert!(limits.len() == 3 && limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
+                    assert!(
+                        limits.len() == 3 && limits.iter().all(|limit| *limit == limits[0]),
+                        "{limits:?}"
+                    );
                     let number = limits[0] - 1_000_000;
                     let Limits::Each(own) = &handle.rules().rules().rules[0].limits else { unreachable!() };
                     let Limit::Quota(own) = own[0] else { unreachable!() };

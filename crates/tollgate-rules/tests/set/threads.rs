@@ -91,8 +91,10 @@ fn crossing_keys_are_charged_what_was_admitted_only() {
         }
         for client in 0..CLIENTS {
             for user in 0..USERS {
-                let spent = [(0, 0), (1, client), (2, user)].map(|key| admitted.get(&key).copied().unwrap_or(0));
-                let expected: Vec<u64> = limits.iter().zip(spent).map(|(limit, spent)| limit - spent).collect();
+                let spent =
+                    [(0, 0), (1, client), (2, user)].map(|key| admitted.get(&key).copied().unwrap_or(0));
+                let expected: Vec<u64> =
+                    limits.iter().zip(spent).map(|(limit, spent)| limit - spent).collect();
                 assert_eq!(left(&set, client, user), expected, "seed {seed}: client {client}, user {user}");
             }
         }

@@ -74,7 +74,8 @@ fn a_cancelled_verdict_gives_all_back() {
 
 #[test]
 fn more_rules_than_are_prepared_decide_alike() {
-    let rule = |n: usize| format!("{{ name = 'r{n}', key = 'client', limits = 'fixed-window:{}/min' }}", n + 2);
+    let rule =
+        |n: usize| format!("{{ name = 'r{n}', key = 'client', limits = 'fixed-window:{}/min' }}", n + 2);
     let text = format!("rule = [{}]", (0..20).map(rule).collect::<Vec<_>>().join(", "));
     let mut desk = Desk::new(&text);
     assert!(desk.check(&from(X)).is_admitted() && desk.check(&from(X)).is_admitted());

@@ -89,7 +89,8 @@ fn an_exchanged_link_and_a_new_include_are_noticed() {
     let version = |number: u64| {
         let name = format!("..{number}");
         fs::create_dir_all(folder.0.join(&name).join("rules.d")).unwrap();
-        folder.write(&format!("{name}/rules.toml"), format!("include = ['rules.d/*.toml']\n{}", text(number)));
+        folder
+            .write(&format!("{name}/rules.toml"), format!("include = ['rules.d/*.toml']\n{}", text(number)));
         name
     };
     symlink(version(1), folder.0.join("..data")).unwrap();
