@@ -102,6 +102,42 @@ fn crossing_keys_are_charged_what_was_admitted_only() {
 }
 
 #[test]
+fn a_race_for_the_last_unit_charges_the_winner_only() {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    const RACES: u64 = 2_000;
+    const LIMIT: u64 = 1 << 20;
+    let text = format!(
+        "rule = [{{ name = 'all', key = 'everyone', limits = 'fixed-window:{LIMIT}/d' }},\
+         {{ name = 'client', key = 'client', limits = '{LIMIT}/d' }},\
+         {{ name = 'user', key = 'label.user', limits = 'fixed-window:1/d' }}]"
+    );
+    let set = RuleSet::new(rules(&text), ManualClock::new()).unwrap();
+    let (arrived, admitted) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut scratch = Scratch::default();
+                for user in 0..RACES {
+                    let request = request(0, user);
+                    arrived.fetch_add(1, SeqCst);
+                    // Both begin at once, where each has a core of its own.
+                    let mut spins = 0_u32;
+                    while arrived.load(SeqCst) < 2 * (user + 1) {
+                        spins += 1;
+                        if spins > 10_000 {
+                            std::thread::yield_now();
+                        }
+                    }
+                    admitted.fetch_add(u64::from(set.check(&request, &mut scratch).is_admitted()), SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!(admitted.load(SeqCst), RACES);
+    assert_eq!(left(&set, 0, 0), [LIMIT - RACES, LIMIT - RACES, 0]);
+}
+
+#[test]
 fn no_limit_of_any_algorithm_admits_more_to_a_crowd() {
     let text = "rule = [{ name = 'all', key = 'everyone', limits = ['sliding-log:90/d', 'sliding-window:80/d'] },\
         { name = 'client', key = 'client', limits = 'sliding-log:40/d' },\
