@@ -93,6 +93,14 @@ pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<MostAtOnce>) {
     (limits.iter().filter_map(quota).collect(), limits.iter().filter_map(at_once).collect())
 }
 
+impl<C> Allowance<C> {
+    /// The limits by time, if requests are asked to keep them.
+    #[inline]
+    pub(crate) fn asked(&self) -> Option<&Current<C>> {
+        self.quotas.as_ref().filter(|_| self.kind == Kind::Each)
+    }
+}
+
 impl<C: Clock + Clone + 'static> Allowance<C> {
     /// Builds limiters that have seen no key.
     pub(crate) fn new(limits: &Limits, max_keys: Option<usize>, clock: &C) -> Result<Self, BuildError> {

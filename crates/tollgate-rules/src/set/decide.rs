@@ -79,7 +79,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let concerned = found.concerned();
         let prepared = std::array::from_fn(|index| {
             let one = concerned.get(index)?;
-            Some(set.allowance(one).quotas.as_ref()?.shared.limiter.prepare(found.key(one)))
+            Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
         });
         let mut round =
             Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
@@ -209,6 +209,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         }
         for (index, one) in self.found.concerned().iter().enumerate() {
             if group.has(index, &self.lines[index])
+                && self.set.allowance(one).kind == Kind::Each
                 && let Some(bans) = &self.set.limited(one).bans
                 && let Some(left) = bans.left(self.found.key(one), self.now)
             {
@@ -305,8 +306,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Clears what the limits by time said of a line, and shows its requests in flight.
     fn restate(&mut self, index: usize) {
         let one = &self.found.concerned()[index];
+        let allowance = self.set.allowance(one);
         self.lines[index].clear();
-        for limit in &self.set.allowance(one).at_once {
+        for limit in allowance.at_once.iter().filter(|_| allowance.kind == Kind::Each) {
             self.lines[index].add_at_once(limit.shared.state(self.found.key(one)), None);
         }
     }
@@ -333,7 +335,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     }
 
     fn current(&self, one: &Concerned) -> Option<&'r Current<C>> {
-        self.set.allowance(one).quotas.as_ref()
+        self.set.allowance(one).asked()
     }
 }
 

@@ -84,6 +84,25 @@ fn other_fields_leave_the_state_as_it_is() {
 }
 
 #[test]
+fn an_unlimited_rule_asks_no_limit_and_no_ban() {
+    let other = "{ name = 'other', key = 'client', limits = '5/d' }]";
+    let text = |limits: &str| r(&format!("limits = '{limits}'")).replace(']', &format!(", {other}"));
+    let mut live = Live::new(&text("3/d"));
+    assert!(live.spend(X, 3) && !live.spend(X, 1));
+    live.reload(&text("unlimited")).unwrap();
+    assert_eq!(live.left(X), [u64::MAX, 2]);
+    assert!(live.spend(X, 2) && !live.spend(X, 1));
+    let verdict = live.handle.check(&from(X), &mut live.scratch);
+    assert_eq!(verdict.lines()[0].remaining, u64::MAX);
+
+    let tier = String::from("[[rule.tier]]\nname = 't'\nmatch.path = '/t'\nlimits = 'unlimited'\n");
+    let mut live =
+        Live::new(&format!("[[rule]]\nname = 'r'\nkey = 'client'\nlimits = '1/d'\nban = '1d'\n{tier}"));
+    assert!(live.spend(X, 1) && !live.spend(X, 1));
+    assert!(live.handle.check(&crate::get("/t"), &mut live.scratch).is_admitted());
+}
+
+#[test]
 fn a_renamed_rule_keeps_its_state_if_it_says_so() {
     let mut live = Live::new(&r("limits = '10/d'"));
     assert!(live.spend(X, 8));
