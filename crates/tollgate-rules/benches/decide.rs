@@ -1,8 +1,8 @@
 //! What does deciding a request by three rules cost, beside three checks of the engine?
 //!
-//! `cargo bench -p tollgate-rules --bench decide`. Prints nanoseconds a request, the median of rounds
-//! in which all take turns: finding the rules, three checks by the engine, and the whole check. The
-//! ratio is of the check without the finding to the engine's, and may be 1.3.
+//! `cargo bench -p tollgate-rules --bench decide`. Prints nanoseconds a request, the median of
+//! rounds in which all take turns: finding the rules, three checks by the engine, and the whole
+//! check. The ratio is of the check without the finding to the engine's, and may be 1.3.
 
 use std::hint::black_box;
 use std::time::Instant;

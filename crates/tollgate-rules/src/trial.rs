@@ -42,8 +42,8 @@ impl fmt::Display for TestFailure {
     }
 }
 
-/// Runs the [tests](Rules::tests) of rules, each on limiters that have seen no key and on a clock of
-/// its own. Returns the first failure of each test that fails, in their order.
+/// Runs the [tests](Rules::tests) of rules, each on limiters that have seen no key and on a clock
+/// of its own. Returns the first failure of each test that fails, in their order.
 ///
 /// A request is answered at once, with the status that its step names, or 200: rules with
 /// `charge_if` give back accordingly, and it is no longer in flight.

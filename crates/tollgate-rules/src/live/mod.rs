@@ -9,19 +9,23 @@
 //!           in force      limiter after the other     in force
 //! ```
 //!
-//! Rules whose numbers stay share their limiters with the rules before, so requests that are decided
-//! by either charge the same words. Where numbers change, a limiter changes for both at once, and so
-//! a request could meet the old numbers of one rule and the new ones of another. What prevents it:
+//! Rules whose numbers stay share their limiters with the rules before, so requests that are
+//! decided by either charge the same words. Where numbers change, a limiter changes for both at
+//! once, and so a request could meet the old numbers of one rule and the new ones of another. What
+//! prevents it:
 //!
 //! * A request reads the word before and after. If it changed, the request gives back what it was
 //!   charged and is decided anew.
-//! * A request that meets the odd word waits for the exchange: some microseconds for each limit that
-//!   changes. Nothing else of a reload is waited for: files are read, and limiters built, before.
+//! * A request that meets the odd word waits for the exchange: some microseconds for each limit
+//!   that changes. Nothing else of a reload is waited for: files are read, and limiters built,
+//!   before.
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
-//! | L1 | `exchange`: the odd word is stored before a limiter's version is published | `Handle::check`: the word is loaded after the decision, which has loaded the version | a request that has seen new numbers sees that the word changed |
-//! | L2 | `exchange`: the even word | `Handle::refresh`, under the mutex | the new rules |
+//! | L1 | the odd word, before a limiter's version | the version, before the word | new numbers |
+//! | L2 | the even word | the word at the next check, under the mutex | the new rules |
+//!
+//! L1: a request that has met new numbers finds another word after its decision.
 
 mod error;
 mod watch;
@@ -48,8 +52,8 @@ pub use watch::Watched;
 /// Clones share the rules. Each thread decides requests by a [`Handle`] of its own.
 ///
 /// **Guarantee.** All rules change at one instant: no request is decided partly by the old ones and
-/// partly by the new ones. On any error the old ones stay in force. A reload forgets no debt unless a
-/// rule says `forget = true`: state is kept by the names of rules and tiers.
+/// partly by the new ones. On any error the old ones stay in force. A reload forgets no debt unless
+/// a rule says `forget = true`: state is kept by the names of rules and tiers.
 ///
 /// # Examples
 ///
@@ -159,12 +163,13 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// A rule takes over the state of the old rule whose name is its `was`, or else its own. Where
     /// numbers change, each key keeps what the rule's `inherit` says. Whatever else changes leaves
-    /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new. Rules that are
-    /// gone are forgotten.
+    /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new. Rules that
+    /// are gone are forgotten.
     ///
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
-    /// limit whose numbers change takes some microseconds, for which requests wait, and some hundred
-    /// bytes until its rule is gone: see [`MultiLimiter::reconfigure`](tollgate::MultiLimiter::reconfigure).
+    /// limit whose numbers change takes some microseconds, for which requests wait, and some
+    /// hundred bytes until its rule is gone: see
+    /// [`MultiLimiter::reconfigure`](tollgate::MultiLimiter::reconfigure).
     ///
     /// # Errors
     ///
@@ -179,14 +184,15 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// use tollgate_rules::{LiveRules, Memory, PlainRequest, ReloadError, Rules, Scratch, read};
     ///
     /// let rules = |limits: &str| -> Rules {
-    ///     let text = format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', {limits} }}]");
+    ///     let rule = format!("{{ name = 'all', key = 'everyone', {limits} }}");
+    ///     let text = format!("version = 1\nrule = [{rule}]");
     ///     read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap()
     /// };
     /// let live = LiveRules::new(rules("limits = '10/s'"), [0; 32], ManualClock::new())?;
     /// let _ = live.handle().check(&PlainRequest::default(), &mut Scratch::default());
     ///
-    /// let Err(ReloadError::Forgets(conflicts)) = live.reload(rules("limits = 'sliding-log:10/s'"), [1; 32])
-    /// else { panic!("a log knows nothing of a bucket") };
+    /// let error = live.reload(rules("limits = 'sliding-log:10/s'"), [1; 32]).unwrap_err();
+    /// let ReloadError::Forgets(conflicts) = error else { panic!("{error}") };
     /// assert_eq!((&*conflicts[0].rule, conflicts[0].keys_in_debt), ("all", 1));
     /// live.reload(rules("limits = 'sliding-log:10/s', forget = true"), [1; 32])?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -306,8 +312,8 @@ impl<C: Clock + Clone + 'static> Handle<C> {
     /// Decides a request by the rules in force as `ask` says: [`RuleSet::ask`].
     ///
     /// A request that an exchange of rules overtakes is given back, as a
-    /// [cancelled](Verdict::cancel) one, and decided anew. A limit that counts its refusals may count
-    /// it twice, and a key that was refused under the old rules may stay banned.
+    /// [cancelled](Verdict::cancel) one, and decided anew. A limit that counts its refusals may
+    /// count it twice, and a key that was refused under the old rules may stay banned.
     pub fn ask<'s>(
         &'s mut self,
         request: &dyn Request,

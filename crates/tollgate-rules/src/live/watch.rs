@@ -27,9 +27,10 @@ const COARSE: Duration = Duration::from_secs(2);
 /// A thread that watches a rules file with all that it includes and its lists, and puts it in force
 /// when it changes. Dropping it ends the thread.
 ///
-/// It looks twice a second. What decides is the hash of the bytes, so that a rename, a `ConfigMap`'s
-/// exchanged link and a change in place are one. A file that is in order is in force within a second;
-/// of one that is not, `tell` gets the error, once, and the old rules stay in force.
+/// It looks twice a second. What decides is the hash of the bytes, so that a rename, a
+/// `ConfigMap`'s exchanged link and a change in place are one. A file that is in order is in force
+/// within a second; of one that is not, `tell` gets the error, once, and the old rules stay in
+/// force.
 ///
 /// # Examples
 ///
@@ -73,8 +74,8 @@ struct Look {
 }
 
 impl Watched {
-    /// Watches the file at `path`, from which the rules in force were read. `tell` is called, by the
-    /// thread, with the generation of each file that comes into force, and with each error.
+    /// Watches the file at `path`, from which the rules in force were read. `tell` is called, by
+    /// the thread, with the generation of each file that comes into force, and with each error.
     ///
     /// # Errors
     ///

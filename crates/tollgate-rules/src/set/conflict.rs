@@ -4,8 +4,8 @@ use std::fmt;
 
 use tollgate::BuildError;
 
-/// A change of a rule that would forget its keys' debts: a reload with it is refused, unless the rule
-/// says `forget = true`.
+/// A change of a rule that would forget its keys' debts: a reload with it is refused, unless the
+/// rule says `forget = true`.
 ///
 /// # Examples
 ///

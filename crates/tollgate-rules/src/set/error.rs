@@ -16,7 +16,8 @@ use crate::matcher::CompileError;
 ///
 /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '1/s' }]";
 /// let mut rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
-/// rules.rules[0].limits = Limits::Each(vec![Limit::Quota(SlidingLog::new(Rate::per_second(0)).into())]);
+/// let never = Limit::Quota(SlidingLog::new(Rate::per_second(0)).into());
+/// rules.rules[0].limits = Limits::Each(vec![never]);
 /// let error = RuleSet::new(rules, ManualClock::new()).unwrap_err();
 /// assert!(error.to_string().starts_with("rule `a`: rate.count is 0"));
 /// ```

@@ -84,8 +84,8 @@ impl Default for Ask {
 /// are decided and charged each alone, whatever the others say. When no other thread interferes
 /// every answer is exact.
 ///
-/// **What a concurrent caller can see.** A request that all limits would admit, and one then refuses
-/// because another thread was faster, was charged to others for a short time, as
+/// **What a concurrent caller can see.** A request that all limits would admit, and one then
+/// refuses because another thread was faster, was charged to others for a short time, as
 /// [`MultiLimiter`](tollgate::MultiLimiter) says of its limits. It errs by refusing.
 ///
 /// **Cost.** A request reads the clock once. Each rule hashes its key and checks it; of several
@@ -116,9 +116,9 @@ pub struct RuleSet<C = TscClock> {
 }
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Compiles rules and builds their limiters, which have seen no key. All go by one clock: clones
-    /// of `clock` must show one time, as those of [`TscClock`], [`ManualClock`](tollgate::ManualClock)
-    /// and of an `Arc` of any clock do.
+    /// Compiles rules and builds their limiters, which have seen no key. All go by one clock:
+    /// clones of `clock` must show one time, as those of [`TscClock`],
+    /// [`ManualClock`](tollgate::ManualClock) and of an `Arc` of any clock do.
     ///
     /// # Errors
     ///

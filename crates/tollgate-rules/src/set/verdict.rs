@@ -31,7 +31,8 @@ use crate::set::ticket::{OwnedCharge, Ticket};
 /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
 /// let set = RuleSet::new(rules, ManualClock::new())?;
 /// let mut scratch = Scratch::default();
-/// let from = |last| PlainRequest { client: Some([203, 0, 113, last].into()), ..Default::default() };
+/// let client = |last| Some([203, 0, 113, last].into());
+/// let from = |last| PlainRequest { client: client(last), ..Default::default() };
 ///
 /// assert!(set.check(&from(1), &mut scratch).is_admitted());
 /// let verdict = set.check(&from(1), &mut scratch);

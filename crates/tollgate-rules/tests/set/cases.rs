@@ -49,7 +49,7 @@ fn requests_without_a_key_share_one_allowance() {
 }
 
 #[test]
-fn a_request_without_a_key_is_refused_where_a_rule_says_so() {
+fn a_request_without_a_key_may_be_refused() {
     let mut desk = Desk::new(
         "rule = [{ name = 'r', key = 'header.k', missing = 'refuse', limits = '1/min' },\
          { name = 's', key = 'everyone', limits = '5/min' }]",

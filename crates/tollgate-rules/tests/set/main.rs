@@ -1,4 +1,5 @@
-//! Limiters behind rules: what they decide, alone, from many threads, and while rules are exchanged.
+//! Limiters behind rules: what they decide, alone, from many threads, and while rules are
+//! exchanged.
 
 mod cases;
 mod exchange;
