@@ -181,6 +181,14 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     fn look(&mut self, index: usize) -> bool {
         let cost = self.lines[index].cost;
         let Some(decision) = self.ask(index, |key| key.peek_n(cost)) else { return true };
+        let one = &self.found.concerned()[index];
+        if !self.is_peek
+            && decision.is_allowed()
+            && self.current(one).is_some_and(|current| !current.may_queue)
+        {
+            // Its numbers are noted after the charge, or when another rule refuses.
+            return true;
+        }
         self.note(index, &decision)
     }
 
