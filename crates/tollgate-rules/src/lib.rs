@@ -2,14 +2,20 @@
 
 mod address;
 mod file;
+mod live;
 mod matcher;
 mod request;
 mod rule;
+mod set;
+mod trial;
 
 pub use file::{Code, Disk, Memory, Problem, Reading, Source, read, schema};
+pub use live::{Handle, LiveRules, ReloadError, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
 };
+pub use set::{Ask, Cause, Conflict, Line, RuleSet, Ruling, Scratch, SetError, Ticket, Verdict};
+pub use trial::{TestFailure, run_tests};

@@ -1,0 +1,379 @@
+//! Rules that are exchanged while requests are decided.
+//!
+//! The rules in force are a [`RuleSet`] behind an `Arc`, and a word that tells whether a thread's
+//! copy of the `Arc` is still the newest:
+//!
+//! ```text
+//!   word    even          odd                         even
+//!           rules g ----- numbers change, one ------- rules g + 1
+//!           in force      limiter after the other     in force
+//! ```
+//!
+//! Rules whose numbers stay share their limiters with the rules before, so requests that are
+//! decided by either charge the same words. Where numbers change, a limiter changes for both at
+//! once, and so a request could meet the old numbers of one rule and the new ones of another. What
+//! prevents it:
+//!
+//! * A request reads the word before and after. If it changed, the request gives back what it was
+//!   charged and is decided anew.
+//! * A request that meets the odd word waits for the exchange: some microseconds for each limit
+//!   that changes. Nothing else of a reload is waited for: files are read, and limiters built,
+//!   before.
+//!
+//! | edge | release | acquire | carries |
+//! |------|---------|---------|---------|
+//! | L1 | the odd word, before a limiter's version | the version, before the word | new numbers |
+//! | L2 | the even word | the word at the next check, under the mutex | the new rules |
+//!
+//! L1: a request that has met new numbers finds another word after its decision.
+
+mod error;
+mod watch;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tollgate::{Clock, TscClock};
+
+use crate::file::{Reading, Source, read};
+use crate::request::Request;
+use crate::rule::Rules;
+use crate::set::{Ask, Change, Hindrance, RuleSet, Scratch, SetError, Succession, Verdict};
+use crate::trial::run_tests;
+
+pub use error::ReloadError;
+pub use watch::Watched;
+
+/// Rules that can be exchanged while requests are decided.
+///
+/// Clones share the rules. Each thread decides requests by a [`Handle`] of its own.
+///
+/// **Guarantee.** All rules change at one instant: no request is decided partly by the old ones and
+/// partly by the new ones. On any error the old ones stay in force. A reload forgets no debt unless
+/// a rule says `forget = true`: state is kept by the names of rules and tiers.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::ManualClock;
+/// use tollgate_rules::{LiveRules, Memory, PlainRequest, Rules, Scratch, read};
+///
+/// let rules = |limits: &str| -> Rules {
+///     let text = format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', {limits} }}]");
+///     read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap()
+/// };
+/// let live = LiveRules::new(rules("limits = '10/s'"), [0; 32], ManualClock::new())?;
+/// let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+/// let request = PlainRequest::default();
+/// assert!((0..8).all(|_| handle.check(&request, &mut scratch).is_admitted()));
+///
+/// live.reload(rules("limits = '20/s'"), [1; 32])?;
+/// assert_eq!(handle.check(&request, &mut scratch).lines()[0].remaining, 11); // the debt remains
+/// assert_eq!(live.status().generation, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LiveRules<C = TscClock> {
+    inner: Arc<Inner<C>>,
+}
+
+struct Inner<C> {
+    /// Even, and more with each exchange of rules; odd while numbers change.
+    word: AtomicU64,
+    /// Locked while rules are exchanged, and by a thread that fetches the newest.
+    current: Mutex<Current<C>>,
+    /// Held from the first look at the old rules until the new ones are in force.
+    reload: Mutex<()>,
+}
+
+struct Current<C> {
+    set: Arc<RuleSet<C>>,
+    status: Status,
+}
+
+/// The rules in force: see [`LiveRules::status`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Status {
+    /// Their number: 1 for the first, and one more with each reload.
+    pub generation: u64,
+    /// The [hash](crate::Reading::hash) of their files.
+    pub hash: [u8; 32],
+    /// When they came into force.
+    pub since: SystemTime,
+    /// Why the last reload failed; `None` if it did not.
+    pub last_error: Option<Arc<ReloadError>>,
+}
+
+impl<C: Clock + Clone + 'static> LiveRules<C> {
+    /// Puts the first rules in force. `hash` is that of their files.
+    ///
+    /// # Errors
+    ///
+    /// As [`RuleSet::new`].
+    pub fn new(rules: Rules, hash: [u8; 32], clock: C) -> Result<Self, SetError> {
+        let set = Arc::new(RuleSet::new(rules, clock)?);
+        let status = Status { generation: 1, hash, since: SystemTime::now(), last_error: None };
+        let inner = Inner {
+            word: AtomicU64::new(2),
+            current: Mutex::new(Current { set, status }),
+            reload: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Reads a rules file, runs its tests, and puts its rules in force.
+    ///
+    /// # Errors
+    ///
+    /// [`ReloadError`]: the file is wrong, or a test of it fails.
+    pub fn open(path: impl AsRef<Path>, source: &dyn Source, clock: C) -> Result<Self, ReloadError> {
+        let reading = read(path, source);
+        let hash = reading.hash();
+        let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
+        tested(&rules)?;
+        Ok(Self::new(rules, hash, clock)?)
+    }
+
+    /// A handle for one thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle<C> {
+        let current = self.inner.current();
+        // Even: the mutex is held during an exchange.
+        let word = self.inner.word.load(Acquire);
+        Handle { set: Arc::clone(&current.set), inner: Arc::clone(&self.inner), word }
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> Arc<RuleSet<C>> {
+        Arc::clone(&self.inner.current().set)
+    }
+
+    /// Which rules are in force, and why the last reload failed.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.inner.current().status.clone()
+    }
+
+    /// Puts other rules in force, without running their tests. `hash` is that of their files.
+    /// Returns their generation.
+    ///
+    /// A rule takes over the state of the old rule whose name is its `was`, or else its own. Where
+    /// numbers change, each key keeps what the rule's `inherit` says. Whatever else changes leaves
+    /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new. Rules that
+    /// are gone are forgotten.
+    ///
+    /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
+    /// limit whose numbers change takes some microseconds, for which requests wait, and some
+    /// hundred bytes until its rule is gone: see
+    /// [`MultiLimiter::reconfigure`](tollgate::MultiLimiter::reconfigure).
+    ///
+    /// # Errors
+    ///
+    /// [`ReloadError`]; the old rules stay in force then, and [`status`](Self::status) tells it.
+    /// After [`ReloadError::Change`] a bucket that was to become smaller may be stricter for the
+    /// time of a refill.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{LiveRules, Memory, PlainRequest, ReloadError, Rules, Scratch, read};
+    ///
+    /// let rules = |limits: &str| -> Rules {
+    ///     let rule = format!("{{ name = 'all', key = 'everyone', {limits} }}");
+    ///     let text = format!("version = 1\nrule = [{rule}]");
+    ///     read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap()
+    /// };
+    /// let live = LiveRules::new(rules("limits = '10/s'"), [0; 32], ManualClock::new())?;
+    /// let _ = live.handle().check(&PlainRequest::default(), &mut Scratch::default());
+    ///
+    /// let error = live.reload(rules("limits = 'sliding-log:10/s'"), [1; 32]).unwrap_err();
+    /// let ReloadError::Forgets(conflicts) = error else { panic!("{error}") };
+    /// assert_eq!((&*conflicts[0].rule, conflicts[0].keys_in_debt), ("all", 1));
+    /// live.reload(rules("limits = 'sliding-log:10/s', forget = true"), [1; 32])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reload(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
+        let _one_at_a_time = self.inner.reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = self.exchange(rules, hash);
+        self.note(done.as_ref().err());
+        done
+    }
+
+    /// Reads a rules file and puts its rules in force, if its hash is another, and after its tests
+    /// have passed. Returns the generation that is in force then.
+    ///
+    /// # Errors
+    ///
+    /// As [`reload`](Self::reload), and of the file and its tests.
+    pub fn reload_file(&self, path: impl AsRef<Path>, source: &dyn Source) -> Result<u64, ReloadError> {
+        self.reload_reading(read(path, source))
+    }
+
+    fn reload_reading(&self, reading: Reading) -> Result<u64, ReloadError> {
+        let hash = reading.hash();
+        let Status { hash: current, generation, .. } = self.status();
+        let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)));
+        if rules.is_ok() && hash == current {
+            self.note(None);
+            return Ok(generation);
+        }
+        match rules.and_then(|rules| tested(&rules).map(|()| rules)) {
+            Ok(rules) => self.reload(rules, hash),
+            Err(error) => {
+                self.note(Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    fn note(&self, error: Option<&ReloadError>) {
+        self.inner.current().status.last_error = error.cloned().map(Arc::new);
+    }
+
+    fn exchange(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
+        let old = self.rules();
+        let Succession { set, changes } =
+            Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
+                Hindrance::Build(error) => ReloadError::Set(error),
+                Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
+            })?;
+        let inner = &*self.inner;
+        let mut current = inner.current();
+        let word = inner.word.load(Acquire);
+        if !changes.is_empty() {
+            inner.word.store(word + 1, Release); // L1
+            if let Err((rule, error)) = make(&changes) {
+                // The numbers were others for a while: requests that met them decide anew.
+                inner.word.store(word + 2, Release);
+                return Err(ReloadError::Change { rule, error });
+            }
+        }
+        current.set = Arc::new(set);
+        current.status.generation += 1;
+        (current.status.hash, current.status.since) = (hash, SystemTime::now());
+        let generation = current.status.generation;
+        inner.word.store(word + 2, Release); // L2
+        Ok(generation)
+    }
+}
+
+/// Makes all changes, or none.
+fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, tollgate::BuildError)> {
+    for (index, change) in changes.iter().enumerate() {
+        if let Err(error) = change.make() {
+            for made in changes[..index].iter().rev() {
+                // It has room for as many changes as the other, or is refused as that was.
+                let _ = made.undo();
+            }
+            return Err((change.rule.clone(), error));
+        }
+    }
+    Ok(())
+}
+
+fn tested(rules: &Rules) -> Result<(), ReloadError> {
+    let failures = run_tests(rules);
+    if failures.is_empty() { Ok(()) } else { Err(ReloadError::Tests(failures)) }
+}
+
+impl<C> Inner<C> {
+    fn current(&self) -> MutexGuard<'_, Current<C>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One thread's access to [`LiveRules`].
+///
+/// **Cost.** A check loads one word before and one after; both stay in the thread's cache between
+/// reloads. After a reload it takes a mutex once, and waits there while numbers are exchanged. A
+/// handle keeps its rules in memory until its next check.
+///
+/// # Examples
+///
+/// See [`LiveRules`].
+pub struct Handle<C = TscClock> {
+    set: Arc<RuleSet<C>>,
+    inner: Arc<Inner<C>>,
+    /// The word under which `set` is in force.
+    word: u64,
+}
+
+impl<C: Clock + Clone + 'static> Handle<C> {
+    /// Decides a request by the rules in force: [`RuleSet::check`].
+    pub fn check<'s>(&'s mut self, request: &dyn Request, scratch: &'s mut Scratch) -> Verdict<'s, C> {
+        self.ask(request, Ask::default(), scratch)
+    }
+
+    /// Decides a request by the rules in force as `ask` says: [`RuleSet::ask`].
+    ///
+    /// A request that an exchange of rules overtakes is given back, as a
+    /// [cancelled](Verdict::cancel) one, and decided anew. A limit that counts its refusals may
+    /// count it twice, and a key that was refused under the old rules may stay banned.
+    pub fn ask<'s>(
+        &'s mut self,
+        request: &dyn Request,
+        ask: Ask,
+        scratch: &'s mut Scratch,
+    ) -> Verdict<'s, C> {
+        loop {
+            self.refresh();
+            self.set.decide(request, ask, scratch);
+            if self.inner.word.load(Acquire) == self.word {
+                break; // L1
+            }
+            self.set.undo(scratch);
+        }
+        self.set.verdict(scratch)
+    }
+
+    /// The rules by which the last request was decided.
+    #[must_use]
+    pub fn rules(&self) -> &Arc<RuleSet<C>> {
+        &self.set
+    }
+
+    #[inline]
+    fn refresh(&mut self) {
+        if self.inner.word.load(Acquire) != self.word {
+            self.fetch();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch(&mut self) {
+        // Waits while rules are exchanged.
+        let current = self.inner.current();
+        self.set = Arc::clone(&current.set);
+        self.word = self.inner.word.load(Acquire);
+    }
+}
+
+impl<C> Clone for LiveRules<C> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<C> Clone for Handle<C> {
+    fn clone(&self) -> Self {
+        Self { set: Arc::clone(&self.set), inner: Arc::clone(&self.inner), word: self.word }
+    }
+}
+
+impl<C> fmt::Debug for LiveRules<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveRules").field("status", &self.inner.current().status).finish_non_exhaustive()
+    }
+}
+
+impl<C> fmt::Debug for Handle<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("word", &self.word).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! The limiters behind a rule.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{BuildError, Clock, CountPolicy, MultiLimiter, Quota};
+
+use crate::rule::{Cost, Key, Limit, Limits, Mode, Rule};
+use crate::set::SetError;
+use crate::set::at_once::AtOnce;
+use crate::set::ban::Bans;
+
+/// A rule with its limiters.
+pub(crate) struct Limited<C> {
+    pub(crate) is_shadow: bool,
+    /// Whether the rule says what a request costs.
+    pub(crate) is_costed: bool,
+    pub(crate) charge_if: Option<Arc<[u16]>>,
+    pub(crate) max_wait: Duration,
+    pub(crate) bans: Option<Arc<Bans<C>>>,
+    /// How long a ban lasts.
+    pub(crate) ban_length: Duration,
+    /// The rule's own allowance, and those of its tiers.
+    pub(crate) allowances: Box<[Allowance<C>]>,
+}
+
+/// What the limits of a rule, or of one of its tiers, admit.
+pub(crate) struct Allowance<C> {
+    pub(crate) kind: Kind,
+    /// The limits by time. Also of a rule that became [`Kind::Unlimited`] or [`Kind::Block`] by a
+    /// reload: when its limits come back, no debt is forgotten.
+    pub(crate) quotas: Option<Current<C>>,
+    /// The limits of requests in flight.
+    pub(crate) at_once: Box<[CurrentAtOnce]>,
+    /// All requests charge by ascending rank. What can be undone only in part is charged last.
+    pub(crate) rank: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Each,
+    Unlimited,
+    Block,
+}
+
+/// The limiter of an allowance, and the quotas by which this generation of rules knows it.
+pub(crate) struct Current<C> {
+    pub(crate) shared: Arc<Shared<C>>,
+    pub(crate) quotas: Box<[Quota]>,
+    /// Whether a limit is a queue, which may make a request wait.
+    pub(crate) may_queue: bool,
+    /// Whether a limit counts the requests that it refuses.
+    pub(crate) counts_refusals: bool,
+}
+
+/// A limiter that generations of a rule share.
+pub(crate) struct Shared<C> {
+    pub(crate) limiter: MultiLimiter<[u8], C>,
+    /// The quotas of which it was built: the ring of a log never grows.
+    pub(crate) built: Box<[Quota]>,
+}
+
+/// A limit of requests in flight, with the numbers of this generation.
+pub(crate) struct CurrentAtOnce {
+    pub(crate) shared: Arc<AtOnce>,
+    pub(crate) most: u64,
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl<C> Current<C> {
+    pub(crate) fn new(shared: Arc<Shared<C>>, quotas: Box<[Quota]>) -> Self {
+        let may_queue = quotas.iter().any(Quota::is_queue);
+        let counts_refusals = quotas.iter().any(|quota| quota.count_policy() == CountPolicy::All);
+        Self { shared, quotas, may_queue, counts_refusals }
+    }
+}
+
+/// How many keys the tables of a rule are built for; `None`: the engine's default.
+pub(crate) fn max_keys(rule: &Rule) -> Option<usize> {
+    if rule.key == Key::Everyone { Some(1) } else { rule.max_keys }
+}
+
+/// So many at once, each for this time at most.
+pub(crate) type MostAtOnce = (u64, Option<Duration>);
+
+/// The quotas among limits, and the limits of requests in flight.
+pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<MostAtOnce>) {
+    let quota = |limit: &Limit| if let Limit::Quota(quota) = limit { Some(*quota) } else { None };
+    let at_once = |limit: &Limit| match limit {
+        Limit::InFlight { most, ttl } => Some((*most, *ttl)),
+        Limit::Quota(_) => None,
+    };
+    (limits.iter().filter_map(quota).collect(), limits.iter().filter_map(at_once).collect())
+}
+
+impl<C> Allowance<C> {
+    /// The limits by time, if requests are asked to keep them.
+    #[inline]
+    pub(crate) fn asked(&self) -> Option<&Current<C>> {
+        self.quotas.as_ref().filter(|_| self.kind == Kind::Each)
+    }
+}
+
+impl<C: Clock + Clone + 'static> Allowance<C> {
+    /// Builds limiters that have seen no key.
+    pub(crate) fn new(limits: &Limits, max_keys: Option<usize>, clock: &C) -> Result<Self, BuildError> {
+        let empty = |kind| Self { kind, quotas: None, at_once: Box::default(), rank: 0 };
+        let limits = match limits {
+            Limits::Each(limits) => limits,
+            Limits::Unlimited => return Ok(empty(Kind::Unlimited)),
+            Limits::Block => return Ok(empty(Kind::Block)),
+        };
+        let (quotas, in_flight) = parts(limits);
+        let at_once =
+            |(most, ttl)| Ok(CurrentAtOnce { shared: Arc::new(AtOnce::new(most, max_keys)?), most, ttl });
+        let at_once = in_flight.into_iter().map(at_once).collect::<Result<_, BuildError>>()?;
+        let mut allowance = Self { at_once, ..empty(Kind::Each) };
+        // No limit at all is the builder's error.
+        if !quotas.is_empty() || allowance.at_once.is_empty() {
+            let builder = MultiLimiter::builder(quotas.iter().copied()).clock(clock.clone());
+            let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
+            let limiter = builder.memory_budget(usize::MAX).build()?;
+            let shared = Shared { limiter, built: quotas.clone() };
+            allowance.quotas = Some(Current::new(Arc::new(shared), quotas));
+        }
+        Ok(allowance)
+    }
+
+    /// How much of a charge may have to stay when another request was charged since: buckets and
+    /// windows undo any charge, a queue and a log the newest only.
+    fn reluctance(&self) -> u8 {
+        let of = |quota: &Quota| match quota {
+            Quota::SlidingLog(_) => 2,
+            quota => u8::from(quota.is_queue()),
+        };
+        let quotas = self.quotas.iter().flat_map(|current| &*current.quotas);
+        quotas.map(of).max().unwrap_or(0)
+    }
+}
+
+impl<C: Clock + Clone + 'static> Limited<C> {
+    /// A rule whose limiters have seen no key.
+    pub(crate) fn new(rule: &Rule, clock: &C) -> Result<Self, SetError> {
+        let max_keys = max_keys(rule);
+        let build = |limits: &Limits, tier: Option<&str>| {
+            let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier.map(Into::into), error };
+            Allowance::new(limits, max_keys, clock).map_err(fail)
+        };
+        let own = std::iter::once(build(&rule.limits, None));
+        let tiers = rule.tiers.iter().map(|tier| build(&tier.limits, Some(&tier.name)));
+        let allowances = own.chain(tiers).collect::<Result<_, _>>()?;
+        let bans = match &rule.ban {
+            Some(ban) => {
+                Some(Bans::new(ban.0, max_keys, clock.clone()).map_err(|error| SetError::Limit {
+                    rule: rule.name.clone(),
+                    tier: None,
+                    error,
+                })?)
+            }
+            None => None,
+        };
+        Ok(Self::of(rule, allowances, bans.map(Arc::new)))
+    }
+
+    /// A rule with these limiters.
+    pub(crate) fn of(rule: &Rule, allowances: Box<[Allowance<C>]>, bans: Option<Arc<Bans<C>>>) -> Self {
+        Self {
+            is_shadow: rule.mode == Mode::Shadow,
+            is_costed: rule.cost != Cost::Fixed(1),
+            charge_if: rule.charge_if.as_deref().map(Into::into),
+            max_wait: rule.max_wait.unwrap_or(Duration::MAX),
+            bans,
+            ban_length: rule.ban.map_or(Duration::ZERO, |ban| ban.0),
+            allowances,
+        }
+    }
+}
+
+/// Gives each allowance its rank among all.
+pub(crate) fn rank<C: Clock + Clone + 'static>(rules: &mut [Limited<C>]) {
+    let mut all: Vec<&mut Allowance<C>> = rules.iter_mut().flat_map(|rule| &mut *rule.allowances).collect();
+    // Stable: by the rule's index, then the tier's.
+    all.sort_by_key(|allowance| allowance.reluctance());
+    for (rank, allowance) in (0..).zip(all) {
+        allowance.rank = rank;
+    }
+}

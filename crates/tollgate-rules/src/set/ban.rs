@@ -1,0 +1,47 @@
+//! The banned keys of a rule.
+
+use std::time::Duration;
+
+use tollgate::{BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, WhenFull};
+
+/// The keys that a rule refuses for a while because it refused them once.
+///
+/// It is a limit of one refusal in each window of a key, and the window is the ban: it begins with
+/// the refusal that is charged, and further refusals do not change it. A full table bans no further
+/// key. (To look at a key in a full table must not refuse it: bans last long, so a client with many
+/// addresses could lock out all others.)
+pub(crate) struct Bans<C> {
+    limiter: MultiLimiter<[u8], C>,
+}
+
+/// A ban of this length, as a quota.
+pub(crate) fn quota(length: Duration) -> Quota {
+    FixedWindow::new(Rate::new(1, length)).from_first_hit().into()
+}
+
+impl<C: Clock + 'static> Bans<C> {
+    pub(crate) fn new(length: Duration, max_keys: Option<usize>, clock: C) -> Result<Self, BuildError> {
+        let builder = MultiLimiter::builder([quota(length)]).when_full(WhenFull::Allow).clock(clock);
+        let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
+        Ok(Self { limiter: builder.memory_budget(usize::MAX).build()? })
+    }
+
+    /// Returns for how long the key is banned still; `None` if it is not.
+    pub(crate) fn left(&self, key: &[u8], now: Timestamp) -> Option<Duration> {
+        self.limiter.prepare(key).at(now).peek().retry_after()
+    }
+
+    /// Bans a key from `now` on, unless it is banned already. Returns how long; `None` if the table
+    /// is full.
+    #[cold]
+    pub(crate) fn start(&self, key: &[u8], now: Timestamp) -> Option<Duration> {
+        // Its answer says nothing: a full table admits.
+        let _ = self.limiter.prepare(key).at(now).check();
+        self.left(key, now)
+    }
+
+    /// Makes bans last this long from now on.
+    pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
+        self.limiter.reconfigure([quota(length)], Inherit::Additive)
+    }
+}

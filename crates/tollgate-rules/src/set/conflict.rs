@@ -1,0 +1,67 @@
+//! What a reload would forget.
+
+use std::fmt;
+
+use tollgate::BuildError;
+
+/// A change of a rule that would forget its keys' debts: a reload with it is refused, unless the
+/// rule says `forget = true`.
+///
+/// # Examples
+///
+/// See [`LiveRules::reload`](crate::LiveRules::reload).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// The rule's name in the new rules.
+    pub rule: Box<str>,
+    /// The tier of the rule, if it is a tier's limit.
+    pub tier: Option<Box<str>>,
+    /// The change.
+    pub cause: Cause,
+    /// How many keys are in debt now: the debts that would be forgotten.
+    pub keys_in_debt: usize,
+}
+
+/// What of a rule changed so that its limiters cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The key.
+    Key,
+    /// The number of keys that its tables are built for.
+    MaxKeys,
+    /// How many limits it has.
+    NumberOfLimits,
+    /// A limit: its algorithm, its sliding period, what it counts.
+    Limit(BuildError),
+    /// A tier that is gone.
+    TierRemoved,
+    /// The name, and the rule does not say so by `was`.
+    Renamed {
+        /// The name of the old rule that has the same key and limits.
+        was: Box<str>,
+    },
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, tier, cause, keys_in_debt } = self;
+        write!(f, "rule `{rule}`")?;
+        if let Some(tier) = tier {
+            write!(f, ", tier `{tier}`")?;
+        }
+        match cause {
+            Cause::Key => write!(f, ": its key changed")?,
+            Cause::MaxKeys => write!(f, ": its max_keys changed")?,
+            Cause::NumberOfLimits => write!(f, ": the number of its limits changed")?,
+            Cause::Limit(error) => write!(f, ": {error}")?,
+            Cause::TierRemoved => write!(f, " is gone")?,
+            Cause::Renamed { was } => {
+                write!(f, ": it seems to be `{was}` (was = \"{was}\" beside it keeps the state)")?;
+            }
+        }
+        let keys = if *keys_in_debt == 1 { "1 key owes".into() } else { format!("{keys_in_debt} keys owe") };
+        write!(f, "; {keys}, which the change would forget (forget = true beside the rule allows it)")
+    }
+}

@@ -1,0 +1,363 @@
+//! How rules decide a request together, all or nothing.
+//!
+//! ```text
+//!   look at every limit ---- some refuse ----> refused: only limits that count refusals, and bans,
+//!        |                                     write anything, each for its own rule
+//!        | all admit
+//!        v
+//!   charge them in order --- one refuses ----> give the charges back: refused
+//!        |                   (another thread came in between)
+//!        v
+//!     admitted
+//! ```
+//!
+//! What must stay true:
+//!
+//! * Each limiter is charged by a check of its own, so no limit ever admits more than it would
+//!   alone, whatever is given back.
+//! * All requests charge in one order, by [`Allowance::rank`]. The last limiter holds nothing but
+//!   admitted requests, so of requests that race for its last unit one is admitted.
+//! * The limiter that is charged first need not be looked at before: if it refuses, nothing has
+//!   been written.
+//! * A key that a rule has refused and banned is looked up again after the charge: another thread
+//!   may have banned it meanwhile.
+
+use tollgate::{Clock, MultiDecision, Prepared, Several, Timestamp};
+
+use crate::matcher::{Concerned, Found};
+use crate::set::allowance::{Allowance, Current, Kind, Limited};
+use crate::set::at_once::Guard;
+use crate::set::line::{Line, Ruling};
+use crate::set::scratch::{Charge, Charges, Scratch};
+use crate::set::{Ask, RuleSet};
+
+/// How many keys are hashed before the first decision. Those of further rules are hashed for each
+/// decision.
+const PREPARED: usize = 8;
+
+/// One request.
+pub(super) struct Round<'r, C> {
+    set: &'r RuleSet<C>,
+    found: &'r Found,
+    lines: &'r mut Vec<Line>,
+    /// The rank of each limiter that is to be charged, and the index of its line.
+    turns: &'r mut Vec<(u32, usize)>,
+    charges: &'r mut Charges,
+    prepared: [Option<Prepared<'r, Several, C>>; PREPARED],
+    now: Timestamp,
+    /// Whether nothing is to be written.
+    is_peek: bool,
+}
+
+/// Rules that decide together: all that are enforced, or one in shadow mode.
+#[derive(Clone, Copy)]
+enum Group {
+    Enforced,
+    Shadow(usize),
+}
+
+impl Group {
+    fn has(self, index: usize, line: &Line) -> bool {
+        match self {
+            Self::Enforced => !line.is_shadow,
+            Self::Shadow(other) => index == other,
+        }
+    }
+}
+
+/// Why a request was not charged.
+struct NotCharged {
+    /// The line whose limits by time refused the charge, and counted that if they count refusals.
+    counted: Option<usize>,
+}
+
+impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
+    /// Decides the request that the matcher has found the rules of, line by line.
+    pub(super) fn decide(set: &'r RuleSet<C>, scratch: &'r mut Scratch, ask: Ask) {
+        let Scratch { found, lines, turns, charges, now } = scratch;
+        let found = &*found;
+        let concerned = found.concerned();
+        let prepared = std::array::from_fn(|index| {
+            let one = concerned.get(index)?;
+            Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
+        });
+        let mut round =
+            Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
+        let mut shadows = 0;
+        for one in concerned {
+            let Limited { is_shadow, is_costed, .. } = *set.limited(one);
+            shadows += usize::from(is_shadow);
+            let cost = if is_costed { one.cost } else { ask.cost };
+            round.lines.push(Line::new(one.rule, one.tier, is_shadow, cost));
+        }
+        if shadows < concerned.len() {
+            round.together(Group::Enforced);
+        }
+        for index in 0..if shadows > 0 { concerned.len() } else { 0 } {
+            if round.lines[index].is_shadow {
+                round.together(Group::Shadow(index));
+            }
+        }
+    }
+
+    fn together(&mut self, group: Group) {
+        let before = self.charges.mark();
+        let mut counted = None;
+        if self.foresee(group) {
+            if self.is_peek {
+                return;
+            }
+            match self.charge(group) {
+                Ok(()) => return,
+                Err(not) => counted = not.counted,
+            }
+            self.charges.give_back(self.set, self.found.concerned(), before, self.now);
+        }
+        self.refuse(group, counted);
+    }
+
+    /// Looks at the limits. Returns whether all admit the request, as far as they were looked at.
+    fn foresee(&mut self, group: Group) -> bool {
+        self.turns.clear();
+        let mut admits = true;
+        // The one that is charged first need not be looked at, if nothing is written before.
+        let mut may_skip = !self.is_peek;
+        for (index, one) in self.found.concerned().iter().enumerate() {
+            let line = &mut self.lines[index];
+            if !group.has(index, line) {
+                continue;
+            }
+            let (limited, allowance) = (self.set.limited(one), self.set.allowance(one));
+            if one.is_refused_without_key || allowance.kind == Kind::Block {
+                let is_blocked = allowance.kind == Kind::Block;
+                line.ruling = if is_blocked { Ruling::Blocked } else { Ruling::NoKey };
+                (line.limit, line.remaining) = (0, 0);
+                admits = false;
+                continue;
+            }
+            if allowance.kind == Kind::Unlimited {
+                continue;
+            }
+            for limit in &allowance.at_once {
+                let key = self.found.key(one);
+                let error = limit.shared.peek(key, line.cost, self.now).err();
+                let (limit, remaining) = limit.shared.state(key);
+                let after = if error.is_some() { remaining } else { remaining.saturating_sub(line.cost) };
+                line.add_at_once((limit, after), error);
+                admits &= error.is_none();
+                may_skip = false;
+            }
+            if let Some(bans) = &limited.bans
+                && let Some(left) = bans.left(self.found.key(one), self.now)
+            {
+                line.banned = Some(left);
+                admits = false;
+            }
+            if let Some(current) = &allowance.quotas {
+                may_skip &= !current.may_queue;
+                self.turns.push((allowance.rank, index));
+            }
+        }
+        self.turns.sort_unstable();
+        let skipped = usize::from(may_skip && admits && !self.turns.is_empty());
+        for turn in skipped..self.turns.len() {
+            admits &= self.look(self.turns[turn].1);
+        }
+        if skipped > 0 && !admits {
+            self.look(self.turns[0].1);
+        }
+        if !admits {
+            for index in 0..self.lines.len() {
+                let line = &mut self.lines[index];
+                if let Some(left) = line.banned.filter(|_| group.has(index, line)) {
+                    line.ban(left);
+                }
+            }
+        }
+        admits
+    }
+
+    /// Looks at the limits by time of a line. Returns whether they admit the request.
+    fn look(&mut self, index: usize) -> bool {
+        let cost = self.lines[index].cost;
+        let Some(decision) = self.ask(index, |key| key.peek_n(cost)) else { return true };
+        let one = &self.found.concerned()[index];
+        if !self.is_peek
+            && decision.is_allowed()
+            && self.current(one).is_some_and(|current| !current.may_queue)
+        {
+            // Its numbers are noted after the charge, or when another rule refuses.
+            return true;
+        }
+        self.note(index, &decision)
+    }
+
+    /// Charges the limits in their order. On an error it is to be given back what was charged.
+    fn charge(&mut self, group: Group) -> Result<(), NotCharged> {
+        for (index, one) in self.found.concerned().iter().enumerate() {
+            if group.has(index, &self.lines[index]) {
+                self.acquire(index, one)?;
+            }
+        }
+        for turn in 0..self.turns.len() {
+            let index = self.turns[turn].1;
+            let cost = self.lines[index].cost;
+            let Some(decision) = self.ask(index, |key| key.check_n(cost)) else { continue };
+            self.restate(index);
+            let departs = self.note(index, &decision);
+            if !decision.is_allowed() {
+                return Err(NotCharged { counted: Some(index) });
+            }
+            if cost > 0 {
+                self.charges.quotas.push(Charge { line: index, receipt: decision.receipt() });
+            }
+            if !departs {
+                return Err(NotCharged { counted: None });
+            }
+        }
+        for (index, one) in self.found.concerned().iter().enumerate() {
+            if group.has(index, &self.lines[index])
+                && self.set.allowance(one).kind == Kind::Each
+                && let Some(bans) = &self.set.limited(one).bans
+                && let Some(left) = bans.left(self.found.key(one), self.now)
+            {
+                self.lines[index].ban(left);
+                return Err(NotCharged { counted: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the places in flight of a line.
+    fn acquire(&mut self, index: usize, one: &Concerned) -> Result<(), NotCharged> {
+        let allowance = self.set.allowance(one);
+        if allowance.at_once.is_empty() || allowance.kind != Kind::Each {
+            return Ok(());
+        }
+        self.lines[index].clear();
+        let (key, cost) = (self.found.key(one), self.lines[index].cost);
+        for limit in &allowance.at_once {
+            let taken = limit.shared.acquire(key, cost, limit.ttl, self.now);
+            self.lines[index].add_at_once(limit.shared.state(key), taken.as_ref().err().copied());
+            match taken {
+                Ok(guard) => self.charges.guards.push((index, guard)),
+                Err(_) => return Err(NotCharged { counted: None }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes lines of which some refuse: limits that count their refusals count this one, keys
+    /// are banned, and the lines that admit show what there is without the request.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, group: Group, counted: Option<usize>) {
+        // What no wait helps is counted by no limit, and bans no key.
+        let mut lines = self.lines.iter().enumerate();
+        let is_final = lines.any(|(index, line)| group.has(index, line) && line.ruling > Ruling::Refused);
+        for (index, one) in self.found.concerned().iter().enumerate() {
+            let line = self.lines[index];
+            if !group.has(index, &line) || line.ruling > Ruling::Refused {
+                continue;
+            }
+            if line.ruling == Ruling::Admitted {
+                self.restate(index);
+                if let Some(decision) = self.ask(index, |key| key.peek_n(0)) {
+                    self.note(index, &decision);
+                    self.lines[index].delay = std::time::Duration::ZERO;
+                }
+                continue;
+            }
+            if is_final {
+                // A look shows the limit as if it had counted the request.
+                if let Some(decision) = self.ask(index, |key| key.peek_n(0)).filter(|_| line.banned.is_none())
+                {
+                    self.lines[index].remaining = decision.remaining();
+                }
+                continue;
+            }
+            if line.is_over && line.banned.is_none() && counted != Some(index) && !self.is_peek {
+                self.count_refusal(index, one);
+            }
+            let limited = self.set.limited(one);
+            if let Some(bans) = limited.bans.as_ref().filter(|_| line.banned.is_none()) {
+                let left = match self.is_peek {
+                    true => Some(limited.ban_length),
+                    false => bans.start(self.found.key(one), self.now),
+                };
+                if let Some(left) = left {
+                    self.lines[index].ban(left);
+                }
+            }
+        }
+    }
+
+    /// Has the limits of a line that refuse the request and count refusals count it.
+    fn count_refusal(&mut self, index: usize, one: &Concerned) {
+        let cost = self.lines[index].cost;
+        let counts = self.current(one).is_some_and(|current| current.counts_refusals);
+        if !counts {
+            return;
+        }
+        let Some(decision) = self.ask(index, |key| key.check_n(cost)) else { return };
+        if decision.is_allowed() {
+            // Another thread gave something back meanwhile. The request stays refused.
+            if let Some(current) = self.current(one) {
+                current.shared.limiter.at(self.now).refund(decision);
+            }
+        } else if !decision.is_never() {
+            self.restate(index);
+            self.note(index, &decision);
+        }
+    }
+
+    /// Clears what the limits by time said of a line, and shows its requests in flight.
+    fn restate(&mut self, index: usize) {
+        let one = &self.found.concerned()[index];
+        let allowance = self.set.allowance(one);
+        self.lines[index].clear();
+        for limit in allowance.at_once.iter().filter(|_| allowance.kind == Kind::Each) {
+            self.lines[index].add_at_once(limit.shared.state(self.found.key(one)), None);
+        }
+    }
+
+    /// Notes a decision in its line. Returns whether the request may depart in time.
+    #[inline]
+    fn note(&mut self, index: usize, decision: &MultiDecision<'_>) -> bool {
+        let one = &self.found.concerned()[index];
+        let Some(current) = self.current(one) else { return true };
+        self.lines[index].add_quotas(decision, current, self.set.limited(one).max_wait)
+    }
+
+    /// Asks the limits by time of a line, if it has any.
+    #[inline]
+    fn ask<T>(&self, index: usize, ask: impl FnOnce(Prepared<'r, Several, C, Timestamp>) -> T) -> Option<T> {
+        let prepared = match self.prepared.get(index) {
+            Some(prepared) => (*prepared)?,
+            None => {
+                let one = &self.found.concerned()[index];
+                self.current(one)?.shared.limiter.prepare(self.found.key(one))
+            }
+        };
+        Some(ask(prepared.at(self.now)))
+    }
+
+    fn current(&self, one: &Concerned) -> Option<&'r Current<C>> {
+        self.set.allowance(one).asked()
+    }
+}
+
+impl<C> RuleSet<C> {
+    #[inline]
+    pub(super) fn limited(&self, one: &Concerned) -> &Limited<C> {
+        &self.limited[one.rule]
+    }
+
+    #[inline]
+    pub(super) fn allowance(&self, one: &Concerned) -> &Allowance<C> {
+        &self.limited[one.rule].allowances[one.tier.map_or(0, |tier| tier + 1)]
+    }
+}
+
+/// What a request holds until it is answered, or given back.
+pub(super) type Guards = Vec<(usize, Guard)>;

@@ -1,0 +1,181 @@
+//! What each rule says of a request.
+
+use std::time::Duration;
+
+use tollgate::{AcquireError, MultiDecision};
+
+use crate::set::allowance::Current;
+
+/// What a rule, or all rules together, say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ruling {
+    /// It is admitted.
+    Admitted,
+    /// It is refused for now: a limit is used up, or the key is banned.
+    Refused,
+    /// It costs more than a whole limit: no wait will help.
+    Never,
+    /// A part of the key is missing, and the rule refuses such requests.
+    NoKey,
+    /// The rule refuses all requests.
+    Blocked,
+}
+
+/// What one rule says of a request: see [`Verdict::lines`](crate::Verdict::lines).
+///
+/// Of several limits of the rule, the numbers are those of the limit that refuses longest, or else
+/// of the one with the least left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line {
+    /// The rule's index in [`Rules::rules`](crate::Rules::rules).
+    pub rule: usize,
+    /// The index in [`Rule::tiers`](crate::Rule::tiers) of the tier whose limits apply.
+    pub tier: Option<usize>,
+    /// Whether the rule is in shadow mode. What it says concerns no client.
+    pub is_shadow: bool,
+    /// What it says.
+    pub ruling: Ruling,
+    /// What the request costs.
+    pub cost: u64,
+    /// The most that the limit admits at once; `u64::MAX` where nothing is limited.
+    pub limit: u64,
+    /// What the limit could still admit now: after the request if all rules admit it, else without
+    /// it.
+    pub remaining: u64,
+    /// How long until this rule would admit the request. `None` if it does, never will, or if that
+    /// depends on when requests in flight end.
+    pub retry_after: Option<Duration>,
+    /// How long until the key is as good as new to the limit, if no request comes. Zero for
+    /// requests in flight.
+    pub reset_after: Duration,
+    /// How long the request waits for its turn in the rule's queue.
+    pub delay: Duration,
+    /// For how long the key is banned still.
+    pub(super) banned: Option<Duration>,
+    /// Whether a limit by time is used up.
+    pub(super) is_over: bool,
+}
+
+impl Line {
+    /// A rule that admits, so far.
+    pub(super) fn new(rule: usize, tier: Option<usize>, is_shadow: bool, cost: u64) -> Self {
+        Self {
+            rule,
+            tier,
+            is_shadow,
+            ruling: Ruling::Admitted,
+            cost,
+            limit: u64::MAX,
+            remaining: u64::MAX,
+            retry_after: None,
+            reset_after: Duration::ZERO,
+            delay: Duration::ZERO,
+            banned: None,
+            is_over: false,
+        }
+    }
+
+    /// Forgets what the limits said.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.rule, self.tier, self.is_shadow, self.cost);
+    }
+
+    /// How long the line refuses: for good, for a known time, or for an unknown one.
+    pub(super) fn severity(&self) -> (Ruling, Option<Duration>) {
+        (self.ruling, self.retry_after)
+    }
+
+    /// Adds what a limit says: of two, the one that refuses longer shows, or has less left.
+    fn add(&mut self, limit: Self) {
+        let (own, other) = (self.severity(), limit.severity());
+        if other > own || (other == own && limit.remaining <= self.remaining) {
+            let delay = self.delay.max(limit.delay);
+            *self = Self { delay, ..limit };
+        }
+    }
+
+    /// Adds what the limits by time say. Returns whether they let the request depart in time.
+    #[inline]
+    pub(super) fn add_quotas<C>(
+        &mut self,
+        decision: &MultiDecision<'_>,
+        current: &Current<C>,
+        max_wait: Duration,
+    ) -> bool {
+        let mut shown = Self { delay: Duration::ZERO, ..*self };
+        (shown.limit, shown.remaining) = (u64::MAX, u64::MAX);
+        if decision.is_allowed() {
+            for part in decision.parts() {
+                let remaining = part.remaining();
+                if remaining < shown.remaining || shown.limit == u64::MAX {
+                    (shown.limit, shown.remaining) = (part.limit(), remaining);
+                    shown.reset_after = part.reset_after();
+                }
+            }
+            (shown.ruling, shown.retry_after) = (Ruling::Admitted, None);
+        } else {
+            shown.ruling = if decision.is_never() { Ruling::Never } else { Ruling::Refused };
+            let number = decision.refused_by().unwrap_or_default();
+            if let Some(part) = decision.parts().nth(number) {
+                (shown.limit, shown.remaining) = (part.limit(), part.remaining());
+                (shown.retry_after, shown.reset_after) = (part.retry_after(), part.reset_after());
+            }
+        }
+        if current.may_queue {
+            shown.wait_in_queue(decision, current, max_wait);
+        }
+        let admits = shown.ruling == Ruling::Admitted;
+        self.add(shown);
+        self.is_over = !decision.is_allowed() && !decision.is_never();
+        admits
+    }
+
+    /// Refuses a request that would wait too long in a queue.
+    #[inline(never)]
+    fn wait_in_queue<C>(&mut self, decision: &MultiDecision<'_>, current: &Current<C>, max_wait: Duration) {
+        // Once a full queue has room, it is at its longest: the wait in it may still be too long.
+        let queue_time = if decision.is_allowed() {
+            decision.delay()
+        } else {
+            let queues = decision.parts().filter(|part| current.quotas[part.number()].is_queue());
+            queues.map(|part| part.reset_after()).max().unwrap_or_default()
+        };
+        let too_long_by = queue_time.saturating_sub(max_wait);
+        if too_long_by.is_zero() {
+            self.delay = if decision.is_allowed() { queue_time } else { Duration::ZERO };
+        } else if !decision.is_never() {
+            (self.ruling, self.remaining) = (Ruling::Refused, 0);
+            self.retry_after = self.retry_after.max(Some(too_long_by));
+        }
+    }
+
+    /// Adds a limit of requests in flight, by its state.
+    pub(super) fn add_at_once(&mut self, (limit, remaining): (u64, u64), error: Option<AcquireError>) {
+        let ruling = match error {
+            None => Ruling::Admitted,
+            Some(AcquireError::Never { .. }) => Ruling::Never,
+            Some(_) => Ruling::Refused,
+        };
+        // What came back since it refused does not count.
+        let remaining = if error.is_some() { remaining.min(self.cost.saturating_sub(1)) } else { remaining };
+        self.add(Self {
+            ruling,
+            limit,
+            remaining,
+            retry_after: None,
+            reset_after: Duration::ZERO,
+            delay: Duration::ZERO,
+            ..*self
+        });
+    }
+
+    /// Makes the line refuse until the ban of the key has ended, at least.
+    pub(super) fn ban(&mut self, left: Duration) {
+        self.banned = Some(left);
+        if self.ruling <= Ruling::Refused {
+            (self.ruling, self.remaining) = (Ruling::Refused, 0);
+            self.retry_after = self.retry_after.max(Some(left));
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! How rules take over the limiters of the rules before them.
+//!
+//! A rule keeps its state by its name, or by the name that it had before. Limits whose numbers stay
+//! are shared by both generations. Where numbers change, the limiter is shared, too, and the change
+//! is left for the exchange: see [`Change`]. What would forget debts is a [`Conflict`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tollgate::{BuildError, Clock, Inherit, ManualClock, MultiLimiter, Quota};
+
+use crate::rule::{Limits, Rule, Rules};
+use crate::set::allowance::{Allowance, Current, CurrentAtOnce, Kind, Limited, Shared, max_keys, parts};
+use crate::set::at_once::AtOnce;
+use crate::set::ban::Bans;
+use crate::set::conflict::{Cause, Conflict};
+use crate::set::{RuleSet, SetError};
+
+/// Rules that take over the limiters of those before them, once the changes are made.
+pub(crate) struct Succession<C> {
+    pub(crate) set: RuleSet<C>,
+    pub(crate) changes: Vec<Change<C>>,
+}
+
+/// Why rules do not take over.
+pub(crate) enum Hindrance {
+    Build(SetError),
+    Conflicts(Vec<Conflict>),
+}
+
+/// Other numbers for a limiter that is shared by two generations.
+pub(crate) struct Change<C> {
+    pub(crate) rule: Box<str>,
+    of: Of<C>,
+}
+
+enum Of<C> {
+    Quotas { shared: Arc<Shared<C>>, old: Box<[Quota]>, new: Box<[Quota]>, inherit: Inherit },
+    AtOnce { shared: Arc<AtOnce>, old: u64, new: u64 },
+    Bans { bans: Arc<Bans<C>>, old: std::time::Duration, new: std::time::Duration },
+}
+
+impl<C: Clock> Change<C> {
+    /// Makes the new numbers current.
+    pub(crate) fn make(&self) -> Result<(), BuildError>
+    where
+        C: 'static,
+    {
+        match &self.of {
+            Of::Quotas { shared, new, inherit, .. } => {
+                shared.limiter.reconfigure(new.iter().copied(), *inherit)
+            }
+            Of::AtOnce { shared, new, .. } => shared.limiter.reconfigure(*new),
+            Of::Bans { bans, new, .. } => bans.change(*new),
+        }
+    }
+
+    /// Makes the old numbers current again. Debts that a smaller limit has cut off count as the
+    /// whole limit, so that none is forgiven.
+    pub(crate) fn undo(&self) -> Result<(), BuildError>
+    where
+        C: 'static,
+    {
+        match &self.of {
+            Of::Quotas { shared, old, new, .. } => {
+                let is_smaller = old.iter().zip(new).any(|(old, new)| new.limit() < old.limit());
+                let strictly = |inherit| shared.limiter.reconfigure(old.iter().copied(), inherit);
+                match is_smaller {
+                    true => strictly(Inherit::AsIs).or_else(|_| strictly(Inherit::Additive)),
+                    false => strictly(Inherit::Additive),
+                }
+            }
+            Of::AtOnce { shared, old, .. } => shared.limiter.reconfigure(*old),
+            Of::Bans { bans, old, .. } => bans.change(*old),
+        }
+    }
+}
+
+/// The rules of both generations.
+struct Plan<'p, C> {
+    old: &'p RuleSet<C>,
+    changes: Vec<Change<C>>,
+    conflicts: Vec<Conflict>,
+}
+
+impl<C: Clock + Clone + 'static> Succession<C> {
+    /// Works out which rule takes over what. Changes nothing.
+    pub(crate) fn plan(rules: Rules, old: &RuleSet<C>) -> Result<Self, Hindrance> {
+        let by_name = |rules: &Rules| -> BTreeMap<Box<str>, usize> {
+            rules.rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect()
+        };
+        let (olds, news) = (by_name(&old.rules), by_name(&rules));
+        let predecessor = |rule: &Rule| {
+            // Once renamed, the file may go on to say so.
+            let was = rule.was.as_ref().filter(|was| !news.contains_key(*was));
+            was.and_then(|was| olds.get(was)).or_else(|| olds.get(&rule.name)).copied()
+        };
+        let predecessors: Vec<Option<usize>> = rules.rules.iter().map(predecessor).collect();
+        let kept: BTreeSet<usize> = predecessors.iter().flatten().copied().collect();
+        let mut plan = Plan { old, changes: Vec::new(), conflicts: Vec::new() };
+        let mut limited = Vec::new();
+        for (rule, predecessor) in rules.rules.iter().zip(&predecessors) {
+            let Some(index) = *predecessor else {
+                plan.seems_renamed(rule, &kept);
+                limited.push(Limited::new(rule, &old.clock).map_err(Hindrance::Build)?);
+                continue;
+            };
+            limited.push(plan.succeed(rule, index).map_err(Hindrance::Build)?);
+        }
+        let Plan { changes, conflicts, .. } = plan;
+        if !conflicts.is_empty() {
+            return Err(Hindrance::Conflicts(conflicts));
+        }
+        let set = RuleSet::of(rules, limited, old.clock.clone()).map_err(Hindrance::Build)?;
+        Ok(Self { set, changes })
+    }
+}
+
+impl<C: Clock + Clone + 'static> Plan<'_, C> {
+    /// Reports a rule that has the key and the limits of one that is gone: its debts would be
+    /// forgotten.
+    fn seems_renamed(&mut self, rule: &Rule, kept: &BTreeSet<usize>) {
+        if rule.forget {
+            return;
+        }
+        let is_same = |old: &Rule| {
+            let is_limited = std::iter::once(&old.limits)
+                .chain(old.tiers.iter().map(|tier| &tier.limits))
+                .any(|limits| matches!(limits, Limits::Each(_)));
+            is_limited && old.key == rule.key && old.limits == rule.limits && old.tiers == rule.tiers
+        };
+        let gone = self.old.rules.rules.iter().enumerate().filter(|(index, _)| !kept.contains(index));
+        let twin = gone.filter(|(_, old)| is_same(old)).map(|(index, old)| (index, old.name.clone())).next();
+        if let Some((index, was)) = twin {
+            let keys_in_debt = self.keys_in_debt(index);
+            self.conflicts.push(Conflict {
+                rule: rule.name.clone(),
+                tier: None,
+                cause: Cause::Renamed { was },
+                keys_in_debt,
+            });
+        }
+    }
+
+    /// The rule with the limiters of an old one, and with new ones where that is allowed.
+    fn succeed(&mut self, rule: &Rule, index: usize) -> Result<Limited<C>, SetError> {
+        let (before, old) = (&self.old.rules.rules[index], &self.old.limited[index]);
+        let cause = if before.key != rule.key {
+            Some(Cause::Key)
+        } else if max_keys(before) != max_keys(rule) {
+            Some(Cause::MaxKeys)
+        } else {
+            None
+        };
+        if let Some(cause) = cause {
+            if !rule.forget {
+                let keys_in_debt = self.keys_in_debt(index);
+                self.conflicts.push(Conflict { rule: rule.name.clone(), tier: None, cause, keys_in_debt });
+            }
+            return Limited::new(rule, &self.old.clock);
+        }
+        for (number, tier) in before.tiers.iter().enumerate() {
+            let allowance = &old.allowances[number + 1];
+            let is_gone = !rule.tiers.iter().any(|other| other.name == tier.name);
+            if is_gone && !rule.forget && allowance.has_state() {
+                self.conflicts.push(Conflict {
+                    rule: rule.name.clone(),
+                    tier: Some(tier.name.clone()),
+                    cause: Cause::TierRemoved,
+                    keys_in_debt: allowance.keys_in_debt(),
+                });
+            }
+        }
+        let mut allowances = vec![self.allowance(rule, None, &rule.limits, Some(&old.allowances[0]))?];
+        for tier in &rule.tiers {
+            let number = before.tiers.iter().position(|other| other.name == tier.name);
+            let old = number.map(|number| &old.allowances[number + 1]);
+            allowances.push(self.allowance(rule, Some(&tier.name), &tier.limits, old)?);
+        }
+        let bans = self.bans(rule, old)?;
+        Ok(Limited::of(rule, allowances.into(), bans))
+    }
+
+    fn allowance(
+        &mut self,
+        rule: &Rule,
+        tier: Option<&str>,
+        limits: &Limits,
+        old: Option<&Allowance<C>>,
+    ) -> Result<Allowance<C>, SetError> {
+        let clock = &self.old.clock;
+        let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier.map(Into::into), error };
+        let new = || Allowance::new(limits, max_keys(rule), clock).map_err(fail);
+        let Some(old) = old.filter(|old| old.has_state()) else { return new() };
+        let kind = match limits {
+            Limits::Each(_) => Kind::Each,
+            Limits::Unlimited => Kind::Unlimited,
+            Limits::Block => Kind::Block,
+        };
+        let Limits::Each(limits) = limits else {
+            // The limiters stay for the time when the limits come back.
+            return Ok(Allowance { kind, ..old.share() });
+        };
+        let (quotas, at_once) = parts(limits);
+        match old.fits(&quotas, at_once.len(), rule.inherit) {
+            Err(cause) if !rule.forget => {
+                self.conflicts.push(Conflict {
+                    rule: rule.name.clone(),
+                    tier: tier.map(Into::into),
+                    cause,
+                    keys_in_debt: old.keys_in_debt(),
+                });
+                return Ok(Allowance { kind, ..old.share() });
+            }
+            Err(_) => return new(),
+            Ok(()) => {}
+        }
+        let mut shared = Allowance { kind, ..old.share() };
+        if let Some(current) = &mut shared.quotas
+            && current.quotas != quotas
+        {
+            let of = Of::Quotas {
+                shared: Arc::clone(&current.shared),
+                old: current.quotas.clone(),
+                new: quotas.clone(),
+                inherit: rule.inherit,
+            };
+            self.changes.push(Change { rule: rule.name.clone(), of });
+            *current = Current::new(Arc::clone(&current.shared), quotas);
+        }
+        for (current, (most, ttl)) in shared.at_once.iter_mut().zip(at_once) {
+            if current.most != most {
+                let of = Of::AtOnce { shared: Arc::clone(&current.shared), old: current.most, new: most };
+                self.changes.push(Change { rule: rule.name.clone(), of });
+            }
+            (current.most, current.ttl) = (most, ttl);
+        }
+        Ok(shared)
+    }
+
+    /// The bans that the rule takes over. A rule without a `ban` bans no longer.
+    fn bans(&mut self, rule: &Rule, old: &Limited<C>) -> Result<Option<Arc<Bans<C>>>, SetError> {
+        let Some(length) = rule.ban.map(|ban| ban.0) else { return Ok(None) };
+        let Some(bans) = &old.bans else {
+            let bans = Bans::new(length, max_keys(rule), self.old.clock.clone());
+            let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: None, error };
+            return Ok(Some(Arc::new(bans.map_err(fail)?)));
+        };
+        if length != old.ban_length {
+            let of = Of::Bans { bans: Arc::clone(bans), old: old.ban_length, new: length };
+            self.changes.push(Change { rule: rule.name.clone(), of });
+        }
+        Ok(Some(Arc::clone(bans)))
+    }
+
+    /// How many keys are in debt to an old rule: of all its limiters, the most.
+    fn keys_in_debt(&self, index: usize) -> usize {
+        self.old.limited[index].allowances.iter().map(Allowance::keys_in_debt).sum()
+    }
+}
+
+impl<C: Clock + Clone + 'static> Allowance<C> {
+    /// Whether there is a limiter whose state would be lost.
+    fn has_state(&self) -> bool {
+        self.quotas.is_some() || !self.at_once.is_empty()
+    }
+
+    fn keys_in_debt(&self) -> usize {
+        let limiter = self.quotas.as_ref().map_or(0, |current| current.shared.limiter.usage().live_keys);
+        let at_once = self.at_once.iter().map(|limit| limit.shared.limiter.usage().live_keys);
+        at_once.chain([limiter]).max().unwrap_or(0)
+    }
+
+    /// The same limiters, for another generation.
+    fn share(&self) -> Self {
+        let quotas = self.quotas.as_ref();
+        let at_once = self.at_once.iter().map(|limit| CurrentAtOnce {
+            shared: Arc::clone(&limit.shared),
+            most: limit.most,
+            ttl: limit.ttl,
+        });
+        Self {
+            kind: self.kind,
+            quotas: quotas.map(|current| Current::new(Arc::clone(&current.shared), current.quotas.clone())),
+            at_once: at_once.collect(),
+            rank: 0,
+        }
+    }
+
+    /// Whether the limiters can be given these numbers and keep their debts; else why not.
+    fn fits(&self, quotas: &[Quota], at_once: usize, inherit: Inherit) -> Result<(), Cause> {
+        let old = self.quotas.as_ref().map_or(&[][..], |current| &current.quotas);
+        if old.len() != quotas.len() || self.at_once.len() != at_once {
+            return Err(Cause::NumberOfLimits);
+        }
+        let Some(current) = self.quotas.as_ref().filter(|current| *current.quotas != *quotas) else {
+            return Ok(());
+        };
+        if old.iter().zip(quotas).any(|(old, new)| old.is_queue() != new.is_queue()) {
+            return Err(Cause::Limit(BuildError::CannotInherit { field: "mode" }));
+        }
+        // What a limiter of these quotas says: one of a single key, which is thrown away.
+        let try_out = || {
+            let built = MultiLimiter::<[u8]>::builder(current.shared.built.iter().copied());
+            let limiter = built.clock(ManualClock::new()).max_keys(1).memory_budget(usize::MAX).build()?;
+            limiter.reconfigure(old.iter().copied(), Inherit::Additive)?;
+            limiter.reconfigure(quotas.iter().copied(), inherit)
+        };
+        try_out().map_err(Cause::Limit)
+    }
+}

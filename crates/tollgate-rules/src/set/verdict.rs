@@ -1,0 +1,192 @@
+//! The answer of all rules to a request.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{Clock, Timestamp, TscClock};
+
+use crate::rule::Rule;
+use crate::set::RuleSet;
+use crate::set::line::{Line, Ruling};
+use crate::set::scratch::{Charge, Scratch};
+use crate::set::ticket::{OwnedCharge, Ticket};
+
+/// What all rules together say of a request.
+///
+/// Dropping it keeps what was charged, and gives back the places in flight: a server takes the
+/// [`ticket`](Self::ticket) and keeps it until the request has been served.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::ManualClock;
+/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
+///
+/// let text = "version = 1\nrule = [\
+///     { name = 'all', key = 'everyone', limits = 'fixed-window:2/min' },\
+///     { name = 'each', key = 'client', limits = 'fixed-window:1/min' }]";
+/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+/// let set = RuleSet::new(rules, ManualClock::new())?;
+/// let mut scratch = Scratch::default();
+/// let client = |last| Some([203, 0, 113, last].into());
+/// let from = |last| PlainRequest { client: client(last), ..Default::default() };
+///
+/// assert!(set.check(&from(1), &mut scratch).is_admitted());
+/// let verdict = set.check(&from(1), &mut scratch);
+/// assert_eq!(verdict.outcome(), Ruling::Refused);
+/// assert_eq!(verdict.refused_by().map(|rule| &*rule.name), Some("each"));
+/// assert_eq!(verdict.retry_after(), Some(Duration::from_secs(60)));
+/// let [all, _] = verdict.lines() else { panic!("two rules were asked") };
+/// assert_eq!((all.ruling, all.remaining), (Ruling::Admitted, 1)); // and it was not charged
+/// # Ok::<(), tollgate_rules::SetError>(())
+/// ```
+#[must_use = "a verdict that is not looked at limits nothing"]
+pub struct Verdict<'s, C = TscClock> {
+    set: &'s RuleSet<C>,
+    scratch: &'s mut Scratch,
+    /// The enforced line that refuses longest.
+    refusing: Option<usize>,
+}
+
+impl<'s, C> Verdict<'s, C> {
+    pub(super) fn new(set: &'s RuleSet<C>, scratch: &'s mut Scratch) -> Self {
+        let refuses = |(_, line): &(usize, &Line)| !line.is_shadow && line.ruling != Ruling::Admitted;
+        let refusals = scratch.lines.iter().enumerate().filter(refuses);
+        // The first of equal ones.
+        let longest = refusals.max_by_key(|(index, line)| (line.severity(), Reverse(*index)));
+        let refusing = longest.map(|(index, _)| index);
+        Self { set, scratch, refusing }
+    }
+
+    fn refusing(&self) -> Option<&Line> {
+        self.refusing.map(|index| &self.scratch.lines[index])
+    }
+
+    /// What becomes of the request. Of several refusals it is that of
+    /// [`refused_by`](Self::refused_by).
+    #[must_use]
+    pub fn outcome(&self) -> Ruling {
+        self.refusing().map_or(Ruling::Admitted, |line| line.ruling)
+    }
+
+    /// Whether every enforced rule that concerns the request admits it. True where none does.
+    #[must_use]
+    pub fn is_admitted(&self) -> bool {
+        self.refusing.is_none()
+    }
+
+    /// The rule that refuses the request: of several, one that refuses it for good, or else the one
+    /// with the longest wait.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<&'s Rule> {
+        self.refusing().map(|line| &self.set.rules().rules[line.rule])
+    }
+
+    /// How long until the request would be admitted, if no other request comes. `None` if it was
+    /// admitted, never will be, or if that depends on when requests in flight end.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.refusing().and_then(|line| line.retry_after)
+    }
+
+    /// How long an admitted request is to wait before it acts: until its turn in the last of its
+    /// queues.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let enforced = self.lines().iter().filter(|line| !line.is_shadow && self.is_admitted());
+        enforced.map(|line| line.delay).max().unwrap_or_default()
+    }
+
+    /// What each rule says that concerns the request, by ascending index: also those in shadow
+    /// mode.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.scratch.lines
+    }
+
+    /// The key under which the rule of a line, by its index in [`lines`](Self::lines), counts the
+    /// request: see [`Found::key`](crate::Found::key). `None` if there is no such line.
+    #[must_use]
+    pub fn key(&self, line: usize) -> Option<&[u8]> {
+        let concerned = self.scratch.found.concerned().get(line)?;
+        Some(self.scratch.found.key(concerned))
+    }
+
+    /// Whether no rule concerns the request. It is admitted then.
+    #[must_use]
+    pub fn is_unmatched(&self) -> bool {
+        self.lines().is_empty()
+    }
+
+    /// The rules that decided.
+    #[must_use]
+    pub fn rules(&self) -> &'s [Rule] {
+        &self.set.rules().rules
+    }
+
+    /// The time of the decision: all waits count from it.
+    #[must_use]
+    pub fn decided_at(&self) -> Timestamp {
+        self.scratch.now
+    }
+}
+
+impl<C: Clock + Clone + 'static> Verdict<'_, C> {
+    /// Tells the status of the response at once, as of a line of a log: rules with `charge_if` that
+    /// do not list it give back what they charged, in shadow mode, too.
+    ///
+    /// A server whose response comes later takes the [`ticket`](Self::ticket).
+    pub fn settle(&mut self, status: u16) {
+        let Scratch { found, charges, now, .. } = &mut *self.scratch;
+        let concerned = found.concerned();
+        for Charge { line, receipt } in charges.quotas.drain(..).rev() {
+            let limited = self.set.limited(&concerned[line]);
+            if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
+                && let Some(current) = &self.set.allowance(&concerned[line]).quotas
+            {
+                current.shared.limiter.at(*now).refund(receipt);
+            }
+        }
+    }
+
+    /// Gives back all that was charged, as far as the algorithms can, in shadow mode, too: the
+    /// request is not served.
+    pub fn cancel(self) {
+        self.set.undo(self.scratch);
+    }
+
+    /// What the request may still give back, as a value that borrows nothing.
+    ///
+    /// **Cost.** Memory for what was charged: take it only of a request that is served.
+    pub fn ticket(self) -> Ticket<C> {
+        let Scratch { found, charges, .. } = &mut *self.scratch;
+        let concerned = found.concerned();
+        let own = |Charge { line, receipt }| {
+            let current = self.set.allowance(&concerned[line]).quotas.as_ref()?;
+            let charge_if = self.set.limited(&concerned[line]).charge_if.clone();
+            Some(OwnedCharge { shared: Arc::clone(&current.shared), receipt, charge_if })
+        };
+        let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
+        Ticket { charges: charges.quotas.drain(..).filter_map(own).collect(), guards }
+    }
+}
+
+impl<C> Drop for Verdict<'_, C> {
+    fn drop(&mut self) {
+        self.scratch.charges.guards.clear();
+    }
+}
+
+impl<C> fmt::Debug for Verdict<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verdict")
+            .field("outcome", &self.outcome())
+            .field("refused_by", &self.refused_by().map(|rule| &rule.name))
+            .field("retry_after", &self.retry_after())
+            .field("lines", &self.lines())
+            .finish()
+    }
+}

@@ -1,0 +1,287 @@
+//! Rules that are exchanged while requests are decided.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use tollgate::ManualClock;
+use tollgate_rules::{
+    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, Scratch,
+};
+
+use crate::{X, Y, from, rules};
+
+struct Live {
+    live: LiveRules<ManualClock>,
+    handle: Handle<ManualClock>,
+    clock: ManualClock,
+    scratch: Scratch,
+}
+
+impl Live {
+    fn new(text: &str) -> Self {
+        let clock = ManualClock::new();
+        let live = LiveRules::new(rules(text), [0; 32], clock.clone()).unwrap();
+        Self { handle: live.handle(), live, clock, scratch: Scratch::default() }
+    }
+
+    fn reload(&self, text: &str) -> Result<u64, ReloadError> {
+        self.live.reload(rules(text), [1; 32])
+    }
+
+    fn spend(&mut self, client: &str, units: u64) -> bool {
+        let ask = Ask { cost: units, ..Ask::default() };
+        self.handle.ask(&from(client), ask, &mut self.scratch).is_admitted()
+    }
+
+    fn left(&mut self, client: &str) -> Vec<u64> {
+        let ask = Ask { cost: 0, is_peek: true, now: None };
+        let verdict = self.handle.ask(&from(client), ask, &mut self.scratch);
+        verdict.lines().iter().map(|line| line.remaining).collect()
+    }
+}
+
+/// Rules with one that is called `r`.
+fn r(fields: &str) -> String {
+    format!("rule = [{{ name = 'r', key = 'client', {fields} }}]")
+}
+
+fn conflict(error: Result<u64, ReloadError>) -> (Cause, usize) {
+    let Err(ReloadError::Forgets(conflicts)) = error else { panic!("{error:?}") };
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    (conflicts[0].cause.clone(), conflicts[0].keys_in_debt)
+}
+
+#[test]
+fn a_reload_keeps_what_is_owed() {
+    let mut live = Live::new(&r("limits = '10/s,burst=10'"));
+    assert!(live.spend(X, 8));
+    assert_eq!(live.reload(&r("limits = '20/s,burst=20'")).unwrap(), 2);
+    assert_eq!(live.left(X), [12]);
+    let mut live = Live::new(&r("limits = '10/s,burst=10'"));
+    assert!(live.spend(X, 8));
+    live.reload(&r("limits = '5/s,burst=5'")).unwrap();
+    assert_eq!(live.left(X), [0]);
+    assert_eq!(live.left(Y), [5]);
+}
+
+#[test]
+fn other_fields_leave_the_state_as_it_is() {
+    let mut live = Live::new(&r("limits = '10/d', mode = 'shadow'"));
+    assert!(live.spend(X, 8));
+    for fields in [
+        "limits = '10/d'",
+        "limits = '10/d', except.path = '/x'",
+        "limits = '10/d', charge_if.status = [401]",
+        "limits = '10/d', ban = '1h'",
+        "limits = 'unlimited'",
+        "limits = 'block'",
+        "limits = '10/d'",
+    ] {
+        live.reload(&r(fields)).unwrap();
+    }
+    assert_eq!(live.left(X), [2]);
+    assert_eq!(live.live.status().generation, 8);
+}
+
+#[test]
+fn an_unlimited_rule_asks_no_limit_and_no_ban() {
+    let other = "{ name = 'other', key = 'client', limits = '5/d' }]";
+    let text = |limits: &str| r(&format!("limits = '{limits}'")).replace(']', &format!(", {other}"));
+    let mut live = Live::new(&text("3/d"));
+    assert!(live.spend(X, 3) && !live.spend(X, 1));
+    live.reload(&text("unlimited")).unwrap();
+    assert_eq!(live.left(X), [u64::MAX, 2]);
+    assert!(live.spend(X, 2) && !live.spend(X, 1));
+    let verdict = live.handle.check(&from(X), &mut live.scratch);
+    assert_eq!(verdict.lines()[0].remaining, u64::MAX);
+
+    let tier = String::from("[[rule.tier]]\nname = 't'\nmatch.path = '/t'\nlimits = 'unlimited'\n");
+    let mut live =
+        Live::new(&format!("[[rule]]\nname = 'r'\nkey = 'client'\nlimits = '1/d'\nban = '1d'\n{tier}"));
+    assert!(live.spend(X, 1) && !live.spend(X, 1));
+    assert!(live.handle.check(&crate::get("/t"), &mut live.scratch).is_admitted());
+}
+
+#[test]
+fn a_renamed_rule_keeps_its_state_if_it_says_so() {
+    let mut live = Live::new(&r("limits = '10/d'"));
+    assert!(live.spend(X, 8));
+    let renamed =
+        |fields: &str| format!("rule = [{{ name = 'q', key = 'client', limits = '10/d' {fields} }}]");
+    assert_eq!(conflict(live.reload(&renamed(""))), (Cause::Renamed { was: "r".into() }, 1));
+    live.reload(&renamed(", was = 'r'")).unwrap();
+    assert_eq!(live.left(X), [2]);
+    live.reload(&renamed(", was = 'r'")).unwrap();
+    live.reload(&renamed("")).unwrap();
+    assert_eq!(live.left(X), [2]);
+    live.reload(&r("limits = '10/d', forget = true")).unwrap();
+    assert_eq!(live.left(X), [10]);
+}
+
+#[test]
+fn a_reload_that_would_forget_is_refused() {
+    let text = r("limits = '10/d'");
+    let mut live = Live::new(&text);
+    for client in [X, Y, "192.0.2.1"] {
+        assert!(live.spend(client, 8));
+    }
+    let limit = |fields: &str| conflict(live.reload(&r(fields)));
+    assert!(matches!(limit("limits = 'sliding-log:10/d'"), (Cause::Limit(_), 3)));
+    assert_eq!(limit("limits = ['10/d', '1/s']"), (Cause::NumberOfLimits, 3));
+    assert_eq!(limit("limits = '10/d', max_keys = 5000"), (Cause::MaxKeys, 3));
+    assert_eq!(conflict(live.reload(&text.replace("'client'", "'everyone'"))), (Cause::Key, 3));
+    let error = live.live.status().last_error.unwrap();
+    let expected = "rule `r`: its key changed; 3 keys owe, which the change would forget \
+        (forget = true beside the rule allows it)";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!((live.left(X), live.live.status().generation), (vec![2], 1));
+
+    live.reload(&r("limits = 'sliding-log:10/d', forget = true")).unwrap();
+    assert!(live.live.status().last_error.is_none());
+    assert_eq!(live.left(X), [10]);
+    // A log's ring never grows, and its period is how long it looks back.
+    for fields in ["limits = 'sliding-log:11/d'", "limits = 'sliding-log:10/h'"] {
+        assert!(matches!(conflict(live.reload(&r(fields))), (Cause::Limit(_), 0)));
+    }
+    live.reload(&r("limits = 'sliding-log:9/d'")).unwrap();
+    live.reload(&r("limits = 'sliding-log:10/d'")).unwrap();
+}
+
+#[test]
+fn tiers_keep_their_state_by_name() {
+    let tier = |name: &str| {
+        format!(
+            "[[rule]]\nname = 'r'\nkey = 'client'\nlimits = '10/d'\n\
+             [[rule.tier]]\nname = '{name}'\nmatch.client = '{X}'\nlimits = '100/d'\n"
+        )
+    };
+    let mut live = Live::new(&tier("pro"));
+    assert!(live.spend(X, 30));
+    assert_eq!(conflict(live.reload(&r("limits = '10/d'"))), (Cause::TierRemoved, 1));
+    live.reload(&tier("pro").replace("100/d", "200/d")).unwrap();
+    assert_eq!(live.left(X), [170]);
+}
+
+#[test]
+fn places_in_flight_and_bans_outlive_a_reload() {
+    let mut live = Live::new(&r("limits = 'in-flight:1'"));
+    let held = live.handle.check(&from(X), &mut live.scratch).ticket();
+    live.reload(&r("limits = 'in-flight:2'")).unwrap();
+    assert_eq!(live.left(X), [1]);
+    drop(held);
+    assert_eq!(live.left(X), [2]);
+
+    let mut live = Live::new(&r("limits = 'fixed-window:1/s', ban = '10min'"));
+    assert!(live.spend(X, 1) && !live.spend(X, 1));
+    live.reload(&r("limits = 'fixed-window:2/s', ban = '20min'")).unwrap();
+    live.clock.advance(Duration::from_secs(300));
+    assert!(!live.spend(X, 1));
+}
+
+#[test]
+fn a_broken_file_leaves_the_old_rules_in_force() {
+    let text = |limits: &str, test: &str| {
+        format!("version = 1\nrule = [{{ name = 'r', key = 'client', limits = '{limits}' }}]\n{test}")
+    };
+    let source = |text: String| Memory::new("rules.toml", text);
+    let live = LiveRules::open("rules.toml", &source(text("10/d", "")), ManualClock::new()).unwrap();
+    let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+    let ask = Ask { cost: 8, ..Ask::default() };
+    assert!(handle.ask(&from(X), ask, &mut scratch).is_admitted());
+    let failing = "[[test]]\nname = 't'\nsteps = [{ client = '192.0.2.1', times = 6, expect = 'admitted' }]";
+    let broken = [text("10/fortnight", ""), text("5/d", failing), text("sliding-log:5/d", ""), "{".into()];
+    for broken in broken {
+        let error = live.reload_file("rules.toml", &source(broken.clone())).unwrap_err();
+        let status = live.status();
+        assert_eq!(status.last_error.unwrap().to_string(), error.to_string());
+        assert_eq!(status.generation, 1, "{broken}");
+        assert_eq!(handle.check(&from(Y), &mut scratch).lines()[0].limit, 10);
+    }
+    // The same bytes are no new generation, and end the error.
+    assert_eq!(live.reload_file("rules.toml", &source(text("10/d", ""))).unwrap(), 1);
+    assert!(live.status().last_error.is_none());
+    assert_eq!(live.reload_file("rules.toml", &source(text("20/d", failing))).unwrap(), 2);
+    assert_eq!(handle.check(&from(X), &mut scratch).lines()[0].remaining, 11);
+}
+
+/// Three rules whose limits all tell the generation.
+fn of_generation(number: u64, is_forgetful: bool) -> String {
+    let rule = |name: &str, key: &str| {
+        let algorithm = if is_forgetful { "sliding-log" } else { "token-bucket" };
+        let limit = if is_forgetful { 10 } else { 1_000_000 + number };
+        format!("{{ name = '{name}', key = '{key}', limits = '{algorithm}:{limit}/s' }}")
+    };
+    format!("rule = [{}, {}, {}]", rule("a", "everyone"), rule("b", "client"), rule("c", "method"))
+}
+
+/// The memory of this process that is in use, in bytes.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let resident = pages.and_then(|pages| pages.split(' ').nth(1)?.parse::<u64>().ok());
+    resident.unwrap_or(0) * 4096
+}
+
+/// Ends the threads, also by a panic.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn no_request_is_decided_by_two_generations() {
+    const RELOADS: u64 = 1_000;
+    let clock = ManualClock::new();
+    let live = LiveRules::new(rules(&of_generation(1, false)), [0; 32], clock.clone()).unwrap();
+    let (is_over, decided) = (AtomicBool::new(false), AtomicU64::new(0));
+    let in_force = AtomicU64::new(1);
+    let mut after_warm_up = 0;
+    std::thread::scope(|scope| {
+        for thread in 0..2_u8 {
+            let (live, is_over, decided) = (&live, &is_over, &decided);
+            let in_force = &in_force;
+            scope.spawn(move || {
+                let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+                let request =
+                    PlainRequest { client: Some([192, 0, 2, thread].into()), ..PlainRequest::default() };
+                while !is_over.load(SeqCst) {
+                    let before = in_force.load(SeqCst);
+                    let verdict = handle.check(&request, &mut scratch);
+                    let limits: Vec<u64> = verdict.lines().iter().map(|line| line.limit).collect();
+                    drop(verdict);
+                    assert!(
+                        limits.len() == 3 && limits.iter().all(|limit| *limit == limits[0]),
+                        "{limits:?}"
+                    );
+                    let number = limits[0] - 1_000_000;
+                    let Limits::Each(own) = &handle.rules().rules().rules[0].limits else { unreachable!() };
+                    let Limit::Quota(own) = own[0] else { unreachable!() };
+                    assert_eq!(own.limit(), limits[0], "the numbers of other rules");
+                    assert!(number >= before, "{number} after {before}");
+                    decided.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        let _over = Over(&is_over);
+        let mut number = 1;
+        for reload in 1..=RELOADS {
+            let is_broken = reload % 10 == 0;
+            let text = of_generation(number + 1, is_broken);
+            let done = live.reload(rules(&text), [0; 32]);
+            assert_eq!(done.is_err(), is_broken, "{done:?}");
+            number += u64::from(!is_broken);
+            in_force.store(number, SeqCst);
+            assert_eq!(live.status().generation, number);
+            // A debt outlives a few changes.
+            clock.advance(Duration::from_millis(200));
+            if reload == RELOADS / 5 {
+                after_warm_up = resident();
+            }
+        }
+    });
+    let grown = resident().saturating_sub(after_warm_up);
+    assert!(grown < 16 << 20, "{grown} bytes more");
+    assert!(decided.load(SeqCst) > RELOADS, "{decided:?} requests");
+}

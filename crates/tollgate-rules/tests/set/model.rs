@@ -1,0 +1,351 @@
+//! Random rules, requests, times and reloads, beside the specification of the algorithms.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use tollgate::{Limiter, ManualClock, Quota, Resolution, Timestamp};
+use tollgate_model::{Algorithm, CountPolicy, Inherit, Model, Receipt};
+use tollgate_rules::{Ask, LiveRules, PlainRequest, Ruling, Scratch, Ticket};
+
+use crate::threads::Random;
+use crate::{header, rules};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A limit by one of the algorithms, of `count` in so many seconds.
+#[derive(Clone, Copy, PartialEq)]
+struct Limit {
+    kind: Kind,
+    count: u64,
+    seconds: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Bucket,
+    Fixed,
+    FixedOfAll,
+    Log,
+    Meter,
+}
+
+impl Limit {
+    fn random(random: &mut Random) -> Self {
+        use Kind::{Bucket, Fixed, FixedOfAll, Log, Meter};
+        let kind = [Bucket, Fixed, FixedOfAll, Log, Meter][random.below(5) as usize];
+        Self { kind, count: 1 + random.below(6), seconds: 1 + random.below(9) }
+    }
+
+    fn text(&self) -> String {
+        let Self { kind, count, seconds } = self;
+        match kind {
+            Kind::Bucket => format!("{count}/{seconds}s"),
+            Kind::Fixed => format!("fixed-window:{count}/{seconds}s"),
+            Kind::FixedOfAll => format!("fixed-window:{count}/{seconds}s,count=all"),
+            Kind::Log => format!("sliding-log:{count}/{seconds}s"),
+            Kind::Meter => format!("leaky-bucket:{count}/{seconds}s"),
+        }
+    }
+
+    fn algorithm(&self) -> Algorithm {
+        let Self { kind, count, seconds } = *self;
+        let quota: Quota = self.text().parse().unwrap();
+        let limiter = Limiter::<[u8], Quota>::builder(quota).clock(ManualClock::new()).build().unwrap();
+        let Resolution { grains, ceiling, .. } = limiter.resolution();
+        let period_ns = seconds * SECOND;
+        let window = |count| Algorithm::FixedWindow {
+            limit: self.count,
+            window_ns: period_ns,
+            origin_ns: 0,
+            count,
+            ceiling,
+        };
+        match kind {
+            Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst: count, initial: count, grains },
+            Kind::Fixed => window(CountPolicy::Allowed),
+            Kind::FixedOfAll => window(CountPolicy::All),
+            Kind::Log => {
+                Algorithm::SlidingLog { limit: count, window_ns: period_ns, count: CountPolicy::Allowed }
+            }
+            Kind::Meter => Algorithm::LeakyMeter { count, period_ns, capacity: count, grains },
+        }
+    }
+}
+
+/// A rule and its limits by the specification.
+struct Rule {
+    key: Key,
+    limits: Vec<(Limit, Model)>,
+    is_shadow: bool,
+    charge_if: bool,
+    ban: Option<u64>,
+    banned: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Key {
+    Everyone,
+    Client,
+    User,
+}
+
+/// What the specification says of one rule.
+#[derive(Debug, PartialEq)]
+struct Said {
+    ruling: Ruling,
+    retry_after: Option<u64>,
+    remaining: u64,
+}
+
+/// The receipts of a rule's charge, with the numbers of its limits.
+type Charge = Vec<(usize, Receipt)>;
+
+impl Rule {
+    fn random(random: &mut Random) -> Self {
+        let key = [Key::Everyone, Key::Client, Key::User][random.below(3) as usize];
+        let limits: Vec<_> = (0..1 + random.below(2)).map(|_| Limit::random(random)).collect();
+        Self {
+            key,
+            limits: limits.into_iter().map(|limit| (limit, Model::new(limit.algorithm()))).collect(),
+            is_shadow: random.below(5) == 0,
+            charge_if: random.below(3) == 0,
+            ban: (random.below(5) == 0).then(|| 1 + random.below(20)),
+            banned: BTreeMap::new(),
+        }
+    }
+
+    fn text(&self, number: usize) -> String {
+        let key = match self.key {
+            Key::Everyone => "everyone",
+            Key::Client => "client",
+            Key::User => "label.user",
+        };
+        let limits: Vec<_> = self.limits.iter().map(|(limit, _)| limit.text()).collect();
+        let mut text = format!("[[rule]]\nname = 'r{number}'\nkey = '{key}'\nlimits = {limits:?}\n");
+        if self.is_shadow {
+            text += "mode = 'shadow'\n";
+        }
+        if self.charge_if {
+            text += "charge_if.status = [401]\n";
+        }
+        if let Some(ban) = self.ban {
+            let _ = writeln!(text, "ban = '{ban}s'");
+        }
+        text
+    }
+
+    fn key(&self, client: u64, user: u64) -> String {
+        match self.key {
+            Key::Everyone => String::new(),
+            Key::Client => format!("c{client}"),
+            Key::User => format!("u{user}"),
+        }
+    }
+
+    /// What the rule says, without a change.
+    fn look(&self, key: &str, now: u64, cost: u64) -> Said {
+        let answers: Vec<_> = self.limits.iter().map(|(_, model)| model.peek(key, now, cost)).collect();
+        let is_never = answers.iter().any(|answer| answer.never);
+        let refusals = answers.iter().filter(|answer| !answer.allowed);
+        let mut said =
+            Said { ruling: Ruling::Admitted, retry_after: None, remaining: self.remaining(key, now) };
+        if is_never {
+            said.ruling = Ruling::Never;
+        } else if let Some(wait) = refusals.filter_map(|answer| answer.retry_after_ns).max() {
+            (said.ruling, said.retry_after) = (Ruling::Refused, Some(wait));
+        }
+        let left = self.banned.get(key).and_then(|end| end.checked_sub(now)).filter(|left| *left > 0);
+        if let Some(left) = left.filter(|_| said.ruling != Ruling::Never) {
+            said =
+                Said { ruling: Ruling::Refused, retry_after: said.retry_after.max(Some(left)), remaining: 0 };
+        }
+        said
+    }
+
+    fn remaining(&self, key: &str, now: u64) -> u64 {
+        self.limits.iter().map(|(_, model)| model.peek(key, now, 0).remaining).min().unwrap()
+    }
+
+    fn charge(&mut self, key: &str, now: u64, cost: u64) -> Charge {
+        let admit = |(number, (_, model)): (usize, &mut (Limit, Model))| {
+            Some((number, model.admit(key, now, cost).1?))
+        };
+        self.limits.iter_mut().enumerate().filter_map(admit).collect()
+    }
+
+    /// Counts a refusal by limits that count them, and bans the key.
+    fn refuse(&mut self, key: &str, now: u64, cost: u64, said: &mut Said) {
+        if self.banned.get(key).is_some_and(|end| *end > now) {
+            return;
+        }
+        for (_, model) in &mut self.limits {
+            if !model.peek(key, now, cost).allowed {
+                model.check(key, now, cost);
+            }
+        }
+        let again = self.look(key, now, cost);
+        (said.retry_after, said.remaining) = (again.retry_after, again.remaining);
+        if let Some(ban) = self.ban {
+            self.banned.insert(key.into(), now + ban * SECOND);
+            said.retry_after = said.retry_after.max(Some(ban * SECOND));
+            said.remaining = 0;
+        }
+    }
+
+    fn give_back(&mut self, charge: Charge, now: u64) {
+        for (number, receipt) in charge {
+            self.limits[number].1.refund(receipt, now);
+        }
+    }
+}
+
+/// All rules decide a request: those that are enforced together, each in shadow mode alone.
+fn decide(
+    rules: &mut [Rule],
+    client: u64,
+    user: u64,
+    now: u64,
+    cost: u64,
+    peek: bool,
+) -> (Vec<Said>, Vec<Charge>) {
+    let keys: Vec<String> = rules.iter().map(|rule| rule.key(client, user)).collect();
+    let mut said: Vec<Said> = rules.iter().zip(&keys).map(|(rule, key)| rule.look(key, now, cost)).collect();
+    let mut charges: Vec<Charge> = rules.iter().map(|_| Vec::new()).collect();
+    let enforced: Vec<usize> = (0..rules.len()).filter(|&number| !rules[number].is_shadow).collect();
+    let shadows = (0..rules.len()).filter(|&number| rules[number].is_shadow).map(|number| vec![number]);
+    let groups: Vec<Vec<usize>> = shadows.chain([enforced]).collect();
+    for group in groups {
+        let worst = group.iter().map(|&number| said[number].ruling).max().unwrap_or(Ruling::Admitted);
+        for number in group {
+            let (rule, key, said) = (&mut rules[number], &keys[number], &mut said[number]);
+            match (worst, said.ruling) {
+                (Ruling::Admitted, _) => {
+                    if !peek {
+                        charges[number] = rule.charge(key, now, cost);
+                        said.remaining = rule.remaining(key, now);
+                    } else {
+                        said.remaining -= cost;
+                    }
+                }
+                (Ruling::Refused, Ruling::Refused) if !peek => rule.refuse(key, now, cost, said),
+                _ => {}
+            }
+        }
+    }
+    (said, charges)
+}
+
+struct Play {
+    rules: Vec<Rule>,
+    live: LiveRules<ManualClock>,
+    clock: ManualClock,
+    now: u64,
+    /// Requests that were admitted and not answered yet.
+    open: Vec<(Ticket<ManualClock>, Vec<Charge>)>,
+}
+
+impl Play {
+    fn text(rules: &[Rule]) -> String {
+        rules.iter().enumerate().map(|(number, rule)| rule.text(number)).collect()
+    }
+
+    fn request(&mut self, random: &mut Random, scratch: &mut Scratch) {
+        let (client, user, cost) =
+            (random.below(3), random.below(2), random.below(8).saturating_sub(4).max(1));
+        let cost = if random.below(12) == 0 { 0 } else { cost };
+        let is_peek = random.below(6) == 0;
+        let request = PlainRequest {
+            client: Some([192, 0, 2, client as u8].into()),
+            labels: vec![header("user", &format!("u{user}"))],
+            ..PlainRequest::default()
+        };
+        let mut handle = self.live.handle();
+        let verdict = handle.ask(&request, Ask { now: None, cost, is_peek }, scratch);
+        let (said, charges) = decide(&mut self.rules, client, user, self.now, cost, is_peek);
+        let is_whole = |ruling| ruling != Ruling::Never;
+        for ((line, said), rule) in verdict.lines().iter().zip(&said).zip(&self.rules) {
+            let context = format!(
+                "rule {}, cost {cost}, peek {is_peek}, at {}: {line:?} {said:?}\n{}",
+                line.rule,
+                self.now,
+                Self::text(&self.rules)
+            );
+            assert_eq!(line.ruling, said.ruling, "{context}");
+            let wait = line.retry_after.map(|wait| wait.as_nanos() as u64);
+            if !is_peek || rule.ban.is_none() {
+                assert_eq!(wait, said.retry_after, "{context}");
+            }
+            let is_numbered = !is_peek || verdict.is_admitted();
+            if rule.limits.len() == 1 && is_numbered && is_whole(line.ruling) {
+                assert_eq!(line.remaining, said.remaining, "{context}");
+            }
+        }
+        let enforced = || said.iter().zip(&self.rules).filter(|(_, rule)| !rule.is_shadow);
+        let worst = enforced().map(|(said, _)| said.ruling).max().unwrap_or(Ruling::Admitted);
+        assert_eq!(verdict.outcome(), worst);
+        if worst == Ruling::Refused && !is_peek {
+            let wait = enforced().filter_map(|(said, _)| said.retry_after).max();
+            assert_eq!(verdict.retry_after().map(|wait| wait.as_nanos() as u64), wait);
+        }
+        let ticket = verdict.ticket();
+        match random.below(3) {
+            0 => self.open.push((ticket, charges)),
+            status => self.settle(ticket, charges, if status == 1 { 200 } else { 401 }),
+        }
+    }
+
+    fn settle(&mut self, mut ticket: Ticket<ManualClock>, charges: Vec<Charge>, status: u16) {
+        ticket.settle(status);
+        for (rule, charge) in self.rules.iter_mut().zip(charges) {
+            if rule.charge_if && status != 401 {
+                rule.give_back(charge, self.now);
+            }
+        }
+    }
+
+    /// Changes the numbers of fixed windows, and what leaves the state as it is.
+    fn reload(&mut self, random: &mut Random) {
+        while let Some((ticket, charges)) = self.open.pop() {
+            self.settle(ticket, charges, 401);
+        }
+        for rule in &mut self.rules {
+            rule.charge_if = random.below(3) == 0;
+            for (limit, model) in &mut rule.limits {
+                if matches!(limit.kind, Kind::Fixed | Kind::FixedOfAll) && random.below(2) == 0 {
+                    limit.count = 1 + random.below(6);
+                    model.reconfigure(limit.algorithm(), Inherit::Additive, self.now);
+                }
+            }
+        }
+        self.live.reload(rules(&Self::text(&self.rules)), [0; 32]).unwrap();
+    }
+}
+
+#[test]
+fn rules_decide_as_the_specification_does() {
+    let mut scratch = Scratch::default();
+    for seed in 0..150 {
+        let random = &mut Random(seed << 32);
+        let own: Vec<Rule> = (0..1 + random.below(4)).map(|_| Rule::random(random)).collect();
+        let text = Play::text(&own);
+        let clock = ManualClock::new();
+        let live = LiveRules::new(rules(&text), [0; 32], clock.clone()).unwrap();
+        let mut play = Play { rules: own, live, clock, now: 0, open: Vec::new() };
+        for _ in 0..80 {
+            match random.below(20) {
+                0 => play.reload(random),
+                1..5 => {
+                    play.now += random.below(3 * SECOND);
+                    play.clock.set(Timestamp::ZERO + Duration::from_nanos(play.now));
+                }
+                5 if !play.open.is_empty() => {
+                    let (ticket, charges) =
+                        play.open.swap_remove(random.below(play.open.len() as u64) as usize);
+                    play.settle(ticket, charges, if random.below(2) == 0 { 200 } else { 401 });
+                }
+                _ => play.request(random, &mut scratch),
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! All or nothing.
+
+use tollgate_rules::{Ask, Ruling, Scratch};
+
+use crate::{Desk, X, Y, from};
+
+const THREE: &str = "rule = [\
+    { name = 'all', key = 'everyone', limits = 'fixed-window:9/min' },\
+    { name = 'line', key = 'everyone', limits = 'sliding-log:4/min' },\
+    { name = 'each', key = 'client', limits = ['2/min', 'fixed-window:5/min'] }]";
+
+#[test]
+fn refused_by_one_rule_is_charged_to_none() {
+    let mut desk = Desk::new(THREE);
+    for _ in 0..2 {
+        assert!(desk.check(&from(X)).is_admitted());
+    }
+    for _ in 0..3 {
+        let verdict = desk.check(&from(X));
+        assert_eq!(verdict.refused_by().map(|rule| &*rule.name), Some("each"));
+        let left: Vec<u64> = verdict.lines().iter().map(|line| line.remaining).collect();
+        assert_eq!(left, [7, 2, 0]);
+    }
+    assert_eq!(desk.left(&from(Y)), [7, 2, 2]);
+    assert!((0..2).all(|_| desk.check(&from(Y)).is_admitted()));
+    assert_eq!(desk.check(&from("192.0.2.1")).refused_by().map(|rule| &*rule.name), Some("line"));
+    assert_eq!(desk.left(&from("192.0.2.1")), [5, 0, 2]);
+}
+
+#[test]
+fn a_limit_counts_its_own_refusals_only() {
+    let mut desk = Desk::new(
+        "rule = [{ name = 'a', key = 'everyone', limits = 'fixed-window:3/min,count=all' },\
+         { name = 'b', key = 'client', limits = 'fixed-window:1/min,count=all' }]",
+    );
+    assert!(desk.check(&from(X)).is_admitted());
+    assert_eq!(desk.check(&from(X)).outcome(), Ruling::Refused);
+    assert_eq!(desk.left(&from(X)), [2, 0], "`a` admitted it, and did not count it");
+    let ask = Ask { cost: 3, is_peek: false, now: None };
+    let set = &desk.set;
+    assert_eq!(set.ask(&from(Y), ask, &mut Scratch::default()).outcome(), Ruling::Never);
+    assert_eq!(desk.left(&from(Y)), [2, 1], "a request that no wait helps is counted by none");
+}
+
+#[test]
+fn a_peek_writes_nothing_and_answers_as_a_check() {
+    let mut desk = Desk::new(&THREE.replace("'2/min'", "'3/min'"));
+    for client in [X, Y, X, X, Y, X] {
+        let peeked = format!("{:?}", desk.set.peek(&from(client), &mut Scratch::default()));
+        let again = format!("{:?}", desk.set.peek(&from(client), &mut Scratch::default()));
+        assert_eq!(peeked, again);
+        assert_eq!(peeked, format!("{:?}", desk.check(&from(client))));
+    }
+}
+
+#[test]
+fn a_cost_of_zero_looks() {
+    let mut desk = Desk::new(THREE);
+    assert_eq!(desk.left(&from(X)), [9, 4, 2]);
+    assert_eq!(desk.left(&from(X)), [9, 4, 2]);
+    let ask = Ask { cost: 2, is_peek: false, now: None };
+    assert!(desk.set.ask(&from(X), ask, &mut Scratch::default()).is_admitted());
+    assert_eq!(desk.left(&from(X)), [7, 2, 0]);
+}
+
+#[test]
+fn a_cancelled_verdict_gives_all_back() {
+    let mut desk = Desk::new(THREE);
+    desk.check(&from(X)).cancel();
+    assert_eq!(desk.left(&from(X)), [9, 4, 2]);
+    desk.check(&from(X)).ticket().cancel();
+    assert_eq!(desk.left(&from(X)), [9, 4, 2]);
+}
+
+#[test]
+fn more_rules_than_are_prepared_decide_alike() {
+    let rule =
+        |n: usize| format!("{{ name = 'r{n}', key = 'client', limits = 'fixed-window:{}/min' }}", n + 2);
+    let text = format!("rule = [{}]", (0..20).map(rule).collect::<Vec<_>>().join(", "));
+    let mut desk = Desk::new(&text);
+    assert!(desk.check(&from(X)).is_admitted() && desk.check(&from(X)).is_admitted());
+    assert_eq!(desk.check(&from(X)).refused_by().map(|rule| &*rule.name), Some("r0"));
+    let left: Vec<u64> = (0..20).collect();
+    assert_eq!(desk.left(&from(X)), left);
+}
+
+#[test]
+fn a_check_allocates_nothing_once_its_buffers_have_grown() {
+    let mut desk = Desk::new(&format!(
+        "{}, {{ name = 'at-once', key = 'client', limits = 'in-flight:5' }}]",
+        THREE.strip_suffix(']').unwrap()
+    ));
+    let requests = [X, Y, "192.0.2.1"].map(from);
+    let mut round = || requests.iter().filter(|request| desk.check(request).is_admitted()).count();
+    assert!(round() + round() > 0);
+    let info = allocation_counter::measure(|| {
+        round();
+    });
+    assert_eq!(info.count_total, 0);
+}
