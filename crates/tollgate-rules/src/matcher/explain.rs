@@ -101,8 +101,8 @@ pub struct Reason {
 const MOST_WANTED: usize = 16;
 
 impl Matcher {
-    /// Returns of every rule whether it concerns the request, and else why not. By the same judge as
-    /// [`find`](Self::find), without the index.
+    /// Returns of every rule whether it concerns the request, and else why not. By the same judge
+    /// as [`find`](Self::find), without the index.
     ///
     /// # Cost
     ///
