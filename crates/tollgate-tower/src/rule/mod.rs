@@ -24,6 +24,7 @@ pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMat
 pub(crate) use in_flight::{InFlightSet, Place};
 pub use limit::Limit;
 pub(crate) use limit_set::LimitSet;
+pub(crate) use local::LocalLimiter;
 pub(crate) use per_request::PerRequest;
 
 /// The most rules of one layer.

@@ -22,6 +22,7 @@ mod reconfigure;
 mod refusals;
 mod request_limits;
 mod rules;
+mod saved;
 #[cfg(feature = "metrics")]
 mod series;
 mod servers;
