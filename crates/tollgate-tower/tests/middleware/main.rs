@@ -28,5 +28,6 @@ mod series;
 mod servers;
 mod shadow;
 mod support;
+mod together;
 mod tonic_server;
 mod waits;
