@@ -14,8 +14,8 @@ use crate::BuildError;
 /// use tollgate::{Rate, TokenBucket};
 /// use tollgate_tower::{RestoreError, Rule, TollgateLayer};
 ///
-/// let builder = TollgateLayer::builder().rule(Rule::new("api", [TokenBucket::new(Rate::per_second(10))]));
-/// let error = builder.restore(&b"# my settings"[..]).unwrap_err();
+/// let rule = Rule::new("api", [TokenBucket::new(Rate::per_second(10))]);
+/// let error = TollgateLayer::builder().rule(rule).restore(&b"# my settings"[..]).unwrap_err();
 /// assert!(matches!(error, RestoreError::Foreign));
 /// assert_eq!(error.to_string(), "this is not a saved layer");
 /// ```

@@ -18,7 +18,7 @@ impl<T> Summed<T> {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        // Each step is a bijection of the sum: it tells any two files apart that differ in one byte.
+        // Each step is a bijection of the sum, so files that differ in one byte differ in the sum.
         let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         self.sum = bytes.iter().fold(self.sum, step);
     }
