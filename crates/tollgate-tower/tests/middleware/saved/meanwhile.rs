@@ -78,6 +78,15 @@ fn a_save_contains_every_earlier_request() {
     assert_eq!(admitted.map(AtomicU64::into_inner), [LIMIT; NAMES.len()]);
 }
 
+/// Ends the thread that changes limits, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 #[test]
 fn a_save_beside_changes_names_the_limits_of_its_debts() {
     let bucket = |burst| [TokenBucket::new(Rate::per_second(100)).burst(burst)];
@@ -94,11 +103,11 @@ fn a_save_beside_changes_names_the_limits_of_its_debts() {
                 time.advance(SECOND);
             }
         });
+        let _over = Over(&is_over);
         for _ in 0..300 {
             status_at_once(&layer, "a");
             // If quotas and debts did not fit together, this would be told.
             restored(settings(100), &saved(&layer));
         }
-        is_over.store(true, SeqCst);
     });
 }
