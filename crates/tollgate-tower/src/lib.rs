@@ -11,6 +11,7 @@ mod layer;
 mod reconfigure;
 mod request_limits;
 mod rule;
+mod saved;
 mod service;
 mod telemetry;
 
@@ -24,6 +25,7 @@ pub use layer::{Builder, TollgateLayer};
 pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
 pub use rule::{Limit, MissingKey, Rule};
+pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use service::Tollgate;
 pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{

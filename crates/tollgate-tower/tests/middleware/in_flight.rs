@@ -23,13 +23,13 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use crate::shadow::Everything;
 use crate::support::{TokioClock, assert_structured, by_header, header, hourly_bucket, layer_with, request};
 
-type InFlightLayer = TollgateLayer<HttpResponder, WrappedBody>;
-type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
+pub(crate) type InFlightLayer = TollgateLayer<HttpResponder, WrappedBody>;
+pub(crate) type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
 
 /// A body whose frames a test sends. One made of a text has ended.
-pub(super) struct Sent(Option<UnboundedReceiver<Result<Frame<Bytes>, &'static str>>>);
+pub(crate) struct Sent(Option<UnboundedReceiver<Result<Frame<Bytes>, &'static str>>>);
 
-pub(super) fn sent() -> (Sender, Sent) {
+pub(crate) fn sent() -> (Sender, Sent) {
     let (sender, receiver) = unbounded_channel();
     (sender, Sent(Some(receiver)))
 }
@@ -75,7 +75,7 @@ fn in_flight(layer: &InFlightLayer, key: &str) -> u64 {
 }
 
 /// Sends a request to a service that answers with this body.
-async fn answered(
+pub(crate) async fn answered(
     layer: &InFlightLayer,
     headers: &[(&str, &str)],
     body: Sent,

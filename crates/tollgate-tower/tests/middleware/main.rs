@@ -22,10 +22,12 @@ mod reconfigure;
 mod refusals;
 mod request_limits;
 mod rules;
+mod saved;
 #[cfg(feature = "metrics")]
 mod series;
 mod servers;
 mod shadow;
 mod support;
+mod together;
 mod tonic_server;
 mod waits;
