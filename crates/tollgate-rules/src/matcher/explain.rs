@@ -112,7 +112,8 @@ impl Matcher {
     ///
     /// ```
     /// # use tollgate_rules::{Matcher, Memory, PlainRequest, read};
-    /// # let text = "version = 1\nrule = [{ name = 'a', match.path = '/a/**', key = 'everyone', limits = '1/s' }]";
+    /// # let text = "version = 1\nrule = [\
+    /// #     { name = 'a', match.path = '/a/**', key = 'everyone', limits = '1/s' }]";
     /// # let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
     /// use tollgate_rules::Why;
     ///
