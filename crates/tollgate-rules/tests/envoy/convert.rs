@@ -105,7 +105,7 @@ fn what_rules_cannot_say_is_told_and_left_out() {
                 "  - {{ key: a, descriptors: [{{ key: b, {} }}] }}\n  - {{ key: b, descriptors: [{{ key: a }}] }}\n",
                 limit(1)
             ),
-            "no order",
+            "tell them apart",
             0,
         ),
         (format!("  - {{ key: a, value: '@b', {} }}\n", limit(1)), "another meaning", 0),
