@@ -49,7 +49,8 @@ fn is_sound(config: &EnvoyConfig, bytes: &[u8]) {
     }
     // Words of the input as a descriptor.
     let text = String::from_utf8_lossy(bytes);
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let mut key = Vec::new();
     for domain in config.domains() {
         for entries in words.chunks(6).take(100) {

@@ -86,7 +86,9 @@ impl<'c> Paths<'c> {
             }
             if has.len() == keys.len() {
                 let other = sequence.join(", ");
-                return Err(format!("there is a descriptor of the keys {other}, too: rules cannot tell them apart"));
+                return Err(format!(
+                    "there is a descriptor of the keys {other}, too: rules cannot tell them apart"
+                ));
             }
             more.extend(sequence.iter().copied().filter(|key| !keys.contains(key)));
         }
