@@ -1,7 +1,7 @@
 //! The same limits as rules: equal where rules can say it, and told where not.
 
 use proptest::prelude::*;
-use tollgate_rules::{Attribute, Condition, Conditions, Key, Memory, Rule, Rules, read};
+use tollgate_rules::{Found, Key, Matcher, Memory, PlainRequest, Rules, read};
 
 use crate::{config, domain, find};
 
@@ -23,38 +23,10 @@ fn limit(number: u32) -> String {
     format!("rate_limit: {{ unit: day, requests_per_unit: {number} }}")
 }
 
-fn glob(pattern: &str, text: &str) -> bool {
-    let mut fits = vec![false; text.len() + 1];
-    fits[0] = true;
-    for c in pattern.bytes() {
-        if c == b'*' {
-            let first = fits.iter().position(|fits| *fits).unwrap_or(fits.len());
-            fits[first..].fill(true);
-        } else {
-            for at in (0..text.len()).rev() {
-                fits[at + 1] = fits[at] && text.as_bytes()[at] == c;
-            }
-            fits[0] = false;
-        }
-    }
-    fits[text.len()]
-}
-
-/// Whether a condition holds of a descriptor of the domain `d`, as docs/rules.md says.
-fn holds(condition: &Condition, entries: &[(&str, &str)]) -> bool {
-    let value = match &condition.attribute {
-        Attribute::Domain => Some("d"),
-        Attribute::Entry(key) => entries.iter().find(|(name, _)| **name == **key).map(|(_, value)| *value),
-        other => panic!("{other}"),
-    };
-    value.is_some_and(|value| {
-        condition.values.any || condition.values.texts.iter().any(|pattern| glob(pattern, value))
-    })
-}
-
-fn concerns(rule: &Rule, entries: &[(&str, &str)]) -> bool {
-    let all = |conditions: &Conditions| conditions.0.iter().all(|condition| holds(condition, entries));
-    rule.applies.iter().any(all) && !rule.except.iter().any(all)
+/// A descriptor of the domain `d` as rules see it.
+fn request(entries: &[(&str, &str)]) -> PlainRequest {
+    let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
+    PlainRequest { domain: Some("d".into()), entries: entries.collect(), ..PlainRequest::default() }
 }
 
 #[test]
@@ -212,42 +184,36 @@ proptest! {
         let converted = config.convert();
         prop_assert!(converted.differences.is_empty(), "{:?}", converted.differences);
         let rules = rules(&converted.toml);
+        let matcher = Matcher::new(&rules).unwrap();
         let keys = [["k", "l"], ["m", "n"], ["o", "p"]];
-        let mut seen: Vec<(String, Vec<u8>, Vec<String>)> = Vec::new();
+        let (mut concerned, mut seen) = (Found::default(), Vec::new());
         for call in &calls {
-            let entries: Vec<(&str, &str)> = call.iter().enumerate().map(|(level, (key, value))| (keys[level][*key], *value)).collect();
+            let entries: Vec<(&str, &str)> =
+                call.iter().enumerate().map(|(level, (key, value))| (keys[level][*key], *value)).collect();
             let mut level = &tree;
             let is_known = entries.iter().all(|(key, _)| {
-                // The union of all descriptors of the key stands for its level.
                 let next = level.0.iter().find(|(name, ..)| name == key);
-                if let Some(next) = next { level = &next.4; }
+                if let Some(next) = next {
+                    level = &next.4;
+                }
                 next.is_some()
             });
-            let concerned: Vec<&Rule> = rules.rules.iter().filter(|rule| concerns(rule, &entries)).collect();
-            let found = find(&config, &entries);
-            // A rule that the walk finds concerns the descriptor, whatever its keys are.
-            if let Some((limit, key)) = &found {
-                prop_assert_eq!(concerned.len(), 1, "{:?}\n{}", entries, converted.toml);
-                let rule = concerned[0];
-                let limits = format!("{:?}", rule.limits);
-                let quota = limit.quota().unwrap();
-                prop_assert!(limits.contains(&format!("{quota:?}")), "{} {:?}", limits, quota);
-                let parts = match &rule.key {
-                    Key::Everyone => Vec::new(),
-                    Key::Attributes(parts) => parts.iter().map(|part| {
-                        let Attribute::Entry(name) = part else { panic!("{part}") };
-                        entries.iter().find(|(key, _)| **key == **name).unwrap().1.to_owned()
-                    }).collect(),
+            matcher.find(&request(&entries), &mut concerned);
+            if let Some((limit, key)) = find(&config, &entries) {
+                let [one] = concerned.concerned() else {
+                    panic!("{entries:?} {:?}\n{}", concerned.concerned(), converted.toml)
                 };
-                for (name, bytes, other) in &seen {
-                    if *name == *rule.name {
-                        prop_assert_eq!(bytes == key, *other == parts);
+                let limits = format!("{:?}", rules.rules[one.rule].limits);
+                prop_assert!(limits.contains(&format!("{:?}", limit.quota().unwrap())), "{limits} {limit:?}");
+                // Calls have equal keys by the rule exactly if they have by the file.
+                for (rule, by_file, by_rule) in &seen {
+                    if *rule == one.rule {
+                        prop_assert_eq!(*by_file == key, by_rule == concerned.key(one));
                     }
                 }
-                seen.push((rule.name.to_string(), key.clone(), parts));
+                seen.push((one.rule, key, concerned.key(one).to_vec()));
             } else if is_known {
-                let names: Vec<_> = concerned.iter().map(|rule| &rule.name).collect();
-                prop_assert!(names.is_empty(), "{:?} {:?}\n{}", entries, names, converted.toml);
+                prop_assert!(concerned.concerned().is_empty(), "{entries:?}\n{}", converted.toml);
             }
         }
     }
