@@ -22,7 +22,8 @@ use crate::rule::Limit;
 ///     rate_limit: { unit: day, requests_per_unit: 100 }
 /// ";
 /// let source = Memory::new("messaging.yaml", yaml);
-/// let config = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source).into_rules().unwrap();
+/// let reading = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source);
+/// let config = reading.into_rules().unwrap();
 /// let limit = &config.limits()[0];
 /// assert_eq!(&*limit.composite, "messaging.to_number");
 /// assert_eq!((limit.requests_per_unit, limit.unit), (100, Some(EnvoyUnit::Day)));
@@ -35,7 +36,8 @@ pub struct EnvoyLimit {
     pub index: usize,
     /// The domain.
     pub domain: Arc<str>,
-    /// The domain, keys and values of its descriptors: `messaging.message_type_marketing.to_number`.
+    /// The domain, keys and values of its descriptors:
+    /// `messaging.message_type_marketing.to_number`.
     ///
     /// Different limits may have the same, if keys or values contain `.`.
     pub composite: Box<str>,
@@ -89,7 +91,8 @@ impl EnvoyLimit {
 /// ```
 /// use tollgate_rules::EnvoyUnit;
 ///
-/// assert_eq!((EnvoyUnit::Month.to_string(), EnvoyUnit::Month.seconds()), ("month".into(), 2_592_000));
+/// assert_eq!(EnvoyUnit::Month.to_string(), "month");
+/// assert_eq!(EnvoyUnit::Month.seconds(), 2_592_000);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EnvoyUnit {

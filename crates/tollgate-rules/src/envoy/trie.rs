@@ -58,7 +58,8 @@ pub(super) struct Descriptor {
 ///     rate_limit: { unit: day, requests_per_unit: 100 }
 /// ";
 /// let source = Memory::new("messaging.yaml", yaml);
-/// let config = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source).into_rules().unwrap();
+/// let reading = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source);
+/// let config = reading.into_rules().unwrap();
 ///
 /// let mut key = Vec::new();
 /// let entries = [("message_type", "marketing"), ("to_number", "2061234567")];
@@ -88,10 +89,10 @@ impl EnvoyConfig {
     /// The limit of a descriptor of a call, and in `key` the bytes that tell its keys apart: the
     /// values that the file leaves open. Keys of different limits may be equal.
     ///
-    /// `entries` are the descriptor's, in order. At each level the descriptor of the file is the one
+    /// `entries` are the descriptor's, in order. At each level the walk takes the file's descriptor
     /// with the entry's value; else the first one whose value's `*` fit; else the one without a
-    /// value. It is never another one, even if only that had a limit further down. There must be
-    /// as many entries as levels.
+    /// value. It never comes back, even if only another one had a limit further down. There must
+    /// be as many entries as levels.
     ///
     /// `None`: no limit, so that the descriptor is admitted. `key` means nothing then.
     ///

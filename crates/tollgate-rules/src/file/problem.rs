@@ -8,7 +8,8 @@ use super::draw::Excerpt;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
-        /// The kind of a [`Problem`]. `W1` to `W10`, `ignored` and `refuses-all` are warnings, the others errors.
+        /// The kind of a [`Problem`]. `W1` to `W10`, `ignored` and `refuses-all` are warnings, the
+        /// others errors.
         ///
         /// Its text is stable: scripts may compare it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

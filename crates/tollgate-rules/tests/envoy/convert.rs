@@ -113,7 +113,7 @@ fn a_limit_behind_a_wildcard_for_all_is_no_rule() {
 }
 
 #[test]
-fn any_text_becomes_a_readable_rule_with_a_name_of_its_own() {
+fn any_text_becomes_a_rule_with_its_own_name() {
     let odd = ["\"\\\\\"", "\"a\\nb\"", "\"\\x7f\"", "\"é\\u2028\"", "'a.b c'", "'#'"];
     let texts: String = odd
         .iter()

@@ -67,7 +67,8 @@ impl EnvoyConfig {
     ///     rate_limit: { unit: day, requests_per_unit: 100 }
     /// ";
     /// let source = Memory::new("messaging.yaml", yaml);
-    /// let config = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source).into_rules().unwrap();
+    /// let reading = EnvoyConfig::read(&["messaging.yaml"], SameDomain::Refuse, &source);
+    /// let config = reading.into_rules().unwrap();
     ///
     /// let converted = config.convert();
     /// assert!(converted.differences.is_empty());
