@@ -9,6 +9,7 @@ mod paths;
 mod write;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::limit::EnvoyLimit;
 use super::trie::EnvoyConfig;
@@ -86,7 +87,9 @@ impl EnvoyConfig {
     /// ```
     #[must_use]
     pub fn convert(&self) -> Converted {
-        let mut converter = Converter { toml: HEADER.into(), ..Converter::default() };
+        let named = |limit: &EnvoyLimit| Some((limit.domain.clone(), limit.name.clone()?));
+        let named = self.limits.iter().filter_map(named).collect();
+        let mut converter = Converter { toml: HEADER.into(), named, ..Converter::default() };
         let mut too_much = |message: String| {
             converter.differences.push(Problem::at(("", 0, 0), Code::TooMuch, message, None));
         };
@@ -103,7 +106,7 @@ impl EnvoyConfig {
         };
         for limit in &self.limits {
             if let Some(paths) = &paths {
-                converter.limit(self, paths, limit, paths.steps(limit));
+                converter.limit(paths, limit, paths.steps(limit));
             }
         }
         let Converter { toml, mut differences, .. } = converter;
@@ -117,6 +120,8 @@ impl EnvoyConfig {
 struct Converter {
     toml: String,
     differences: Vec<Problem>,
+    /// The names of limits, each with its domain.
+    named: HashSet<(Arc<str>, Box<str>)>,
     /// The names of all rules, and how often each was wanted.
     names: HashSet<String>,
     wanted: HashMap<String, usize>,
@@ -125,7 +130,7 @@ struct Converter {
 }
 
 impl Converter {
-    fn limit(&mut self, config: &EnvoyConfig, paths: &Paths<'_>, limit: &EnvoyLimit, steps: &[Step<'_>]) {
+    fn limit(&mut self, paths: &Paths<'_>, limit: &EnvoyLimit, steps: &[Step<'_>]) {
         if steps.iter().any(|step| step.is_shadowed) {
             let what = "never found: `*` stands before it";
             self.toml += &format!("\n# {}\n# {what}\n", comment(&place(limit)));
@@ -139,7 +144,7 @@ impl Converter {
             }
         };
         self.toml += &format!("\n[[rule]] # {}\n", comment(&place(limit)));
-        self.apart(config, limit);
+        self.apart(limit);
         let entries: Vec<_> =
             steps.iter().map(|step| format!("{} = {}", quote(step.key), quote(step.fits.text()))).collect();
         let mut except: Vec<_> = steps
@@ -209,11 +214,8 @@ impl Converter {
     }
 
     /// Tells what the rule leaves out of the limit.
-    fn apart(&mut self, config: &EnvoyConfig, limit: &EnvoyLimit) {
-        let is_named = |name: &str| {
-            let mut others = config.limits.iter().filter(|other| other.domain == limit.domain);
-            others.any(|other| other.name.as_deref() == Some(name))
-        };
+    fn apart(&mut self, limit: &EnvoyLimit) {
+        let is_named = |name: &str| self.named.contains(&(limit.domain.clone(), name.into()));
         let replaced: Vec<_> =
             limit.replaces.iter().map(|name| &**name).filter(|name| is_named(name)).collect();
         if !replaced.is_empty() {
