@@ -204,7 +204,7 @@ impl Reader<'_, '_> {
             return None;
         }
         let index = loaded.config.limits.len();
-        let (line, _) = self.files.position(&Place { file: self.file, span: self.span(id) });
+        let line = self.files.line(&Place { file: self.file, span: self.span(id) });
         let (domain, file) = (Arc::clone(around.domain), Arc::clone(around.file));
         let composite = composite.into();
         let limit = EnvoyLimit {

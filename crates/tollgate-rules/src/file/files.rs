@@ -245,13 +245,9 @@ impl<'s> Files<'s> {
         self.problems.push((place.clone(), problem));
     }
 
-    /// The line and the column at which a part of a file begins.
-    pub(crate) fn position(&self, place: &Place) -> (usize, usize) {
-        let Loaded { text, lines, .. } = &self.loaded[place.file.0];
-        let start = place.span.start.min(text.len());
-        let number = lines.partition_point(|line| *line <= start) - 1;
-        let column = text.get(lines[number]..start).map_or(1, |before| before.chars().count() + 1);
-        (number + 1, column)
+    /// The line in which a part of a file begins, from 1.
+    pub(crate) fn line(&self, place: &Place) -> usize {
+        self.loaded[place.file.0].lines.partition_point(|line| *line <= place.span.start)
     }
 
     /// Whether further problems are only counted.
