@@ -12,6 +12,7 @@
 //! Every command decides with the engine, through its public interface only.
 
 mod accuracy;
+mod by_rules;
 mod cli;
 mod columns;
 mod demo;

@@ -5,12 +5,16 @@
 //!   entries  { time, cost, line, op, key_end ^ }              { ... ^ }
 //! ```
 //!
-//! In a trace, the id of a record follows its key.
+//! In a trace, the id of a record follows its key. What rules ask of a record stands in buffers of
+//! its own.
 //!
 //! The consumer, on another core, reads some 45 bytes a record instead of the whole line. It
 //! returns a consumed batch with its memory to a parser, so a steady stream allocates nothing.
 
+use std::sync::Arc;
+
 use super::malformed::{Malformed, Refusal, SAMPLES, excerpt};
+use super::parts::{PartTexts, Parts};
 
 /// The operation that a record asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub(crate) struct Record<'a> {
     pub(crate) id: &'a [u8],
     /// How long a reservation may wait.
     pub(crate) max_wait_ns: u64,
+    /// What rules ask for, if anything is asked.
+    pub(crate) parts: Parts<'a>,
     /// Whether it belongs to a trace, whose later records may give back what it takes.
     pub(crate) is_trace: bool,
     /// Whether it ends its block. In a live source, the next line may not be written yet.
@@ -89,6 +95,8 @@ pub(crate) struct Batch {
     /// All keys and ids. A parser appends the key of a record before it pushes the record.
     pub(crate) keys: Vec<u8>,
     entries: Vec<Entry>,
+    /// Boxed, since a batch is sent in messages.
+    parts: Box<PartTexts>,
     /// How long each reservation may wait, in their order.
     waits: Vec<u64>,
     /// Whether its records are those of a trace.
@@ -98,12 +106,23 @@ pub(crate) struct Batch {
 impl Batch {
     /// Empties the batch for the next block; keeps the memory.
     pub(crate) fn restart(&mut self, file: usize) {
-        let Self { mut keys, mut entries, mut waits, mut samples, .. } = std::mem::take(self);
+        let Self { mut keys, mut entries, mut parts, mut waits, mut samples, .. } = std::mem::take(self);
         keys.clear();
         entries.clear();
+        parts.restart();
         waits.clear();
         samples.clear();
-        *self = Self { file, keys, entries, waits, samples, ..Self::default() };
+        *self = Self { file, keys, entries, parts, waits, samples, ..Self::default() };
+    }
+
+    /// Says of each wanted part whether the block's file has a field for it.
+    pub(crate) fn begin_parts(&mut self, found: &Arc<[bool]>) {
+        self.parts.begin(found);
+    }
+
+    /// Appends the next wanted part of the current line, whose record is pushed before or after.
+    pub(crate) fn push_part(&mut self, text: &[u8]) {
+        self.parts.push(text);
     }
 
     /// Adds the record of the current line, whose key the parser appended to `keys`.
@@ -129,6 +148,7 @@ impl Batch {
     /// Counts the current line as malformed, and drops what its parser appended to `keys`.
     pub(crate) fn refuse(&mut self, text: &[u8], reason: Refusal) {
         self.keys.truncate(self.entries.last().map_or(0, |entry| (entry.key_end + entry.id_len) as usize));
+        self.parts.truncate(self.entries.len());
         self.malformed += 1;
         if self.samples.len() < SAMPLES {
             let line = self.lines - 1;
@@ -160,6 +180,7 @@ impl Batch {
                 op,
                 id,
                 max_wait_ns: if op == Op::Reserve { waits.next().unwrap_or(0) } else { 0 },
+                parts: self.parts.of(index),
                 is_trace: self.is_trace,
                 is_last: index + 1 == self.entries.len(),
             }

@@ -12,6 +12,8 @@
 //! is a prefix (a virtual host, a syslog header), and the line is refused rather than counted under
 //! the wrong client. The request may hold anything; it ends at the first quote before a status.
 
+use std::sync::Arc;
+
 use memchr::{memchr, memchr_iter};
 
 use super::batch::{Batch, Op};
@@ -21,6 +23,7 @@ use super::key::{KeyBy, KeyWriter};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
+use super::parts::Part;
 use super::time;
 
 /// The length of `20/Feb/2016:00:00:45 -0500`.
@@ -42,7 +45,7 @@ enum Field {
     Agent,
 }
 
-/// The fields by the names that `--key field:NAME` and `--cost-field NAME` use.
+/// The fields by the names that `--key field:NAME`, `--cost-field NAME` and `--map` use.
 const FIELDS: [(&str, Field); 11] = [
     ("client", Field::Client),
     ("ident", Field::Ident),
@@ -63,12 +66,20 @@ pub(crate) struct Parser {
     key_writer: KeyWriter,
     key: Field,
     cost: Option<Field>,
+    /// The fields of the wanted parts.
+    parts: Vec<Option<Field>>,
+    found: Arc<[bool]>,
     /// Whether referer and user agent must be there.
     combined: bool,
 }
 
 impl Parser {
-    pub(crate) fn new(file: &str, options: &Options, combined: bool) -> Result<Self, IngestError> {
+    pub(crate) fn new(
+        file: &str,
+        options: &Options,
+        combined: bool,
+        sample: &[u8],
+    ) -> Result<Self, IngestError> {
         if options.time_field.is_some() {
             let (option, format) = ("--time-field", "an access log, which has its time in brackets");
             return Err(IngestError::DoesNotApply { file: file.to_owned(), option, format });
@@ -89,11 +100,18 @@ impl Parser {
             (KeyBy::Path | KeyBy::MethodPath, None) => Field::Target,
         };
         let cost = options.cost_field.as_ref().map(|name| field("--cost-field", name)).transpose()?;
-        Ok(Self { key_writer: options.key_writer(), key, cost, combined })
+        let parts = options.wanted.iter().map(|wanted| match &wanted.field {
+            Some(name) => field("--map", name).map(Some),
+            None => Ok(usual_field(&wanted.part, sample)),
+        });
+        let parts = parts.collect::<Result<Vec<Option<Field>>, _>>()?;
+        let found = parts.iter().map(Option::is_some).collect();
+        Ok(Self { key_writer: options.key_writer(), key, cost, parts, found, combined })
     }
 
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
+        batch.begin_parts(&self.found);
         lines::parse_each(text, batch, |line, batch| self.line(line, batch));
     }
 
@@ -112,8 +130,30 @@ impl Parser {
         let method = if self.key_writer.by == KeyBy::MethodPath { line.field(Field::Method) } else { b"" };
         let has_key = self.key_writer.write(&mut batch.keys, line.field(self.key), method);
         batch.without_key += u64::from(!has_key);
+        for part in &self.parts {
+            batch.push_part(part.map_or(b"", |field| line.field(field)));
+        }
         batch.push(t_ns, cost, Op::Check);
         Ok(())
+    }
+}
+
+/// The field of a part, if lines have one. Referer and user agent are there if a line of the sample
+/// has them.
+fn usual_field(part: &Part, sample: &[u8]) -> Option<Field> {
+    let has_headers =
+        || lines::split(sample).any(|line| Line::split(line).is_ok_and(|line| line.quoted().is_some()));
+    match part {
+        Part::Client => Some(Field::Client),
+        Part::Method => Some(Field::Method),
+        Part::Target => Some(Field::Target),
+        Part::Status => Some(Field::Status),
+        Part::Header(name) => match name.as_str() {
+            "referer" => Some(Field::Referer).filter(|_| has_headers()),
+            "user-agent" => Some(Field::Agent).filter(|_| has_headers()),
+            _ => None,
+        },
+        Part::Host | Part::Label(_) | Part::Domain | Part::Entry(_) => None,
     }
 }
 
@@ -241,7 +281,7 @@ mod tests {
     const TAIL: &str = r#" "http://e.example/" "Mozilla/5.0 (x; \"y\")""#;
 
     fn parser(options: &Options, combined: bool) -> Parser {
-        Parser::new("test.log", options, combined).expect("the options fit an access log")
+        Parser::new("test.log", options, combined, b"").expect("the options fit an access log")
     }
 
     fn parse(key: KeyBy, text: &str) -> Vec<String> {
@@ -346,7 +386,7 @@ mod tests {
     #[test]
     fn an_unknown_field_is_an_error_that_lists_the_known() {
         let options = Options { key: KeyBy::Field("id".to_owned()), ..options() };
-        let error = Parser::new("test.log", &options, false).expect_err("no such field").to_string();
+        let error = Parser::new("test.log", &options, false, b"").expect_err("no such field").to_string();
         assert!(error.contains("\"id\"") && error.contains("referer, agent"), "{error}");
     }
 }

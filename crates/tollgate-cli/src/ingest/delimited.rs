@@ -6,6 +6,7 @@
 //! skipped, so joined files can be read, and with numbered columns also files without a header.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use memchr::memchr;
 
@@ -35,6 +36,9 @@ pub(crate) struct Parser {
     is_zeek: bool,
     width: usize,
     columns: Parts<usize>,
+    /// The columns of the wanted parts.
+    parts: Vec<Option<usize>>,
+    found: Arc<[bool]>,
     fields: Fields,
 }
 
@@ -58,13 +62,19 @@ impl Parser {
         let names = names(header, delimiter);
         let chosen = fields::choose(file, options, &names)?;
         let columns = fields::columns(file, &chosen, &names)?;
+        let part = |name: &Option<String>| {
+            name.as_ref().map(|name| fields::one_column(file, "--map", name, &names)).transpose()
+        };
+        let parts = fields::choose_parts(options, &names).iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        let found = parts.iter().map(Option::is_some).collect();
         let fields = Fields::new(options, columns[fields::TIME].map_or("", |at| &names[at]));
         let (header, width) = (header.to_owned(), names.len());
-        Ok(Self { delimiter, header, is_zeek, width, columns, fields })
+        Ok(Self { delimiter, header, is_zeek, width, columns, parts, found, fields })
     }
 
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
+        batch.begin_parts(&self.found);
         lines::parse_each(text, batch, |line, batch| self.line(line, batch));
     }
 
@@ -74,8 +84,29 @@ impl Parser {
             return if changed { Err("other columns than before begin here") } else { Ok(()) };
         }
         let [_, _, _, cost] = self.columns;
-        let read = self.texts(line).and_then(|texts| self.fields.record(&texts, cost.is_some(), batch));
+        let read = self.texts(line).and_then(|texts| {
+            self.fields.record(&texts, cost.is_some(), batch)?;
+            self.push_parts(line, batch)
+        });
         read.or_else(|reason| if line == self.header { Ok(()) } else { Err(reason) })
+    }
+
+    /// Appends the cells of the wanted parts.
+    fn push_parts(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        let mut cells = Vec::with_capacity(self.width);
+        let mut rest = Some(line);
+        while let Some(text) = rest {
+            let (cell, after) = cell(text, self.delimiter)?;
+            cells.push(cell);
+            rest = after;
+        }
+        for column in &self.parts {
+            batch.push_part(column.and_then(|at| cells.get(at)).map_or(b"", |cell| cell));
+        }
+        Ok(())
     }
 
     /// The texts of the wanted cells.

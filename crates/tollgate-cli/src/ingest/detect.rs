@@ -33,12 +33,12 @@ impl Parser {
             format => format,
         };
         Ok(match format {
-            Format::Combined => Self::AccessLog(clf::Parser::new(file, options, true)?),
+            Format::Combined => Self::AccessLog(clf::Parser::new(file, options, true, sample)?),
             Format::Json => Self::Json(json::Parser::new(file, options, sample)?),
             Format::Csv => Self::Delimited(delimited::Parser::new(file, options, Delimiter::Comma, sample)?),
             Format::Tsv => Self::Delimited(delimited::Parser::new(file, options, Delimiter::Tab, sample)?),
             Format::Trace => Self::Trace(trace::Parser::new(file, options)?),
-            Format::Clf | Format::Auto => Self::AccessLog(clf::Parser::new(file, options, false)?),
+            Format::Clf | Format::Auto => Self::AccessLog(clf::Parser::new(file, options, false, sample)?),
         })
     }
 

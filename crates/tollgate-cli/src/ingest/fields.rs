@@ -10,6 +10,7 @@ use super::error::IngestError;
 use super::key::{KeyBy, KeyWriter};
 use super::malformed::Refusal;
 use super::options::Options;
+use super::parts;
 use super::time::{self, Unit};
 
 /// One value for each part of a record, in the order of the constants below.
@@ -84,6 +85,17 @@ pub(crate) fn choose(file: &str, options: &Options, found: &[String]) -> Result<
     Ok([Some(time), key, method, options.cost_field.clone()])
 }
 
+/// Chooses the fields of the wanted parts: what the user names, or a usual name among those
+/// `found`. `None`: the file has none.
+pub(crate) fn choose_parts(options: &Options, found: &[String]) -> Vec<Option<String>> {
+    let client = |part: &parts::Part| (*part == parts::Part::Client).then(|| options.key_field.clone());
+    let wanted = options.wanted.iter().map(|wanted| {
+        let named = wanted.field.clone().or_else(|| client(&wanted.part).flatten());
+        named.or_else(|| parts::usual_field(&wanted.part, found, CLIENTS, METHODS, PATHS))
+    });
+    wanted.collect()
+}
+
 /// Finds the chosen fields among columns, by number from 1 or else by name.
 pub(crate) fn columns(
     file: &str,
@@ -92,16 +104,24 @@ pub(crate) fn columns(
 ) -> Result<Parts<usize>, IngestError> {
     let mut columns = [None; 4];
     for ((column, name), option) in columns.iter_mut().zip(chosen).zip(OPTIONS) {
-        let Some(name) = name else { continue };
-        let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        *column =
-            number.filter(|&at| at < found.len()).or_else(|| found.iter().position(|known| known == name));
-        if column.is_none() {
-            let (file, name, found) = (file.to_owned(), name.clone(), found.to_vec());
-            return Err(IngestError::UnknownField { file, option, name, found });
-        }
+        *column = name.as_ref().map(|name| one_column(file, option, name, found)).transpose()?;
     }
     Ok(columns)
+}
+
+/// Finds a field that an option names among columns, by number from 1 or else by name.
+pub(crate) fn one_column(
+    file: &str,
+    option: &'static str,
+    name: &str,
+    found: &[String],
+) -> Result<usize, IngestError> {
+    let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let by_number = number.filter(|&at| at < found.len());
+    by_number.or_else(|| found.iter().position(|known| known == name)).ok_or_else(|| {
+        let (file, name, found) = (file.to_owned(), name.to_owned(), found.to_vec());
+        IngestError::UnknownField { file, option, name, found }
+    })
 }
 
 /// Makes records from the texts of their fields.

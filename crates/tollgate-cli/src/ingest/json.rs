@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_core::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -24,25 +25,65 @@ const SAMPLE: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Parser {
     names: Parts<String>,
+    /// The fields of the wanted parts, in groups that are looked for at once.
+    parts: Vec<[Option<String>; GROUP]>,
+    found: Arc<[bool]>,
     fields: Fields,
 }
+
+/// How many wanted parts are looked for in one pass over a line.
+const GROUP: usize = 12;
 
 impl Parser {
     /// A field that an option names need not be in the sample: it may be rare.
     pub(crate) fn new(file: &str, options: &Options, sample: &[u8]) -> Result<Self, IngestError> {
-        let names = fields::choose(file, options, &names(sample))?;
+        let known = names(sample);
+        let names = fields::choose(file, options, &known)?;
+        let wanted = fields::choose_parts(options, &known);
+        let group = |names: &[Option<String>]| std::array::from_fn(|at| names.get(at).cloned().flatten());
+        let (parts, found) =
+            (wanted.chunks(GROUP).map(group).collect(), wanted.iter().map(Option::is_some).collect());
         let fields = Fields::new(options, names[fields::TIME].as_deref().unwrap_or_default());
-        Ok(Self { names, fields })
+        Ok(Self { names, parts, found, fields })
     }
 
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
         let [_, _, _, cost] = &self.names;
         let names = self.names.each_ref().map(Option::as_deref);
+        batch.begin_parts(&self.found);
         lines::parse_each(text, batch, |line, batch| {
             let texts = texts(line, names)?;
-            self.fields.record(&texts, cost.is_some(), batch)
+            self.fields.record(&texts, cost.is_some(), batch)?;
+            self.push_parts(line, batch)
         });
+    }
+}
+
+impl Parser {
+    /// Appends the texts of the wanted parts.
+    fn push_parts(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
+        let mut left = self.found.len();
+        for names in &self.parts {
+            let values = values(line, names.each_ref().map(Option::as_deref))?;
+            for value in &values[..left.min(GROUP)] {
+                batch.push_part(&value.map(part_of).unwrap_or_default());
+            }
+            left = left.saturating_sub(GROUP);
+        }
+        Ok(())
+    }
+}
+
+/// A value as a part of a request: a text, a number, or several texts with line feeds between them,
+/// as Caddy writes headers. Empty for anything else.
+fn part_of(value: &RawValue) -> Cow<'_, [u8]> {
+    match value.get().as_bytes() {
+        [b'[', ..] => {
+            let texts = serde_json::from_str::<Vec<String>>(value.get()).unwrap_or_default();
+            Cow::Owned(texts.join("\n").into_bytes())
+        }
+        _ => text_of(value).ok().flatten().unwrap_or_default(),
     }
 }
 

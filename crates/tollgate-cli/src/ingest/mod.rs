@@ -5,7 +5,7 @@
 //! - pure functions: [`malformed`] (why a line is refused), [`time`] (text to nanoseconds), [`key`]
 //!   (text to a key);
 //! - input and output: [`options`], [`error`] (what stops a file), [`batch`] (the records of one
-//!   block of lines), [`totals`];
+//!   block of lines), [`parts`] (what rules ask of each), [`totals`];
 //! - [`lines`] (a block of text, line by line) and [`fields`] (which named field is which part);
 //! - one file for each kind of line: [`clf`], [`delimited`], [`json`], then [`trace`], which is
 //!   JSON too;
@@ -32,6 +32,7 @@ mod key;
 mod lines;
 mod malformed;
 mod options;
+mod parts;
 mod pipeline;
 mod source;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub(crate) use in_memory::parse_in_memory;
 pub(crate) use key::{KeyBy, KeyWriter, PrefixLen};
 pub(crate) use malformed::Malformed;
 pub(crate) use options::{Format, Options};
+pub(crate) use parts::{Part, Parts, Wanted};
 pub(crate) use pipeline::read;
 pub(crate) use source::{Progress, Source};
 pub(crate) use totals::Totals;

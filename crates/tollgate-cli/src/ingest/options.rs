@@ -1,6 +1,7 @@
 //! How to read the sources, as the command line says.
 
 use super::key::{KeyBy, KeyWriter, PrefixLen};
+use super::parts::Wanted;
 
 /// How the lines of a file are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) key_field: Option<String>,
     /// `--cost-field`; without it every record costs 1.
     pub(crate) cost_field: Option<String>,
+    /// What rules ask for.
+    pub(crate) wanted: Vec<Wanted>,
 }
 
 impl Options {
@@ -54,6 +57,7 @@ impl Default for Options {
             time_field: None,
             key_field: None,
             cost_field: None,
+            wanted: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use crate::demo;
-use crate::ingest::{KeyBy, KeyWriter, Op, Options, Progress, Record, Totals};
+use crate::ingest::{KeyBy, KeyWriter, Op, Options, Part, Parts, Progress, Record, Totals, Wanted};
 
 /// The seed of the day. It never changes, so that every run has the same day.
 const SEED: u64 = 1;
@@ -29,6 +29,14 @@ pub(super) fn read(
             "the made-up day has no fields: --key client, user, path, METHOD+path or global".to_owned()
         );
     }
+    if let Some(Wanted { field: Some(field), .. }) =
+        options.wanted.iter().find(|wanted| wanted.field.is_some())
+    {
+        return Err(format!("the made-up day has no field {field:?}, which --map names"));
+    }
+    let is_there = |wanted: &Wanted| matches!(wanted.part, Part::Client | Part::Method | Part::Target);
+    let found: Vec<bool> = options.wanted.iter().map(is_there).collect();
+    let (mut texts, mut ends) = (Vec::new(), Vec::new());
     let (mut part, mut key) = (Vec::new(), Vec::new());
     for request in demo::day(SEED) {
         part.clear();
@@ -46,6 +54,18 @@ pub(super) fn read(
         if totals.lines % STEP == 0 {
             progress.add_lines(STEP);
         }
+        texts.clear();
+        ends.clear();
+        for wanted in &options.wanted {
+            match wanted.part {
+                Part::Client => write!(texts, "{}", request.client),
+                Part::Method => write!(texts, "{}", request.method),
+                Part::Target => write!(texts, "{}", request.path),
+                _ => Ok(()),
+            }
+            .expect("writing to a vector does not fail");
+            ends.push(texts.len() as u32);
+        }
         let record = Record {
             file: 0,
             line: totals.lines,
@@ -55,6 +75,7 @@ pub(super) fn read(
             op: Op::Check,
             id: &[],
             max_wait_ns: 0,
+            parts: Parts::new(&texts, &ends, &found),
             is_trace: false,
             is_last: false,
         };

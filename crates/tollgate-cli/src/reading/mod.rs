@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::ingest::{self, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals};
+use crate::ingest::{
+    self, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals, Wanted,
+};
 use crate::progress::ReadingBar;
 
 pub(crate) use log_time::LogTime;
@@ -65,6 +67,11 @@ impl Reading {
         self.demo
     }
 
+    /// Whether neither files nor the made-up day are named.
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.demo && self.files.is_empty()
+    }
+
     /// The names of the sources, indexed by `Record::file`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.sources().iter().map(Source::name).collect()
@@ -112,17 +119,36 @@ impl Reading {
     /// [`ReadSummary::stopped`].
     pub(crate) fn each(
         &self,
+        each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadSummary, Failure> {
+        self.each_of(self.options(), each)
+    }
+
+    /// [`each`](Self::each), with the parts that rules ask for in place of the key.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`each`](Self::each).
+    pub(crate) fn each_with_parts(
+        &self,
+        wanted: Vec<Wanted>,
+        each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadSummary, Failure> {
+        self.each_of(Options { key: KeyBy::Global, wanted, ..self.options() }, each)
+    }
+
+    fn each_of(
+        &self,
+        options: Options,
         mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> Result<ReadSummary, Failure> {
         let progress = Arc::<Progress>::default();
         let bar = ReadingBar::watching(&progress);
         let start = Instant::now();
         let outcome = if self.demo {
-            demo::read(self.options(), &progress, &mut each)
-                .map_err(Failure::Usage)
-                .map(|totals| (totals, None))
+            demo::read(options, &progress, &mut each).map_err(Failure::Usage).map(|totals| (totals, None))
         } else {
-            match ingest::read(&self.sources(), &self.options(), &progress, &mut each) {
+            match ingest::read(&self.sources(), &options, &progress, &mut each) {
                 Ok(totals) => Ok((totals, None)),
                 Err(stopped) if stopped.totals.records == 0 => Err(Failure::Usage(stopped.error.to_string())),
                 Err(stopped) => Ok((stopped.totals, Some(stopped.error.to_string()))),
@@ -146,6 +172,7 @@ impl Reading {
             time_field: self.time_field.clone(),
             key_field: self.key_field.clone(),
             cost_field: self.cost_field.clone(),
+            wanted: Vec::new(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The command line of `tollgate replay`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::limit::Limit;
+use crate::by_rules::{Map, path as rules_path};
 use crate::failure::Failure;
 use crate::output::print_note;
 use crate::reading::Reading;
@@ -45,6 +46,24 @@ pub(crate) struct Args {
     /// it refuses itself, not those that only others refuse. At most 8.
     #[arg(long = "limit", value_name = "SPEC", verbatim_doc_comment)]
     specs: Vec<Spec>,
+
+    /// Decide by the rules of a file, in place of --limit: what would each have refused?
+    ///
+    /// Rules see of each request what the log has of it: client, method, path, status, and host,
+    /// referer and user agent where it has them. A rule that asks for more is not decided, unless
+    /// --map names the field. In-flight limits are not decided: a log does not say when requests
+    /// end. A response's status feeds charge_if. `tollgate rules check` finds mistakes in the file.
+    #[arg(long, value_name = "FILE.toml", value_parser = rules_path, help_heading = "Rules")]
+    #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "max_keys", "save", "restore"])]
+    pub(super) rules: Option<PathBuf>,
+
+    /// The field of the log that holds what rules see: label.user=user_id
+    ///
+    /// Attributes: client, method, host, path, status, header.NAME, label.NAME, domain,
+    /// entry.NAME. Fields: as for --key-field; of an access log client, ident, user, request,
+    /// method, path, protocol, status, bytes, referer, agent. May be given several times.
+    #[arg(long = "map", value_name = "ATTRIBUTE=FIELD", requires = "rules", help_heading = "Rules")]
+    pub(super) maps: Vec<Map>,
 
     /// Print one JSON object instead of the table
     #[arg(long, help_heading = "Output")]
@@ -163,6 +182,21 @@ impl Args {
             Ok(limit)
         };
         specs.iter().map(limit).collect()
+    }
+
+    /// The rules file, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When there are limits as well.
+    pub(super) fn rules(&self) -> Result<Option<&Path>, Failure> {
+        match (&self.rules, &self.specs[..]) {
+            (Some(file), [limit, ..]) => Err(Failure::Usage(format!(
+                "--rules {} and --limit {limit} exclude each other: the rules file says its limits itself",
+                file.display()
+            ))),
+            (file, _) => Ok(file.as_deref()),
+        }
     }
 
     /// Whether the decisions go to standard output.

@@ -19,6 +19,7 @@ mod outputs;
 mod outstanding;
 mod overflow;
 mod page;
+mod rules;
 mod simulation;
 mod state;
 mod table;
@@ -48,6 +49,9 @@ use table::Table;
 ///
 /// A limit or a file that is unusable; output that cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(file) = args.rules()? {
+        return rules::run(args, file);
+    }
     args.reading.validate("replay --limit token-bucket:60/min,burst=20")?;
     let limits = args.limits()?;
     let names = args.reading.names();

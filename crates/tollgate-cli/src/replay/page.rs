@@ -23,6 +23,8 @@ pub(crate) fn write(path: &Path, outcome: &Outcome, top: usize) -> Result<(), Fa
         command: &command_line(),
         generated_unix_ns: now(),
         limits: &outcome.limits,
+        rules: &[],
+        undecided: &[],
         requests: counts.requests(),
         allowed: counts.allowed,
         denied: counts.denied,
@@ -38,13 +40,13 @@ pub(crate) fn write(path: &Path, outcome: &Outcome, top: usize) -> Result<(), Fa
     std::fs::write(path, page).map_err(Failure::writing(path.display().to_string()))
 }
 
-fn now() -> Option<u64> {
+pub(super) fn now() -> Option<u64> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since_epoch.as_nanos()).ok()
 }
 
 /// The command line, quoted for a shell.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument.to_string_lossy()));
     std::iter::once("tollgate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }

@@ -36,8 +36,12 @@ pub(crate) struct Report<'a> {
     pub(crate) command: &'a str,
     /// When the page was made; `None` to omit it.
     pub(crate) generated_unix_ns: Option<u64>,
-    /// The limits, as the user gave them.
+    /// The limits, as the user gave them; if rules decided, the rules file.
     pub(crate) limits: &'a [String],
+    /// The rules, if they decided: requests that each concerns and refuses.
+    pub(crate) rules: &'a [KeyRow<'a>],
+    /// The rules that did not, with the reasons.
+    pub(crate) undecided: &'a [(&'a str, &'a str)],
     pub(crate) requests: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
@@ -56,7 +60,7 @@ pub(crate) struct Report<'a> {
     pub(crate) refused_keys: &'a [KeyTally],
 }
 
-/// A key in the list of the most refused keys.
+/// A key in the list of the most refused keys, or a rule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRow<'a> {
     /// The key as the log has it; the page escapes it.

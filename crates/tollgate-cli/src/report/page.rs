@@ -47,11 +47,12 @@ impl fmt::Display for Page<'_> {
         if let Some((first, last)) = report.first_t_ns.zip(report.last_t_ns) {
             writeln!(f, "<p class=\"period\">{}</p>", period(first, last))?;
         }
-        limits(f, report.limits)?;
+        limits(f, report)?;
         unread(f, report)?;
         f.write_str("</header>\n")?;
         if report.requests > 0 {
             Figures(report).fmt(f)?;
+            rules(f, report)?;
             over_time(f, report)?;
         }
         if report.denied > 0 {
@@ -91,15 +92,42 @@ fn unread(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn limits(f: &mut fmt::Formatter<'_>, limits: &[String]) -> fmt::Result {
+fn limits(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
+    let limits = report.limits;
     if limits.is_empty() {
         return writeln!(f, "<p class=\"limits\">No limit</p>");
     }
-    write!(f, "<p class=\"limits\">{}: ", if limits.len() == 1 { "Limit" } else { "Limits" })?;
+    let by_rules = !report.rules.is_empty() || !report.undecided.is_empty();
+    let name = match limits.len() {
+        _ if by_rules => "Keys are clients; rules",
+        1 => "Limit",
+        _ => "Limits",
+    };
+    write!(f, "<p class=\"limits\">{name}: ")?;
     for limit in limits {
         write!(f, "<code>{}</code> ", Text(limit))?;
     }
     f.write_str("</p>\n")
+}
+
+/// What each rule decided, and which did not.
+fn rules(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
+    if report.rules.is_empty() && report.undecided.is_empty() {
+        return Ok(());
+    }
+    f.write_str("<section>\n<h2>Rules</h2>\n")?;
+    if !report.rules.is_empty() {
+        write!(
+            f,
+            "<p class=\"note\">Requests that each rule concerns, and those that it refuses or, in shadow, \
+             would.</p>\n{}",
+            TopKeys { rows: report.rules, what: "Rule" }
+        )?;
+    }
+    for (rule, reason) in report.undecided {
+        writeln!(f, "<p class=\"note\"><code>{}</code> not decided: {}</p>", Text(rule), Text(reason))?;
+    }
+    f.write_str("</section>\n")
 }
 
 fn over_time(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
@@ -138,7 +166,7 @@ fn top_keys(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
         "<section>\n<h2>Most refused keys</h2>\n<p class=\"note\">{which} \
          Bars: <span class=\"legend\"><span class=\"swatch refused\"></span>refused,</span> \
          <span class=\"legend\"><span class=\"swatch allowed\"></span>allowed.</span></p>\n{}</section>\n",
-        TopKeys(report.top)
+        TopKeys { rows: report.top, what: "Key" }
     )
 }
 
@@ -222,6 +250,8 @@ mod tests {
             command,
             generated_unix_ns: None,
             limits,
+            rules: &[],
+            undecided: &[],
             requests,
             allowed: requests - denied,
             denied,

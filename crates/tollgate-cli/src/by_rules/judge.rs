@@ -1,0 +1,205 @@
+//! Decides the requests of a log by the rules of a file.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use tollgate::{ManualClock, Timestamp};
+use tollgate_rules::{Concerned, Found, Replaces, RuleSet, Rules, Ruling, Scratch};
+
+use super::clients::Clients;
+use super::key_text::key_text;
+use super::log::Logged;
+use super::needs::{Needs, WantedParts};
+use crate::failure::Failure;
+use crate::ingest::Wanted;
+
+/// The rules of a file, and what a log can decide of them.
+///
+/// It decides at the times of the log, with the limiters that a server uses.
+pub(crate) struct Judge {
+    rules: Rules,
+    needs: Vec<Needs>,
+    open: Option<Open>,
+    judgement: Judgement,
+}
+
+/// The rules that a log decides, and their limiters.
+struct Open {
+    /// Unix time of the clock's zero: the first record's.
+    zero: u64,
+    set: RuleSet<ManualClock>,
+    scratch: Scratch,
+    /// Of each rule of the set, its index in the file.
+    in_file: Vec<usize>,
+    /// Of each rule of the file, why it is not decided.
+    reasons: Vec<Option<String>>,
+}
+
+/// What the rules say of a request.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    pub(crate) ruling: Ruling,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) delay: Duration,
+    /// The rules that concern the request, by ascending index in the file.
+    pub(crate) asked: Vec<Asked>,
+    keys: Vec<u8>,
+}
+
+/// A rule that concerns a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// Its index in the file.
+    pub(crate) rule: usize,
+    /// Whether it refuses the request, or would if it were enforced.
+    pub(crate) refuses: bool,
+    pub(crate) is_shadow: bool,
+    key: Range<usize>,
+}
+
+impl Default for Judgement {
+    fn default() -> Self {
+        let (ruling, retry_after, delay) = (Ruling::Admitted, None, Duration::ZERO);
+        Self { ruling, retry_after, delay, asked: Vec::new(), keys: Vec::new() }
+    }
+}
+
+impl Judgement {
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.ruling == Ruling::Admitted
+    }
+
+    /// The key under which a rule counts the request.
+    pub(crate) fn key(&self, asked: &Asked) -> &[u8] {
+        &self.keys[asked.key.clone()]
+    }
+
+    /// The rules that refuse the request.
+    pub(crate) fn refusing(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(|asked| asked.refuses && !asked.is_shadow)
+    }
+}
+
+impl Judge {
+    /// Rules whose attributes are among `wanted` from now on.
+    pub(crate) fn new(rules: Rules, wanted: &mut WantedParts) -> Self {
+        let needs = rules.rules.iter().map(|rule| Needs::of(rule, wanted)).collect();
+        Self { rules, needs, open: None, judgement: Judgement::default() }
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Of each rule of the file, why it is not decided.
+    pub(crate) fn reasons(&self, found: &[bool], wanted: &[Wanted]) -> Vec<Option<String>> {
+        self.needs.iter().map(|needs| needs.reason(found, wanted)).collect()
+    }
+
+    /// Builds the limiters of the rules that a log can decide. `found` says which of the wanted
+    /// parts it has, and `zero` the time of its first record.
+    ///
+    /// # Errors
+    ///
+    /// When there is not enough memory.
+    pub(crate) fn open(&mut self, found: &[bool], wanted: &[Wanted], zero: u64) -> Result<(), Failure> {
+        let reasons = self.reasons(found, wanted);
+        let in_file: Vec<usize> = (0..reasons.len()).filter(|&rule| reasons[rule].is_none()).collect();
+        let clock = ManualClock::starting_at(Duration::from_nanos(zero));
+        let set = RuleSet::new(only(&self.rules, &in_file), clock)
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        self.open = Some(Open { zero, set, scratch: Scratch::default(), in_file, reasons });
+        Ok(())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Why a rule is not decided; `None`: it is.
+    pub(crate) fn reason(&self, rule: usize) -> Option<&str> {
+        self.open.as_ref()?.reasons.get(rule)?.as_deref()
+    }
+
+    /// A rule's key as a text.
+    pub(crate) fn key_text(&self, rule: usize, key: &[u8], clients: &Clients) -> String {
+        key_text(&self.rules.rules[rule], self.rules.clients.ipv6_prefix, key, clients)
+    }
+
+    /// When a request is decided, by the clock of the limiters.
+    ///
+    /// # Panics
+    ///
+    /// If the judge is not open.
+    pub(crate) fn at(&self, logged: &Logged<'_>) -> Timestamp {
+        Timestamp::from_nanos(logged.t_ns - self.opened().zero)
+    }
+
+    /// Gives every rule that concerns a request to `each`, by its index in the file, with the key.
+    /// Decides nothing.
+    ///
+    /// # Panics
+    ///
+    /// If the judge is not open.
+    pub(crate) fn concerned(
+        &self,
+        logged: &Logged<'_>,
+        found: &mut Found,
+        mut each: impl FnMut(usize, &Concerned, &[u8]),
+    ) {
+        let open = self.opened();
+        open.set.matcher().find(&logged.request, found);
+        for concerned in found.concerned().iter().filter(|concerned| !concerned.is_refused_without_key) {
+            each(open.in_file[concerned.rule], concerned, found.key(concerned));
+        }
+    }
+
+    fn opened(&self) -> &Open {
+        self.open.as_ref().expect("the first record opens it")
+    }
+
+    /// Decides a request at its time, and charges it. What `charge_if` does not charge is given
+    /// back at once: a log does not say when the response was sent.
+    ///
+    /// # Panics
+    ///
+    /// If the judge is not open.
+    #[inline]
+    pub(crate) fn decide(&mut self, logged: &Logged<'_>) -> &Judgement {
+        let open = self.open.as_mut().expect("the first record opens it");
+        let now = Timestamp::from_nanos(logged.t_ns - open.zero);
+        let judgement = &mut self.judgement;
+        judgement.asked.clear();
+        judgement.keys.clear();
+        let mut verdict = open.set.check_at(&logged.request, &mut open.scratch, now);
+        judgement.ruling = verdict.outcome();
+        judgement.retry_after = verdict.retry_after();
+        judgement.delay = verdict.delay();
+        for (index, line) in verdict.lines().iter().enumerate() {
+            let begin = judgement.keys.len();
+            judgement.keys.extend_from_slice(verdict.key(index).unwrap_or_default());
+            judgement.asked.push(Asked {
+                rule: open.in_file[line.rule],
+                refuses: line.ruling != Ruling::Admitted,
+                is_shadow: line.is_shadow,
+                key: begin..judgement.keys.len(),
+            });
+        }
+        // A request without a response has no status that a rule could name.
+        verdict.settle(logged.status.unwrap_or(0));
+        judgement
+    }
+}
+
+/// The rules with these indices, as if the file had no others.
+pub(super) fn only(rules: &Rules, indices: &[usize]) -> Rules {
+    let mut kept = rules.clone();
+    kept.rules = indices.iter().map(|&index| rules.rules[index].clone()).collect();
+    let names: Vec<Box<str>> = kept.rules.iter().map(|rule| rule.name.clone()).collect();
+    for rule in &mut kept.rules {
+        if let Replaces::Named(named) = &mut rule.replaces {
+            named.retain(|name| names.contains(name));
+        }
+    }
+    kept
+}

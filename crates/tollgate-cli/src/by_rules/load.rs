@@ -1,0 +1,31 @@
+//! Reads a rules file for a command that decides by it.
+
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+
+use tollgate_rules::{Disk, Rules, read};
+
+use crate::failure::Failure;
+use crate::output::print_note;
+
+/// Reads a rules file, and prints its errors if it has some. Its warnings are for `rules check`.
+///
+/// # Errors
+///
+/// When the file has errors.
+pub(crate) fn load(path: &Path) -> Result<Rules, Failure> {
+    let reading = read(path, &Disk);
+    let errors: Vec<_> = reading.problems().iter().filter(|problem| !problem.is_warning()).collect();
+    let colours = stderr().is_terminal();
+    errors.iter().for_each(|problem| print_note(&format!("{}\n", problem.draw(colours))));
+    let errors = crate::report::figures::counted(errors.len() as u64, "error");
+    reading.into_rules().map_err(|_| Failure::Usage(format!("{}: {errors}", path.display())))
+}
+
+/// The path of a rules file, as clap reads it.
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("rules are read from files, since they may include others".into()),
+        text => Ok(text.into()),
+    }
+}

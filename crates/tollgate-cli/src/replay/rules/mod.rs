@@ -1,0 +1,108 @@
+//! `tollgate replay --rules`: what each rule of a file would have decided.
+
+mod counts;
+mod decisions;
+mod key_tallies;
+mod outcome;
+mod page;
+mod table;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::args::Args;
+use super::{introduction, outputs};
+use crate::by_rules::{Trial, load};
+use crate::failure::Failure;
+use crate::ingest::Record;
+use crate::output::{print_note, print_result};
+use counts::Counts;
+use decisions::Decisions;
+use outcome::Outcome;
+use table::Table;
+
+/// Runs the command under a rules file.
+///
+/// # Errors
+///
+/// A rules file or a log that is unusable; output that cannot be written.
+pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
+    args.reading.validate("replay --rules rules.toml")?;
+    let rules = load(file)?;
+    outputs::validate(args)?;
+    let names = args.reading.names();
+    // After all other checks, because this empties the file.
+    let decisions = args.decisions.as_deref().map(|path| Decisions::create(path, &rules, &names));
+    let mut decisions = decisions.transpose()?;
+    let mut counts = Counts::new(&rules, args.report.is_some());
+    let mut trial = Trial::new([rules], &args.maps, &args.reading)?;
+
+    let wanted = trial.log.wanted().as_slice().to_vec();
+    let mut failure = None;
+    let mut step = |record: Record<'_>| {
+        let (logged, [judge]) = trial.step(&record)?;
+        let judgement = judge.decide(&logged);
+        counts.add(&logged, judgement);
+        if let Some(decisions) = &mut decisions {
+            decisions.write(&record, &logged, judgement)?;
+            // A reader that follows a live log needs each decision before the next line is written.
+            if record.is_last {
+                decisions.flush()?;
+            }
+        }
+        Ok(())
+    };
+    let read = args.reading.each_with_parts(wanted, |record| match step(record) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    decisions.as_mut().map_or(Ok(()), Decisions::flush)?;
+    if counts.requests() == 0 && read.stopped.is_none() {
+        read.problems(&names).iter().for_each(|problem| print_note(problem));
+        return Err(Failure::Usage("there is no request to decide".to_owned()));
+    }
+    trial.log.check_mapped()?;
+    let outcome = Outcome {
+        file: file.display().to_string(),
+        judge: &trial.judges[0],
+        log: &trial.log,
+        counts: &counts,
+        read: &read,
+    };
+    show(args, &outcome, &names)?;
+    match &read.stopped {
+        Some(why) => Err(Failure::Usage(format!("stopped early: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Prints the outcome, and on standard error the problems and notes.
+fn show(args: &Args, outcome: &Outcome<'_>, names: &[String]) -> Result<(), Failure> {
+    let text = if args.json {
+        format!("{}\n", outcome.json(args.top))
+    } else {
+        let introduction = if args.reading.is_demo() { introduction() } else { String::new() };
+        format!("{introduction}{}", Table { outcome, title: &args.reading.title(), top: args.top })
+    };
+    if args.decisions_on_stdout() {
+        print_note(text.trim_end_matches('\n'));
+    } else {
+        print_result(&text)?;
+    }
+    if let Some(path) = &args.report {
+        page::write(path, outcome, args.top)?;
+    }
+    for problem in outcome.read.problems(names) {
+        print_note(&problem);
+    }
+    for note in outcome.notes() {
+        print_note(&format!("note: {note}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! `tollgate replay --rules`, as a user runs it.
+
+mod support;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{LOG, MIDNIGHT, Temporary, tollgate, tollgate_reading};
+use tollgate::{ManualClock, Timestamp};
+use tollgate_rules::{Disk, PlainRequest, RuleSet, Ruling, Scratch, read};
+
+const RULES: &str = r#"
+version = 1
+clients.ipv6_prefix = 56
+lists = { office = ["192.0.2.8/29"] }
+
+[[rule]]
+name = "each"
+key = "client"
+limits = "3/min,burst=6"
+except.path = "/health"
+
+[[rule]]
+name = "office"
+match.client = "@office"
+key = "everyone"
+limits = "unlimited"
+replaces = ["each"]
+
+[[rule]]
+name = "log-ins"
+match = { method = "POST", path = "/login" }
+key = ["client", "header.user-agent"]
+limits = ["sliding-window:3/min,subwindows=6", "sliding-log:8/h"]
+charge_if.status = [401, 403]
+ban = "5min"
+
+[[rule]]
+name = "users"
+match.path = "/users/{id}"
+key = "path.id"
+limits = "fixed-window:4/min"
+cost = [{ match.method = ["POST", "DELETE"], is = 2 }, { is = 1 }]
+tier = [{ name = "one", match.path = "/users/1", limits = "fixed-window:1/min" }]
+
+[[rule]]
+name = "bots"
+match.header.user-agent = "*bot*"
+key = "header.user-agent"
+limits = "leaky-bucket:1/s,capacity=3"
+mode = "shadow"
+
+[[rule]]
+name = "search"
+match.path = "/search"
+key = "query.q"
+missing = "refuse"
+limits = "5/min"
+"#;
+
+/// A request of the log, as the test knows it.
+struct Made {
+    t_s: u64,
+    request: PlainRequest,
+    status: u16,
+}
+
+/// Requests whose clock steps back now and then.
+fn requests() -> Vec<Made> {
+    let mut state = 7_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let clients = ["192.0.2.1", "192.0.2.9", "203.0.113.9", "2001:db8:1:2::1", "2001:db8:1:ff::2"];
+    let targets = ["/", "/Login/", "/login?a=b", "/users/1", "/users/2", "/search?q=x", "/search", "/health"];
+    let mut t_s = 10;
+    let made = |_| {
+        t_s += [0, 0, 0, 1, 2, 20][draw(6)];
+        let request = PlainRequest {
+            method: Some(["GET", "POST", "DELETE"][draw(3)].into()),
+            target: Some(targets[draw(8)].into()),
+            client: Some(clients[draw(5)].parse().expect("an address")),
+            headers: vec![("user-agent".into(), ["curl/8", "a bot", "another bot/2"][draw(3)].into())],
+            ..PlainRequest::default()
+        };
+        Made { t_s: t_s - draw(2) as u64, request, status: [200, 401, 403, 404][draw(4)] }
+    };
+    (0..4_000).map(made).collect()
+}
+
+/// The same as lines of an access log.
+fn log(requests: &[Made]) -> String {
+    let mut log = String::new();
+    for Made { t_s, request, status } in requests {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (h, m, s) = (t_s / 3600 % 24, t_s / 60 % 60, t_s % 60);
+        writeln!(
+            log,
+            "{} - - [{}/Feb/2016:{h:02}:{m:02}:{s:02} +0000] \"{} {} HTTP/1.1\" {status} 1 \"-\" \"{}\"",
+            request.client.expect("it has one"),
+            20 + t_s / 86_400,
+            request.method.as_deref().expect("it has one"),
+            text(request.target.as_deref().expect("it has one")),
+            text(&request.headers[0].1),
+        )
+        .expect("writing to a text does not fail");
+    }
+    log
+}
+
+#[test]
+fn every_decision_is_that_of_the_rules() {
+    let requests = requests();
+    let (rules, log) = (
+        Temporary::new("equal.toml", RULES.as_bytes()),
+        Temporary::new("equal.log", log(&requests).as_bytes()),
+    );
+    let decisions = tollgate(&["replay", "--rules", rules.text(), log.text(), "--decisions", "-"]).lines();
+    assert_eq!(decisions.len(), requests.len());
+
+    let zero = MIDNIGHT + requests[0].t_s * 1_000_000_000;
+    let read = read(rules.text(), &Disk).into_rules().expect("the rules are right");
+    let set =
+        RuleSet::new(read, ManualClock::starting_at(Duration::from_nanos(zero))).expect("they are small");
+    let (mut scratch, mut now) = (Scratch::default(), 0);
+    let (mut asked_of, mut refused_of) = ([0; 6], [0; 6]);
+    for (Made { t_s, request, status }, decision) in requests.iter().zip(&decisions) {
+        now = now.max((MIDNIGHT + t_s * 1_000_000_000).saturating_sub(zero));
+        let mut verdict = set.check_at(request, &mut scratch, Timestamp::from_nanos(now));
+        let names = |kept: &dyn Fn(bool, bool) -> bool| -> Vec<Value> {
+            let lines = verdict.lines().iter();
+            let lines = lines.filter(|line| kept(line.ruling != Ruling::Admitted, line.is_shadow));
+            lines.map(|line| json!(*verdict.rules()[line.rule].name)).collect()
+        };
+        let expected = json!({
+            "line": decision["line"],
+            "t_ns": zero + now,
+            "admitted": verdict.is_admitted(),
+            "never": verdict.outcome() == Ruling::Never,
+            "retry_after_ns": verdict.retry_after().map(|wait| wait.as_nanos() as u64),
+            "delay_ns": verdict.delay().as_nanos() as u64,
+            "asked": names(&|_, _| true),
+            "refused_by": names(&|refuses, is_shadow| refuses && !is_shadow),
+            "shadow_refused_by": names(&|refuses, is_shadow| refuses && is_shadow),
+        });
+        assert_eq!(*decision, expected, "{request:?}");
+        for line in verdict.lines() {
+            asked_of[line.rule] += 1;
+            refused_of[line.rule] += u64::from(line.ruling != Ruling::Admitted);
+        }
+        verdict.settle(*status);
+    }
+
+    let json = tollgate(&["replay", "--rules", rules.text(), log.text(), "--json"]).json();
+    let sums = |field: &str| -> Vec<u64> {
+        json["rules"].as_array().unwrap().iter().map(|rule| rule[field].as_u64().unwrap()).collect()
+    };
+    assert_eq!((sums("concerned"), sums("refused")), (asked_of.to_vec(), refused_of.to_vec()));
+    assert!(
+        refused_of.iter().enumerate().all(|(rule, &refused)| (refused > 0) == (rule != 1)),
+        "{refused_of:?}"
+    );
+    let refused = decisions.iter().filter(|decision| decision["admitted"] == false).count() as u64;
+    assert_eq!((&json["refused"], &json["requests"]), (&json!(refused), &json!(4_000)));
+    // 2001:db8:1:2:: and 2001:db8:1:ff:: are one client of 56 bits.
+    assert_eq!((&json["version"], &json["clients"]), (&json!(1), &json!(4)));
+}
+
+const SMALL: &str = "\
+version = 1
+[[rule]]
+name = 'each'
+key = 'client'
+limits = 'fixed-window:2/min'
+[[rule]]
+name = 'keys'
+match.host = 'api.example'
+key = ['header.x-api-key', 'cookie.s']
+limits = '100/d'
+[[rule]]
+name = 'exports'
+match.path = '/b'
+key = 'client'
+limits = 'in-flight:2'
+[[rule]]
+name = 'later'
+key = 'client'
+limits = '1/s'
+mode = 'off'
+";
+
+#[test]
+fn the_table_has_what_each_rule_decides() {
+    let (rules, log) =
+        (Temporary::new("table.toml", SMALL.as_bytes()), Temporary::new("table.log", LOG.as_bytes()));
+    let run = tollgate(&["replay", "--rules", rules.text(), log.text()]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let expected = "\
+\x20 9 requests, 2016-02-20 00:00:00 to 2016-02-20 00:00:04 UTC
+  refused by some rule: 4 (44.4 %), 2 of 3 clients (66.7 %)
+  concerned by no rule: 0 (0 %)
+
+  rule  mode      concerned  refused   share  keys  hit  top 10 have
+  each  enforced          9        4  44.4 %     3    2        100 %
+  keys     not decided: host, header.x-api-key, cookie.s are not in this log \
+(--map host=FIELD --map header.x-api-key=FIELD --map header.cookie=FIELD)
+  exports  not decided: in-flight: a log does not say when requests end
+  later    not decided: its mode is off
+
+  Most refused keys  rule  requests  refused   share
+  192.0.2.1          each         5        3    60 %
+  2001:db8::/64      each         3        1  33.3 %
+";
+    assert_eq!(run.out.split_once("\n\n").map(|(_, rest)| rest), Some(expected), "{}", run.out);
+    assert!(run.err.contains("1 line could not be read"), "{}", run.err);
+}
+
+#[test]
+fn json_logs_have_the_mapped_attributes() {
+    let rules = "\
+version = 1
+[[rule]]
+name = 'users'
+match = { host = 'a.example', header.x-tag = 'two', path = '/x' }
+key = ['label.user', 'client']
+limits = 'fixed-window:1/min'
+charge_if.status = 500
+[[rule]]
+name = 'agents'
+key = 'header.user-agent'
+limits = 'fixed-window:1/min'
+";
+    let line = |t: u32, user: &str, status: u32| {
+        format!(
+            "{{\"ts\":{t},\"request\":{{\"remote_ip\":\"192.0.2.7\",\"method\":\"GET\",\"host\":\"A.example:80\",\
+             \"uri\":\"/X?y\",\"headers\":{{\"X-Tag\":[\"one\",\"two\"]}}}},\"status\":{status},\
+             \"user\":{{\"id\":{user}}}}}\n"
+        )
+    };
+    let log = [
+        line(1, "\"ada\"", 200),
+        line(2, "\"ada\"", 500),
+        line(3, "\"ada\"", 200),
+        line(4, "7", 200),
+        line(5, "null", 500),
+        line(6, "null", 500),
+    ];
+    let (rules, log) =
+        (Temporary::new("json.toml", rules.as_bytes()), Temporary::new("json.log", log.concat().as_bytes()));
+    let maps = ["--map", "label.user=user.id", "--map", "header.X-Tag=request.headers.X-Tag"];
+    let run = tollgate(&[&["replay", "--rules", rules.text(), log.text(), "--json"][..], &maps].concat());
+    let json = run.json();
+    let users = &json["rules"][0];
+    assert_eq!((&users["concerned"], &users["refused"], &users["keys"]), (&json!(6), &json!(2), &json!(3)));
+    let keys: Vec<&Value> = json["top_refused"].as_array().unwrap().iter().map(|key| &key["key"]).collect();
+    assert_eq!(keys, ["(without a key)", "ada, 192.0.2.7"]);
+    assert_eq!(
+        json["rules"][1]["not_decided"],
+        "header.user-agent is not in this log (--map header.user-agent=FIELD)"
+    );
+    assert_eq!(json["unmatched"], 0);
+}
+
+#[test]
+fn clients_with_host_names_are_clients_of_their_own() {
+    let text = LOG.replace("192.0.2.1", "one.example").replace("2001:db8::", "two.example");
+    let (rules, log) =
+        (Temporary::new("names.toml", SMALL.as_bytes()), Temporary::new("names.log", text.as_bytes()));
+    let run = tollgate(&["replay", "--rules", rules.text(), log.text(), "--json"]);
+    let json = run.json();
+    assert_eq!((&json["rules"][0]["keys"], &json["clients"]), (&json!(5), &json!(5)));
+    assert_eq!(json["top_refused"][0]["key"], "one.example");
+    assert!(run.err.contains("4 clients are names, not addresses"), "{}", run.err);
+}
+
+#[test]
+fn an_undecided_rule_that_replaces_others_is_told() {
+    let rules = "version = 1\n[[rule]]\nname = 'each'\nkey = 'client'\nlimits = '1/s'\n\
+        [[rule]]\nname = 'partners'\nmatch.label.plan = 'partner'\nkey = 'client'\nlimits = 'unlimited'\nreplaces = 'each'\n";
+    let (rules, log) =
+        (Temporary::new("told.toml", rules.as_bytes()), Temporary::new("told.log", LOG.as_bytes()));
+    let run = tollgate(&["replay", "--rules", rules.text(), log.text()]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.err.contains("`partners` is not decided, and would replace each"), "{}", run.err);
+}
+
+#[test]
+fn the_made_up_day_can_be_decided() {
+    let rules = Temporary::new("day.toml", SMALL.as_bytes());
+    let json = tollgate(&["replay", "--rules", rules.text(), "--demo", "--json"]).json();
+    assert!(json["rules"][0]["refused"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn what_cannot_be_decided_is_an_error() {
+    let (rules, log) =
+        (Temporary::new("bad.toml", SMALL.as_bytes()), Temporary::new("bad.log", LOG.as_bytes()));
+    let broken =
+        Temporary::new("broken.toml", b"version = 1\n[[rule]]\nname = 'a'\nkye = 'client'\nlimits = '1/s'\n");
+    let binary = Temporary::new("binary.log", &[0_u8, 159, 146, 150, 255, 10, 7].repeat(100));
+    let empty = Temporary::new("empty.log", b"");
+    let trace = Temporary::new("rules.trace", b"{\"t_ns\":1,\"key\":\"a\"}\n");
+    let csv = Temporary::new("columns.csv", b"time,client\n1,192.0.2.1\n");
+    let json = Temporary::new("fields.json", b"{\"ts\":1,\"ip\":\"192.0.2.1\",\"path\":\"/\"}\n");
+    let posts = SMALL
+        .replace("key = 'client'\nlimits = 'fixed", "match.method = 'POST'\nkey = 'client'\nlimits = 'fixed");
+    let posts = Temporary::new("posts.toml", posts.as_bytes());
+    let (file, text) = (rules.text(), log.text());
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["--rules", file, text, "--limit", "5/s"],
+            &["--rules", "--limit token-bucket:5/s", "exclude each other"],
+        ),
+        (&["--rules", file, text, "--key", "path"], &["cannot be used with", "--key"]),
+        (&["--rules", file, text, "--save", "x"], &["cannot be used with", "--save"]),
+        (&["--rules", file], &["nothing to read", "replay --rules"]),
+        (&["--rules", "/no/such.toml", text], &["/no/such.toml", "No such file"]),
+        (&["--rules", file, "/no/such.log"], &["/no/such.log", "No such file"]),
+        (&["--rules", broken.text(), text], &["broken.toml:4:1", "did you mean `key`?", "1 error"]),
+        (&["--rules", file, binary.text()], &["binary.log", "--format"]),
+        (&["--rules", file, empty.text()], &["there is no request"]),
+        (&["--rules", file, trace.text()], &["a trace has keys", "--limit"]),
+        (&["--rules", file, text, "--map", "user=x"], &["\"user=x\"", "label.NAME"]),
+        (&["--rules", file, text, "--map", "host"], &["ATTRIBUTE=FIELD"]),
+        (&["--rules", file, text, "--map", "host=x", "--map", "host=y"], &["two fields for host: x and y"]),
+        (&["--rules", file, text, "--map", "host=vhost"], &["\"vhost\"", "--map", "client, ident, user"]),
+        (&["--rules", file, csv.text(), "--map", "host=vhost"], &["\"vhost\"", "time, client"]),
+        (&["--rules", file, json.text(), "--map", "host=vhost"], &["no record has a value", "\"vhost\""]),
+        (&["--rules", posts.text(), text, json.text()], &["bad.log has method and", "fields.json has not"]),
+        (&[text, "--limit", "5/s", "--map", "host=x"], &["--rules"]),
+    ];
+    for (arguments, parts) in cases {
+        let run = tollgate(&[&["replay"], *arguments].concat());
+        assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.err);
+        for part in *parts {
+            assert!(run.err.contains(part), "{arguments:?}: {} lacks {part}", run.err);
+        }
+    }
+}
+
+#[test]
+fn a_log_can_come_by_standard_input() {
+    let rules = Temporary::new("stdin.toml", SMALL.as_bytes());
+    let run = tollgate_reading(&["replay", "--rules", rules.text(), "-", "--json"], LOG.as_bytes());
+    assert_eq!(run.json()["requests"], 9);
+}
