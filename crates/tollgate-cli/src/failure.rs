@@ -15,8 +15,10 @@ pub(crate) enum Failure {
     Output { what: String, cause: io::Error },
     /// The reader closed the output, as `head` does. This is no error: exit code 0.
     OutputClosed,
-    /// The command found a broken promise: exit code 1.
+    /// The command found a broken promise, or more than `--fail-on` permits: exit code 1.
     PromiseBroken(String),
+    /// A test of a rules file failed: exit code 3.
+    TestsFailed(String),
 }
 
 impl Failure {
@@ -34,6 +36,7 @@ impl Failure {
             Self::OutputClosed => return ExitCode::SUCCESS,
             Self::PromiseBroken(_) => 1,
             Self::Usage(_) | Self::Output { .. } => 2,
+            Self::TestsFailed(_) => 3,
         };
         print_note(&format!("tollgate: {self}"));
         ExitCode::from(code)
@@ -43,7 +46,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::PromiseBroken(message) => f.write_str(message),
+            Self::Usage(message) | Self::PromiseBroken(message) | Self::TestsFailed(message) => {
+                f.write_str(message)
+            }
             Self::Output { what, cause } => write!(f, "cannot write {what}: {cause}"),
             Self::OutputClosed => f.write_str("the reader closed the output"),
         }

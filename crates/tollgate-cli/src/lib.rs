@@ -6,7 +6,7 @@
 //! | `replay` | Which requests of a log would a limit have refused? |
 //! | `tune` | Which limit fits a log? |
 //! | `accuracy` | How far is the sliding window's estimate from the exact count? |
-//! | `rules` | Is a rules file right? |
+//! | `rules` | Is a rules file right, what concerns a request, whom does a change refuse? |
 //! | `stress` | How fast is the limiter on this machine, and does the limit hold? |
 //!
 //! Every command decides with the engine, through its public interface only.
@@ -27,6 +27,7 @@ mod replay;
 mod report;
 mod round_numbers;
 mod rules;
+mod share;
 mod spec;
 mod stress;
 mod timelines;

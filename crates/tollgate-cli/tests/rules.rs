@@ -106,3 +106,119 @@ fn mistakes_of_envoys_files_convert_to_nothing() {
     let run = tollgate(&["rules", "convert", "--merge-domains", file.text(), other.text()]);
     assert_eq!((run.code, run.out.matches("[[rule]]").count()), (Some(0), 2), "{}", run.err);
 }
+
+#[test]
+fn a_test_that_fails_has_exit_code_three() {
+    let test = "[[test]]\nname = 'the 11th waits'\nsteps = [\n{ send = 'GET /', client = '192.0.2.7', times = 10, \
+                expect = 'admitted' },\n{ send = 'GET /', client = '192.0.2.7', expect = 'refused' }]\n";
+    let good = Temporary::new("tests-good.toml", format!("{GOOD}{test}").as_bytes());
+    let run = tollgate(&["rules", "check", good.text()]);
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    assert!(run.out.ends_with("1 rule, no errors, no warnings, 1 test passed\n"), "{}", run.out);
+
+    let bad = format!("{GOOD}{test}").replace("times = 10", "times = 11");
+    let bad = Temporary::new("tests-bad.toml", bad.as_bytes());
+    let run = tollgate(&["rules", "check", bad.text()]);
+    assert_eq!((run.code, &*run.out), (Some(3), ""), "{}", run.err);
+    assert!(run.err.contains("test `the 11th waits`, step 1, request 11: expected admitted"), "{}", run.err);
+    assert!(run.err.ends_with("1 of 1 test failed\n"), "{}", run.err);
+    let run = tollgate(&["rules", "check", "--json", bad.text()]);
+    let found: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    assert_eq!(
+        (run.code, &found["tests"], &found["failed_tests"][0]["request"]),
+        (Some(3), &1.into(), &11.into())
+    );
+}
+
+/// Three rules of which each says something else of a request.
+const EXPLAINED: &str = "\
+version = 1
+lists = { office = ['192.0.2.0/24'] }
+[[rule]]
+name = 'failed-logins'
+match = { method = 'POST', path = '/login' }
+key = 'client'
+limits = '4/min'
+charge_if.status = [401, 403]
+[[rule]]
+name = 'office'
+match.client = '@office'
+key = 'everyone'
+limits = 'unlimited'
+replaces = ['plan']
+[[rule]]
+name = 'search'
+match.path = '/search/**'
+key = 'client'
+limits = '20/s'
+[[rule]]
+name = 'plan'
+match.header.x-api-key = '*'
+key = 'header.x-api-key'
+limits = '100/d'
+tier = [{ name = 'pro', match.label.plan = 'pro', limits = '1000/d' }]
+[[rule]]
+name = 'free'
+key = 'client'
+limits = '1/s'
+except.path = '/Login/'
+";
+
+#[test]
+fn explain_says_what_each_rule_makes_of_a_request() {
+    let file = Temporary::new("explain.toml", EXPLAINED.as_bytes());
+    let request = ["rules", "explain", file.text(), "POST /Login/", "--client", "203.0.113.9"];
+    let further = ["--header", "X-Api-Key: k", "--label", "plan=pro"];
+    let run = tollgate(&[&request[..], &further].concat());
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    let expected = "\
+\x20 failed-logins  concerns it  key client=203.0.113.9, cost 1, charged if the status is 401 403, \
+token-bucket:4/min,burst=4: 3 of 4 left
+  office         no           client 203.0.113.9 is not 192.0.2.0/24
+  search         no           path /login is not /search/**
+  plan           concerns it  key header.x-api-key=k, tier pro, cost 1, token-bucket:1000/d,burst=1000: 999 of 1,000 left
+  free           no           except path /Login/ is /Login/
+
+would be admitted (by limits that no request has used yet)
+";
+    assert_eq!(run.out, expected);
+    let run =
+        tollgate(&[&request[..4], &["--client", "192.0.2.7", "--header", "x-api-key: k", "--json"]].concat());
+    let json = run.json();
+    assert_eq!(
+        (&json["version"], &json["admitted"], &json["refused_by"]),
+        (&1.into(), &true.into(), &Value::Null)
+    );
+    let why: Vec<_> =
+        json["rules"].as_array().unwrap().iter().map(|rule| rule["why"].as_str().unwrap()).collect();
+    assert_eq!(why, ["concerns", "concerns", "unmatched", "replaced", "excepted"]);
+    assert_eq!(
+        (&json["rules"][0]["remaining"], &json["rules"][1]["limits"]),
+        (&3.into(), &"unlimited".into())
+    );
+}
+
+#[test]
+fn explain_names_the_rule_that_refuses() {
+    let block = GOOD.replace("10/s", "block") + "refuse.status = 403\n";
+    let file = Temporary::new("blocked.toml", block.as_bytes());
+    let run = tollgate(&["rules", "explain", file.text(), "GET /"]);
+    assert!(run.out.ends_with("would be refused by all with status 403: the rule blocks\n"), "{}", run.out);
+}
+
+#[test]
+fn a_request_that_cannot_be_explained_is_an_error() {
+    let file = Temporary::new("no-request.toml", GOOD.as_bytes());
+    for (arguments, part) in [
+        (&[file.text()][..], "REQUEST"),
+        (&[file.text(), "/login"], "'POST /login'"),
+        (&[file.text(), "GET /", "--client", "x"], "--client"),
+        (&[file.text(), "GET /", "--header", "x"], "'x-api-key: k'"),
+        (&[file.text(), "GET /", "--label", "x"], "user=ada"),
+        (&["/no/such.toml", "GET /"], "No such file"),
+    ] {
+        let run = tollgate(&[&["rules", "explain"], arguments].concat());
+        assert_eq!((run.code, &*run.out), (Some(2), ""), "{arguments:?}: {}", run.err);
+        assert!(run.err.contains(part), "{arguments:?}: {}", run.err);
+    }
+}

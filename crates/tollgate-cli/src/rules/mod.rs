@@ -1,14 +1,14 @@
-//! `tollgate rules`: is a rules file right, and what may stand in one?
+//! `tollgate rules`: is a rules file right, what does it do, and what may stand in one?
 
 mod check;
 mod convert;
-
-use std::path::PathBuf;
+mod diff;
+mod explain;
 
 use crate::failure::Failure;
 use crate::output::print_result;
 
-/// Check files with rules, and describe them to editors
+/// Check files with rules, explain and compare them, and describe them to editors
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,6 +23,12 @@ enum Command {
     /// Write the limits of envoyproxy/ratelimit as rules
     #[command(after_long_help = convert::AFTER)]
     Convert(convert::Args),
+    /// Which rules concern a request, which do not and why, and what would be left
+    #[command(after_long_help = explain::AFTER)]
+    Explain(explain::Args),
+    /// What a change of rules changes: on a log, who is newly refused or admitted
+    #[command(after_long_help = diff::AFTER)]
+    Diff(diff::Args),
     /// Print the JSON Schema of rules files, for editors
     Schema,
 }
@@ -36,17 +42,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Check(args) => check::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Schema => {
             let schema = serde_json::to_string_pretty(&tollgate_rules::schema());
             print_result(&format!("{}\n", schema.map_err(|error| Failure::Usage(error.to_string()))?))
         }
-    }
-}
-
-/// The path of a rules file, as clap reads it.
-fn path(text: &str) -> Result<PathBuf, String> {
-    match text {
-        "-" => Err("rules are read from files, since they may include others".into()),
-        text => Ok(text.into()),
     }
 }

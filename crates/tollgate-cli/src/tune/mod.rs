@@ -3,22 +3,24 @@
 
 mod algorithm;
 mod distribution;
+mod rules;
 mod search;
-mod share;
 mod table;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::by_rules::{Map, path as rules_path};
 use crate::failure::Failure;
 use crate::output::print_result;
 use crate::progress::work_bar;
 use crate::reading::Reading;
+use crate::share::Share;
 use crate::spec::{period, problem};
 use crate::timelines::Timelines;
 use distribution::{Distribution, Distributions, Point};
-use share::Share;
 use table::Table;
 
 /// Find limits that fit a log: what would each have refused?
@@ -31,6 +33,18 @@ pub(crate) struct Args {
     /// The period of every limit, such as s, 10s, 1min, h
     #[arg(long, value_name = "PERIOD", default_value = "1min", value_parser = period)]
     period: Duration,
+
+    /// Tune the limits of the rules in a file, each alone, in place of trying all algorithms
+    ///
+    /// Of each limit the smallest numbers that would never have refused the share of the rule's
+    /// keys: its count, with burst and capacity in proportion.
+    #[arg(long, value_name = "FILE.toml", value_parser = rules_path, help_heading = "Rules")]
+    #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "period"])]
+    rules: Option<PathBuf>,
+
+    /// The field of the log that holds what rules see: label.user=user_id
+    #[arg(long = "map", value_name = "ATTRIBUTE=FIELD", requires = "rules", help_heading = "Rules")]
+    maps: Vec<Map>,
 
     /// The share of keys that a limit must never refuse
     #[arg(long, value_name = "SHARE", default_value = "99.9%")]
@@ -53,6 +67,7 @@ trace only checks are tried, as if nothing were reserved or given back.
 Examples:
   tollgate tune access.log --period 1min
   tollgate tune access.log --period 10s --keep 99% --json
+  tollgate tune --rules rules.toml access.log
   tollgate tune llm.csv --key global --cost-field tokens --period 1min
   tollgate tune --demo";
 
@@ -62,6 +77,9 @@ Examples:
 ///
 /// An unusable file or period; output that cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(file) = &args.rules {
+        return rules::run(args, file);
+    }
     args.reading.validate("tune")?;
     let timelines = Timelines::read(&args.reading)?;
     let keep = args.keep.of(timelines.keys());

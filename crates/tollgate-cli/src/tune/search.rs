@@ -31,6 +31,24 @@ pub(super) fn smallest_sufficient(trial: Trial, largest: u64, requests: &[Reques
     Some(sufficient)
 }
 
+/// The smallest count up to `largest` of which `admits_all` holds, if there is one. It must hold of
+/// all larger counts, too.
+pub(super) fn smallest(largest: u64, admits_all: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut too_small, mut candidate) = (0, 1);
+    while !admits_all(candidate) {
+        if candidate >= largest {
+            return None;
+        }
+        too_small = candidate;
+        candidate = candidate.saturating_mul(2).min(largest);
+    }
+    while candidate - too_small > 1 {
+        let middle = too_small.midpoint(candidate);
+        if admits_all(middle) { candidate = middle } else { too_small = middle }
+    }
+    Some(candidate)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -74,6 +92,16 @@ mod tests {
                     None,
                     "{algorithm:?}, seed {seed}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn the_smallest_count_is_found_up_to_the_largest() {
+        for largest in 1..40 {
+            for first in 1..45 {
+                let expected = (first <= largest).then_some(first);
+                assert_eq!(smallest(largest, |count| count >= first), expected, "{first} of {largest}");
             }
         }
     }

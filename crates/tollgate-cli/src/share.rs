@@ -8,16 +8,23 @@ const PERCENT: u64 = 1_000_000_000;
 
 /// A share from 0 % to 100 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Share {
+pub(crate) struct Share {
     /// In billionths of a per cent.
     parts: u64,
 }
 
 impl Share {
     /// The smallest part of `whole` that is at least this share of it.
-    pub(super) fn of(self, whole: usize) -> usize {
+    pub(crate) fn of(self, whole: usize) -> usize {
         let parts = whole as u128 * u128::from(self.parts);
         parts.div_ceil(u128::from(100 * PERCENT)) as usize
+    }
+}
+
+impl Share {
+    /// Whether `part` is more than this share of `whole`.
+    pub(crate) fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * u128::from(100 * PERCENT) > u128::from(whole) * u128::from(self.parts)
     }
 }
 
@@ -59,6 +66,8 @@ mod tests {
         assert_eq!(share("99.9%").of(1000), 999);
         assert_eq!(share("99.9").of(1001), 1000);
         assert_eq!([share("0%").of(7), share("100%").of(7), share("50%").of(0)], [0, 7, 0]);
+        assert!(share("0.1%").is_exceeded_by(2, 1000) && !share("0.1%").is_exceeded_by(1, 1000));
+        assert!(share("0%").is_exceeded_by(1, u64::MAX) && !share("0%").is_exceeded_by(0, 0));
         for text in ["99.9%", "100%", "0%", "12.000000001%"] {
             assert_eq!(share(text).to_string(), text);
         }

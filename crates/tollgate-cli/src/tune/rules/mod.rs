@@ -1,0 +1,197 @@
+//! `tollgate tune --rules`: the smallest numbers of each rule that would leave nearly all keys
+//! untouched.
+
+mod requests;
+mod scaled;
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota};
+use tollgate_rules::{Limit, Limits};
+
+use super::Args;
+use super::search::smallest;
+use crate::by_rules::load;
+use crate::columns::{Columns, Side, ascii_spaces};
+use crate::failure::Failure;
+use crate::output::{print_note, print_result};
+use crate::progress::work_bar;
+use crate::report::figures::{counted, grouped, percent};
+use crate::share::Share;
+use requests::{Ask, Asked, ByKey};
+use scaled::scaled;
+
+/// Runs the command under a rules file.
+///
+/// # Errors
+///
+/// A rules file or a log that is unusable; output that cannot be written.
+pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
+    args.reading.validate("tune --rules rules.toml")?;
+    let asked = requests::read(&args.reading, load(file)?, &args.maps)?;
+    let tuning = Tuning {
+        asked: &asked,
+        keep: args.keep,
+        file: file.display().to_string(),
+        rows: rows(&asked, args.keep),
+    };
+    print_result(&if args.json {
+        format!("{}\n", tuning.json())
+    } else {
+        format!("{}: {tuning}", args.reading.title())
+    })?;
+    asked.trial.log.notes().iter().for_each(|note| print_note(&format!("note: {note}")));
+    Ok(())
+}
+
+/// A limit of a rule, and what the log needs of it.
+struct Row {
+    /// The rule, and the tier if it is a tier's limit.
+    name: String,
+    now: Quota,
+    keys: usize,
+    /// How many keys it never refuses as it is.
+    untouched: usize,
+    /// With the smallest count that never refuses enough keys, if the engine accepts one.
+    smallest: Option<Quota>,
+}
+
+/// Every limit alone, over the requests that use it.
+fn rows(asked: &Asked, keep: Share) -> Vec<Row> {
+    let rules = asked.trial.judges[0].rules();
+    let zero = asked.trial.log.time.span().map_or(0, |(first, _)| first);
+    let is_decided = |rule: usize| asked.trial.judges[0].reason(rule).is_none();
+    let keys: usize = asked.limits.iter().map(|of| of.keys.len()).sum();
+    let bar = work_bar(keys as u64, "trying limits");
+    let mut rows = Vec::new();
+    for of in asked.limits.iter().filter(|of| is_decided(of.rule)) {
+        let Limits::Each(limits) = of.limits(rules) else { continue };
+        for limit in limits {
+            let Limit::Quota(quota) = limit else { continue };
+            let mut row = measure(*quota, &of.keys, keep, zero);
+            row.name = of.name(rules);
+            rows.push(row);
+        }
+        bar.inc(of.keys.len() as u64);
+    }
+    bar.finish_and_clear();
+    rows
+}
+
+fn measure(quota: Quota, keys: &ByKey, keep: Share, zero: u64) -> Row {
+    let largest = largest(quota, zero);
+    let need = |asks: &Vec<Ask>| {
+        let count = smallest(largest, |count| admits_all(scaled(quota, count), asks, zero));
+        count.unwrap_or(u64::MAX)
+    };
+    let untouched = keys.values().filter(|asks| admits_all(quota, asks, zero)).count();
+    let mut needs: Vec<u64> = keys.values().map(need).collect();
+    needs.sort_unstable();
+    let count = keep.of(keys.len()).checked_sub(1).map_or(1, |last| needs[last]);
+    let smallest = (count != u64::MAX).then(|| scaled(quota, count));
+    Row { name: String::new(), now: quota, keys: keys.len(), untouched, smallest }
+}
+
+fn limiter(quota: Quota, zero: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
+    let clock = ManualClock::starting_at(Duration::from_nanos(zero));
+    GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
+}
+
+/// Whether a limit admits all requests of a key. What is not charged is given back at once.
+fn admits_all(quota: Quota, asks: &[Ask], zero: u64) -> bool {
+    let Ok(limiter) = limiter(quota, zero) else { return false };
+    asks.iter().all(|ask| {
+        let decision = limiter.at(ask.at).check_n(ask.cost);
+        let is_allowed = decision.is_allowed();
+        if is_allowed && !ask.is_charged {
+            limiter.at(ask.at).refund(decision);
+        }
+        is_allowed
+    })
+}
+
+/// The largest count that is tried of a sliding log, whose memory grows with it.
+const LARGEST_LOG: u64 = 1 << 24;
+
+/// A count up to which the engine accepts the quota, at least its own.
+fn largest(quota: Quota, zero: u64) -> u64 {
+    let most = if matches!(quota, Quota::SlidingLog(_)) { LARGEST_LOG } else { u64::MAX };
+    let is_accepted = |next: &u64| *next <= most && limiter(scaled(quota, *next), zero).is_ok();
+    let mut count = quota.rate().count();
+    while let Some(next) = count.checked_mul(2).filter(is_accepted) {
+        count = next;
+    }
+    count
+}
+
+/// The result.
+struct Tuning<'a> {
+    asked: &'a Asked,
+    keep: Share,
+    file: String,
+    rows: Vec<Row>,
+}
+
+impl Tuning<'_> {
+    /// The rules that have no limit to tune, with the reasons.
+    fn others(&self) -> Vec<(&str, String)> {
+        let judge = &self.asked.trial.judges[0];
+        let rules = judge.rules().rules.iter().enumerate();
+        let other = |(index, rule): (usize, &'_ tollgate_rules::Rule)| match judge.reason(index) {
+            Some(reason) => Some((index, format!("not decided: {reason}"))),
+            None if matches!(rule.limits, Limits::Each(_)) => None,
+            None => {
+                Some((index, format!("{}: no number to tune", crate::by_rules::limits_text(&rule.limits))))
+            }
+        };
+        rules.filter_map(other).map(|(index, why)| (&*judge.rules().rules[index].name, why)).collect()
+    }
+
+    fn json(&self) -> Value {
+        let row = |row: &Row| {
+            json!({
+                "rule": row.name,
+                "limit": row.now.to_string(),
+                "keys": row.keys,
+                "keys_untouched": row.untouched,
+                "smallest": row.smallest.map(|quota| quota.to_string()),
+            })
+        };
+        let other = |(name, why): &(&str, String)| json!({"rule": name, "why": why});
+        json!({
+            "version": 1,
+            "rules_file": self.file,
+            "requests": self.asked.requests,
+            "keep": self.keep.to_string(),
+            "limits": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "others": self.others().iter().map(other).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl fmt::Display for Tuning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} under {}\n", counted(self.asked.requests, "request"), self.file)?;
+        let mut columns = Columns::new([Side::Left, Side::Left, Side::Right, Side::Right, Side::Left]);
+        let smallest = format!("smallest for {}", self.keep);
+        columns.row(["rule", "limit now", "keys", "untouched", &smallest].map(str::to_owned));
+        for row in &self.rows {
+            columns.row([
+                row.name.clone(),
+                row.now.to_string(),
+                grouped(row.keys as u64),
+                ascii_spaces(percent(row.untouched as u64, row.keys as u64)),
+                row.smallest.map_or("none that the engine accepts".to_owned(), |quota| quota.to_string()),
+            ]);
+        }
+        write!(f, "{columns}")?;
+        let mut others = Columns::new([Side::Left, Side::Left]);
+        for (name, why) in self.others() {
+            others.row([name.to_owned(), why]);
+        }
+        write!(f, "{others}")
+    }
+}

@@ -1,0 +1,113 @@
+//! The requests that each rule of a file would decide, by key.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use tollgate::Timestamp;
+use tollgate_rules::{Found, Limits, Rules};
+
+use crate::by_rules::{Map, Trial};
+use crate::failure::Failure;
+use crate::ingest::Record;
+use crate::output::print_note;
+use crate::reading::Reading;
+
+/// A request of a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask {
+    pub(super) at: Timestamp,
+    pub(super) cost: u64,
+    /// Whether the status of its response is one that the rule charges.
+    pub(super) is_charged: bool,
+}
+
+/// The requests of all keys of a rule, or of a tier of it.
+pub(super) type ByKey = HashMap<Box<[u8]>, Vec<Ask>, ahash::RandomState>;
+
+/// What a log asks of the limits of a file.
+pub(super) struct Asked {
+    pub(super) trial: Trial<1>,
+    pub(super) requests: u64,
+    /// Of each rule its own limits, then its tiers.
+    pub(super) limits: Vec<OfLimits>,
+}
+
+/// The requests that use the limits of a rule, or of a tier of it.
+pub(super) struct OfLimits {
+    pub(super) rule: usize,
+    pub(super) tier: Option<usize>,
+    pub(super) keys: ByKey,
+}
+
+impl OfLimits {
+    pub(super) fn limits<'r>(&self, rules: &'r Rules) -> &'r Limits {
+        let rule = &rules.rules[self.rule];
+        self.tier.map_or(&rule.limits, |tier| &rule.tiers[tier].limits)
+    }
+
+    /// The rule's name, and the tier's behind it.
+    pub(super) fn name(&self, rules: &Rules) -> String {
+        let rule = &rules.rules[self.rule];
+        match self.tier {
+            None => rule.name.to_string(),
+            Some(tier) => format!("{} (tier {})", rule.name, rule.tiers[tier].name),
+        }
+    }
+}
+
+/// Reads a log.
+///
+/// # Errors
+///
+/// A log that cannot be read to its end, or has no request.
+pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Asked, Failure> {
+    let places = |(rule, of): (usize, &tollgate_rules::Rule)| {
+        let tiers = (0..of.tiers.len()).map(Some);
+        let all = std::iter::once(None).chain(tiers);
+        all.map(move |tier| OfLimits { rule, tier, keys: ByKey::default() }).collect::<Vec<_>>()
+    };
+    let mut limits: Vec<OfLimits> = rules.rules.iter().enumerate().flat_map(places).collect();
+    let mut first = vec![0; rules.rules.len()];
+    for (index, of) in limits.iter().enumerate().rev() {
+        first[of.rule] = index;
+    }
+    let charge_if: Vec<Option<Vec<u16>>> = rules.rules.iter().map(|rule| rule.charge_if.clone()).collect();
+    let mut trial = Trial::new([rules], maps, reading)?;
+    let wanted = trial.log.wanted().as_slice().to_vec();
+
+    let (mut found, mut failure, mut requests) = (Found::default(), None, 0);
+    let mut step = |record: Record<'_>| {
+        let (logged, [judge]) = trial.step(&record)?;
+        requests += 1;
+        let (at, status) = (judge.at(&logged), logged.status.unwrap_or(0));
+        judge.concerned(&logged, &mut found, |rule, concerned, key| {
+            let of = &mut limits[first[rule] + concerned.tier.map_or(0, |tier| tier + 1)];
+            let is_charged = charge_if[rule].as_ref().is_none_or(|statuses| statuses.contains(&status));
+            let ask = Ask { at, cost: concerned.cost, is_charged };
+            match of.keys.get_mut(key) {
+                Some(asks) => asks.push(ask),
+                None => drop(of.keys.insert(key.into(), vec![ask])),
+            }
+        });
+        Ok(())
+    };
+    let read = reading.each_with_parts(wanted, |record| match step(record) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    read.problems(&reading.names()).iter().for_each(|problem| print_note(problem));
+    if let Some(why) = read.stopped {
+        return Err(Failure::Usage(why));
+    }
+    if requests == 0 {
+        return Err(Failure::Usage("no request could be read".to_owned()));
+    }
+    trial.log.check_mapped()?;
+    Ok(Asked { trial, requests, limits })
+}
