@@ -131,7 +131,7 @@ impl fmt::Display for Outcome<'_> {
 impl Outcome<'_> {
     fn section(&self, f: &mut fmt::Formatter<'_>, name: &str, moved: &Moved, file: usize) -> fmt::Result {
         let line = |tally: Tally| match self.sources {
-            [_] => tally.first.1.to_string(),
+            [] | [_] => tally.first.1.to_string(),
             sources => format!("{}:{}", sources.get(tally.first.0).map_or("", String::as_str), tally.first.1),
         };
         let mut name = name.to_owned();
