@@ -17,7 +17,9 @@ const AFTER: &str = "\
 Start here:
   tollgate replay --demo
   tollgate replay access.log --limit token-bucket:60/min,burst=20
-  tollgate tune access.log --period 1min";
+  tollgate tune access.log --period 1min
+  tollgate rules check rules.toml
+  tollgate replay access.log --rules rules.toml";
 
 #[derive(Debug, Subcommand)]
 enum Command {

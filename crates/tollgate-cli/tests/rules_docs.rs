@@ -55,9 +55,9 @@ fn the_examples_of_the_page_print_what_it_says() {
         let output = command(&arguments(line)).current_dir(&folder).output().expect("it runs");
         let printed = String::from_utf8(output.stdout).expect("it is text");
         // The page leaves out how the made-up day is introduced.
-        let printed = printed.split_once("A made-up day of traffic under").map_or(&*printed, |(before, _)| {
-            &printed[before.len()..]
-        });
+        let printed = printed
+            .split_once("A made-up day of traffic under")
+            .map_or(&*printed, |(before, _)| &printed[before.len()..]);
         assert_eq!(printed, expected, "{line}");
     }
     let _ = fs::remove_dir_all(&folder);

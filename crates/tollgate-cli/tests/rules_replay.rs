@@ -276,6 +276,30 @@ fn clients_with_host_names_are_clients_of_their_own() {
 }
 
 #[test]
+fn a_field_that_is_always_empty_is_not_in_the_log() {
+    let rules = "version = 1\n[[rule]]\nname = 'agents'\nkey = 'header.user-agent'\nlimits = '1/h'\n";
+    let rules = Temporary::new("empty-field.toml", rules.as_bytes());
+    for (name, log) in [
+        ("empty-field.csv", "time,client,useragent\n1,192.0.2.1,-\n2,192.0.2.1,\n".to_owned()),
+        (
+            "empty-field.json",
+            "{\"ts\":1,\"ip\":\"a\",\"user_agent\":\"\"}\n{\"ts\":2,\"user_agent\":null}\n".into(),
+        ),
+        ("empty-field.log", LOG.replace("\"test\"", "\"-\"")),
+        ("no-field.log", LOG.replace(" \"-\" \"test\"", "")),
+    ] {
+        let log = Temporary::new(name, log.as_bytes());
+        let json = tollgate(&["replay", "--rules", rules.text(), log.text(), "--json"]).json();
+        let reason = "header.user-agent is not in this log (--map header.user-agent=FIELD)";
+        assert_eq!(
+            (&json["rules"][0]["not_decided"], &json["refused"]),
+            (&json!(reason), &json!(0)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn an_undecided_rule_that_replaces_others_is_told() {
     let rules = "version = 1\n[[rule]]\nname = 'each'\nkey = 'client'\nlimits = '1/s'\n\
         [[rule]]\nname = 'partners'\nmatch.label.plan = 'partner'\nkey = 'client'\nlimits = 'unlimited'\nreplaces = 'each'\n";

@@ -120,6 +120,11 @@ impl Batch {
         self.parts.begin(found);
     }
 
+    /// Whether some record has a wanted part.
+    pub(crate) fn has_part(&self, wanted: usize) -> bool {
+        self.parts.has(wanted)
+    }
+
     /// Appends the next wanted part of the current line, whose record is pushed before or after.
     pub(crate) fn push_part(&mut self, text: &[u8]) {
         self.parts.push(text);

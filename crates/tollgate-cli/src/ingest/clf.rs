@@ -138,23 +138,20 @@ impl Parser {
     }
 }
 
-/// The field of a part, if lines have one. Referer and user agent are there if a line of the sample
-/// has them.
+/// The field of a part, if a line of the sample has it.
 fn usual_field(part: &Part, sample: &[u8]) -> Option<Field> {
-    let has_headers =
-        || lines::split(sample).any(|line| Line::split(line).is_ok_and(|line| line.quoted().is_some()));
-    match part {
-        Part::Client => Some(Field::Client),
-        Part::Method => Some(Field::Method),
-        Part::Target => Some(Field::Target),
-        Part::Status => Some(Field::Status),
-        Part::Header(name) => match name.as_str() {
-            "referer" => Some(Field::Referer).filter(|_| has_headers()),
-            "user-agent" => Some(Field::Agent).filter(|_| has_headers()),
-            _ => None,
-        },
-        Part::Host | Part::Label(_) | Part::Domain | Part::Entry(_) => None,
-    }
+    let field = match part {
+        Part::Client => Field::Client,
+        Part::Method => Field::Method,
+        Part::Target => Field::Target,
+        Part::Status => Field::Status,
+        Part::Header(name) if name == "referer" => Field::Referer,
+        Part::Header(name) if name == "user-agent" => Field::Agent,
+        Part::Header(_) | Part::Host | Part::Label(_) | Part::Domain | Part::Entry(_) => return None,
+    };
+    let has_it =
+        |line| Line::split(line).is_ok_and(|line: Line<'_>| !matches!(line.field(field), b"" | b"-"));
+    lines::split(sample).any(has_it).then_some(field)
 }
 
 /// Whether a line is one of an access log.

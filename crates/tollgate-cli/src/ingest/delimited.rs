@@ -16,6 +16,7 @@ use super::fields::{self, Fields, Parts};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
+use super::parts;
 
 const ZEEK_NAMES: &[u8] = b"#fields\t";
 
@@ -66,10 +67,14 @@ impl Parser {
             name.as_ref().map(|name| fields::one_column(file, "--map", name, &names)).transpose()
         };
         let parts = fields::choose_parts(options, &names).iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        let found = parts.iter().map(Option::is_some).collect();
         let fields = Fields::new(options, columns[fields::TIME].map_or("", |at| &names[at]));
         let (header, width) = (header.to_owned(), names.len());
-        Ok(Self { delimiter, header, is_zeek, width, columns, parts, found, fields })
+        let mut parser =
+            Self { delimiter, header, is_zeek, width, columns, parts, found: Arc::default(), fields };
+        let is_data = |line: &&[u8]| **line != *parser.header && !(is_zeek && line.starts_with(b"#"));
+        let lines = lines::split(sample).filter(is_data);
+        parser.found = parts::found(&options.wanted, lines, |line, batch| parser.push_parts(line, batch));
+        Ok(parser)
     }
 
     /// Reads a block of whole lines.

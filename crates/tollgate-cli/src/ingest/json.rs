@@ -17,6 +17,7 @@ use super::fields::{self, Fields, Parts};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
+use super::parts;
 
 /// How many lines are searched for the names of fields.
 const SAMPLE: usize = 100;
@@ -41,10 +42,13 @@ impl Parser {
         let names = fields::choose(file, options, &known)?;
         let wanted = fields::choose_parts(options, &known);
         let group = |names: &[Option<String>]| std::array::from_fn(|at| names.get(at).cloned().flatten());
-        let (parts, found) =
-            (wanted.chunks(GROUP).map(group).collect(), wanted.iter().map(Option::is_some).collect());
+        let parts = wanted.chunks(GROUP).map(group).collect();
         let fields = Fields::new(options, names[fields::TIME].as_deref().unwrap_or_default());
-        Ok(Self { names, parts, found, fields })
+        let found = wanted.iter().map(|_| true).collect();
+        let mut parser = Self { names, parts, found, fields };
+        let lines = lines::split(sample);
+        parser.found = parts::found(&options.wanted, lines, |line, batch| parser.push_parts(line, batch));
+        Ok(parser)
     }
 
     /// Reads a block of whole lines.

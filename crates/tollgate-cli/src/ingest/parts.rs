@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::batch::Batch;
+use super::malformed::Refusal;
+
 /// A part of a request, as rules see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
@@ -86,6 +89,12 @@ impl PartTexts {
         self.bytes.truncate(self.ends.last().map_or(0, |&end| end as usize));
     }
 
+    /// Whether some record has a part.
+    pub(super) fn has(&self, wanted: usize) -> bool {
+        let records = self.ends.len() / self.found.len().max(1);
+        (0..records).any(|record| !self.of(record).get(wanted).is_empty())
+    }
+
     /// The parts of the record with this index.
     pub(super) fn of(&self, record: usize) -> Parts<'_> {
         let width = self.found.len();
@@ -123,6 +132,24 @@ impl<'a> Parts<'a> {
     pub(crate) fn found(&self) -> &'a [bool] {
         self.found
     }
+}
+
+/// How many lines are searched for a part that no option names.
+const SAMPLE: usize = 10_000;
+
+/// Of each wanted part, whether `lines` have it: where an option names its field, or `push` finds a
+/// text in one of the lines. A field that is there and always empty tells nothing of requests.
+pub(super) fn found<'l>(
+    wanted: &[Wanted],
+    lines: impl Iterator<Item = &'l [u8]>,
+    mut push: impl FnMut(&[u8], &mut Batch) -> Result<(), Refusal>,
+) -> Arc<[bool]> {
+    let mut batch = Batch::default();
+    batch.begin_parts(&wanted.iter().map(|_| true).collect());
+    if !wanted.is_empty() {
+        lines.take(SAMPLE).for_each(|line| _ = push(line, &mut batch));
+    }
+    wanted.iter().enumerate().map(|(at, wanted)| wanted.field.is_some() || batch.has_part(at)).collect()
 }
 
 /// Usual names of the fields that hold a host. `server_name` is not among them: nginx writes the

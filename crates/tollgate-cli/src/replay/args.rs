@@ -50,9 +50,10 @@ pub(crate) struct Args {
     /// Decide by the rules of a file, in place of --limit: what would each have refused?
     ///
     /// Rules see of each request what the log has of it: client, method, path, status, and host,
-    /// referer and user agent where it has them. A rule that asks for more is not decided, unless
-    /// --map names the field. In-flight limits are not decided: a log does not say when requests
-    /// end. A response's status feeds charge_if. `tollgate rules check` finds mistakes in the file.
+    /// referer and user agent where its first lines have them. A rule that asks for more is not
+    /// decided, unless --map names the field. In-flight limits are not decided: a log does not say
+    /// when requests end. A response's status feeds charge_if. `tollgate rules check` finds
+    /// mistakes in the file.
     #[arg(long, value_name = "FILE.toml", value_parser = rules_path, help_heading = "Rules")]
     #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "max_keys", "save", "restore"])]
     pub(super) rules: Option<PathBuf>,
@@ -77,6 +78,9 @@ pub(crate) struct Args {
     /// refused_by (the limits that refuse, or null; for a request that is too large, the limits
     /// that it exceeds); remaining is then the least and the waits are the longest of all limits.
     /// With several files also file.
+    ///
+    /// Under --rules: line, t_ns, admitted, never, retry_after_ns, delay_ns, and the names of the
+    /// rules that concern the request: asked, refused_by, shadow_refused_by.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) decisions: Option<PathBuf>,
 
@@ -143,6 +147,7 @@ Examples:
   tollgate replay --demo
   tollgate replay access.log --limit token-bucket:60/min,burst=20
   tollgate replay access.log --limit sliding-window:100/min --report page.html
+  tollgate replay access.log --rules rules.toml --map label.user=user
   tollgate replay *.log.gz --limit fixed-window:10/s --limit sliding-log:1000/h
   zcat dns.log.gz | tollgate replay - --format tsv --limit fixed-window:100/s
   tollgate replay jobs.trace --limit leaky-bucket:10/s,mode=queue --decisions -

@@ -69,7 +69,9 @@ impl Table<'_> {
         for (rule, counts) in self.outcome.decided() {
             columns.row(row(rule, counts));
         }
-        write!(f, "{columns}")?;
+        if self.outcome.decided().next().is_some() {
+            write!(f, "{columns}")?;
+        }
         let mut undecided = Columns::new([Side::Left, Side::Left]);
         for (rule, reason) in self.outcome.undecided() {
             undecided.row([rule.name.to_string(), format!("not decided: {reason}")]);
