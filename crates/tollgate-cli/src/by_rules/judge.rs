@@ -1,10 +1,9 @@
 //! Decides the requests of a log by the rules of a file.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Concerned, Found, Replaces, RuleSet, Rules, Ruling, Scratch};
+use tollgate_rules::{Concerned, Found, Replaces, RuleSet, Rules, Ruling, Scratch, Verdict};
 
 use super::clients::Clients;
 use super::key_text::key_text;
@@ -20,7 +19,6 @@ pub(crate) struct Judge {
     rules: Rules,
     needs: Vec<Needs>,
     open: Option<Open>,
-    judgement: Judgement,
 }
 
 /// The rules that a log decides, and their limiters.
@@ -36,47 +34,47 @@ struct Open {
 }
 
 /// What the rules say of a request.
-#[derive(Debug)]
-pub(crate) struct Judgement {
-    pub(crate) ruling: Ruling,
-    pub(crate) retry_after: Option<Duration>,
-    pub(crate) delay: Duration,
-    /// The rules that concern the request, by ascending index in the file.
-    pub(crate) asked: Vec<Asked>,
-    keys: Vec<u8>,
+pub(crate) struct Judgement<'j> {
+    verdict: &'j Verdict<'j, ManualClock>,
+    in_file: &'j [usize],
 }
 
 /// A rule that concerns a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'j> {
     /// Its index in the file.
     pub(crate) rule: usize,
     /// Whether it refuses the request, or would if it were enforced.
     pub(crate) refuses: bool,
     pub(crate) is_shadow: bool,
-    key: Range<usize>,
+    /// The key under which it counts the request.
+    pub(crate) key: &'j [u8],
 }
 
-impl Default for Judgement {
-    fn default() -> Self {
-        let (ruling, retry_after, delay) = (Ruling::Admitted, None, Duration::ZERO);
-        Self { ruling, retry_after, delay, asked: Vec::new(), keys: Vec::new() }
-    }
-}
-
-impl Judgement {
+impl<'j> Judgement<'j> {
     pub(crate) fn is_admitted(&self) -> bool {
-        self.ruling == Ruling::Admitted
+        self.verdict.is_admitted()
     }
 
-    /// The key under which a rule counts the request.
-    pub(crate) fn key(&self, asked: &Asked) -> &[u8] {
-        &self.keys[asked.key.clone()]
+    /// The verdict of the decided rules.
+    pub(crate) fn verdict(&self) -> &'j Verdict<'j, ManualClock> {
+        self.verdict
+    }
+
+    /// The rules that concern the request, by ascending index in the file.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = Asked<'j>> {
+        let Self { verdict, in_file } = *self;
+        verdict.lines().iter().enumerate().map(move |(index, line)| Asked {
+            rule: in_file[line.rule],
+            refuses: line.ruling != Ruling::Admitted,
+            is_shadow: line.is_shadow,
+            key: verdict.key(index).unwrap_or_default(),
+        })
     }
 
     /// The rules that refuse the request.
-    pub(crate) fn refusing(&self) -> impl Iterator<Item = &Asked> {
-        self.asked.iter().filter(|asked| asked.refuses && !asked.is_shadow)
+    pub(crate) fn refusing(&self) -> impl Iterator<Item = Asked<'j>> {
+        self.asked().filter(|asked| asked.refuses && !asked.is_shadow)
     }
 }
 
@@ -84,7 +82,7 @@ impl Judge {
     /// Rules whose attributes are among `wanted` from now on.
     pub(crate) fn new(rules: Rules, wanted: &mut WantedParts) -> Self {
         let needs = rules.rules.iter().map(|rule| Needs::of(rule, wanted)).collect();
-        Self { rules, needs, open: None, judgement: Judgement::default() }
+        Self { rules, needs, open: None }
     }
 
     pub(crate) fn rules(&self) -> &Rules {
@@ -158,36 +156,21 @@ impl Judge {
         self.open.as_ref().expect("the first record opens it")
     }
 
-    /// Decides a request at its time, and charges it. What `charge_if` does not charge is given
-    /// back at once: a log does not say when the response was sent.
+    /// Decides a request at its time, charges it, and gives the judgement to `with`. What `charge_if`
+    /// does not charge is given back at once: a log does not say when the response was sent.
     ///
     /// # Panics
     ///
     /// If the judge is not open.
     #[inline]
-    pub(crate) fn decide(&mut self, logged: &Logged<'_>) -> &Judgement {
+    pub(crate) fn decide<R>(&mut self, logged: &Logged<'_>, with: impl FnOnce(&Judgement<'_>) -> R) -> R {
         let open = self.open.as_mut().expect("the first record opens it");
         let now = Timestamp::from_nanos(logged.t_ns - open.zero);
-        let judgement = &mut self.judgement;
-        judgement.asked.clear();
-        judgement.keys.clear();
         let mut verdict = open.set.check_at(&logged.request, &mut open.scratch, now);
-        judgement.ruling = verdict.outcome();
-        judgement.retry_after = verdict.retry_after();
-        judgement.delay = verdict.delay();
-        for (index, line) in verdict.lines().iter().enumerate() {
-            let begin = judgement.keys.len();
-            judgement.keys.extend_from_slice(verdict.key(index).unwrap_or_default());
-            judgement.asked.push(Asked {
-                rule: open.in_file[line.rule],
-                refuses: line.ruling != Ruling::Admitted,
-                is_shadow: line.is_shadow,
-                key: begin..judgement.keys.len(),
-            });
-        }
+        let result = with(&Judgement { verdict: &verdict, in_file: &open.in_file });
         // A request without a response has no status that a rule could name.
         verdict.settle(logged.status.unwrap_or(0));
-        judgement
+        result
     }
 }
 

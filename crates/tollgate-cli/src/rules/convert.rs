@@ -12,7 +12,7 @@ use crate::output::{print_note, print_result};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files of envoyproxy/ratelimit, or their directory
-    #[arg(value_name = "FILE", required = true, value_parser = super::path)]
+    #[arg(value_name = "FILE", required = true, value_parser = crate::by_rules::path)]
     files: Vec<PathBuf>,
 
     /// Take files with the same domain for one domain, as MERGE_DOMAIN_CONFIG does

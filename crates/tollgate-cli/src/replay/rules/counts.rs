@@ -66,20 +66,20 @@ impl Counts {
 
     /// Counts a request.
     #[inline]
-    pub(super) fn add(&mut self, logged: &Logged<'_>, judgement: &Judgement) {
+    pub(super) fn add(&mut self, logged: &Logged<'_>, judgement: &Judgement<'_>) {
         let is_admitted = judgement.is_admitted();
         self.admitted += u64::from(is_admitted);
         self.refused += u64::from(!is_admitted);
-        self.unmatched += u64::from(judgement.asked.is_empty());
+        self.unmatched += u64::from(judgement.verdict().is_unmatched());
         match logged.client {
             Some(client) => count(&mut self.clients, client, is_admitted),
             None => self.without_client += 1,
         }
-        for asked in &judgement.asked {
+        for asked in judgement.asked() {
             let rule = &mut self.rules[asked.rule];
             rule.concerned += 1;
             rule.refused += u64::from(asked.refuses);
-            rule.keys.count(judgement.key(asked), logged.client, asked.refuses);
+            rule.keys.count(asked.key, logged.client, asked.refuses);
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.add(logged.t_ns, is_admitted);

@@ -49,7 +49,7 @@ impl Decisions {
         &mut self,
         record: &Record<'_>,
         logged: &Logged<'_>,
-        judgement: &Judgement,
+        judgement: &Judgement<'_>,
     ) -> Result<(), Failure> {
         self.line(record, logged, judgement).map_err(Failure::writing(&self.what))
     }
@@ -63,7 +63,12 @@ impl Decisions {
         self.out.flush().map_err(Failure::writing(&self.what))
     }
 
-    fn line(&mut self, record: &Record<'_>, logged: &Logged<'_>, judgement: &Judgement) -> io::Result<()> {
+    fn line(
+        &mut self,
+        record: &Record<'_>,
+        logged: &Logged<'_>,
+        judgement: &Judgement<'_>,
+    ) -> io::Result<()> {
         let out = &mut self.out;
         out.write_all(b"{")?;
         if let Some(file) = self.files.get(record.file) {
@@ -71,17 +76,17 @@ impl Decisions {
             serde_json::to_writer(&mut *out, file)?;
             out.write_all(b",")?;
         }
-        let never = judgement.ruling == Ruling::Never;
+        let never = judgement.verdict().outcome() == Ruling::Never;
         write!(out, "\"line\":{},\"t_ns\":{},", record.line, logged.t_ns)?;
         write!(out, "\"admitted\":{},\"never\":{never},\"retry_after_ns\":", judgement.is_admitted())?;
-        match judgement.retry_after {
+        match judgement.verdict().retry_after() {
             None => out.write_all(b"null")?,
             Some(wait) => write!(out, "{}", nanos(wait))?,
         }
-        write!(out, ",\"delay_ns\":{}", nanos(judgement.delay))?;
+        write!(out, ",\"delay_ns\":{}", nanos(judgement.verdict().delay()))?;
         let rules = &self.rules;
         let names = |kept: &dyn Fn(bool, bool) -> bool| -> Vec<&str> {
-            let asked = judgement.asked.iter().filter(|asked| kept(asked.refuses, asked.is_shadow));
+            let asked = judgement.asked().filter(|asked| kept(asked.refuses, asked.is_shadow));
             asked.map(|asked| &*rules[asked.rule]).collect()
         };
         for (name, kept) in [

@@ -41,16 +41,13 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     let mut failure = None;
     let mut step = |record: Record<'_>| {
         let (logged, [judge]) = trial.step(&record)?;
-        let judgement = judge.decide(&logged);
-        counts.add(&logged, judgement);
-        if let Some(decisions) = &mut decisions {
+        judge.decide(&logged, |judgement| {
+            counts.add(&logged, judgement);
+            let Some(decisions) = &mut decisions else { return Ok(()) };
             decisions.write(&record, &logged, judgement)?;
             // A reader that follows a live log needs each decision before the next line is written.
-            if record.is_last {
-                decisions.flush()?;
-            }
-        }
-        Ok(())
+            if record.is_last { decisions.flush() } else { Ok(()) }
+        })
     };
     let read = args.reading.each_with_parts(wanted, |record| match step(record) {
         Ok(()) => ControlFlow::Continue(()),

@@ -45,13 +45,13 @@ impl Moved {
         Self { requests: 0, by_rule: (0..rules).map(|_| ByRule::default()).collect() }
     }
 
-    fn add(&mut self, at: At, refusal: &Judgement) {
+    fn add(&mut self, at: At, refusal: &Judgement<'_>) {
         self.requests += 1;
         let first = Tally { requests: 0, first: at };
         for asked in refusal.refusing() {
             let ByRule { all, keys } = &mut self.by_rule[asked.rule];
             all.get_or_insert(first).requests += 1;
-            let key = refusal.key(asked);
+            let key = asked.key;
             match keys.get_mut(key) {
                 Some(tally) => tally.requests += 1,
                 None => drop(keys.insert(key.into(), Tally { requests: 1, first: at })),
@@ -86,7 +86,7 @@ impl Changes {
     }
 
     /// Counts a request.
-    pub(super) fn add(&mut self, at: At, old: &Judgement, new: &Judgement) {
+    pub(super) fn add(&mut self, at: At, old: &Judgement<'_>, new: &Judgement<'_>) {
         match (old.is_admitted(), new.is_admitted()) {
             (true, true) => self.both_admitted += 1,
             (false, false) => self.both_refused += 1,

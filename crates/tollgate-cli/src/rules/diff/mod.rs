@@ -118,7 +118,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut failure = None;
     let mut step = |record: Record<'_>| {
         let (logged, [old, new]) = trial.step(&record)?;
-        changes.add((record.file, record.line), old.decide(&logged), new.decide(&logged));
+        let at = (record.file, record.line);
+        old.decide(&logged, |old| new.decide(&logged, |new| changes.add(at, old, new)));
         Ok(())
     };
     let read = args.reading.each_with_parts(wanted, |record| match step(record) {
