@@ -276,7 +276,7 @@ fn clients_with_host_names_are_clients_of_their_own() {
 }
 
 #[test]
-fn a_field_that_is_always_empty_is_not_in_the_log() {
+fn a_field_that_is_always_empty_is_missing() {
     let rules = "version = 1\n[[rule]]\nname = 'agents'\nkey = 'header.user-agent'\nlimits = '1/h'\n";
     let rules = Temporary::new("empty-field.toml", rules.as_bytes());
     for (name, log) in [

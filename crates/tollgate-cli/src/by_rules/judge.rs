@@ -156,8 +156,9 @@ impl Judge {
         self.open.as_ref().expect("the first record opens it")
     }
 
-    /// Decides a request at its time, charges it, and gives the judgement to `with`. What `charge_if`
-    /// does not charge is given back at once: a log does not say when the response was sent.
+    /// Decides a request at its time, charges it, and gives the judgement to `with`. What
+    /// `charge_if` does not charge is given back at once: a log does not say when the response was
+    /// sent.
     ///
     /// # Panics
     ///

@@ -163,8 +163,8 @@ fn key_text(key: &Key) -> String {
     }
 }
 
-/// What a reload of `new` says of each rule whose debts it cannot keep, whether they may be forgotten
-/// or not.
+/// What a reload of `new` says of each rule whose debts it cannot keep, whether they may be
+/// forgotten or not.
 fn conflicts(old: &Rules, new: &Rules) -> Result<Vec<Conflict>, Failure> {
     let unusable = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let mut strict = new.clone();
