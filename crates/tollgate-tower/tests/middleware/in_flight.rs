@@ -24,12 +24,12 @@ use crate::shadow::Everything;
 use crate::support::{TokioClock, assert_structured, by_header, header, hourly_bucket, layer_with, request};
 
 type InFlightLayer = TollgateLayer<HttpResponder, WrappedBody>;
-type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
+pub(super) type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
 
 /// A body whose frames a test sends. One made of a text has ended.
-pub(super) struct Sent(Option<UnboundedReceiver<Result<Frame<Bytes>, &'static str>>>);
+pub(crate) struct Sent(Option<UnboundedReceiver<Result<Frame<Bytes>, &'static str>>>);
 
-pub(super) fn sent() -> (Sender, Sent) {
+pub(crate) fn sent() -> (Sender, Sent) {
     let (sender, receiver) = unbounded_channel();
     (sender, Sent(Some(receiver)))
 }
