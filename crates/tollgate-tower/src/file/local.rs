@@ -23,8 +23,10 @@ pub(super) struct Local {
     pub(super) generation: Arc<Generation>,
 }
 
+type Locals = Vec<Box<Local>>;
+
 thread_local! {
-    static LOCALS: RefCell<Vec<Box<Local>>> = const { RefCell::new(Vec::new()) };
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Vec::new()) };
 }
 
 impl Local {
@@ -64,9 +66,9 @@ pub(super) fn with_local<T>(state: &FileState, act: impl FnOnce(&mut Local) -> T
 }
 
 #[inline]
-fn take(locals: &mut Vec<Box<Local>>, state: &FileState) -> Option<Box<Local>> {
-    let is_own = |local: &Box<Local>| local.of.as_ptr() == Arc::as_ptr(&state.identity);
-    if let Some(at) = locals.iter().position(is_own) {
+fn take(locals: &mut Locals, state: &FileState) -> Option<Box<Local>> {
+    // A `Weak` keeps the address, so no other layer has it.
+    if let Some(at) = locals.iter().position(|local| local.of.as_ptr() == Arc::as_ptr(&state.identity)) {
         return Some(locals.swap_remove(at));
     }
     // A new layer: those of layers that are gone are not needed.

@@ -69,7 +69,8 @@ fn layer(rules: &str) -> RulesLayer {
 
 /// A layer on tokio's time.
 fn on_tokio(rules: &str) -> RulesLayer {
-    let layer = File::new(rules).layer().clock(TokioClock::new()).timer(tokio::time::sleep);
+    let file = File::new(rules);
+    let layer = file.layer().clock(TokioClock::new()).timer(tokio::time::sleep);
     layer.on_reload(|_| {}).build().unwrap()
 }
 
