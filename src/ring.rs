@@ -38,12 +38,15 @@ const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 pub struct Ring<'a> {
     entries: &'a [AtomicU64],
     /// How many positions before the head have no entry, because the request was a peek; or
-    /// [`ANOTHERS`].
+    /// [`ANOTHERS`], or [`SHARED`].
     unstaged: u64,
 }
 
 /// The mark of another key's ring.
 const ANOTHERS: u64 = u64::MAX;
+
+/// The mark of a refusal by a debt that the key shares with others.
+const SHARED: u64 = ANOTHERS - 1;
 
 /// The value of an entry, as it concerns one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,13 +87,24 @@ impl<'a> Ring<'a> {
 
     /// How many positions before the head have no entry.
     pub(crate) fn unstaged(self) -> u64 {
-        if self.is_anothers() { 0 } else { self.unstaged }
+        if self.is_full() { 0 } else { self.unstaged }
     }
 
     /// The same ring, which with the payload beside it is another key's: the key whose slot is the
     /// first to run out, in a bucket that had no room for the one that was asked for.
     pub(crate) fn of_another(self) -> Self {
         Self { unstaged: ANOTHERS, ..self }
+    }
+
+    /// The same ring, where the payload beside it is a debt that the key shares with others, in a
+    /// bucket that has or had no room for it.
+    pub(crate) fn of_all(self) -> Self {
+        Self { unstaged: SHARED, ..self }
+    }
+
+    /// Whether the key was refused because its bucket is full, for either of the two.
+    pub(crate) fn is_full(self) -> bool {
+        self.unstaged >= SHARED
     }
 
     /// Whether the key was refused because its bucket is full, and this is the ring of the slot

@@ -1,12 +1,15 @@
 //! Any limit and any operations at any times: the engine decides as its model does.
 //!
-//! The bytes become a case of `tests/model/against_model`, which runs it through every way to call
-//! the engine and compares every field of every answer. A crash prints the case as a script.
+//! The bytes become a case of `tests/model/against_model`, of one limit or of several, which runs
+//! it through every way to call the engine and compares every field of every answer. A crash prints
+//! the case as a script. Or they become calls with quotas of their own (`shared/calls.rs`).
 
 #![no_main]
 
 #[path = "../../tests/model/against_model/answers.rs"]
 mod answers;
+#[path = "shared/calls.rs"]
+mod calls;
 #[path = "../../tests/model/against_model/contest.rs"]
 mod contest;
 #[path = "../../tests/model/against_model/doors.rs"]
@@ -19,6 +22,8 @@ mod limit;
 mod limits;
 #[path = "../../tests/model/against_model/script.rs"]
 mod script;
+#[path = "../../tests/model/against_model/several.rs"]
+mod several;
 #[path = "../../tests/model/against_model/shared.rs"]
 mod shared;
 
@@ -27,13 +32,21 @@ use std::fmt;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 
+use calls::Calls;
 use limit::Unit;
 use limits::AnyLimit;
 use script::{Case, Cost, KEYS, Move, Op, Patience, Verb};
+use several::SeveralCase;
 
 #[derive(Arbitrary)]
-struct Input {
-    limit: AnyLimit,
+enum Input {
+    One(AnyLimit, AnyOps),
+    Several([AnyLimit; 3], u8, AnyOps),
+    Calls(Calls),
+}
+
+#[derive(Arbitrary)]
+struct AnyOps {
     origin: u64,
     /// Whether the clock only goes ahead. Then the case has refunds and reservations too.
     ahead: bool,
@@ -69,6 +82,7 @@ enum AnyVerb {
     Peek(AnyCost),
     Reset,
     Refund(u8),
+    Part(u8, AnyCost),
     Reserve(AnyCost, AnyPatience),
     Cancel(u8),
     UpTo(AnyCost),
@@ -93,22 +107,44 @@ enum AnyCost {
 }
 
 fuzz_target!(|input: Input| {
-    let case = case(&input);
-    if let Err(difference) = contest::contest(&case) {
-        panic!("{difference}\n{case:?}");
+    let played = match &input {
+        Input::One(limit, ops) => contest::contest(&case(limit, ops)),
+        Input::Several(limits, count, ops) => several::contest_of_several(&several_case(limits, *count, ops)),
+        Input::Calls(calls) => {
+            calls::contest_of_calls(calls);
+            Ok(true)
+        }
+    };
+    if let Err(difference) = played {
+        panic!("{difference}\n{input:?}");
     }
 });
 
 /// Prints the script; libFuzzer needs it if the engine panics.
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        case(self).fmt(f)
+        match self {
+            Self::One(limit, ops) => case(limit, ops).fmt(f),
+            Self::Several(limits, count, ops) => several_case(limits, *count, ops).fmt(f),
+            Self::Calls(calls) => calls.fmt(f),
+        }
     }
 }
 
-fn case(input: &Input) -> Case {
-    let ops = input.ops.iter().take(100).map(|some| op(some, input.ahead)).collect();
-    Case { limit: input.limit.limit(), origin: input.origin, ops }
+fn case(limit: &AnyLimit, ops: &AnyOps) -> Case {
+    Case { limit: limit.limit(), origin: ops.origin, ops: ops.value() }
+}
+
+fn several_case(limits: &[AnyLimit], count: u8, ops: &AnyOps) -> SeveralCase {
+    let count = 1 + usize::from(count) % limits.len();
+    let limits = limits[..count].iter().map(AnyLimit::limit).collect();
+    SeveralCase { limits, origin: ops.origin, ops: ops.value() }
+}
+
+impl AnyOps {
+    fn value(&self) -> Vec<Op> {
+        self.ops.iter().take(100).map(|some| op(some, self.ahead)).collect()
+    }
 }
 
 fn op(op: &AnyOp, ahead: bool) -> Op {
@@ -129,6 +165,7 @@ fn op(op: &AnyOp, ahead: bool) -> Op {
         AnyVerb::Reset => Verb::Reset,
         AnyVerb::Reserve(ref cost, ref patience) if ahead => Verb::Reserve(cost.value(), patience.value()),
         AnyVerb::Refund(pick) if ahead => Verb::Refund(pick),
+        AnyVerb::Part(pick, ref units) if ahead => Verb::Part(pick, units.value()),
         AnyVerb::Cancel(pick) if ahead => Verb::Cancel(pick),
         AnyVerb::UpTo(ref most) => Verb::UpTo(most.value()),
         AnyVerb::Debit(ref cost) if ahead => Verb::Debit(cost.value()),

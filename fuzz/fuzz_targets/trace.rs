@@ -74,7 +74,6 @@ fuzz_target!(|text: &str| {
 struct Taken<T> {
     key: Vec<u8>,
     id: Vec<u8>,
-    cost: u64,
     it: T,
 }
 
@@ -145,11 +144,7 @@ impl Contest {
             }
             Op::Refund => {
                 let it = take(&mut self.admitted, request);
-                if it.as_ref().is_some_and(|it| cost < it.cost) {
-                    // The model has no partial refunds.
-                    return None;
-                }
-                let back = it.map(|it| self.reference.refund(it.it, self.now));
+                let back = it.map(|it| self.reference.refund(it.it, cost, self.now));
                 self.gives_back(back, outcome)
             }
             Op::Cancel => {
@@ -207,9 +202,9 @@ impl Contest {
 fn keep<T>(taken: &mut Vec<Taken<T>>, request: &Request, it: Option<T>) {
     // What took nothing has nothing to give back.
     let Some(it) = it.filter(|_| request.cost > 0) else { return };
-    let Request { key, id, cost, .. } = request.clone();
+    let Request { key, id, .. } = request.clone();
     taken.iter_mut().filter(|other| other.key == key && other.id == id).for_each(|other| other.id.clear());
-    taken.push(Taken { key, id, cost, it });
+    taken.push(Taken { key, id, it });
 }
 
 /// Removes and returns the key's latest entry with the request's id; its latest of all if the

@@ -97,9 +97,11 @@ impl<'a> View<'a> {
                 }
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
-                Placement::Evict(..) if rule.is_later(overflow) => {
-                    Some(Ruling { allowed: false, payload: rule.current(overflow), ring: Ring::NONE })
-                }
+                Placement::Evict(..) if rule.is_later(overflow) => Some(Ruling {
+                    allowed: false,
+                    payload: rule.current(overflow),
+                    ring: Ring::NONE.of_all(),
+                }),
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
                     view.insert(ask, header, (index, word, Fingerprint::IN_DEBT), at, || {
@@ -166,7 +168,8 @@ impl<'a> View<'a> {
                 if inherits {
                     self.table.events(ask.fingerprint).refused_full();
                 }
-                return Some(Ruling { allowed: false, payload: debt, ring: refusing::<R>(ring, inherits) });
+                let ring = refusing::<R>(ring, inherits || shared);
+                return Some(Ruling { allowed: false, payload: debt, ring });
             }
         };
         if !rule.stage(base.stored(), ring, at, ask.cost, || slot.is_still(word)) {
@@ -243,7 +246,7 @@ impl<'a> View<'a> {
             return Some(Ruling {
                 allowed: false,
                 payload: shared_debt(ask.rule, overflow, at),
-                ring: Ring::NONE,
+                ring: Ring::NONE.of_all(),
             });
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
@@ -261,6 +264,9 @@ fn refused_full<'a, R: Rule>(payload: Payload, events: &Events) -> Ruling<'a> {
 
 /// The ring of a refusal. `inherits`: the debt may be that of other keys.
 pub(super) fn refusing<R: Rule>(ring: Ring<'_>, inherits: bool) -> Ring<'_> {
+    if inherits && R::SHARES {
+        return ring.of_all();
+    }
     if inherits && !R::SHARES { ring.of_another() } else { ring }
 }
 

@@ -73,6 +73,9 @@ impl RingPlace {
     /// Beside a slot index: the ring is [another key's](Ring::of_another).
     const ANOTHERS: u8 = 1 << 7;
 
+    /// Beside a slot index: the payload is a debt that the key [shares](Ring::of_all).
+    const SHARED: u8 = 1 << 6;
+
     /// The ring of this slot.
     #[inline]
     fn of(index: SlotIndex) -> Self {
@@ -195,15 +198,21 @@ impl Table {
     pub(crate) fn place_of(&self, ring: Ring<'_>) -> RingPlace {
         let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1);
         let place = if ring.len() == 0 { RingPlace::NONE } else { RingPlace::of(slot()) };
-        if ring.is_anothers() { RingPlace(place.0 | RingPlace::ANOTHERS) } else { place }
+        if !ring.is_full() {
+            return place;
+        }
+        RingPlace(place.0 | if ring.is_anothers() { RingPlace::ANOTHERS } else { RingPlace::SHARED })
     }
 
     /// The ring at this place in the key's bucket.
     pub(crate) fn ring_at(&self, fingerprint: Fingerprint, RingPlace(place): RingPlace) -> Ring<'_> {
-        let ring = match place & !RingPlace::ANOTHERS {
+        let ring = match place & !(RingPlace::ANOTHERS | RingPlace::SHARED) {
             0 => Ring::NONE,
             index => self.ring(self.view(fingerprint).bucket, SlotIndex::new(index.into())),
         };
+        if place & RingPlace::SHARED != 0 {
+            return ring.of_all();
+        }
         if place & RingPlace::ANOTHERS != 0 { ring.of_another() } else { ring }
     }
 

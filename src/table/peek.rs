@@ -84,7 +84,7 @@ impl<'a> View<'a> {
                     (SlotIndex::FIRST, Word::ZERO, Fingerprint::VACANT)
                 }
                 Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
-                Placement::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE)),
+                Placement::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE.of_all())),
                 Placement::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index).of_another();
                     return Err(Ruling { allowed: false, payload, ring });

@@ -146,6 +146,11 @@ impl View<'_> {
         }
         let vacant = probes(fingerprint).find(|index| slot(*index).fingerprint().is_vacant());
         let Some(index) = vacant else { return false };
+        if slot(index).fingerprint().is_migrating() {
+            // The word of the key that left the slot looks detached already: a split would not
+            // detach it, and lose a concurrent charge.
+            self.vacate_left(self.bucket.header());
+        }
         slot(index).enter(fingerprint, rule.log(payload, self.ring::<R>(index), times));
         true
     }

@@ -192,3 +192,36 @@ fn several_limits_charge_nothing_when_one_table_is_full() {
     assert_eq!(limiter.check(&STRANGER).refused_by(), Some(1));
     assert_eq!(limiter.stats().recycled, recycled);
 }
+
+#[test]
+fn a_refusal_tells_that_a_table_is_full() {
+    for (quota, when_full) in quotas::every(Rate::per_minute(10))
+        .into_iter()
+        .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
+    {
+        let clock = start();
+        let builder = MultiLimiter::<Fellow>::builder([quota]).max_keys(1).when_full(when_full);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        let is_full = |decision: tollgate::MultiDecision<'_>| {
+            decision
+                .parts()
+                .any(|limit| limit.refuses_full())
+                .then(|| assert!(!decision.is_allowed()))
+                .is_some()
+        };
+        fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+        let what = format!("{quota} {when_full:?}");
+        // A key with a slot is refused for its own debt, and one that costs too much for good.
+        assert!(
+            !is_full(limiter.check_n(&Fellow(3), 9)) && !is_full(limiter.prepare(&Fellow(3)).peek_n(9)),
+            "{what}"
+        );
+        let limit = quota.limit();
+        assert!(!is_full(limiter.check_n(&STRANGER, limit + 1)), "{what}");
+        // Strangers use up what they share, if they do.
+        let admitted = (0..20).filter(|&key| limiter.check(&Fellow(2_000 + key)).is_allowed()).count();
+        assert!(admitted < 10, "{what}: {admitted}");
+        assert!(is_full(limiter.check(&STRANGER)), "{what}");
+        assert!(is_full(limiter.peek(&STRANGER)), "{what}");
+    }
+}

@@ -22,8 +22,15 @@ use super::table::Word;
 const VERBS: usize = 120;
 
 /// Algorithms of the rounds.
-const PLANNED: [Kind; 6] =
-    [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log, Kind::FirstHitBucket, Kind::FirstHitWindow];
+const PLANNED: [Kind; 7] = [
+    Kind::Bucket,
+    Kind::Meter,
+    Kind::Fixed,
+    Kind::Log,
+    Kind::Intervals,
+    Kind::FirstHitBucket,
+    Kind::FirstHitWindow,
+];
 
 /// Keys that the threads share: the fewer, the more they meet.
 const SHARED: u64 = 2;
@@ -216,7 +223,7 @@ impl Round<'_> {
                         self.receipts.lock().expect("no thread panics").insert(0, Given { id, key, kept });
                     }
                 }
-                12 if self.plan.kind.is_bucket() => {
+                12 if self.plan.kind.has_turns() => {
                     let max_wait = random.below(3) * 1_000_000_000;
                     let (turn, span) = self.span(|| engine.reserve(key, tier, cost, max_wait));
                     let Ok(turn) = turn else { continue };

@@ -365,6 +365,15 @@ impl Engine {
         }
     }
 
+    /// How often a full bucket has admitted a request and counted nothing.
+    pub(crate) fn uncounted(&self) -> u64 {
+        match self {
+            Self::Keyed(limiter) => limiter.stats().admitted_uncounted,
+            Self::Global(_) => 0,
+            Self::Multi(limiter) => limiter.stats().admitted_uncounted,
+        }
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::Keyed(limiter) => limiter.now(),

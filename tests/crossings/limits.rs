@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     Meter,
     Queue,
     Fixed,
+    Intervals,
     FirstHitBucket,
     FirstHitWindow,
     Sliding,
@@ -32,11 +33,12 @@ pub(crate) enum Kind {
     Log,
 }
 
-pub(crate) const KINDS: [Kind; 9] = [
+pub(crate) const KINDS: [Kind; 10] = [
     Kind::Bucket,
     Kind::Meter,
     Kind::Queue,
     Kind::Fixed,
+    Kind::Intervals,
     Kind::FirstHitBucket,
     Kind::FirstHitWindow,
     Kind::Sliding,
@@ -60,6 +62,16 @@ impl Kind {
         matches!(self, Self::Bucket | Self::Meter | Self::Queue)
     }
 
+    /// Whether a request can wait for its turn.
+    pub(crate) fn has_turns(self) -> bool {
+        self.is_bucket() || self == Self::Intervals
+    }
+
+    /// Whether units come back one by one, each at the end of an interval.
+    pub(crate) fn refills_by_steps(self) -> bool {
+        matches!(self, Self::Intervals | Self::FirstHitBucket)
+    }
+
     /// Whether it can be reconfigured to another period, by every `Inherit`.
     pub(crate) fn converts(self) -> bool {
         self.is_bucket() || self == Self::Fixed
@@ -77,6 +89,7 @@ impl Limit {
             Kind::Meter => LeakyBucket::meter(unit).capacity(most).into(),
             Kind::Queue => LeakyBucket::queue(unit).capacity(most).into(),
             Kind::Fixed => FixedWindow::new(window).count(allowed).into(),
+            Kind::Intervals => TokenBucket::new(unit).burst(most).by_intervals().into(),
             Kind::FirstHitBucket => TokenBucket::new(unit).burst(most).from_first_hit().into(),
             Kind::FirstHitWindow => FixedWindow::new(window).count(allowed).from_first_hit().into(),
             Kind::Sliding => SlidingWindow::new(window).count(allowed).into(),
@@ -101,6 +114,13 @@ impl Limit {
             Kind::Meter => Algorithm::LeakyMeter { count: 1, period_ns: nanos, capacity: most, grains: None },
             Kind::Queue => Algorithm::LeakyQueue { count: 1, period_ns: nanos, capacity: most, grains: None },
             Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+            Kind::Intervals => Algorithm::IntervalBucket {
+                count: 1,
+                period_ns: nanos,
+                origin_ns,
+                burst: most,
+                initial: most,
+            },
             Kind::FirstHitBucket => Algorithm::FirstHitBucket {
                 count: 1,
                 period_ns: nanos,
@@ -124,7 +144,7 @@ impl Limit {
     /// Nanoseconds after which no debt of this limit can be left.
     pub(crate) fn expires(self) -> u64 {
         match self.kind {
-            Kind::FirstHitBucket => (self.most + 1) * self.nanos,
+            kind if kind.refills_by_steps() => (self.most + 1) * self.nanos,
             kind if kind.is_bucket() => self.most * self.nanos,
             _ => 2 * self.nanos,
         }

@@ -31,7 +31,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestRng, TestRunner};
 
-use table::{THREADED, Table, Word};
+use engine::Room;
+use limits::{KINDS, Kind};
+use table::{THREADED, Table, WORDS, Word};
+use tollgate::WhenFull;
 
 /// `cases` of them, unless `PROPTEST_CASES` asks for others.
 fn config(cases: u32) -> ProptestConfig {
@@ -81,14 +84,41 @@ fn threads_of_all_verbs_spend_no_more_than_each_burst() {
     assert!(missing.is_empty(), "no thread did {missing:?}");
 }
 
-/// The same programs in every run.
+/// The same programs in every run. Each algorithm is crossed by every verb that it has.
 #[test]
 fn the_page_shows_which_verbs_cross() {
     let (mut runner, programs) = (TestRunner::deterministic(), program::program());
-    let mut table = Table::default();
+    let (mut table, mut met) = (Table::default(), [[false; WORDS.len()]; KINDS.len()]);
+    let mut rooms = Vec::new();
     for _ in 0..PROGRAMS {
         let program = programs.new_tree(&mut runner).expect("no program is rejected").current();
-        table.add(&play::play(&program).unwrap_or_else(|why| panic!("{why}\n{program:?}")));
+        let done = play::play(&program).unwrap_or_else(|why| panic!("{why}\n{program:?}"));
+        table.add(&done);
+        rooms.push(program.room);
+        for limit in &program.limits {
+            for (met, (word, _)) in met[limit.kind as usize].iter_mut().zip(WORDS) {
+                *met |= done.has(word);
+            }
+        }
+    }
+    for (kind, met) in KINDS.into_iter().zip(met) {
+        let lacks = |word: Word| match word {
+            Word::Reserve | Word::Cancel | Word::Wait => !kind.has_turns(),
+            Word::Debit => kind == Kind::Log,
+            // Their tiers are of one quota.
+            Word::Tier => !kind.is_bucket(),
+            _ => false,
+        };
+        let missing: Vec<&str> = WORDS
+            .into_iter()
+            .zip(met)
+            .filter(|((word, _), met)| !met && !lacks(*word))
+            .map(|it| it.0.1)
+            .collect();
+        assert!(missing.is_empty(), "no program of a {kind:?} has {missing:?}");
+    }
+    for when_full in [WhenFull::Share, WhenFull::Deny, WhenFull::Allow] {
+        assert!(rooms.contains(&Room::Full(when_full)), "no full table is {when_full:?}");
     }
     let (page, right) = (include_str!("../../docs/correctness.md"), table.page());
     let missing: Vec<&str> = right.lines().filter(|row| !page.contains(row)).collect();
@@ -99,10 +129,10 @@ fn the_page_shows_which_verbs_cross() {
 /// until shortly before it.
 #[test]
 fn a_restored_full_table_remembers_turns_of_several_limits() {
-    use engine::{Room, Sort, Way};
-    use limits::{Kind, Limit};
+    use engine::{Sort, Way};
+    use limits::Limit;
     use program::{Change, Cost, Go, Inner, Line, Program, Verb};
-    use tollgate::{Inherit, WhenFull};
+    use tollgate::Inherit;
 
     let line = |key, verb, within| Line { go: Go::Stay, key, tier: 0, verb, within };
     let change =

@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate::Inherit;
+use tollgate::{Inherit, WhenFull};
 
 use super::clock::{Interrupted, interrupted};
-use super::engine::{self, Engine, KEYS, Kept, Lent, Sort, Told, Turn, Way};
+use super::engine::{self, Engine, KEYS, Kept, Lent, Room, Sort, Told, Turn, Way};
 use super::judge::{Event, Judge, Rules};
 use super::limits::{Limit, SHORTEST};
 use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
@@ -30,8 +30,6 @@ struct Receipt {
     id: usize,
     key: usize,
     kept: Kept,
-    /// Whether a part was asked back.
-    is_part: bool,
 }
 
 /// A reservation that is kept.
@@ -237,6 +235,8 @@ impl<'l> Player<'l> {
         let is_apart = self.program.sort == Sort::Global && matches!(line.verb, Verb::Change(_));
         // Several limits are debited one after the other, too.
         let is_apart = is_apart || self.program.sort == Sort::Multi && matches!(line.verb, Verb::Debit(_));
+        // Of which verb a full bucket counted nothing would not be known.
+        let is_apart = is_apart || self.program.room == Room::Full(WhenFull::Allow);
         if self.interruptions == INTERRUPTIONS || is_apart {
             return (work(), Vec::new());
         }
@@ -258,7 +258,7 @@ impl<'l> Player<'l> {
                             allowed: told.allowed,
                             delay: Some(told.delay),
                         };
-                        (event, told.allowed.then_some(Receipt { id, key, kept, is_part: false }))
+                        (event, told.allowed.then_some(Receipt { id, key, kept }))
                     }));
                 }
                 Inner::Refund(pick) => {
@@ -276,7 +276,7 @@ impl<'l> Player<'l> {
                         let (told, cost, kept) = engine.up_to(key, 0, most);
                         let (allowed, delay) = (told.allowed, Some(told.delay));
                         let event = Event::Decided { id, key, tier: 0, cost, at: now, allowed, delay };
-                        (event, told.allowed.then_some(Receipt { id, key, kept, is_part: false }))
+                        (event, told.allowed.then_some(Receipt { id, key, kept }))
                     }));
                 }
                 Inner::Debit(key, cost) => {
@@ -286,7 +286,7 @@ impl<'l> Player<'l> {
                             return (Event::Passed { at: now }, None);
                         };
                         let event = Event::Debited { id, key, tier: 0, cost, at: now };
-                        (event, Some(Receipt { id, key, kept, is_part: false }))
+                        (event, Some(Receipt { id, key, kept }))
                     }));
                 }
                 Inner::Credit(key, units) => {
@@ -382,6 +382,15 @@ impl<'l> Player<'l> {
             [outer] if inner.is_empty() => outer.iter().try_for_each(|event| self.judge.hear(event)),
             outers => self.judge.hear_within(outers, &inner),
         }
+    }
+
+    /// A full bucket admitted a request and counted nothing. Of several limits some may have
+    /// counted it, and how much comes back of that is not known.
+    fn admitted_uncounted(&self, key: usize, kept: Kept) -> Result<(), String> {
+        if self.program.sort == Sort::Keyed && self.engine().refund(key, kept) > 0 {
+            return Err("what was not counted came back".into());
+        }
+        Ok(())
     }
 
     /// The limits after a change, which of them alone is changed, and what each inherits.

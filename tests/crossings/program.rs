@@ -299,6 +299,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
         2 => Just(Room::Growing),
         3 => Just(Room::Full(WhenFull::Share)),
         1 => Just(Room::Full(WhenFull::Deny)),
+        1 => Just(Room::Full(WhenFull::Allow)),
     ];
     let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi]);
     (sort, room).prop_flat_map(|(sort, room)| {

@@ -68,18 +68,18 @@ impl Specification {
         self.of(key).map_or(Ok(()), |model| same(&model.peek(NAMES[key], now, cost), told))
     }
 
-    /// Of the receipt's first refund, of so many units; of others the model knows nothing.
+    /// Up to so many units were asked back.
     pub(crate) fn refund(
         &mut self,
         id: usize,
         key: usize,
-        units: Option<u64>,
+        units: u64,
         now: u64,
         back: u64,
     ) -> Result<(), String> {
         self.marked = self.marked.max(Some(now));
-        let (receipt, units) = (self.receipts.remove(&id), units);
-        let (Some(model), Some(receipt), Some(units)) = (self.of(key), receipt, units) else {
+        let model = self.model.as_mut().filter(|_| self.knows[key]);
+        let (Some(model), Some(receipt)) = (model, self.receipts.get_mut(&id)) else {
             self.lose(key);
             return Ok(());
         };

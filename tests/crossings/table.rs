@@ -92,6 +92,12 @@ impl Table {
         }
     }
 
+    /// Whether this was done to a key that something else was done to as well.
+    pub(crate) fn has(&self, word: Word) -> bool {
+        let row = &self.cells[word as usize];
+        row.iter().chain(self.cells.iter().map(|row| &row[word as usize])).any(|count| *count > 0)
+    }
+
     /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to
     /// one key, the row's verb first; `t`, threads do both.
     pub(crate) fn page(&self) -> String {

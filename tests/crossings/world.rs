@@ -138,7 +138,7 @@ impl World {
     /// A bucket that was paid once may have been forgotten, also by a clock that has stepped back
     /// since. Then no later time pays for it again.
     fn forget_paid(&self, acts: &mut Vec<(usize, u64, u64)>, limit: Limit, at: u64) {
-        let is_back = limit.kind == Kind::FirstHitBucket && at < self.reached;
+        let is_back = limit.kind.refills_by_steps() && at < self.reached;
         if is_back && Self::counted(acts, limit, at, self.reached) == 0 {
             acts.clear();
         }
@@ -213,7 +213,7 @@ impl World {
         let limits: Vec<Limit> = met.iter().map(|(_, rule)| self.limit(*rule)).collect();
         // Several limits have no turns when one of them is a queue.
         let has_turns =
-            |limit: &Limit| limit.kind.is_bucket() && (limits.len() == 1 || limit.kind != Kind::Queue);
+            |limit: &Limit| limit.kind.has_turns() && (limits.len() == 1 || limit.kind != Kind::Queue);
         if cost == 0 || limits.iter().any(|limit| cost > limit.most || !has_turns(limit)) {
             return if cost > 0 && departs.is_some() {
                 Err("such a turn is never had".into())
@@ -354,11 +354,12 @@ impl World {
     }
 
     /// Of admissions before a change, no lower bound is known under the next quota.
-    fn forget_first_hits(&mut self) {
+    fn forget_intervals(&mut self) {
         let limits = self.current().limits.clone();
-        let first_hit = |limit: &Limit| matches!(limit.kind, Kind::FirstHitBucket | Kind::FirstHitWindow);
+        let has_intervals =
+            |limit: &Limit| limit.kind.refills_by_steps() || limit.kind == Kind::FirstHitWindow;
         for states in &mut self.states {
-            for (state, _) in states.iter_mut().zip(&limits).filter(|(_, limit)| first_hit(limit)) {
+            for (state, _) in states.iter_mut().zip(&limits).filter(|(_, limit)| has_intervals(limit)) {
                 *state = State::Acts(Vec::new());
             }
         }
@@ -412,7 +413,7 @@ impl World {
                 let at = self.clamped(at);
                 let (limits, inherits) = (limits.clone(), inherits.clone());
                 let forgives = inherits.contains(&Inherit::Reset);
-                self.forget_first_hits();
+                self.forget_intervals();
                 self.versions.push(Version { at, limits, inherits });
                 if forgives {
                     (0..KEYS).for_each(|key| self.ended[key] += 1);

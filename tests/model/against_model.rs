@@ -23,6 +23,7 @@ mod ledger;
 mod limit;
 mod promises;
 mod script;
+mod several;
 mod shared;
 
 use contest::contest;
@@ -31,6 +32,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use script::{Case, Said};
+use several::{SeveralCase, contest_of_several};
 use shared::Shared;
 
 /// Runs `cases` cases, or the number in `PROPTEST_CASES`.
@@ -150,6 +152,23 @@ fn sub_windows_give_back_as_the_model_does() {
 #[test]
 fn a_sliding_log_gives_back_as_the_model_does() {
     agrees(draw::with_all_verbs(Sort::Log));
+}
+
+fn several_agree(cases: impl Strategy<Value = SeveralCase>) {
+    let contest = |case| contest_of_several(&case).map(|_| ()).map_err(TestCaseError::fail);
+    if let Err(parted) = TestRunner::new(config(600)).run(&cases, contest) {
+        panic!("{parted}");
+    }
+}
+
+#[test]
+fn several_limits_decide_as_their_model_does() {
+    several_agree(draw::several(false));
+}
+
+#[test]
+fn several_limits_give_back_as_their_model_does() {
+    several_agree(draw::several(true));
 }
 
 #[test]

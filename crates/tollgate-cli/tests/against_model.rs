@@ -174,7 +174,7 @@ fn replays_give_back_what_the_model_gives_back() {
                 }
                 "refund" => {
                     let latest = admitted.iter().rposition(|(holder, _)| *holder == key);
-                    let back = latest.map(|at| reference.refund(admitted.remove(at).1, t_ns));
+                    let back = latest.map(|at| reference.refund(admitted.remove(at).1, u64::MAX, t_ns));
                     (asked, units) = (asked + 1, units + back.unwrap_or(0));
                     found_nothing += u64::from(back.is_none());
                 }

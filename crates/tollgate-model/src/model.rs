@@ -7,6 +7,7 @@ use crate::first_hit::FirstHit;
 use crate::fixed_window::FixedWindow;
 use crate::inherit::Debt;
 use crate::leaky_bucket::LeakyBucket;
+use crate::receipt::By;
 use crate::rule::{self, Reserved, Rule};
 use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
@@ -69,17 +70,18 @@ impl Model {
     /// # Panics
     ///
     /// When the receipt is from another algorithm's model.
-    pub fn refund(&mut self, receipt: Receipt, now_ns: u64) -> u64 {
-        self.keys.refund(&receipt, now_ns)
+    pub fn refund(&mut self, mut receipt: Receipt, now_ns: u64) -> u64 {
+        self.refund_part(&mut receipt, u64::MAX, now_ns)
     }
 
-    /// [`Model::refund`] of up to `units` of the request. The rest stays charged.
+    /// [`Model::refund`] of up to `units` of the request, the last ones. The others stay charged,
+    /// as if they had been a request of their own.
     ///
     /// # Panics
     ///
     /// As there.
-    pub fn refund_part(&mut self, receipt: Receipt, units: u64, now_ns: u64) -> u64 {
-        self.keys.refund(&receipt.part(units), now_ns)
+    pub fn refund_part(&mut self, receipt: &mut Receipt, units: u64, now_ns: u64) -> u64 {
+        self.keys.refund(receipt, units, now_ns)
     }
 
     /// Gives `key` up to `units` without a receipt; returns how many were given. A bucket rounds
@@ -183,7 +185,7 @@ trait Keys {
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>);
     fn credit(&mut self, key: &str, now: u64, units: u64) -> u64;
     fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt>;
-    fn refund(&mut self, receipt: &Receipt, now: u64) -> u64;
+    fn refund(&mut self, receipt: &mut Receipt, units: u64, now: u64) -> u64;
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable>;
     fn reset(&mut self, key: &str);
     fn debts(&self, now: u64) -> Debts;
@@ -233,8 +235,10 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn admit(&mut self, key: &str, now: u64, cost: u64) -> (Answer, Option<Receipt>) {
+        let before = self.state(key);
         let answer = self.check(key, now, cost);
-        let receipt = answer.allowed.then(|| Receipt::new(key, now, cost, self.state(key)));
+        let receipt =
+            answer.allowed.then(|| Receipt::new(By::Check, key, now, cost, (before, self.state(key))));
         (answer, receipt)
     }
 
@@ -245,25 +249,29 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn debit(&mut self, key: &str, now: u64, cost: u64) -> Option<Receipt> {
-        let (next, units) = self.rule.debited(&self.state(key), now, cost)?;
+        let before = self.state(key);
+        let (next, units) = self.rule.debited(&before, now, cost)?;
         // As a check of cost 0 changes nothing.
         if units > 0 {
             self.states.insert(key.to_owned(), next);
         }
-        Some(Receipt::new(key, now, units, self.state(key)))
+        Some(Receipt::new(By::Debit, key, now, units, (before, self.state(key))))
     }
 
-    fn refund(&mut self, receipt: &Receipt, now: u64) -> u64 {
-        let (next, back) = rule::refund(&self.rule, &self.state(&receipt.key), &receipt.charge(), now);
+    fn refund(&mut self, receipt: &mut Receipt, units: u64, now: u64) -> u64 {
+        let (state, units) = (self.state(&receipt.key), units.min(receipt.cost()));
+        let (next, back) = rule::refund(&self.rule, &state, &receipt.charge(units), now);
         self.states.insert(receipt.key.clone(), next);
+        receipt.spend(&self.rule, units);
         back
     }
 
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable> {
-        Ok(match rule::reserve(&self.rule, &self.state(key), now, cost, max_wait)? {
+        let before = self.state(key);
+        Ok(match rule::reserve(&self.rule, &before, now, cost, max_wait)? {
             Reserved::Booked { wait, charged } => {
                 self.states.insert(key.to_owned(), charged.clone());
-                let receipt = Receipt::new(key, now, cost, charged);
+                let receipt = Receipt::new(By::Turn, key, now, cost, (before, charged));
                 Booking::Booked(Reservation { receipt, departs_at: now.saturating_add(wait) })
             }
             Reserved::Refused { wait } => Booking::Refused { wait_ns: wait },
@@ -325,6 +333,17 @@ mod tests {
         let (refused, units, receipt) = model.check_up_to("k", 0, 3);
         assert_eq!((refused.retry_after_ns, units, receipt.is_none()), (Some(1_000_000_000), 1, true));
         assert!(model.check_up_to("k", 0, 0).0.allowed);
+    }
+
+    #[test]
+    fn the_rest_of_a_receipt_comes_back_later() {
+        let mut model =
+            Model::new(Algorithm::SlidingLog { limit: 5, window_ns: 10, count: crate::CountPolicy::Allowed });
+        let mut receipt = model.admit("k", 0, 4).1.expect("there is room");
+        assert_eq!((model.refund_part(&mut receipt, 1, 0), receipt.cost()), (1, 3));
+        assert_eq!(model.refund_part(&mut receipt, 2, 3), 2);
+        assert_eq!(model.peek("k", 3, 0).remaining, 4);
+        assert_eq!((model.refund_part(&mut receipt, 9, 3), model.refund(receipt, 3)), (1, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! All limits decide at the same time. A refusal has the longest wait and the number of its limit.
 
-use crate::{Algorithm, Inherit, Model};
+use crate::{Algorithm, Answer, Inherit, Model, Receipt};
 
 /// Several limits, each with its own state for each key.
 pub struct MultiModel {
@@ -45,22 +45,90 @@ impl MultiModel {
 
     /// Decides whether `key` may spend `cost` of every limit at `now_ns`, and charges it if so.
     pub fn check(&mut self, key: &str, now_ns: u64, cost: u64) -> MultiAnswer {
+        self.admit(key, now_ns, cost).0
+    }
+
+    /// [`MultiModel::check`] with the receipts of all limits; none if the request was refused.
+    pub fn admit(&mut self, key: &str, now_ns: u64, cost: u64) -> (MultiAnswer, Vec<Receipt>) {
         let refuses = |limit: &Model| !limit.peek(key, now_ns, cost).allowed;
         let refused = self.limits.iter().any(refuses);
         // A request that can never pass changes nothing, even where refusals count.
         let never = self.limits.iter().any(|limit| limit.peek(key, now_ns, cost).never);
-        let mut refusals = Vec::new();
+        let (mut refusals, mut receipts) = (Vec::new(), Vec::new());
         for (number, limit) in self.limits.iter_mut().enumerate() {
             // A limit that admits is not charged when another refuses.
-            if !refused || refuses(limit) {
-                let answer =
-                    if never { limit.peek(key, now_ns, cost) } else { limit.check(key, now_ns, cost) };
-                if refused {
-                    refusals.push(Refusal { limit: number, retry_after_ns: answer.retry_after_ns });
-                }
+            if refused && !refuses(limit) {
+                continue;
+            }
+            let (answer, receipt) =
+                if never { (limit.peek(key, now_ns, cost), None) } else { limit.admit(key, now_ns, cost) };
+            receipts.extend(receipt);
+            if refused && answer.never == never {
+                refusals.push(Refusal { limit: number, retry_after_ns: answer.retry_after_ns });
             }
         }
-        MultiAnswer { refusal: longest(&refusals), remaining: self.remaining(key, now_ns) }
+        (MultiAnswer { refusal: longest(&refusals), remaining: self.remaining(key, now_ns) }, receipts)
+    }
+
+    /// What [`MultiModel::check`] would answer. Changes nothing.
+    pub fn peek(&self, key: &str, now_ns: u64, cost: u64) -> MultiAnswer {
+        let answers = self.limits.iter().map(|limit| limit.peek(key, now_ns, cost));
+        let answers: Vec<Answer> = answers.collect();
+        let never = answers.iter().any(|answer| answer.never);
+        let refusals = answers.iter().enumerate().filter(|(_, answer)| !answer.allowed);
+        let refusals = refusals.filter(|(_, answer)| answer.never == never);
+        let refusals: Vec<Refusal> = refusals
+            .map(|(limit, answer)| Refusal { limit, retry_after_ns: answer.retry_after_ns })
+            .collect();
+        // Of a refused request the limits that would have admitted it stand as they are.
+        let left = answers.iter().zip(&self.limits).map(|(answer, limit)| {
+            if !never && answer.allowed == refusals.is_empty() {
+                answer.remaining
+            } else {
+                limit.peek(key, now_ns, 0).remaining
+            }
+        });
+        MultiAnswer {
+            remaining: left.min().expect("there is at least one limit"),
+            refusal: longest(&refusals),
+        }
+    }
+
+    /// Takes of every limit what all have, at most `most`: see [`Model::check_up_to`].
+    pub fn check_up_to(&mut self, key: &str, now_ns: u64, most: u64) -> (MultiAnswer, u64, Vec<Receipt>) {
+        let units = self.remaining(key, now_ns).max(1).min(most);
+        let (answer, receipts) = self.admit(key, now_ns, units);
+        (answer, units, receipts)
+    }
+
+    /// Charges every limit `cost`, over the limit if need be. The receipts are of the least that
+    /// any of them counted. `None`, and nothing is charged: one of the limits is a log.
+    pub fn debit(&mut self, key: &str, now_ns: u64, cost: u64) -> Option<Vec<Receipt>> {
+        // A debit of nothing changes nothing.
+        if self.limits.iter_mut().any(|limit| limit.debit(key, now_ns, 0).is_none()) {
+            return None;
+        }
+        let receipts: Vec<Receipt> =
+            self.limits.iter_mut().filter_map(|limit| limit.debit(key, now_ns, cost)).collect();
+        let least = receipts.iter().map(Receipt::cost).min()?;
+        Some(receipts.into_iter().map(|receipt| receipt.part(least)).collect())
+    }
+
+    /// Gives `key` up to `units` of every limit; returns the least that any of them gave.
+    pub fn credit(&mut self, key: &str, now_ns: u64, units: u64) -> u64 {
+        let given = self.limits.iter_mut().map(|limit| limit.credit(key, now_ns, units));
+        given.min().expect("there is at least one limit")
+    }
+
+    /// Gives up to `units` of a request back to every limit; returns the least that came back.
+    pub fn refund_part(&mut self, receipts: &mut [Receipt], units: u64, now_ns: u64) -> u64 {
+        let back = self.limits.iter_mut().zip(receipts);
+        back.map(|(limit, receipt)| limit.refund_part(receipt, units, now_ns)).min().unwrap_or(0)
+    }
+
+    /// Removes the state of `key`.
+    pub fn reset(&mut self, key: &str) {
+        self.limits.iter_mut().for_each(|limit| limit.reset(key));
     }
 
     /// Replaces one limit as [`Model::reconfigure`] does; the others are unchanged.
@@ -197,6 +265,17 @@ mod tests {
         assert!(refused(multi.check("k", 5, 1), 0, Some(10)));
         assert_eq!(remaining(&multi, 5), [0, 1]);
         assert_eq!(remaining(&multi, 10), [0, 2]);
+    }
+
+    #[test]
+    fn a_part_comes_back_to_every_limit() {
+        let mut multi = MultiModel::new(&[bucket(5, SECOND), bucket(9, MINUTE)]);
+        let (answer, units, mut receipts) = multi.check_up_to("k", 0, 7);
+        assert_eq!((answer.allowed(), units, remaining(&multi, 0)), (true, 5, vec![0, 4]));
+        assert_eq!((multi.refund_part(&mut receipts, 2, 0), remaining(&multi, 0)), (2, vec![2, 6]));
+        assert_eq!((multi.refund_part(&mut receipts, 9, 0), remaining(&multi, 0)), (3, vec![5, 9]));
+        assert!(multi.debit("k", 0, 6).is_some());
+        assert_eq!((multi.credit("k", 0, 8), remaining(&multi, 0)), (6, vec![5, 9]));
     }
 
     #[test]

@@ -238,9 +238,10 @@ fn refunds_add_no_tokens_to_a_first_hit_bucket() {
         for _ in 0..40 {
             now += [0, 0, 1, random.below(6), random.below(30)][random.below(5) as usize];
             if random.one_in(2) && !receipts.is_empty() {
-                let (number, receipt) = receipts.swap_remove(random.below(receipts.len() as u64) as usize);
+                let which = random.below(receipts.len() as u64) as usize;
+                let (number, receipt) = &mut receipts[which];
                 let units = 1 + random.below(8);
-                let (_, units_spent): &mut (u64, u64) = &mut spent[number];
+                let (_, units_spent): &mut (u64, u64) = &mut spent[*number];
                 *units_spent -= model.refund_part(receipt, units, now);
                 continue;
             }

@@ -35,8 +35,8 @@ pub(crate) fn canonical_network(network: IpNet) -> IpNet {
     }
 }
 
-/// Appends the key of a canonical address: a byte for the kind, then 4 bytes of IPv4, 8 of IPv6 up to
-/// a /64, 16 of longer prefixes.
+/// Appends the key of a canonical address: a byte for the kind, then 4 bytes of IPv4, 8 of IPv6 up
+/// to a /64, 16 of longer prefixes.
 pub(crate) fn write_key(address: IpAddr, ipv6_prefix: u8, key: &mut Vec<u8>) {
     match address {
         IpAddr::V4(v4) => {

@@ -72,10 +72,12 @@ impl RuleHandle {
     /// [comes with each request](crate::Rule::per_request).
     ///
     /// The rule's closures run with this head, which must have what they read: in a handler, the
-    /// extensions that the layer saw, too.
+    /// extensions that the layer saw, too. They see its
+    /// [original target](crate::Builder::original_uri), as the layer does.
     #[must_use]
     pub fn key_of(&self, head: RequestHead<'_>) -> Option<KeyHandle<'_>> {
         let mut key = KeyBuf::new();
+        let head = self.state.original(head);
         let set = match self.rule().match_request(&head, &mut key) {
             RuleMatch::Check(request) => request.set,
             RuleMatch::DoesNotApply | RuleMatch::NoKey => return None,

@@ -107,6 +107,10 @@ impl<R, B> TollgateLayer<R, B> {
     pub(crate) fn state(&self) -> &Arc<LayerState> {
         &self.state
     }
+
+    pub(crate) fn state_mut(&mut self) -> &mut Arc<LayerState> {
+        &mut self.state
+    }
 }
 
 impl<S, R: Clone> Layer<S> for TollgateLayer<R> {

@@ -13,6 +13,7 @@ mod layer;
 mod reconfigure;
 mod request_limits;
 mod rule;
+mod saved;
 mod service;
 mod telemetry;
 
@@ -28,6 +29,7 @@ pub use layer::{Builder, TollgateLayer};
 pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
 pub use rule::{Limit, MissingKey, Rule};
+pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use service::Tollgate;
 pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
 pub use tollgate_http::{

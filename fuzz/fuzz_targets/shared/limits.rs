@@ -26,6 +26,9 @@ enum AnyKind {
     Meter { capacity: Number },
     Queue { capacity: Number },
     Fixed { all: bool },
+    Intervals { burst: Number, initial: Option<u8> },
+    FirstHitBucket { burst: Number, initial: Option<u8> },
+    FirstHitWindow { all: bool },
     Sliding { all: bool },
     SubWindows { k: u8, all: bool },
     Log { all: bool },
@@ -38,6 +41,11 @@ impl Number {
     pub(crate) fn value(&self) -> u64 {
         self.digits >> (self.bits % 64)
     }
+
+    /// So many 255ths of it.
+    fn part(&self, share: Option<u8>) -> Option<u64> {
+        share.map(|share| (u128::from(self.value()) * u128::from(share) / 255) as u64)
+    }
 }
 
 impl AnyLimit {
@@ -45,10 +53,15 @@ impl AnyLimit {
         let count = |all| if all { CountPolicy::All } else { CountPolicy::Allowed };
         let kind = match self.kind {
             AnyKind::TokenBucket { ref burst, initial } => {
-                let burst = burst.value();
-                let share = |share: u8| (u128::from(burst) * u128::from(share) / 255) as u64;
-                Kind::TokenBucket { burst, initial: initial.map(share) }
+                Kind::TokenBucket { burst: burst.value(), initial: burst.part(initial) }
             }
+            AnyKind::Intervals { ref burst, initial } => {
+                Kind::Intervals { burst: burst.value(), initial: burst.part(initial) }
+            }
+            AnyKind::FirstHitBucket { ref burst, initial } => {
+                Kind::FirstHitBucket { burst: burst.value(), initial: burst.part(initial) }
+            }
+            AnyKind::FirstHitWindow { all } => Kind::FirstHitWindow { count: count(all) },
             AnyKind::Meter { ref capacity } => Kind::Meter { capacity: capacity.value() },
             AnyKind::Queue { ref capacity } => Kind::Queue { capacity: capacity.value() },
             AnyKind::Fixed { all } => Kind::Fixed { count: count(all) },

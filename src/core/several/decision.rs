@@ -315,6 +315,29 @@ impl LimitDecision<'_> {
         self.refuses
     }
 
+    /// Whether this limit refuses the request only because its [table is full](crate::WhenFull):
+    /// the key has no slot there, and waits for one, or shares the debt of other keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_hour(5));
+    /// let limiter = MultiLimiter::<u64>::builder([quota]).max_keys(1).build()?;
+    /// let is_refused_full = |key| limiter.check(&key).parts().any(|limit| limit.refuses_full());
+    /// assert!((0..2_000).any(is_refused_full));
+    ///
+    /// let limiter = MultiLimiter::<u64>::builder([quota]).build()?;
+    /// assert!(limiter.check_n(&1, 5).is_allowed());
+    /// assert!(!limiter.check(&1).is_allowed() && !is_refused_full(1));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn refuses_full(&self) -> bool {
+        self.refuses && !self.is_never && self.ring.is_full()
+    }
+
     /// Whether the key's bucket has no room for it in this limit's table.
     fn is_full(&self) -> bool {
         self.ring.is_anothers()

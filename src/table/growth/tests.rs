@@ -1,7 +1,7 @@
 //! Tests of splits, step by step.
 
 use super::*;
-use crate::algorithm::{Algorithm, TokenBucket, Verdict};
+use crate::algorithm::{Algorithm, Payload, TokenBucket, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::counted::{Writes, writes_of};
@@ -10,7 +10,7 @@ use crate::table::slot::{Ask, Slot};
 use crate::table::slot_index::{SLOTS, home_slot};
 use crate::table::term::Term;
 use crate::table::word::Word;
-use crate::table::{ROOTS, Size, WhenFull};
+use crate::table::{Debt, ROOTS, Size, WhenFull};
 use crate::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
@@ -295,4 +295,31 @@ fn an_insertion_vacates_slots_that_keys_have_left() {
     assert!(view.bucket.slot(index).has_fingerprint(MINE.kept()), "its home slot");
     assert_eq!((slots_of(&table, KEY), slots_of(&table, MINE)), (1, 1));
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
+}
+
+/// A restore that splits buckets gives keys the slots that others have left. Such a word must be
+/// one that the next split detaches: a charge that comes after the split would be lost.
+#[test]
+fn a_split_detaches_the_word_of_a_restored_key() {
+    let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
+    let (current, at) = (Current { rule, term: Term::of_first(&rule) }, rule.moment(NOW));
+    let Verdict::Allow(payload) = rule.decide(Payload::UNSEEN, Ring::NONE, at, 3) else { unreachable!() };
+    let keys = (1..=40).map(|key| Fingerprint::from_bits((key * LEAVES) | 3));
+    for fingerprint in keys.clone() {
+        assert!(table.enter(current.dated(), at, Debt::Key { fingerprint, payload, times: &[] }));
+    }
+    for key in keys.clone() {
+        let (view, header) = table.view(key).home_bucket(key);
+        let of_key = |index: &SlotIndex| view.bucket.slot(*index).has_fingerprint(key);
+        let slot = view.bucket.slot(SlotIndex::all().find(of_key).unwrap());
+        let word = slot.load();
+        // As a thread does that finds a bucket on its way that is not open.
+        view.split(view.splits(header).unwrap(), header);
+        let has_left = !slot.fingerprint().is_key();
+        let Verdict::Allow(more) = rule.decide(payload, Ring::NONE, at, 1) else { unreachable!() };
+        assert!(!has_left || !slot.charge_seen(word, more, key), "{key:?}: charged where it was");
+    }
+    assert_eq!(keys.map(|key| slots_of(&table, key)).max(), Some(1));
 }

@@ -3,7 +3,7 @@
 use super::{Player, Receipt};
 use crate::engine::{KEYS, Sort};
 use crate::judge::Event;
-use crate::limits::{Kind, Limit, TEN_YEARS};
+use crate::limits::{Kind, TEN_YEARS};
 use crate::program::{Line, Verb};
 use crate::table::Word;
 
@@ -11,8 +11,6 @@ impl Player<'_> {
     /// Does the verb, and says which keys it may have changed.
     pub(super) fn over(&mut self, line: &Line) -> Result<Vec<usize>, String> {
         match line.verb {
-            // The judge's bounds of first hits know neither; `tests/model` compares both exactly.
-            Verb::Debit(_) | Verb::Credit(_) if self.has_first_hits() => Ok(vec![]),
             Verb::UpTo(most) => {
                 let most = self.cost(most, line.key, self.tier(line));
                 self.up_to(line, most)
@@ -33,7 +31,12 @@ impl Player<'_> {
         let (key, tier, now, id) = (line.key, self.tier(line), self.now, self.id());
         let engine = self.engine();
         let left = engine.peek(key, tier, 0, now).remaining.into_iter().min().unwrap_or(0);
+        let uncounted = engine.uncounted();
         let ((told, cost, kept), inner) = self.with_others(line, true, || engine.up_to(key, tier, most));
+        if engine.uncounted() > uncounted {
+            self.meets(line, &[Word::UpTo]);
+            return self.admitted_uncounted(key, kept).map(|()| (0..KEYS).collect());
+        }
         let is_alone = inner.is_empty();
         if is_alone && self.program.is_roomy() && cost != left.max(1).min(most) {
             return Err(format!("of {left} units and at most {most}, {cost} were taken"));
@@ -46,7 +49,7 @@ impl Player<'_> {
         self.model.up_to(id, key, most, now, &told, cost)?;
         self.meets(line, &[Word::UpTo]);
         if told.allowed {
-            self.receipts.push(Receipt { id, key, kept, is_part: false });
+            self.receipts.push(Receipt { id, key, kept });
         }
         Ok(self.touched(is_alone, key))
     }
@@ -59,7 +62,10 @@ impl Player<'_> {
         let units = done.as_ref().map(|(_, units, _)| *units);
         // A short debt of a slow tier is a long one of a fast tier, which a change may slow.
         let is_at_the_end = done.as_ref().is_some_and(|(told, ..)| told.reset_after >= TEN_YEARS);
-        if self.program.is_roomy() && !is_at_the_end && units.is_some_and(|units| units != cost) {
+        // A first-hit window counts up to twice its limit, or a little more.
+        let has_ceiling = self.limits.iter().any(|limit| limit.kind == Kind::FirstHitWindow);
+        let is_cut = is_at_the_end || has_ceiling;
+        if self.program.is_roomy() && !is_cut && units.is_some_and(|units| units != cost) {
             return Err(format!("of {cost} units {units:?} were debited"));
         }
         let event = match units {
@@ -70,7 +76,7 @@ impl Player<'_> {
         self.model.debit(id, key, cost, now, done.as_ref().map(|(told, ..)| told))?;
         if let Some((_, _, kept)) = done {
             self.meets(line, &[Word::Debit]);
-            self.receipts.push(Receipt { id, key, kept, is_part: false });
+            self.receipts.push(Receipt { id, key, kept });
         }
         Ok(self.touched(is_alone, key))
     }
@@ -96,11 +102,6 @@ impl Player<'_> {
         self.model.credit(key, units, now, given)?;
         self.meets(line, &[Word::Credit]);
         Ok(self.touched(is_alone, key))
-    }
-
-    fn has_first_hits(&self) -> bool {
-        let is_first_hit = |limit: &Limit| matches!(limit.kind, Kind::FirstHitBucket | Kind::FirstHitWindow);
-        self.limits.iter().any(is_first_hit)
     }
 
     fn touched(&self, is_alone: bool, key: usize) -> Vec<usize> {

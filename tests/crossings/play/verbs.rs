@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use tollgate::WhenFull;
+
 use super::{Booked, LATEST, Leased, Player, Receipt, Waiting, picked};
 use crate::engine::{KEYS, Room, Sort, Told, Way};
 use crate::judge::{Event, Lease};
@@ -14,6 +16,7 @@ impl<'l> Player<'l> {
     pub(super) fn verb(&mut self, line: &Line, before: &[Vec<Told>]) -> Result<Vec<usize>, String> {
         let (key, tier, now) = (line.key, self.tier(line), self.now);
         let engine = self.engine();
+        let uncounted = engine.uncounted();
         let all: Vec<usize> = (0..KEYS).collect();
         let touched = |inner: &[Event], key: usize| if inner.is_empty() { vec![key] } else { all.clone() };
         match &line.verb {
@@ -22,6 +25,10 @@ impl<'l> Player<'l> {
                 let foreseen = engine.peek(key, tier, cost, now);
                 let ((told, kept), inner) =
                     self.with_others(line, true, || engine.check(key, tier, cost, *way));
+                if engine.uncounted() > uncounted {
+                    self.meets_check(line, cost, *way == Way::Prepared);
+                    return self.admitted_uncounted(key, kept).map(|()| all);
+                }
                 let is_alone = inner.is_empty();
                 let touches = touched(&inner, key);
                 // Of a clock that went ahead meanwhile it has seen either time.
@@ -47,7 +54,7 @@ impl<'l> Player<'l> {
                     }
                 }
                 if told.allowed {
-                    self.receipts.push(Receipt { id, key, kept, is_part: false });
+                    self.receipts.push(Receipt { id, key, kept });
                 }
                 Ok(touches)
             }
@@ -59,13 +66,13 @@ impl<'l> Player<'l> {
                 Ok(vec![])
             }
             Verb::Refund(pick) => {
-                let Some(Receipt { id, key, kept, is_part }) = picked(&mut self.receipts, *pick) else {
+                let Some(Receipt { id, key, kept }) = picked(&mut self.receipts, *pick) else {
                     return Ok(vec![]);
                 };
                 let (back, inner) = self.with_others(line, true, || engine.refund(key, kept));
                 let touches = touched(&inner, key);
                 self.heard(&[Event::Back { id, units: u64::MAX, back, at: now }], inner)?;
-                self.model.refund(id, key, (!is_part).then_some(u64::MAX), now, back)?;
+                self.model.refund(id, key, u64::MAX, now, back)?;
                 self.meets_key(key, &[Word::Refund]);
                 Ok(touches)
             }
@@ -76,8 +83,7 @@ impl<'l> Player<'l> {
                     self.with_others(line, true, || engine.refund_part(key, &mut receipt.kept, units));
                 let touches = touched(&inner, key);
                 self.heard(&[Event::Back { id, units, back, at: now }], inner)?;
-                self.model.refund(id, key, (!receipt.is_part).then_some(units), now, back)?;
-                receipt.is_part = true;
+                self.model.refund(id, key, units, now, back)?;
                 self.receipts.push(receipt);
                 self.meets_key(key, &[Word::Part]);
                 Ok(touches)
@@ -107,6 +113,10 @@ impl<'l> Player<'l> {
                 let max_wait = self.limits[0].expires() / 8 * wait;
                 let (turn, inner) =
                     self.with_others(line, true, || engine.reserve(key, tier, cost, max_wait));
+                if engine.uncounted() > uncounted {
+                    self.meets(line, &[Word::Reserve]);
+                    return Ok(all);
+                }
                 let touches = touched(&inner, key);
                 let departs = turn.as_ref().ok().map(|turn| turn.departs());
                 self.heard(&[Event::Turn { id, key, tier, cost, at: now, max_wait, departs }], inner)?;
@@ -170,6 +180,12 @@ impl<'l> Player<'l> {
                 let (cost, id) = (self.cost(*cost, key, tier), self.id());
                 let (lease, most) = (self.lease(&leased), self.most(tier));
                 let (decision, inner) = self.with_others(line, true, || leased.lease.check(cost));
+                if engine.uncounted() > uncounted {
+                    let left = leased.acquired.map(|id| Event::Left { id, at: now });
+                    drop(leased);
+                    self.meets_key(key, &[Word::Lease]);
+                    return left.map_or(Ok(()), |left| self.hear(left)).map(|()| all);
+                }
                 let touches = touched(&inner, key);
                 let (after, permit) = (leased.lease.held(), decision.is_none());
                 let allowed = decision.as_ref().is_none_or(|(told, _)| told.allowed);
@@ -199,7 +215,7 @@ impl<'l> Player<'l> {
                 if let Some((told, kept)) = decision
                     && told.allowed
                 {
-                    self.receipts.push(Receipt { id, key, kept, is_part: false });
+                    self.receipts.push(Receipt { id, key, kept });
                 }
                 self.leases.push(leased);
                 self.meets_key(key, &[Word::Lease]);
@@ -233,19 +249,11 @@ impl<'l> Player<'l> {
                 self.meets_key(key, &[Word::Lease]);
                 Ok(touches)
             }
-            Verb::Batch(keys) => {
-                let ids: Vec<usize> = keys.iter().map(|_| self.id()).collect();
-                let Some(answers) = engine.batch(keys) else { return Ok(vec![]) };
-                for ((key, id), (told, kept)) in keys.iter().zip(ids).zip(answers) {
-                    self.hear(decided(id, *key, 0, 1, now, &told))?;
-                    self.model.check(id, *key, 0, 1, now, &told)?;
-                    if told.allowed {
-                        self.receipts.push(Receipt { id, key: *key, kept, is_part: false });
-                    }
-                    self.meets_key(*key, &[Word::Batch]);
-                }
-                Ok(keys.clone())
+            Verb::Batch(keys) if self.program.room == Room::Full(WhenFull::Allow) => {
+                // One by one, so that it is known which of them was not counted.
+                keys.iter().try_for_each(|key| self.batch(&[*key])).map(|()| all)
             }
+            Verb::Batch(keys) => self.batch(keys).map(|()| keys.clone()),
             Verb::UpTo(_) | Verb::Debit(_) | Verb::Credit(_) => self.over(line),
             Verb::Reset => {
                 let (known, inner) = self.with_others(line, true, || engine.reset(key));
@@ -313,6 +321,27 @@ impl<'l> Player<'l> {
         }
     }
 
+    fn batch(&mut self, keys: &[usize]) -> Result<(), String> {
+        let (engine, now) = (self.engine(), self.now);
+        let uncounted = engine.uncounted();
+        let ids: Vec<usize> = keys.iter().map(|_| self.id()).collect();
+        let Some(answers) = engine.batch(keys) else { return Ok(()) };
+        let is_counted = engine.uncounted() == uncounted;
+        for ((key, id), (told, kept)) in keys.iter().zip(ids).zip(answers) {
+            self.meets_key(*key, &[Word::Batch]);
+            if !is_counted {
+                self.admitted_uncounted(*key, kept)?;
+                continue;
+            }
+            self.hear(decided(id, *key, 0, 1, now, &told))?;
+            self.model.check(id, *key, 0, 1, now, &told)?;
+            if told.allowed {
+                self.receipts.push(Receipt { id, key: *key, kept });
+            }
+        }
+        Ok(())
+    }
+
     /// Once all debts are paid every key has all of its limits.
     fn expire(&mut self, key: usize) -> Result<(), String> {
         let longest = self.sight().into_iter().flatten().map(|told| told.reset_after).max().unwrap_or(0);
@@ -346,7 +375,7 @@ impl<'l> Player<'l> {
                 return Err(format!("of a key as good as new {cost} was decided so: {told:?}"));
             }
             if allowed {
-                self.receipts.push(Receipt { id, key, kept, is_part: false });
+                self.receipts.push(Receipt { id, key, kept });
             }
         }
         Ok(())

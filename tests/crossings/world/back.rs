@@ -40,7 +40,9 @@ impl World {
         let is_others = is_late || self.credited[taken.key];
         let versions = self.versions.clone();
         for (slot, rule) in self.met(taken.tier) {
-            let is_others = is_others && self.limit(rule).kind == Kind::FirstHitBucket;
+            let kind = self.limit(rule).kind;
+            let is_others = is_others && kind.refills_by_steps();
+            let most = if kind == Kind::Intervals { most_of_time } else { most };
             match &mut self.states[taken.key][slot] {
                 State::Bucket { version, lo, hi } => {
                     let price = versions[*version].limits[rule].nanos;

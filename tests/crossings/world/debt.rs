@@ -44,9 +44,7 @@ pub(super) fn unseen(kind: Kind) -> State {
     match kind {
         Kind::Bucket | Kind::Meter | Kind::Queue => State::Bucket { version: 0, lo: 0, hi: 0 },
         Kind::Fixed => State::Fixed { version: 0, end: 0, lo: 0, hi: 0 },
-        Kind::FirstHitBucket | Kind::FirstHitWindow | Kind::Sliding | Kind::SubWindows | Kind::Log => {
-            State::Acts(Vec::new())
-        }
+        _ => State::Acts(Vec::new()),
     }
 }
 
@@ -132,7 +130,7 @@ impl World {
     /// What counts of these at `at`, at the least.
     pub(super) fn counted(acts: &[(usize, u64, u64)], limit: Limit, at: u64, reached: u64) -> u64 {
         let latest = latest(acts).max(at);
-        if limit.kind == Kind::FirstHitBucket {
+        if limit.kind.refills_by_steps() {
             // By every start: admissions since, less units that may have come back.
             let back = |start: u64| (latest.max(reached) - start) / limit.nanos + 1;
             let since = |start: u64| acts.iter().filter(|act| act.1 >= start).map(|act| act.2).sum::<u64>();
@@ -198,7 +196,8 @@ impl World {
             }
             State::Acts(acts) => {
                 let fits = Self::counted(&acts, limit, at, self.reached) + cost <= limit.most;
-                Found { fits, must_fit: false, wait: (0, 0), next: State::Acts(acts) }
+                // How long a turn waits is not known.
+                Found { fits, must_fit: false, wait: (0, max_wait.unwrap_or(0)), next: State::Acts(acts) }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::back::{newest, take};
 use super::{State, World};
+use crate::limits::Kind;
 
 impl World {
     /// A debit finds room always.
@@ -27,6 +28,15 @@ impl World {
         });
         let next = next.collect();
         self.commit(id, key, tier, at, cost, next);
+        // Of a window's debit it is not known what is left when the next one begins.
+        for (slot, rule) in self.met(tier) {
+            let kind = self.limit(rule).kind;
+            if let State::Acts(acts) = &mut self.states[key][slot]
+                && kind == Kind::FirstHitWindow
+            {
+                acts.retain(|act| act.0 != id);
+            }
+        }
     }
 
     /// Lowers the debt by at most as much as was given, of several limits as was asked for, and by

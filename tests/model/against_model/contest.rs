@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, GlobalLimiter, Key, KeyHasher, Limiter, Limits, ManualClock, Quota, Reservation,
+    Algorithm, GlobalLimiter, Key, KeyHasher, Limiter, Limits, ManualClock, Quota, Receipt, Reservation,
     ReserveError, Timestamp,
 };
 use tollgate_model::Answer;
@@ -47,13 +47,10 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
     let clock = ManualClock::starting_at(Duration::from_nanos(case.origin));
     let contest = Contest { case, script, clock: &clock };
     contest.one_limiter_a_key(quota)?;
-    let apart = [Placed(0x9E37_79B9_7F4A_7C13), Placed(0xBF58_476D_1CE4_E5B5), Placed(0x94D0_49BB_1331_11E7)];
-    let apart = apart.each_ref();
+    let apart = APART.each_ref();
     contest.keyed::<Placed, _>("keys in buckets of their own", quota, 64, apart, Shared::BOOKINGS)?;
     if !script.goes_back {
-        let together =
-            [Placed(0x9E37_79B9_7F4A_7C13), Placed(0x9E58_479B_7F4A_7C13), Placed(0x54D0_49B9_7F4A_7C13)];
-        let together = together.each_ref();
+        let together = TOGETHER.each_ref();
         contest.keyed::<Placed, _>("keys in one bucket", quota, 1, together, Shared::ALL)?;
         contest.crowded(quota, together)?;
     }
@@ -64,13 +61,21 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
 }
 
 /// A key whose low bits choose its bucket and the mark of its refunds.
-struct Placed(u64);
+pub(crate) struct Placed(pub(crate) u64);
 
 impl Key for Placed {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
         self.0
     }
 }
+
+/// Keys in buckets of their own.
+pub(crate) const APART: [Placed; 3] =
+    [Placed(0x9E37_79B9_7F4A_7C13), Placed(0xBF58_476D_1CE4_E5B5), Placed(0x94D0_49BB_1331_11E7)];
+
+/// Keys of one bucket, which share a mark.
+pub(crate) const TOGETHER: [Placed; 3] =
+    [Placed(0x9E37_79B9_7F4A_7C13), Placed(0x9E58_479B_7F4A_7C13), Placed(0x54D0_49B9_7F4A_7C13)];
 
 #[derive(Clone, Copy)]
 struct Contest<'c> {
@@ -79,9 +84,9 @@ struct Contest<'c> {
     clock: &'c ManualClock,
 }
 
-/// A decision or a reservation of the engine that a later line may give back.
+/// A receipt or a reservation of the engine that a later line may give back.
 enum Held<'l, L: Limits> {
-    Admitted(Decision<'l>),
+    Admitted(Receipt),
     Reserved(Reservation<'l, L, ManualClock>),
 }
 
@@ -183,20 +188,20 @@ fn perform<'l, D: Door<'l>>(
         Action::Check(cost) => {
             let decision = door.check(key, cost, at);
             let said = Said::Answer(answer(&decision));
-            gives = Some(Held::Admitted(decision));
+            gives = Some(Held::Admitted(decision.receipt()));
             said
         }
         Action::Peek(cost) => Said::Answer(answer(&door.peek(key, cost, now))),
         Action::UpTo { most, .. } => {
             let decision = door.prepared(key, now).check_up_to(most);
             let said = Said::Took(decision.cost(), answer(&decision));
-            gives = Some(Held::Admitted(decision));
+            gives = Some(Held::Admitted(decision.receipt()));
             said
         }
         Action::Debit(cost) => match door.prepared(key, now).debit(cost) {
             Ok(decision) => {
                 let said = Said::Took(decision.cost(), Answer { delay_ns: 0, ..answer(&decision) });
-                gives = Some(Held::Admitted(decision));
+                gives = Some(Held::Admitted(decision.receipt()));
                 said
             }
             Err(_) => Said::NoDebt,
@@ -221,12 +226,16 @@ fn perform<'l, D: Door<'l>>(
         Action::Refund(line) | Action::Cancel(line) => {
             Said::Back(take_back(door, key, held[line].take(), at))
         }
+        Action::Part(line, units) => match &mut held[line] {
+            Some(Held::Admitted(receipt)) => Said::Back(door.prepared(key, now).refund_part(receipt, units)),
+            _ => Said::Back(0),
+        },
     };
     held.push(gives);
     said
 }
 
-/// Gives back a decision or a reservation. `None` if the sides have differed before and the engine
+/// Gives back a receipt or a reservation. `None` if the sides have differed before and the engine
 /// has nothing to give back.
 fn take_back<'l, D: Door<'l>>(
     door: D,
@@ -235,7 +244,7 @@ fn take_back<'l, D: Door<'l>>(
     at: Option<Timestamp>,
 ) -> u64 {
     match (held, at) {
-        (Some(Held::Admitted(decision)), at) => door.refund(key, decision, at),
+        (Some(Held::Admitted(receipt)), at) => door.refund(key, receipt, at),
         (Some(Held::Reserved(place)), None) => place.cancel(),
         (Some(Held::Reserved(place)), Some(at)) => place.cancel_at(at),
         (None, _) => 0,

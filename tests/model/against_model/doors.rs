@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Decision, Global, GlobalLimiter, Key, Limiter, Limits, ManualClock, Prepared, Reservation,
-    ReserveError, Timestamp,
+    Algorithm, Decision, Global, GlobalLimiter, Key, Limiter, Limits, ManualClock, Prepared, Receipt,
+    Reservation, ReserveError, Timestamp,
 };
 
 /// Limits three keys. Without a time, an operation reads the clock.
 pub(crate) trait Door<'l>: Copy {
     /// The lender of its reservations.
-    type Limits: for<'d> Limits<Decision<'d> = Decision<'d>> + 'l;
+    type Limits: for<'d> Limits<Decision<'d> = Decision<'d>, Receipt = Receipt> + 'l;
 
     fn check(self, key: usize, cost: u64, at: Option<Timestamp>) -> Decision<'l>;
 
@@ -22,7 +22,7 @@ pub(crate) trait Door<'l>: Copy {
 
     fn reset(self, key: usize);
 
-    fn refund(self, key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64;
+    fn refund(self, key: usize, receipt: Receipt, at: Option<Timestamp>) -> u64;
 
     fn reserve(
         self,
@@ -58,10 +58,10 @@ impl<'l, A: Algorithm> Door<'l> for &'l Each<A> {
         self.0[key].prepare().reset();
     }
 
-    fn refund(self, key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
+    fn refund(self, key: usize, receipt: Receipt, at: Option<Timestamp>) -> u64 {
         match at {
-            None => self.0[key].prepare().refund(decision),
-            Some(at) => self.0[key].at(at).refund(decision),
+            None => self.0[key].prepare().refund(receipt),
+            Some(at) => self.0[key].at(at).refund(receipt),
         }
     }
 
@@ -107,10 +107,10 @@ impl<'l, K: Key + ?Sized, A: Algorithm> Door<'l> for &'l Keyed<'_, K, A> {
         self.limiter.prepare(self.keys[key]).reset();
     }
 
-    fn refund(self, _key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
+    fn refund(self, _key: usize, receipt: Receipt, at: Option<Timestamp>) -> u64 {
         match at {
-            None => self.limiter.refund(decision),
-            Some(at) => self.limiter.at(at).refund(decision),
+            None => self.limiter.refund(receipt),
+            Some(at) => self.limiter.at(at).refund(receipt),
         }
     }
 
@@ -168,8 +168,8 @@ impl<'l, K: Key, A: Algorithm, S: Fn(u64) -> K> Door<'l> for &'l Crowded<'_, K, 
         self.after_strangers().reset(key);
     }
 
-    fn refund(self, key: usize, decision: Decision<'l>, at: Option<Timestamp>) -> u64 {
-        self.after_strangers().refund(key, decision, at)
+    fn refund(self, key: usize, receipt: Receipt, at: Option<Timestamp>) -> u64 {
+        self.after_strangers().refund(key, receipt, at)
     }
 
     fn reserve(

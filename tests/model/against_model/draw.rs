@@ -6,6 +6,7 @@ use tollgate::CountPolicy;
 
 use super::limit::{Kind, Limit, Unit};
 use super::script::{Case, Cost, Move, Op, Patience, Verb};
+use super::several::SeveralCase;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -204,6 +205,7 @@ fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
                 as_much.saturating_sub(1) => cost().prop_map(Verb::Debit),
                 resets => Just(Verb::Reset),
                 refunds => any::<u8>().prop_map(Verb::Refund),
+                refunds.div_ceil(2) => (any::<u8>(), cost()).prop_map(|(pick, units)| Verb::Part(pick, units)),
                 bookings => (cost(), patience()).prop_map(|(cost, patience)| Verb::Reserve(cost, patience)),
                 bookings.min(refunds + 1) => any::<u8>().prop_map(Verb::Cancel),
                 credits => cost().prop_map(Verb::Credit),
@@ -225,6 +227,17 @@ pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
         prop::collection::vec(op, 1..60)
     });
     (limit(sort), origin, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
+}
+
+/// Up to four limits of any sorts, with the operations of [`case`] or of [`with_all_verbs`].
+pub(crate) fn several(is_ahead: bool) -> impl Strategy<Value = SeveralCase> {
+    let limits = prop::collection::vec(select(SORTS.to_vec()).prop_flat_map(limit), 1..=4);
+    let case = move |sort| if is_ahead { with_all_verbs(sort).boxed() } else { case(sort).boxed() };
+    (limits, case(Sort::TokenBucket)).prop_map(|(limits, Case { origin, ops, .. })| SeveralCase {
+        limits,
+        origin,
+        ops,
+    })
 }
 
 /// Checks of one key close to each other, with a clock that only goes ahead, as of a greedy client.

@@ -94,6 +94,13 @@ impl Ledger {
         Some((line, key, self.model.refund(it, at)))
     }
 
+    /// Refunds up to so many units of an admission, which stays with the rest. Returns as `refund`.
+    pub(crate) fn refund_part(&mut self, pick: u8, units: u64, at: u64) -> Option<(usize, usize, u64)> {
+        let number = counted_back(&self.admitted, pick)?;
+        let Held { line, key, it } = &mut self.admitted[number];
+        Some((*line, *key, self.model.refund_part(it, units, at)))
+    }
+
     /// Cancels a reservation. Returns its line, its key, and the units.
     pub(crate) fn cancel(&mut self, pick: u8, at: u64) -> Option<(usize, usize, u64)> {
         let Held { line, key, it } = picked(&mut self.reserved, pick)?;
@@ -101,8 +108,12 @@ impl Ledger {
     }
 }
 
-/// Removes an entry, counted from the newest, so that simple scripts have small numbers.
+/// Removes an entry.
 fn picked<T>(held: &mut Vec<Held<T>>, pick: u8) -> Option<Held<T>> {
-    let back = usize::from(pick).checked_rem(held.len())?;
-    Some(held.remove(held.len() - 1 - back))
+    counted_back(held, pick).map(|number| held.remove(number))
+}
+
+/// The number of an entry, counted from the newest, so that simple scripts have small numbers.
+pub(crate) fn counted_back<T>(held: &[T], pick: u8) -> Option<usize> {
+    usize::from(pick).checked_rem(held.len()).map(|back| held.len() - 1 - back)
 }

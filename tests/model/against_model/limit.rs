@@ -101,10 +101,15 @@ impl Limit {
 
     /// Returns the model of the limit, with the engine's resolution.
     pub(crate) fn model(&self, resolution: Resolution, origin_ns: u64) -> Model {
+        Model::new(self.algorithm(resolution, origin_ns))
+    }
+
+    /// Returns the limit as the model takes it.
+    pub(crate) fn algorithm(&self, resolution: Resolution, origin_ns: u64) -> Algorithm {
         let Self { kind, count: units, period } = *self;
         let Resolution { grains, ceiling, granule, tick: tick_ns, .. } = resolution;
         let (limit, window_ns) = (units, period);
-        Model::new(match kind {
+        match kind {
             Kind::TokenBucket { burst, initial } => Algorithm::TokenBucket {
                 count: units,
                 period_ns: period,
@@ -150,7 +155,7 @@ impl Limit {
                 granule,
             },
             Kind::Log { count } => Algorithm::SlidingLog { limit, window_ns, count: which(count) },
-        })
+        }
     }
 }
 

@@ -73,6 +73,8 @@ pub(crate) enum Verb {
     Reset,
     /// Refunds an admission of any key that was not refunded yet.
     Refund(u8),
+    /// Refunds so many units of it; others may come back later.
+    Part(u8, Cost),
     Reserve(Cost, Patience),
     /// Cancels a reservation.
     Cancel(u8),
@@ -135,6 +137,8 @@ pub(crate) enum Action {
     Reset,
     /// Refunds the admission of this line, counted from 0.
     Refund(usize),
+    /// Refunds up to so many units of it.
+    Part(usize, u64),
     Reserve {
         cost: u64,
         max_wait: u64,
@@ -212,6 +216,11 @@ impl Case {
                     let Some((line, key, back)) = ledger.refund(pick, at) else { continue };
                     (key, Action::Refund(line), Said::Back(back))
                 }
+                Verb::Part(pick, units) => {
+                    let units = self.cost(units);
+                    let Some((line, key, back)) = ledger.refund_part(pick, units, at) else { continue };
+                    (key, Action::Part(line, units), Said::Back(back))
+                }
                 Verb::Cancel(pick) => {
                     let Some((line, key, back)) = ledger.cancel(pick, at) else { continue };
                     (key, Action::Cancel(line), Said::Back(back))
@@ -233,7 +242,7 @@ impl Case {
 
     /// How many units more a bucket may be charged so that its debt ends within the ten years. A
     /// window counts any number up to its ceiling.
-    fn payable(&self, at: u64, standing: Answer) -> u64 {
+    pub(crate) fn payable(&self, at: u64, standing: Answer) -> u64 {
         if !self.limit.is_bucket() {
             return u64::MAX;
         }
@@ -243,12 +252,12 @@ impl Case {
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    fn resolution(&self) -> Option<Resolution> {
+    pub(crate) fn resolution(&self) -> Option<Resolution> {
         let builder = GlobalLimiter::builder(self.limit.quota()).memory_budget(usize::MAX);
         Some(builder.clock(ManualClock::new()).build().ok()?.resolution())
     }
 
-    fn moved(&self, go: Move, now: u64, wait: u64) -> u64 {
+    pub(crate) fn moved(&self, go: Move, now: u64, wait: u64) -> u64 {
         let by = |unit, eighths: u16| {
             u64::try_from(u128::from(self.limit.nanos(unit)) * u128::from(eighths) / 8).unwrap_or(u64::MAX)
         };
@@ -279,7 +288,7 @@ impl Case {
         }
     }
 
-    fn cost(&self, cost: Cost) -> u64 {
+    pub(crate) fn cost(&self, cost: Cost) -> u64 {
         let limit = self.limit.most();
         match cost {
             Cost::Units(units) => units,
@@ -333,6 +342,7 @@ impl fmt::Display for Line {
             Action::Debit(cost) => write!(f, "debit {key} {cost}"),
             Action::Reset => write!(f, "reset {key}"),
             Action::Refund(line) => write!(f, "refund {key} line {}", line + 1),
+            Action::Part(line, units) => write!(f, "refund {key} {units} of line {}", line + 1),
             Action::Reserve { cost, max_wait: u64::MAX } => write!(f, "reserve {key} {cost}"),
             Action::Reserve { cost, max_wait } => {
                 write!(f, "reserve {key} {cost} within {:?}", Duration::from_nanos(max_wait))

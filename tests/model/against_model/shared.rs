@@ -44,17 +44,19 @@ impl Shared {
     /// Returns the most units of the refund in line `number`, if it may differ from the model's.
     pub(crate) fn leeway(self, limit: &Limit, script: &Script, number: usize) -> Option<u64> {
         let line = &script.lines[number];
-        let (Action::Refund(taken) | Action::Cancel(taken), Said::Back(back)) = (line.action, line.right)
+        let (Action::Refund(taken) | Action::Part(taken, _) | Action::Cancel(taken), Said::Back(back)) =
+            (line.action, line.right)
         else {
             return None;
         };
+        let asked = if let Action::Part(_, units) = line.action { units } else { u64::MAX };
         if self.slots
             && let Action::Check(cost)
             | Action::Reserve { cost, .. }
             | Action::UpTo { units: cost, .. }
             | Action::Debit(cost) = script.lines[taken].action
         {
-            return Some(cost);
+            return Some(cost.min(asked));
         }
         let is_reset = |other: &Line| other.key != line.key && matches!(other.action, Action::Reset);
         if self.marks && script.lines[taken..number].iter().any(is_reset) {
@@ -73,7 +75,7 @@ impl Shared {
                 };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
                 let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
-                if lapped { Some(cost) } else { since(taken + 1).any(gives_back).then_some(back) }
+                if lapped { Some(cost.min(asked)) } else { since(taken + 1).any(gives_back).then_some(back) }
             }
             _ => None,
         }
@@ -110,8 +112,10 @@ fn logged(limit: &Limit) -> impl Fn(&Line) -> u128 {
 }
 
 fn gives_back(line: &Line) -> bool {
-    let gives = matches!(line.action, Action::Refund(_) | Action::Cancel(_) | Action::Credit(_));
-    gives && line.right != Said::Given(0)
+    let gives = |action| {
+        matches!(action, Action::Refund(_) | Action::Part(..) | Action::Cancel(_) | Action::Credit(_))
+    };
+    gives(line.action) && line.right != Said::Given(0)
 }
 
 /// A reservation that is refused for now, or of cost 0.

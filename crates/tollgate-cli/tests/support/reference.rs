@@ -50,9 +50,9 @@ impl Reference {
         self.model.credit(key, t_ns - self.start_ns, units)
     }
 
-    /// Gives back an admission; returns how many units came back.
-    pub(crate) fn refund(&mut self, receipt: Receipt, t_ns: u64) -> u64 {
-        self.model.refund(receipt, t_ns - self.start_ns)
+    /// Gives back up to `units` of an admission; returns how many units came back.
+    pub(crate) fn refund(&mut self, mut receipt: Receipt, units: u64, t_ns: u64) -> u64 {
+        self.model.refund_part(&mut receipt, units, t_ns - self.start_ns)
     }
 
     /// Reserves; `None` for a limit that has no reservations.

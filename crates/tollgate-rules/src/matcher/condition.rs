@@ -11,8 +11,8 @@ use crate::rule::Attribute;
 pub(super) enum Side {
     /// It restricts: one reading and one value that fits is enough. Paths are folded.
     Restricts,
-    /// It relaxes: all readings and all values must fit, as they were sent. A value that is empty or
-    /// too long is missing.
+    /// It relaxes: all readings and all values must fit, as they were sent. A value that is empty
+    /// or too long is missing.
     Relaxes,
 }
 

@@ -43,8 +43,8 @@ pub enum CompileError {
         /// The rule.
         rule: Box<str>,
     },
-    /// An attribute stands where it has no meaning: a condition on a route or a capture, a cost that
-    /// is not from a header, cookie, parameter, label or entry.
+    /// An attribute stands where it has no meaning: a condition on a route or a capture, a cost
+    /// that is not from a header, cookie, parameter, label or entry.
     Attribute {
         /// The rule.
         rule: Box<str>,

@@ -101,8 +101,8 @@ pub struct Reason {
 const MOST_WANTED: usize = 16;
 
 impl Matcher {
-    /// Returns of every rule whether it concerns the request, and else why not. By the same judge as
-    /// [`find`](Self::find), without the index.
+    /// Returns of every rule whether it concerns the request, and else why not. By the same judge
+    /// as [`find`](Self::find), without the index.
     ///
     /// # Cost
     ///
@@ -112,7 +112,8 @@ impl Matcher {
     ///
     /// ```
     /// # use tollgate_rules::{Matcher, Memory, PlainRequest, read};
-    /// # let text = "version = 1\nrule = [{ name = 'a', match.path = '/a/**', key = 'everyone', limits = '1/s' }]";
+    /// # let text = "version = 1\nrule = [\
+    /// #     { name = 'a', match.path = '/a/**', key = 'everyone', limits = '1/s' }]";
     /// # let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
     /// use tollgate_rules::Why;
     ///

@@ -1,7 +1,7 @@
 //! Whether a rule concerns a request, under which key, in which tier and at what cost.
 //!
-//! [`Matcher::find`](crate::Matcher::find) and [`Matcher::explain`](crate::Matcher::explain) both ask
-//! [`Compiled::judge`].
+//! [`Matcher::find`](crate::Matcher::find) and [`Matcher::explain`](crate::Matcher::explain) both
+//! ask [`Compiled::judge`].
 
 use std::ops::Range;
 
@@ -117,8 +117,8 @@ impl Compiled {
         }
     }
 
-    /// Appends the key, and returns where it is; `None`: a part is missing. A key of one part is its
-    /// bytes; of several, each has its length before it.
+    /// Appends the key, and returns where it is; `None`: a part is missing. A key of one part is
+    /// its bytes; of several, each has its length before it.
     fn write_key(
         &self,
         seen: &Seen<'_>,
@@ -142,8 +142,8 @@ impl Compiled {
     }
 }
 
-/// Returns the number that an attribute has. Of values that differ the highest, and no less than the
-/// default: it is not certain which of them counts.
+/// Returns the number that an attribute has. Of values that differ the highest, and no less than
+/// the default: it is not certain which of them counts.
 fn number(seen: &Seen<'_>, source: &Source, default: u64) -> u64 {
     let mut only = None;
     let mut most = default;

@@ -11,7 +11,7 @@
 //! | file | what |
 //! |------|------|
 //! | `pattern`, `values` | patterns of paths; texts and networks |
-//! | `condition` | whether a condition holds, by the reading that restricts or the one that relaxes |
+//! | `condition` | whether a condition holds, by the restricting or the relaxing reading |
 //! | `rule`, `compile` | compiled rules, and how they are made |
 //! | `judge` | whether a rule concerns a request, its key, tier and cost |
 //! | `replace` | which rules replace others |
@@ -47,9 +47,9 @@ use rule::Compiled;
 ///
 /// * Conditions that restrict compare paths folded (`//Login/` as `/login`) and hold if any reading
 ///   of the path or any of several values fits.
-/// * Conditions that relax compare the request as it was sent, and hold only if all readings and all
-///   values fit. These are `except` of a rule with limits, `match` of a rule that is unlimited, and
-///   `match` of any rule as far as it replaces others.
+/// * Conditions that relax compare the request as it was sent, and hold only if all readings and
+///   all values fit. These are `except` of a rule with limits, `match` of a rule that is unlimited,
+///   and `match` of any rule as far as it replaces others.
 /// * Of tiers and of cost cases that may apply, the least generous tier and the highest cost do.
 ///
 /// # Examples

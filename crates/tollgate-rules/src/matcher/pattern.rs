@@ -90,8 +90,8 @@ impl Pattern {
         path.split(|&byte| byte == b'/').nth(at)
     }
 
-    /// Returns the pattern as folded text without names, which equal patterns share, and whether any
-    /// part of it is a text.
+    /// Returns the pattern as folded text without names, which equal patterns share, and whether
+    /// any part of it is a text.
     pub(super) fn shape(&self) -> (Box<[u8]>, bool) {
         let (mut shape, mut has_text) = (Vec::new(), false);
         for segment in self.segments(Form::Folded) {
@@ -126,8 +126,8 @@ struct Node {
     end: Vec<u32>,
 }
 
-/// The nodes of a trie that are left to visit, each with the place in the path where its segments go
-/// on; [`END`]: the path ends. A buffer.
+/// The nodes of a trie that are left to visit, each with the place in the path where its segments
+/// go on; [`END`]: the path ends. A buffer.
 pub(super) type Stack = Vec<(u32, usize)>;
 
 const END: usize = usize::MAX;

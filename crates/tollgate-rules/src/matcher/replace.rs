@@ -37,7 +37,8 @@ pub(super) fn order(rules: &mut [Compiled]) -> Result<(), CompileError> {
             }
         }
     }
-    // A rule that is left may be on a circle or behind one: the rules that replace it lead back to it.
+    // A rule that is left may be on a circle or behind one: the rules that replace it lead back to
+    // it.
     let Some(mut rule) = waits_for.iter().position(|&count| count > 0) else { return Ok(()) };
     let mut replaced_by = vec![None; rules.len()];
     for (number, _) in waits_for.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -140,7 +140,8 @@ fn merge_slashes(path: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends what servers see that decode slashes and backslashes (`decodes`), or cut parameters of
-/// segments (`cuts`), before they remove dot segments. Returns whether a dot segment appears by that.
+/// segments (`cuts`), before they remove dot segments. Returns whether a dot segment appears by
+/// that.
 fn reveal_dots(path: &[u8], decodes: bool, cuts: bool, out: &mut Vec<u8>) -> bool {
     let (mut at, mut found) = (0, false);
     let mut begin = out.len();

@@ -148,8 +148,8 @@ impl Buffers {
     }
 }
 
-/// Returns a host without port and trailing dot, and whether it is nothing but a host: it has no user
-/// and no empty first label.
+/// Returns a host without port and trailing dot, and whether it is nothing but a host: it has no
+/// user and no empty first label.
 fn host_of(host: &[u8]) -> (&[u8], bool) {
     let at = host.iter().rposition(|&byte| byte == b'@');
     let name = at.map_or(host, |at| &host[at + 1..]);
@@ -188,7 +188,8 @@ impl<'r> Seen<'r> {
         &self.buffers.bytes[range.clone()]
     }
 
-    /// Returns the path of a reading as conditions compare it that restrict, without its first slash.
+    /// Returns the path of a reading as conditions compare it that restrict, without its first
+    /// slash.
     pub(crate) fn path(&self, reading: &PathReading) -> &'r [u8] {
         let path = self.bytes(if self.form == Form::Folded { &reading.lower } else { &reading.exact });
         path.strip_prefix(b"/").unwrap_or(path)

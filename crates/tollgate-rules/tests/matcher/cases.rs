@@ -78,7 +78,7 @@ fn addresses_of_one_client_are_one_key() {
 }
 
 #[test]
-fn a_cost_from_an_attribute_is_a_number_or_the_default() {
+fn an_attributes_cost_is_a_number_or_the_default() {
     let rule = "rule = [{ name = 'r', key = 'everyone', limits = '10/min', cost = { from = 'label.n', default = 3 } }]";
     let names = Names::new(rule);
     let too_many = "9".repeat(40);
@@ -330,7 +330,7 @@ fn rules_that_are_off_concern_nothing() {
 }
 
 #[test]
-fn the_route_of_a_key_is_the_pattern_that_says_most() {
+fn the_most_specific_pattern_is_the_route() {
     let names = Names::new(
         "rule = [{ name = 'r', match.path = ['/**', '/a/*', '/a/b', '/a/{id}/c'], key = 'route', limits = '1/s' }]",
     );

@@ -399,8 +399,8 @@ fn paths(request: &PlainRequest) -> Vec<Path> {
     paths
 }
 
-/// What a server sees that decodes slashes or cuts parameters before it removes dot segments, if one
-/// appears by that.
+/// What a server sees that decodes slashes or cuts parameters before it removes dot segments, if
+/// one appears by that.
 fn revealed(path: &str, decodes: bool, cuts: bool) -> Option<String> {
     let marked =
         if decodes { path.replace("%2F", "/\u{1}").replace("%5C", "/\u{1}") } else { path.to_owned() };

@@ -42,11 +42,11 @@ impl<'l> Evaluation<'l, '_> {
         self.apply_refused(rule, limits, request, &refused, now)
     }
 
-    /// Bans a key that the rule refuses, if the rule has bans and may admit a later retry. The
-    /// refusal then lasts until the ban ends.
+    /// Bans a key that the rule refuses, if the rule has bans and the refusal is one that
+    /// [bans](Refused::bans). It then lasts until the ban ends.
     pub(super) fn begin_ban(&self, rule: usize, key: &[u8], refused: &mut Refused, now: Timestamp) {
         if let Some(ban) = &self.state.rules[rule].ban
-            && refused.is_for_now()
+            && refused.bans()
             && let Some(end) = ban.start(key, now)
         {
             refused.prolong(end.saturating_since(now));

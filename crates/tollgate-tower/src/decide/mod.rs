@@ -71,7 +71,12 @@ impl LayerState {
     /// Returns the head of a request, with its original target.
     #[inline]
     pub(crate) fn head<'r, B>(&self, request: &'r Request<B>) -> RequestHead<'r> {
-        let head = RequestHead::of(request);
+        self.original(RequestHead::of(request))
+    }
+
+    /// Returns a head with the original target of its request.
+    #[inline]
+    pub(crate) fn original<'r>(&self, head: RequestHead<'r>) -> RequestHead<'r> {
         let Some(original_uri) = &self.original_uri else { return head };
         original_uri(head.extensions()).map_or(head, |uri| head.with_uri(uri))
     }

@@ -24,6 +24,8 @@ pub(crate) struct RuleRefusal {
 /// The limits of one rule that refuse a request.
 pub(super) struct Refused {
     pub(super) record: RefusalRecord,
+    /// Whether all limits that refuse do so because their tables are full.
+    is_full: bool,
     /// The numbers of the limits, and their states.
     states: SmallVec<[(usize, LimitState); 2]>,
 }
@@ -60,11 +62,13 @@ pub(super) fn refused_by(
             refusing,
             ..RefusalRecord::without_limit(RefusalReason::Limited, cost)
         };
-        return Some(Refused { record, states: [(number, state)].into_iter().collect() });
+        let states = [(number, state)].into_iter().collect();
+        return Some(Refused { record, is_full: false, states });
     }
     let refusing = decision.parts().filter(|limit| limit.refuses());
     Some(Refused {
         record,
+        is_full: decision.parts().all(|limit| limit.refuses_full() || !limit.refuses()),
         states: refusing.map(|limit| (limit.number(), LimitState::from(&limit))).collect(),
     })
 }
@@ -84,7 +88,7 @@ impl Refused {
             refusing: (1 << states.len()) - 1,
             ..RefusalRecord::without_limit(RefusalReason::Limited, cost)
         };
-        Self { record, states }
+        Self { record, is_full: false, states }
     }
 
     /// Makes a refusal for now last until the key's ban ends, in this time.
@@ -94,6 +98,12 @@ impl Refused {
             (state.remaining, state.reset) = (0, state.reset.max(left));
         }
         self.record.retry_after = self.record.retry_after.max(Some(left));
+    }
+
+    /// Whether the refusal bans its key: the key's own debt refuses it, and a later retry may be
+    /// admitted.
+    pub(super) fn bans(&self) -> bool {
+        self.is_for_now() && !self.is_full
     }
 
     /// Whether a later retry may be admitted.

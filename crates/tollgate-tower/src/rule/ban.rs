@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{FixedWindow, Rate, Stats, Timestamp, Usage, WhenFull};
 
 use super::SharedClock;
-use super::local::{LocalLimiter, local_limiter};
+use super::local::LocalLimiter;
 use crate::BuildError;
 
 /// The longest ban: what the engine can count, ten years of 365.25 days.
@@ -19,7 +19,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 31_557_600);
 /// key. (To look at a key in a full table must not refuse it: bans last long, so a client with many
 /// addresses could lock out everyone else.)
 pub(crate) struct Ban {
-    limiter: LocalLimiter,
+    pub(crate) limiter: LocalLimiter,
 }
 
 impl Ban {
@@ -34,7 +34,7 @@ impl Ban {
             return Err(BuildError::BanDuration { rule: rule.to_owned(), given: duration });
         }
         let quota = FixedWindow::new(Rate::new(1, duration)).from_first_hit().into();
-        let limiter = local_limiter(&[quota], max_keys, WhenFull::Allow, clock)
+        let limiter = LocalLimiter::new(&[quota], max_keys, WhenFull::Allow, clock)
             .map_err(|error| BuildError::Limit { rule: rule.to_owned(), error })?;
         Ok(Self { limiter })
     }

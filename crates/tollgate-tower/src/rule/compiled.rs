@@ -11,14 +11,14 @@ use tollgate::{CallQuota, Quota, WhenFull};
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
-use super::local::local_limiter;
 use super::{
-    Ban, ChargeIf, CostFrom, CostOf, InFlightSet, Limit, LimitSet, MAX_NAME_LEN, MAX_RULES, MissingKey,
-    PerRequest, Predicate, Rule, SharedClock,
+    Ban, ChargeIf, CostFrom, CostOf, InFlightSet, Limit, LimitSet, LocalLimiter, MAX_NAME_LEN, MAX_RULES,
+    MissingKey, PerRequest, Predicate, Rule, SharedClock,
 };
 use crate::BuildError;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use crate::handle::sum;
+use crate::saved::Part;
 use crate::telemetry::RuleTelemetry;
 
 /// A rule as a running layer uses it.
@@ -208,6 +208,45 @@ impl CompiledRule {
         self.overrides.get(key).copied()
     }
 
+    /// Returns the limiters of this process that can be saved, with the part of the rule that each
+    /// is.
+    pub(crate) fn limiters(&self) -> Vec<(Part<&[u8]>, &LocalLimiter)> {
+        let mut limiters = Vec::new();
+        match &self.decider {
+            Decider::Local(sets) => {
+                let tiers = sets.iter().take(1 + self.tiers.len()).enumerate();
+                limiters.extend(tiers.map(|(tier, set)| (Part::Tier(tier), &set.limiter)));
+                let keys = self.overrides.iter();
+                limiters.extend(keys.map(|(key, &set)| (Part::Key(&**key), &sets[set].limiter)));
+            }
+            Decider::Backend(BackendDecider { fallback: Fallback::LimitLocally(set), .. }) => {
+                limiters.push((Part::Fallback, &set.limiter));
+            }
+            Decider::Backend(_) | Decider::PerRequest(_) | Decider::InFlight(_) => {}
+        }
+        limiters.extend(self.ban.iter().map(|ban| (Part::Ban, &ban.limiter)));
+        limiters
+    }
+
+    /// Returns the limiter that is this part of the rule.
+    pub(crate) fn limiter_mut(&mut self, part: &Part<Vec<u8>>) -> Option<&mut LocalLimiter> {
+        let set = match part {
+            Part::Tier(tier) => self.limit_set_of_tier(*tier),
+            Part::Key(key) => self.limit_set_of_key(key),
+            Part::Ban => return self.ban.as_mut().map(|ban| &mut ban.limiter),
+            Part::Fallback | Part::PerRequest => None,
+        };
+        let set = match (&mut self.decider, set, part) {
+            (Decider::Local(sets), Some(set), _) => sets.get_mut(set)?,
+            (Decider::Backend(backend), None, Part::Fallback) => match &mut backend.fallback {
+                Fallback::LimitLocally(set) => set,
+                Fallback::Allow | Fallback::Refuse => return None,
+            },
+            _ => return None,
+        };
+        Some(&mut set.limiter)
+    }
+
     /// Returns the names of the rule and of its limits, each once: tiers may share names, because a
     /// request meets only one of them.
     fn names(&self) -> HashSet<&str> {
@@ -370,7 +409,7 @@ impl Rule {
         max_keys: Option<usize>,
         clock: &SharedClock,
     ) -> Result<LimitSet, BuildError> {
-        let limiter = local_limiter(quotas, max_keys, self.when_full, clock.clone())
+        let limiter = LocalLimiter::new(quotas, max_keys, self.when_full, clock.clone())
             .map_err(|error| BuildError::Limit { rule: self.name.clone(), error })?;
         Ok(LimitSet::new(&self.name, index, quotas, limiter))
     }

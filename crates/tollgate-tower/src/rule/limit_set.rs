@@ -32,13 +32,16 @@ impl LimitSet {
 
     /// Makes other quotas and their `RateLimit-Policy` current.
     pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
-        self.abandoned_turns.change_limits(|| {
-            if quotas.len() == self.len() && queues(quotas) != self.queues {
-                return Err(BuildError::CannotInherit { field: "mode" });
-            }
-            self.limiter.reconfigure(quotas.iter().copied(), inherit)?;
-            self.policies.change(quotas);
-            Ok(())
+        // The lock of the limiter first: it waits for a save, and requests wait for the other lock.
+        self.limiter.change(quotas, |limiter| {
+            self.abandoned_turns.change_limits(|| {
+                if quotas.len() == self.len() && queues(quotas) != self.queues {
+                    return Err(BuildError::CannotInherit { field: "mode" });
+                }
+                limiter.reconfigure(quotas.iter().copied(), inherit)?;
+                self.policies.change(quotas);
+                Ok(())
+            })
         })
     }
 
@@ -180,7 +183,6 @@ mod tests {
     use tollgate::{LeakyBucket, ManualClock, Rate};
 
     use super::*;
-    use crate::rule::local::local_limiter;
 
     /// Returns how many more requests depart within `max_wait`, by making them.
     fn departing(limits: &LimitSet, key: &[u8], max_wait: Duration) -> u64 {
@@ -199,7 +201,8 @@ mod tests {
             let max_wait = Duration::from_millis(max_wait);
             let clock = ManualClock::new();
             let quotas = [LeakyBucket::queue(rate).capacity(5).into()];
-            let limiter = local_limiter(&quotas, None, Default::default(), Arc::new(clock.clone())).unwrap();
+            let limiter =
+                LocalLimiter::new(&quotas, None, Default::default(), Arc::new(clock.clone())).unwrap();
             let limits = LimitSet::new("paced", 0, &quotas, limiter);
             let state = |key: &[u8]| {
                 let decision = limits.limiter.prepare(key).peek_n(0);

@@ -26,6 +26,7 @@ pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMat
 pub(crate) use in_flight::{InFlightSet, Place};
 pub use limit::Limit;
 pub(crate) use limit_set::LimitSet;
+pub(crate) use local::LocalLimiter;
 pub(crate) use per_request::PerRequest;
 
 /// The most rules of one layer.
@@ -358,10 +359,12 @@ impl Rule {
     /// [limits of its own](Self::for_key), and of requests of any cost. (A request that
     /// [`skip`](Self::skip) exempts passes.) It is no ban by other rules. A banned request is
     /// charged to no limit. The rule bans by every refusal for now: also if another rule refuses
-    /// the request too, if the wait in a queue is longer than [`max_wait`](Self::max_wait), if the
-    /// charges that leave nothing will be given back by [`charge_if`](Self::charge_if), and if the
-    /// [table is full](Self::when_full). A request that can never be admitted, or has no key where
-    /// the rule [refuses](MissingKey::Refuse) such requests, bans no key. Requests that share a
+    /// the request too, if the wait in a queue is longer than [`max_wait`](Self::max_wait), and if
+    /// the charges that leave nothing will be given back by [`charge_if`](Self::charge_if). A
+    /// request that can never be admitted, or has no key where the rule
+    /// [refuses](MissingKey::Refuse) such requests, bans no key. Nor does a new key that is refused
+    /// because the [table is full](Self::when_full): a flood of other keys cannot get it banned,
+    /// but the debt that it may inherit with its slot counts as its own. Requests that share a
     /// limit are banned together, so give the rule a [`key`](Self::key). A request that waits in a
     /// queue when its key is banned keeps its turn.
     ///

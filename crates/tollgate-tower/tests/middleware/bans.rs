@@ -285,6 +285,41 @@ async fn a_full_table_of_bans_refuses_no_other_key() {
     }
 }
 
+#[tokio::test]
+async fn a_full_table_bans_no_new_key() {
+    let ban = Duration::from_secs(100 * 3_600);
+    let quotas: [Quota; 3] = [
+        TokenBucket::new(Rate::per_hour(1)).burst(4).into(),
+        FixedWindow::new(Rate::per_hour(4)).into(),
+        SlidingLog::new(Rate::per_hour(4)).into(),
+    ];
+    for (quota, when_full) in
+        quotas.iter().flat_map(|quota| [(quota, WhenFull::Share), (quota, WhenFull::Deny)])
+    {
+        let rule = Rule::new("api", [*quota]).key(by_header("k")).max_keys(8).when_full(when_full).ban(ban);
+        let clock = ManualClock::new();
+        let layer = layer_by(&clock, rule);
+        assert_eq!(statuses(&layer, 5, &[("k", "a")]).await, [200, 200, 200, 200, 429]);
+        let mut refused = 0;
+        for key in 0..300 {
+            let key = key.to_string();
+            let response = get(&layer, &key).await;
+            if response.status() == 429 {
+                let wait: u64 = header(&response, "retry-after").unwrap().parse().unwrap();
+                assert!(wait <= 4 * 3_600, "{quota} {when_full:?}: {wait} s");
+                refused += 1;
+            }
+        }
+        assert!(refused > 100, "{quota} {when_full:?}: {refused}");
+        // Its own debt bans a key also while the table is full.
+        assert_eq!(header(&get(&layer, "a").await, "retry-after"), Some("360000"));
+        clock.advance(Duration::from_secs(4 * 3_600));
+        for key in 0..8 {
+            assert_eq!(get(&layer, &key.to_string()).await.status(), 200, "{quota} {when_full:?}");
+        }
+    }
+}
+
 #[test]
 fn an_impossible_ban_is_a_typed_error() {
     let build = |rule: Rule| layer_with(rule).build().map(drop).unwrap_err();

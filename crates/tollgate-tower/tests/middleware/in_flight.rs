@@ -23,8 +23,8 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use crate::shadow::Everything;
 use crate::support::{TokioClock, assert_structured, by_header, header, hourly_bucket, layer_with, request};
 
-type InFlightLayer = TollgateLayer<HttpResponder, WrappedBody>;
-pub(super) type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
+pub(crate) type InFlightLayer = TollgateLayer<HttpResponder, WrappedBody>;
+pub(crate) type Sender = UnboundedSender<Result<Frame<Bytes>, &'static str>>;
 
 /// A body whose frames a test sends. One made of a text has ended.
 pub(crate) struct Sent(Option<UnboundedReceiver<Result<Frame<Bytes>, &'static str>>>);
@@ -75,7 +75,7 @@ fn in_flight(layer: &InFlightLayer, key: &str) -> u64 {
 }
 
 /// Sends a request to a service that answers with this body.
-async fn answered(
+pub(crate) async fn answered(
     layer: &InFlightLayer,
     headers: &[(&str, &str)],
     body: Sent,

@@ -24,10 +24,12 @@ mod request_limits;
 mod rules;
 #[cfg(feature = "rules")]
 mod rules_file;
+mod saved;
 #[cfg(feature = "metrics")]
 mod series;
 mod servers;
 mod shadow;
 mod support;
+mod together;
 mod tonic_server;
 mod waits;

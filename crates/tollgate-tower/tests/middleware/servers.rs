@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::extract::{MatchedPath, OriginalUri};
 use axum::routing::get;
+use axum::{Extension, Router};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -19,7 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Outcome, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, Rule, Tollgate, TollgateLayer,
+    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, RequestHead, RequestLimits, Rule,
+    Tollgate, TollgateLayer,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::cors::{Any, CorsLayer};
@@ -84,6 +85,23 @@ async fn a_layer_inside_a_nested_router_sees_the_original_path() {
             assert_eq!(http.status("/api/search", &[]).await, expected);
         }
         assert_eq!(*seen.lock().unwrap(), refused);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_in_a_nested_router_finds_its_key() {
+    async fn left(Extension(limits): Extension<RequestLimits>, request: axum::extract::Request) -> String {
+        let search = limits.handle("search").unwrap();
+        let key = search.key_of(RequestHead::of(&request));
+        key.map_or(String::from("none"), |key| key.peek(0).remaining.to_string())
+    }
+    let rule = Rule::new("search", hourly_bucket(5)).when(|head| head.path() == "/api/search");
+    let layer = layer_with(rule.key(KeyBy::path())).attach_limits();
+    let layer = layer.original_uri(|uri: &OriginalUri| &uri.0).build().unwrap();
+    let inner = Router::new().route("/search", get(left)).layer(layer);
+    let http = HttpClient::to(serve(Router::new().nest("/api", inner)).await);
+    for left in ["4", "3"] {
+        assert_eq!(http.send("/api/search", &[]).await.body(), left);
     }
 }
 
