@@ -32,9 +32,9 @@ impl Held {
 }
 
 pin_project! {
-    /// The body of a response by a layer with a limit [in flight](crate::Limit::InFlight). It
-    /// passes everything on, trailers and size hints too, and gives the request's places back when
-    /// it has ended, has failed, or is dropped.
+    /// The body of a response by a layer with a limit [in flight](crate::Limit::InFlight), or with
+    /// rules in a file. It passes everything on, trailers and size hints too, and gives the
+    /// request's places back when it has ended, has failed, or is dropped.
     pub struct InFlightBody<B> {
         #[pin]
         body: B,

@@ -64,7 +64,8 @@ impl HttpResponder {
     ///
     /// ```
     /// use http::{Request, Response, StatusCode};
-    /// use tollgate_http::{HttpResponder, Refusal, RefusalReason, RefusalRecord, RequestHead, Respond};
+    /// use tollgate_http::{HttpResponder, Refusal, RefusalReason, RefusalRecord};
+    /// use tollgate_http::{RequestHead, Respond};
     ///
     /// let record = RefusalRecord::without_limit(RefusalReason::Blocked, 1);
     /// let request = Request::new(());

@@ -97,8 +97,8 @@ impl RulesBuilder {
     /// Calls `hook` when the file has changed: with the generation that came into force, or with
     /// the error for which the old rules stay. The thread that watches the file calls it.
     ///
-    /// Without a hook an error is an event of the feature `tracing`; it is on standard error if that
-    /// feature is off or the process has no subscriber. [`RulesLayer::reload`] calls no hook.
+    /// Without a hook an error is an event of the feature `tracing`; it is on standard error if
+    /// that feature is off or the process has no subscriber. [`RulesLayer::reload`] calls no hook.
     pub fn on_reload(mut self, hook: impl FnMut(Result<u64, &ReloadError>) + Send + 'static) -> Self {
         self.on_reload = Some(Box::new(hook));
         self
@@ -128,8 +128,8 @@ impl RulesBuilder {
         self
     }
 
-    /// The longest wait in a queue of an HTTP/1 request with a body; by default, zero: it is refused
-    /// where it would have to wait. The server does not see that its client leaves: see
+    /// The longest wait in a queue of an HTTP/1 request with a body; by default, zero: it is
+    /// refused where it would have to wait. The server does not see that its client leaves: see
     /// [`Rule::max_wait_with_body`](crate::Rule::max_wait_with_body).
     pub fn max_wait_with_body(mut self, max_wait: Duration) -> Self {
         self.max_wait_with_body = max_wait;

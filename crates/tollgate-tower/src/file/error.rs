@@ -7,8 +7,8 @@ use tollgate_rules::ReloadError;
 
 /// Why a [`RulesLayer`](crate::RulesLayer) cannot be built.
 ///
-/// Its [`Debug`](fmt::Debug) is its [`Display`](fmt::Display), so that a `main` that returns it shows
-/// the mistakes of the file with their lines.
+/// Its [`Debug`](fmt::Debug) is its [`Display`](fmt::Display), so that a `main` that returns it
+/// shows the mistakes of the file with their lines.
 ///
 /// # Examples
 ///

@@ -9,6 +9,7 @@ use tollgate_rules::{Disk, ReloadError, Status, Watched};
 use tower_layer::Layer;
 
 use super::decide::FileState;
+use super::reports::count;
 use super::{RulesBuilder, RulesError, RulesService};
 use crate::ClientAddress;
 
@@ -25,13 +26,14 @@ use crate::ClientAddress;
 /// **Guarantee.** Every enforced rule that concerns a request must admit it, all or nothing, and no
 /// request is decided partly by old rules and partly by new ones. A file that is in order is in
 /// force within a second of its change. Of one that is not, the old rules stay in force, and
-/// [`status`](Self::status) and [`on_reload`](RulesBuilder::on_reload) tell why. A reload forgets no
-/// debt unless a rule says `forget = true`.
+/// [`status`](Self::status) and [`on_reload`](RulesBuilder::on_reload) tell why. A reload forgets
+/// no debt unless a rule says `forget = true`.
 ///
 /// **Cost.** A request that is admitted and needs no more than that allocates nothing and takes no
-/// lock. Memory is allocated for one that a queue delays, that a limit of requests in flight counts,
-/// or that its response may give back (`charge_if`), and for one that arrives before the inner
-/// service is ready. Each thread that serves requests keeps a handle and buffers for the layer.
+/// lock. Memory is allocated for one that a queue delays, that a limit of requests in flight
+/// counts, or that its response may give back (`charge_if`), and for one that arrives before the
+/// inner service is ready. Each thread that serves requests keeps a handle and buffers for the
+/// layer.
 ///
 /// # Examples
 ///
@@ -120,7 +122,9 @@ impl RulesLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self) -> Result<u64, ReloadError> {
-        self.0.state.live.reload_file(&self.0.state.path, &Disk)
+        let reloaded = self.0.state.live.reload_file(&self.0.state.path, &Disk);
+        count(reloaded.as_ref().copied());
+        reloaded
     }
 }
 

@@ -53,8 +53,9 @@ impl FileState {
     }
 }
 
-/// Tells of a reload: to counters, and if there is no hook, as an event or on standard error.
-pub(super) fn tell(reloaded: Result<u64, &ReloadError>, hook: Option<&mut ReloadHook>) {
+/// Counts a reload.
+#[cfg_attr(not(feature = "metrics"), expect(unused_variables))]
+pub(super) fn count(reloaded: Result<u64, &ReloadError>) {
     #[cfg(feature = "metrics")]
     {
         let result = if reloaded.is_ok() { "success" } else { "failure" };
@@ -68,6 +69,11 @@ pub(super) fn tell(reloaded: Result<u64, &ReloadError>, hook: Option<&mut Reload
             metrics::gauge!("tollgate_rules_generation").set(generation as f64);
         }
     }
+}
+
+/// Counts a reload and tells of it; if there is no hook, as an event or on standard error.
+pub(super) fn tell(reloaded: Result<u64, &ReloadError>, hook: Option<&mut ReloadHook>) {
+    count(reloaded);
     if let Some(hook) = hook {
         return hook(reloaded);
     }

@@ -20,8 +20,9 @@ use crate::InFlightBody;
 /// The bodies of its responses are wrapped: they tell when a request is no longer in flight. The
 /// inner service's body must be `From<String>`, for the bodies of refusals.
 ///
-/// It is always ready, and treats the inner service as [`Tollgate`](crate::Tollgate) does: a refusal
-/// does not wait for it, and a request whose client leaves before it is ready is not charged.
+/// It is always ready, and treats the inner service as [`Tollgate`](crate::Tollgate) does: a
+/// refusal does not wait for it, and a request whose client leaves before it is ready is not
+/// charged.
 pub struct RulesService<S> {
     inner: S,
     /// Whether the inner service may be called. It then may hold a permit.
@@ -60,8 +61,8 @@ where
             Decided::Admitted(admitted) => {
                 let clone = self.inner.clone();
                 let service = match admitted.departure {
-                    // The request takes the service that was polled: it has a place among those that
-                    // wait for a permit.
+                    // The request takes the service that was polled: it has a place among those
+                    // that wait for a permit.
                     None => std::mem::replace(&mut self.inner, clone),
                     // The ready inner service may hold the very permit for which the request will
                     // wait.

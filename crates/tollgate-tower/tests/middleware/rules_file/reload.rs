@@ -1,9 +1,9 @@
 //! A file that changes while the layer serves.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -11,8 +11,8 @@ use axum::extract::ConnectInfo;
 use axum::routing::get;
 use tollgate_tower::{ReloadError, RulesError, RulesLayer};
 
-use super::{File, X, send, status, statuses};
-use crate::support::{HttpClient, header, serve};
+use super::{File, X, send, serve_by, status, statuses};
+use crate::support::{Echo, HttpClient, header, request, serve};
 
 type Told = Receiver<Result<u64, String>>;
 
@@ -92,7 +92,7 @@ async fn proxies_and_answers_change_with_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_limit_is_in_force_within_a_second_over_sockets() {
+async fn a_new_limit_comes_into_force_over_real_connections() {
     let file = File::new(&rules("1000000/s"));
     let peer = |info: &ConnectInfo<SocketAddr>| Some(info.0.ip());
     let layer = RulesLayer::watch(&file.0, peer).unwrap();
@@ -123,6 +123,53 @@ async fn a_new_limit_is_in_force_within_a_second_over_sockets() {
     for client in clients {
         client.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn no_request_mixes_the_proxies_of_two_generations() {
+    // Each file admits the client that it sees, and blocks the one that the other would see.
+    let blocks = |client| {
+        format!("rule = [{{ name = 'b', match.client = '{client}', key = 'everyone', limits = 'block' }}]")
+    };
+    let file = File::new(&blocks("203.0.113.9"));
+    let (layer, is_due) = (Arc::new(OnceLock::<RulesLayer>::new()), Arc::new(AtomicBool::new(false)));
+    let (reloads, once) = (Arc::clone(&layer), Arc::clone(&is_due));
+    let peer = move |peer: &SocketAddr| {
+        // The rules change while the request is decided.
+        if once.swap(false, Relaxed) {
+            assert_eq!(reloads.get().unwrap().reload().unwrap(), 2);
+        }
+        Some(peer.ip())
+    };
+    let built = RulesLayer::builder(&file.0, peer).on_reload(|_| {}).build().unwrap();
+    let layer = layer.get_or_init(|| built);
+    let proxied = [("peer", "10.0.0.2"), ("x-forwarded-for", "203.0.113.9")];
+    assert_eq!(status(layer, "/", &proxied).await, 200);
+    file.write(&format!("clients.trusted_proxies = ['10.0.0.2']\n{}", blocks("10.0.0.2")));
+    is_due.store(true, Relaxed);
+    assert_eq!(serve_by(layer, Echo, request("/", &proxied)).await.status(), 200);
+    assert_eq!(layer.status().generation, 2);
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn decisions_and_reloads_are_counted() {
+    let (series, file) = (crate::series::Series::default(), File::new(&rules("1/d")));
+    metrics::with_local_recorder(&series, || {
+        let layer = file.layer().on_reload(|_| {}).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(statuses(&layer, 2, "/", &[X])), [200, 429]);
+        file.write("");
+        assert_eq!(layer.reload().unwrap(), 2);
+        assert_eq!(runtime.block_on(statuses(&layer, 3, "/", &[X])), [200; 3]);
+        file.write("rule = 7");
+        assert!(layer.reload().is_err());
+    });
+    let requests = series.named("tollgate_requests_total");
+    assert_eq!((requests["each enforced allowed"], requests["each enforced limited"]), (1.0, 1.0));
+    assert_eq!(series.named("tollgate_unmatched_total")[""], 3.0);
+    let reloads = series.named("tollgate_rules_reloads_total");
+    assert_eq!((reloads["success"], reloads["failure"]), (1.0, 1.0));
 }
 
 #[test]
