@@ -69,3 +69,40 @@ fn the_schema_is_a_json_schema() {
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert!(schema["properties"]["rule"].is_object());
 }
+
+const ENVOY: &str =
+    "domain: d\ndescriptors:\n  - { key: k, rate_limit: { unit: day, requests_per_unit: 5 } }\n";
+
+#[test]
+fn limits_of_envoy_become_rules_that_can_be_used() {
+    let file = Temporary::new("envoy.yaml", ENVOY.as_bytes());
+    let run = tollgate(&["rules", "convert", file.text()]);
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    assert!(run.out.contains("limits = \"fixed-window:5/d,count=all\""), "{}", run.out);
+    let rules = Temporary::new("envoy.toml", run.out.as_bytes());
+    let run = tollgate(&["rules", "check", rules.text()]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+}
+
+#[test]
+fn a_meaning_that_would_change_has_exit_code_two() {
+    let text = ENVOY.to_owned() + "  - { key: k, value: '@x' }\n";
+    let file = Temporary::new("envoy-differs.yaml", text.as_bytes());
+    let run = tollgate(&["rules", "convert", file.text()]);
+    assert!(run.code == Some(2) && run.out.contains("# NOT CONVERTED"), "{run:?}");
+    assert!(run.err.contains("envoy-differs.yaml:3") && run.err.contains("1 difference"), "{}", run.err);
+}
+
+#[test]
+fn mistakes_of_envoys_files_convert_to_nothing() {
+    let wrong = Temporary::new("envoy-wrong.yaml", ENVOY.replace("unit: day", "unit: days").as_bytes());
+    let run = tollgate(&["rules", "convert", wrong.text()]);
+    assert_eq!((run.code, &*run.out), (Some(2), ""));
+    assert!(run.err.contains("did you mean `day`?") && run.err.contains("1 error"), "{}", run.err);
+    let file = Temporary::new("envoy-twice.yaml", ENVOY.as_bytes());
+    let other = Temporary::new("envoy-other.yaml", ENVOY.replace("key: k", "key: l").as_bytes());
+    let run = tollgate(&["rules", "convert", file.text(), other.text()]);
+    assert!(run.code == Some(2) && run.err.contains("there twice"), "{}", run.err);
+    let run = tollgate(&["rules", "convert", "--merge-domains", file.text(), other.text()]);
+    assert_eq!((run.code, run.out.matches("[[rule]]").count()), (Some(0), 2), "{}", run.err);
+}

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
+mod envoy;
 mod file;
 mod live;
 mod matcher;
@@ -9,6 +10,7 @@ mod rule;
 mod set;
 mod trial;
 
+pub use envoy::{Converted, EnvoyConfig, EnvoyLimit, EnvoyUnit, SameDomain};
 pub use file::{Code, Disk, Memory, Problem, Reading, Source, read, schema};
 pub use live::{Handle, LiveRules, ReloadError, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};

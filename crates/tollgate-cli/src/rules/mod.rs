@@ -1,6 +1,7 @@
 //! `tollgate rules`: is a rules file right, and what may stand in one?
 
 mod check;
+mod convert;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,9 @@ enum Command {
     /// Find all mistakes of a rules file, and warn of likely ones
     #[command(after_long_help = check::AFTER)]
     Check(check::Args),
+    /// Write the limits of envoyproxy/ratelimit as rules
+    #[command(after_long_help = convert::AFTER)]
+    Convert(convert::Args),
     /// Print the JSON Schema of rules files, for editors
     Schema,
 }
@@ -31,6 +35,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Check(args) => check::run(args),
+        Command::Convert(args) => convert::run(args),
         Command::Schema => {
             let schema = serde_json::to_string_pretty(&tollgate_rules::schema());
             print_result(&format!("{}\n", schema.map_err(|error| Failure::Usage(error.to_string()))?))

@@ -10,24 +10,47 @@ use super::draw::Excerpt;
 use super::problem::{Code, Problem};
 use super::source::Source;
 
-/// The most bytes of all rules files. Parsing takes up to 150 times as much memory.
-pub(super) const MOST_BYTES: u64 = 4 << 20;
-/// The most bytes of a file with a list.
-pub(super) const MOST_LIST_BYTES: u64 = 16 << 20;
-/// The most bytes of all files with lists.
-const MOST_LISTS: u64 = 64 << 20;
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Rules in TOML. Parsing takes up to 150 times as many bytes of memory.
+    Rules,
+    /// A list.
+    List,
+    /// The descriptors of a domain in YAML.
+    Envoy,
+}
+
+impl Holds {
+    /// The most bytes of one such file, and of all.
+    const fn most(self) -> (u64, u64) {
+        match self {
+            Self::Rules => (4 << 20, 4 << 20),
+            Self::List | Self::Envoy => (16 << 20, 64 << 20),
+        }
+    }
+
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Rules => "rules files",
+            Self::List => "lists",
+            Self::Envoy => "files",
+        }
+    }
+}
+
 /// The most problems that are kept.
 const MOST_PROBLEMS: usize = 1_000;
 
 /// The number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FileId(usize);
+pub(crate) struct FileId(usize);
 
 /// A part of a file, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) file: FileId,
-    pub(super) span: Range<usize>,
+pub(crate) struct Place {
+    pub(crate) file: FileId,
+    pub(crate) span: Range<usize>,
 }
 
 #[derive(Debug)]
@@ -41,13 +64,13 @@ struct Loaded {
 }
 
 /// The files that were read, in order, and their problems.
-pub(super) struct Files<'s> {
+pub(crate) struct Files<'s> {
     source: &'s dyn Source,
     loaded: Vec<Loaded>,
     /// Every path that was read, or that could not be.
     paths: Vec<PathBuf>,
-    /// The bytes of rules files, and of lists.
-    bytes: [u64; 2],
+    /// The bytes of each kind of files.
+    bytes: [u64; 3],
     /// Whether a file is not TOML. Then a missing field may stand in a part that was not parsed.
     broken: bool,
     hash: Sha256,
@@ -57,13 +80,13 @@ pub(super) struct Files<'s> {
 }
 
 impl<'s> Files<'s> {
-    pub(super) fn new(source: &'s dyn Source) -> Self {
+    pub(crate) fn new(source: &'s dyn Source) -> Self {
         let (loaded, paths, problems) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             source,
             loaded,
             paths,
-            bytes: [0; 2],
+            bytes: [0; 3],
             broken: false,
             hash: Sha256::new(),
             problems,
@@ -73,10 +96,9 @@ impl<'s> Files<'s> {
 
     /// Reads a file. An error is reported at `named`, where the file is named, or without a
     /// position for the first file.
-    pub(super) fn read(&mut self, path: &Path, is_list: bool, named: Option<&Place>) -> Option<FileId> {
-        let most = if is_list { MOST_LIST_BYTES } else { MOST_BYTES };
-        let (before, in_all) =
-            (self.bytes[usize::from(is_list)], if is_list { MOST_LISTS } else { MOST_BYTES });
+    pub(crate) fn read(&mut self, path: &Path, holds: Holds, named: Option<&Place>) -> Option<FileId> {
+        let (most, in_all) = holds.most();
+        let before = self.bytes[holds as usize];
         let file = FileId(self.loaded.len());
         let read = self.source.read(path, most);
         self.paths.push(path.to_owned());
@@ -87,15 +109,15 @@ impl<'s> Files<'s> {
             }
             Ok(bytes) if bytes.len() as u64 > most => {
                 let message = format!("`{}` is larger than {} MiB", path.display(), most >> 20);
-                Some((Code::TooMuch, message, Some("long lists of values belong in lists")))
+                let hint = (holds != Holds::Envoy).then_some("long lists of values belong in lists");
+                Some((Code::TooMuch, message, hint))
             }
             Ok(bytes) if before + bytes.len() as u64 > in_all => {
-                let what = if is_list { "lists" } else { "rules files" };
-                let message = format!("all {what} are larger than {} MiB", in_all >> 20);
+                let message = format!("all {} are larger than {} MiB", holds.plural(), in_all >> 20);
                 Some((Code::TooMuch, message, None))
             }
             Ok(bytes) => {
-                self.bytes[usize::from(is_list)] += bytes.len() as u64;
+                self.bytes[holds as usize] += bytes.len() as u64;
                 let (text, wrong) = match String::from_utf8(bytes) {
                     Ok(text) => {
                         let nul = text.find('\0').map(|at| (at, "a NUL byte"));
@@ -112,7 +134,8 @@ impl<'s> Files<'s> {
                 };
                 let lines =
                     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-                self.loaded.push(Loaded { path: path.to_owned(), text: text.into(), lines, shown: !is_list });
+                let shown = holds != Holds::List;
+                self.loaded.push(Loaded { path: path.to_owned(), text: text.into(), lines, shown });
                 let Some((at, what)) = wrong else { return Some(file) };
                 let message = format!("the file contains {what}");
                 let hint = "a rules file is UTF-8 text";
@@ -137,7 +160,7 @@ impl<'s> Files<'s> {
     }
 
     /// Returns the names of the files in a directory, sorted.
-    pub(super) fn names(&mut self, directory: &Path, named: &Place) -> Vec<String> {
+    pub(crate) fn names(&mut self, directory: &Path, named: &Place) -> Vec<String> {
         match self.source.names(directory) {
             Ok(mut names) => {
                 names.sort();
@@ -151,7 +174,7 @@ impl<'s> Files<'s> {
         }
     }
 
-    pub(super) fn variable(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn variable(&mut self, name: &str) -> Option<String> {
         let value = self.source.variable(name);
         self.feed(name.as_bytes(), value.as_deref().unwrap_or_default().as_bytes());
         value
@@ -164,12 +187,12 @@ impl<'s> Files<'s> {
         }
     }
 
-    pub(super) fn text(&self, file: FileId) -> Arc<str> {
+    pub(crate) fn text(&self, file: FileId) -> Arc<str> {
         Arc::clone(&self.loaded[file.0].text)
     }
 
     /// Reports the errors of a file's TOML.
-    pub(super) fn add_syntax(&mut self, file: FileId, errors: &[toml::de::Error]) {
+    pub(crate) fn add_syntax(&mut self, file: FileId, errors: &[toml::de::Error]) {
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             let twice = error.message() == "duplicate key";
@@ -179,12 +202,12 @@ impl<'s> Files<'s> {
         }
     }
 
-    pub(super) fn path(&self, file: FileId) -> &Path {
+    pub(crate) fn path(&self, file: FileId) -> &Path {
         &self.loaded[file.0].path
     }
 
     /// Reports a problem.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         place: &Place,
         code: Code,
@@ -222,18 +245,23 @@ impl<'s> Files<'s> {
         self.problems.push((place.clone(), problem));
     }
 
+    /// The line in which a part of a file begins, from 1.
+    pub(crate) fn line(&self, place: &Place) -> usize {
+        self.loaded[place.file.0].lines.partition_point(|line| *line <= place.span.start)
+    }
+
     /// Whether further problems are only counted.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.problems.len() >= MOST_PROBLEMS
     }
 
-    pub(super) fn has_errors(&self) -> bool {
+    pub(crate) fn has_errors(&self) -> bool {
         self.left_out.is_some_and(|(code, _)| !code.is_warning())
             || self.problems.iter().any(|(_, problem)| !problem.is_warning())
     }
 
     /// The problems in the order of files and lines, the hash of all bytes, and the paths.
-    pub(super) fn finish(mut self) -> (Vec<Problem>, [u8; 32], Vec<PathBuf>) {
+    pub(crate) fn finish(mut self) -> (Vec<Problem>, [u8; 32], Vec<PathBuf>) {
         self.problems.sort_by_key(|(place, _)| (place.file, place.span.start));
         let last = self.problems.last().map(|(place, _)| Place { file: place.file, span: 0..0 });
         let mut problems: Vec<_> = self.problems.drain(..).map(|(_, problem)| problem).collect();

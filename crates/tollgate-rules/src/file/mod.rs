@@ -39,7 +39,7 @@ use toml::de::DeTable;
 
 use crate::rule::{Attribute, Mode, Rules};
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
-use files::{FileId, Files, Place};
+pub(crate) use files::{FileId, Files, Holds, Place};
 pub use problem::{Code, Problem};
 use read::lists::Lists;
 use read::rule::Placed;
@@ -47,6 +47,8 @@ use read::{Reader, each, inner, settings, tables};
 pub use schema::schema;
 pub use source::{Disk, Memory, Source};
 use text::Text;
+pub(crate) use text::{LONGEST_VALUE, Wrong, limit::limit as limit_of, quoted};
+pub(crate) use walk::nearest;
 
 /// What is wrong with a value of a condition on this attribute, which a program may have built.
 pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> {
@@ -59,19 +61,19 @@ pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> 
     text::value::check(kind, value).err().map(|wrong| wrong.message)
 }
 
-/// A rules file that was read: its rules, or its mistakes.
+/// What was read: the rules of a file (or another `T` of other files), or all mistakes.
 #[derive(Clone, Debug)]
-pub struct Reading {
-    rules: Option<Rules>,
-    problems: Vec<Problem>,
-    hash: [u8; 32],
-    paths: Vec<PathBuf>,
+pub struct Reading<T = Rules> {
+    pub(crate) rules: Option<T>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) hash: [u8; 32],
+    pub(crate) paths: Vec<PathBuf>,
 }
 
-impl Reading {
+impl<T> Reading<T> {
     /// The rules; `None` if there is an error.
     #[must_use]
-    pub fn rules(&self) -> Option<&Rules> {
+    pub fn rules(&self) -> Option<&T> {
         self.rules.as_ref()
     }
 
@@ -80,8 +82,7 @@ impl Reading {
     /// # Errors
     ///
     /// The reading, if it has no rules.
-    #[expect(clippy::result_large_err, reason = "read once in a long time")]
-    pub fn into_rules(mut self) -> Result<Rules, Self> {
+    pub fn into_rules(mut self) -> Result<T, Self> {
         self.rules.take().ok_or(self)
     }
 
@@ -107,7 +108,7 @@ impl Reading {
     }
 }
 
-impl std::fmt::Display for Reading {
+impl<T> std::fmt::Display for Reading<T> {
     /// All problems as [`Problem`] draws them, with a blank line between two.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
@@ -150,7 +151,7 @@ impl std::fmt::Display for Reading {
 #[must_use]
 pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
     let mut files = Files::new(source);
-    let rules = files.read(path.as_ref(), false, None).and_then(|main| whole(&mut files, main));
+    let rules = files.read(path.as_ref(), Holds::Rules, None).and_then(|main| whole(&mut files, main));
     let rules = rules.filter(|_| !files.has_errors());
     let (problems, hash, paths) = files.finish();
     Reading { rules, problems, hash, paths }
@@ -269,14 +270,14 @@ fn include(files: &mut Files<'_>, main: FileId, document: &Spanned<DeTable<'_>>)
         files.add(&place.clone(), Code::TooMuch, message, None::<&str>);
         paths.truncate(MOST_FILES);
     }
-    paths.iter().filter_map(|(path, place)| files.read(path, false, Some(place))).collect()
+    paths.iter().filter_map(|(path, place)| files.read(path, Holds::Rules, Some(place))).collect()
 }
 
 /// The most files that a file includes.
 const MOST_FILES: usize = 1_000;
 
 /// Whether a name fits a pattern in which `*` is any characters. Takes linear time for each `*`.
-fn glob(pattern: &str, name: &str) -> bool {
+pub(crate) fn glob(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };

@@ -8,7 +8,8 @@ use super::draw::Excerpt;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
-        /// The kind of a [`Problem`]. `W1` to `W10` are warnings, the others errors.
+        /// The kind of a [`Problem`]. `W1` to `W10`, `ignored` and `refuses-all` are warnings, the
+        /// others errors.
         ///
         /// Its text is stable: scripts may compare it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +37,7 @@ codes! {
     TooMuch = "too-much",
     /// The file is not UTF-8, or contains a NUL byte.
     NotText = "not-text",
-    /// The file is not TOML.
+    /// The file is not TOML; of Envoy's files, not YAML.
     Syntax = "syntax",
     /// A field that there is not.
     UnknownField = "unknown-field",
@@ -64,6 +65,8 @@ codes! {
     UnknownList = "unknown-list",
     /// An entry of a list that cannot be what it is used for.
     BadEntry = "bad-entry",
+    /// A feature of Envoy's files that there is not here.
+    Unsupported = "unsupported",
     /// A mistake of the parser's own: please report it.
     Internal = "internal",
     /// Only values that a client chooses tell keys apart: a new value each time is never limited.
@@ -86,6 +89,10 @@ codes! {
     W9 = "W9",
     /// A sliding log that charges by status.
     W10 = "W10",
+    /// A field of Envoy's files that changes nothing where it stands.
+    Ignored = "ignored",
+    /// A limit of Envoy's files without a number: it is 0.
+    RefusesAll = "refuses-all",
 }
 
 impl Code {
@@ -148,6 +155,17 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// One without an excerpt, in characters of a line.
+    pub(crate) fn at(
+        (file, line, column): (&str, usize, usize),
+        code: Code,
+        message: String,
+        hint: Option<String>,
+    ) -> Self {
+        let (file, message, hint) = (file.into(), message.into(), hint.map(Into::into));
+        Self { file, line, column, len: 0, code, message, hint, excerpt: None }
+    }
+
     /// Whether it is a warning: the file can be used.
     #[must_use]
     pub fn is_warning(&self) -> bool {

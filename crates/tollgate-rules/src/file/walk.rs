@@ -216,7 +216,7 @@ fn short(name: &str) -> String {
 }
 
 /// The candidate that the writer may have meant.
-pub(super) fn nearest<'c>(found: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+pub(crate) fn nearest<'c>(found: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     if found.len() > 64 {
         return None;
     }

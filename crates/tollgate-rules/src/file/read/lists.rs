@@ -8,7 +8,7 @@ use std::rc::Rc;
 use toml::de::{DeTable, DeValue};
 
 use super::{Reader, each, inner, text};
-use crate::file::files::Place;
+use crate::file::files::{Holds, Place};
 use crate::file::problem::Code;
 use crate::file::text::{Text, value};
 use crate::rule::Values;
@@ -95,7 +95,7 @@ impl Reader<'_, '_> {
 
     /// The entries of a file: one a line.
     fn lines(&mut self, path: &Path, named: &Place) -> Vec<Entry> {
-        let Some(file) = self.files.read(path, true, Some(named)) else { return Vec::new() };
+        let Some(file) = self.files.read(path, Holds::List, Some(named)) else { return Vec::new() };
         let whole = self.files.text(file);
         let content = whole.strip_prefix('\u{feff}').unwrap_or(&whole);
         let mut entries = Vec::new();

@@ -19,7 +19,7 @@ pub(in crate::file) fn limits(text: &str) -> Result<Limits, Wrong> {
 }
 
 /// One limit: `in-flight:N[,ttl=TIME]`, or a quota.
-pub(in crate::file) fn limit(text: &str) -> Result<Limit, Wrong> {
+pub(crate) fn limit(text: &str) -> Result<Limit, Wrong> {
     if let "unlimited" | "block" = text.trim() {
         let message = format!("`{}` stands beside no other limit", text.trim());
         let hint = format!("limits = \"{}\"", text.trim());

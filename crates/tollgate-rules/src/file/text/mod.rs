@@ -16,28 +16,28 @@ use super::problem::Code;
 
 /// A wrong part of a text.
 #[derive(Debug)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     /// In bytes of the text.
-    pub(super) span: Range<usize>,
-    pub(super) code: Code,
-    pub(super) message: String,
-    pub(super) hint: Option<String>,
+    pub(crate) span: Range<usize>,
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 impl Wrong {
     /// All of `text` is wrong.
-    pub(super) fn all(text: &str, code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn all(text: &str, code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { span: 0..text.len(), code, message: message.into(), hint: Some(hint.into()) }
     }
 
     /// The text is none that the field takes.
-    pub(super) fn bad(text: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn bad(text: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::all(text, Code::BadText, message, hint)
     }
 }
 
 /// The longest text that a message repeats.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(60).collect();
     if short.len() == text.len() { format!("{text:?}") } else { format!("{short:?}...") }
 }
@@ -91,7 +91,7 @@ pub(super) enum Text {
 }
 
 /// The longest value of an attribute: a longer one is missing in a request.
-pub(super) const LONGEST_VALUE: usize = 4096;
+pub(crate) const LONGEST_VALUE: usize = 4096;
 
 impl Text {
     /// Whether `text` is one.
