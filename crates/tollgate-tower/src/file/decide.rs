@@ -96,7 +96,8 @@ impl FileState {
         })
     }
 
-    /// Decides a request. `None` if other rules came into force than those whose settings were read.
+    /// Decides a request. `None` if other rules came into force than those whose settings were
+    /// read.
     fn decide_by(&self, local: &mut Local, head: RequestHead<'_>, is_ready: bool) -> Option<Decided> {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;

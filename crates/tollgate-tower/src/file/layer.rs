@@ -43,7 +43,8 @@ use crate::ClientAddress;
 /// use tollgate_tower::RulesLayer;
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-/// let limits = RulesLayer::watch("rules.toml", |client: &ConnectInfo<SocketAddr>| Some(client.0.ip()))?;
+/// let peer = |client: &ConnectInfo<SocketAddr>| Some(client.0.ip());
+/// let limits = RulesLayer::watch("rules.toml", peer)?;
 ///
 /// let app = Router::new().route("/", get(|| async { "hello" })).layer(limits);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
@@ -106,9 +107,11 @@ impl RulesLayer {
     /// use std::net::SocketAddr;
     /// use tollgate_tower::RulesLayer;
     ///
-    /// let path = std::env::temp_dir().join(format!("tollgate-reload-{}.toml", std::process::id()));
+    /// let name = format!("tollgate-reload-{}.toml", std::process::id());
+    /// let path = std::env::temp_dir().join(name);
     /// let limit = |limits: &str| {
-    ///     format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', limits = '{limits}' }}]")
+    ///     let rule = format!("name = 'all', key = 'everyone', limits = '{limits}'");
+    ///     format!("version = 1\nrule = [{{ {rule} }}]")
     /// };
     /// std::fs::write(&path, limit("10/s"))?;
     /// let layer = RulesLayer::watch(&path, |peer: &SocketAddr| Some(peer.ip()))?;
@@ -116,7 +119,8 @@ impl RulesLayer {
     /// assert_eq!(layer.reload()?, 2);
     ///
     /// std::fs::write(&path, limit("20/month"))?;
-    /// assert!(layer.reload().unwrap_err().to_string().contains("\"month\" has no fixed length"));
+    /// let error = layer.reload().unwrap_err();
+    /// assert!(error.to_string().contains("\"month\" has no fixed length"));
     /// assert_eq!(layer.status().generation, 2);
     /// # std::fs::remove_file(path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
