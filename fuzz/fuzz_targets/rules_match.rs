@@ -55,7 +55,8 @@ struct Input<'b> {
 }
 
 fn named(names: &[&str], pairs: &[(u8, &[u8])]) -> Vec<(String, Vec<u8>)> {
-    let named = |(name, value): &(u8, &[u8])| (names[usize::from(*name) % names.len()].into(), value.to_vec());
+    let named =
+        |(name, value): &(u8, &[u8])| (names[usize::from(*name) % names.len()].into(), value.to_vec());
     pairs.iter().take(16).map(named).collect()
 }
 

@@ -67,33 +67,36 @@ pub enum RefusalReason {
     NoKey,
     /// The backend failed, and the rule refuses requests then. The client did nothing wrong.
     BackendFailed,
+    /// The rule refuses all requests that it concerns: a list of banned clients, for example.
+    Blocked,
 }
 
 impl RefusalReason {
-    /// Returns the outcome of the rule that refuses.
+    /// Returns the outcome of the rule that refuses. A block counts as a limit that is spent.
     #[must_use]
     pub fn outcome(self) -> RuleOutcome {
         match self {
-            Self::Limited => RuleOutcome::Limited,
+            Self::Limited | Self::Blocked => RuleOutcome::Limited,
             Self::CostAboveLimit => RuleOutcome::CostAboveLimit,
             Self::NoKey => RuleOutcome::NoKey,
             Self::BackendFailed => RuleOutcome::BackendFailed,
         }
     }
 
-    /// Returns the usual HTTP status: 429 for a spent limit, 503 for a failed backend, and 400 for
-    /// the other reasons.
+    /// Returns the usual HTTP status: 429 for a spent limit, 503 for a failed backend, 403 for a
+    /// block, and 400 for the other reasons.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
             Self::Limited => StatusCode::TOO_MANY_REQUESTS,
             Self::CostAboveLimit | Self::NoKey => StatusCode::BAD_REQUEST,
             Self::BackendFailed => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Blocked => StatusCode::FORBIDDEN,
         }
     }
 
     /// Returns a title for people: `Too Many Requests`, `Cost Above Limit`, `No Key To Limit By`,
-    /// `Rate Limiter Unavailable`.
+    /// `Rate Limiter Unavailable`, `Blocked`.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -101,6 +104,7 @@ impl RefusalReason {
             Self::CostAboveLimit => "Cost Above Limit",
             Self::NoKey => "No Key To Limit By",
             Self::BackendFailed => "Rate Limiter Unavailable",
+            Self::Blocked => "Blocked",
         }
     }
 }

@@ -13,24 +13,42 @@ use crate::rule::Place;
 /// The places that one request holds, by each rule that counts requests in flight.
 pub(crate) type Places = SmallVec<[Place; 1]>;
 
+/// What a request holds until the body of its response has ended.
+pub(crate) enum Held {
+    Places(Places),
+    /// The places are those of rules in a file.
+    #[cfg(feature = "rules")]
+    Ticket(Option<crate::file::FileTicket>),
+}
+
+impl Held {
+    fn give_back(&mut self) {
+        match self {
+            Self::Places(places) => places.clear(),
+            #[cfg(feature = "rules")]
+            Self::Ticket(ticket) => *ticket = None,
+        }
+    }
+}
+
 pin_project! {
-    /// The body of a response by a layer with a limit [in flight](crate::Limit::InFlight). It
-    /// passes everything on, trailers and size hints too, and gives the request's places back when
-    /// it has ended, has failed, or is dropped.
+    /// The body of a response by a layer with a limit [in flight](crate::Limit::InFlight), or with
+    /// rules in a file. It passes everything on, trailers and size hints too, and gives the
+    /// request's places back when it has ended, has failed, or is dropped.
     pub struct InFlightBody<B> {
         #[pin]
         body: B,
-        places: Places,
+        held: Held,
     }
 }
 
 impl<B: Body> InFlightBody<B> {
     /// A body that has ended holds nothing.
-    pub(crate) fn new(body: B, mut places: Places) -> Self {
+    pub(crate) fn new(body: B, mut held: Held) -> Self {
         if body.is_end_stream() {
-            places.clear();
+            held.give_back();
         }
-        Self { body, places }
+        Self { body, held }
     }
 }
 
@@ -50,7 +68,7 @@ impl<B: Body> Body for InFlightBody<B> {
             Poll::Ready(Some(Err(_)) | None) => true,
         };
         if has_ended {
-            this.places.clear();
+            this.held.give_back();
         }
         polled
     }

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tollgate_http::Respond;
 use tower_service::Service;
 
-use crate::body::InFlightBody;
+use crate::body::{Held, InFlightBody};
 use crate::{ResponseFuture, Tollgate};
 
 /// Says that the responses of a [`TollgateLayer`](crate::TollgateLayer) keep the type of their
@@ -70,7 +70,7 @@ where
         let mut response = self.project().response;
         let result = ready!(response.as_mut().poll(context));
         let places = response.take_places();
-        Poll::Ready(result.map(|response| response.map(|body| InFlightBody::new(body, places))))
+        Poll::Ready(result.map(|response| response.map(|body| InFlightBody::new(body, Held::Places(places)))))
     }
 }
 

@@ -346,7 +346,7 @@ impl<R> Builder<R> {
     }
 }
 
-fn sleep_by(timer: impl Timer + Send + Sync + 'static) -> Sleep {
+pub(crate) fn sleep_by(timer: impl Timer + Send + Sync + 'static) -> Sleep {
     let timer = Arc::new(timer);
     Box::new(move |duration| {
         let timer = Arc::clone(&timer);

@@ -3,6 +3,8 @@
 mod body;
 mod decide;
 mod error;
+#[cfg(feature = "rules")]
+mod file;
 mod future;
 mod handle;
 mod hooks;
@@ -17,6 +19,8 @@ mod telemetry;
 
 pub use body::InFlightBody;
 pub use error::BuildError;
+#[cfg(feature = "rules")]
+pub use file::{RulesBuilder, RulesError, RulesFuture, RulesLayer, RulesService};
 pub use future::ResponseFuture;
 pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;
@@ -32,3 +36,5 @@ pub use tollgate_http::{
     AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, LimitState,
     Refusal, RefusalReason, RequestHead, Respond, RuleOutcome,
 };
+#[cfg(feature = "rules")]
+pub use tollgate_rules::{ReloadError, Status};

@@ -22,9 +22,10 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// | the cost is above the limit | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1` |
 /// | the request has no key | 3 `INVALID_ARGUMENT` | `grpc-retry-pushback-ms: -1` |
 /// | the backend failed | 14 `UNAVAILABLE` | |
+/// | a block | 7 `PERMISSION_DENIED` | `grpc-retry-pushback-ms: -1` |
 ///
 /// A pushback of -1 forbids clients to retry. The statuses mean the same as the HTTP statuses of
-/// [`HttpResponder`](crate::HttpResponder): 3 is 400, 8 is 429, and 14 is 503.
+/// [`HttpResponder`](crate::HttpResponder): 3 is 400, 7 is 403, 8 is 429, and 14 is 503.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GrpcResponder;
 
@@ -39,6 +40,7 @@ impl<B: Default> Respond<B> for GrpcResponder {
                 ("3", Some(HeaderValue::from_static("-1")))
             }
             RefusalReason::BackendFailed => ("14", None),
+            RefusalReason::Blocked => ("7", Some(HeaderValue::from_static("-1"))),
         };
         headers.insert(GRPC_STATUS, HeaderValue::from_static(status));
         // ASCII without a percent sign needs no percent-encoding.

@@ -1,7 +1,7 @@
 //! Refusals as JSON, problem details, or text.
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Response, StatusCode};
 
 use super::{Refusal, Respond};
 use crate::RefusalReason;
@@ -16,6 +16,7 @@ use crate::RefusalReason;
 /// | the cost is above the limit | 400 | `Cost Above Limit` | `limit`, `cost` |
 /// | the request has no key | 400 | `No Key To Limit By` | |
 /// | the backend failed | 503 | `Rate Limiter Unavailable` | |
+/// | a block | 403 | `Blocked` | |
 ///
 /// For example:
 ///
@@ -23,7 +24,11 @@ use crate::RefusalReason;
 /// {"error":"Too Many Requests","rule":"api","limit":10,"remaining":0,"retry_after":3}
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HttpResponder(BodyFormat);
+pub struct HttpResponder {
+    format: BodyFormat,
+    /// In place of the status of the reason.
+    status: Option<StatusCode>,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum BodyFormat {
@@ -37,32 +42,58 @@ impl HttpResponder {
     /// Responds with `application/json`.
     #[must_use]
     pub const fn json() -> Self {
-        Self(BodyFormat::Json)
+        Self::of(BodyFormat::Json)
     }
 
     /// Responds with `application/problem+json` (RFC 9457). If a limit is spent, the problem has
     /// the type `quota-exceeded` and the `violated-policies` of the IETF's rate limit draft.
     #[must_use]
     pub const fn problem() -> Self {
-        Self(BodyFormat::Problem)
+        Self::of(BodyFormat::Problem)
     }
 
     /// Responds with one line of `text/plain`.
     #[must_use]
     pub const fn text() -> Self {
-        Self(BodyFormat::Text)
+        Self::of(BodyFormat::Text)
+    }
+
+    /// Responds with this status, whatever the reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate_http::{HttpResponder, Refusal, RefusalReason, RefusalRecord};
+    /// use tollgate_http::{RequestHead, Respond};
+    ///
+    /// let record = RefusalRecord::without_limit(RefusalReason::Blocked, 1);
+    /// let request = Request::new(());
+    /// let refusal = Refusal::new(RequestHead::of(&request), "banned", &[], &record);
+    /// let hidden = HttpResponder::json().status(StatusCode::NOT_FOUND);
+    /// let response: Response<String> = hidden.respond(&refusal);
+    /// assert_eq!(response.status(), 404);
+    /// ```
+    #[must_use]
+    pub const fn status(self, status: StatusCode) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    const fn of(format: BodyFormat) -> Self {
+        Self { format, status: None }
     }
 }
 
 impl<B: From<String>> Respond<B> for HttpResponder {
     fn respond(&self, refusal: &Refusal<'_>) -> Response<B> {
-        let (kind, body) = match self.0 {
+        let status = self.status.unwrap_or_else(|| refusal.reason().status());
+        let (kind, body) = match self.format {
             BodyFormat::Json => ("application/json", json(refusal)),
-            BodyFormat::Problem => ("application/problem+json", problem(refusal)),
+            BodyFormat::Problem => ("application/problem+json", problem(refusal, status)),
             BodyFormat::Text => ("text/plain; charset=utf-8", text(refusal)),
         };
         let mut response = Response::new(B::from(body));
-        *response.status_mut() = refusal.reason().status();
+        *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
     }
@@ -81,17 +112,16 @@ fn json(refusal: &Refusal<'_>) -> String {
         RefusalReason::CostAboveLimit => {
             body += &format!(",\"limit\":{},\"cost\":{}", refusal.limit(), refusal.cost())
         }
-        RefusalReason::NoKey | RefusalReason::BackendFailed => {}
+        RefusalReason::NoKey | RefusalReason::BackendFailed | RefusalReason::Blocked => {}
     }
     body + "}"
 }
 
-fn problem(refusal: &Refusal<'_>) -> String {
+fn problem(refusal: &Refusal<'_>, status: StatusCode) -> String {
     let kind = match refusal.reason() {
         RefusalReason::Limited => "https://iana.org/assignments/http-problem-types#quota-exceeded",
         _ => "about:blank",
     };
-    let status = refusal.reason().status();
     let title = match refusal.reason() {
         RefusalReason::Limited => refusal.reason().title(),
         // `about:blank` requires the title of the status (RFC 9457, section 4.2.1).
@@ -126,5 +156,6 @@ pub(super) fn sentence(refusal: &Refusal<'_>) -> String {
         }
         (RefusalReason::NoKey, _) => format!("the request lacks what {name} is counted by"),
         (RefusalReason::BackendFailed, _) => format!("{name} cannot be decided at the moment"),
+        (RefusalReason::Blocked, _) => format!("{name} refuses the request"),
     }
 }

@@ -337,11 +337,15 @@ impl<C: Clock + Clone + 'static> Handle<C> {
         &self.set
     }
 
+    /// Fetches the rules in force, unless this handle has them: for callers that need their
+    /// settings before they can ask, such as whose headers name a client. The next request may
+    /// still be decided by newer ones.
     #[inline]
-    fn refresh(&mut self) {
+    pub fn refresh(&mut self) -> &Arc<RuleSet<C>> {
         if self.inner.word.load(Acquire) != self.word {
             self.fetch();
         }
+        &self.set
     }
 
     #[cold]

@@ -184,6 +184,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let one = &self.found.concerned()[index];
         if !self.is_peek
             && decision.is_allowed()
+            && self.lines[index].banned.is_none()
             && self.current(one).is_some_and(|current| !current.may_queue)
         {
             // Its numbers are noted after the charge, or when another rule refuses.

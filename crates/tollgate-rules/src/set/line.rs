@@ -38,6 +38,9 @@ pub struct Line {
     pub ruling: Ruling,
     /// What the request costs.
     pub cost: u64,
+    /// The number of the limit among the limits by time of the rule, or of its tier. `None` for
+    /// requests in flight, and where nothing is limited.
+    pub number: Option<usize>,
     /// The most that the limit admits at once; `u64::MAX` where nothing is limited.
     pub limit: u64,
     /// What the limit could still admit now: after the request if all rules admit it, else without
@@ -46,6 +49,9 @@ pub struct Line {
     /// How long until this rule would admit the request. `None` if it does, never will, or if that
     /// depends on when requests in flight end.
     pub retry_after: Option<Duration>,
+    /// How long until more of the limit comes back, if no request comes. Zero if it is whole, and
+    /// for requests in flight.
+    pub more_after: Duration,
     /// How long until the key is as good as new to the limit, if no request comes. Zero for
     /// requests in flight.
     pub reset_after: Duration,
@@ -66,9 +72,11 @@ impl Line {
             is_shadow,
             ruling: Ruling::Admitted,
             cost,
+            number: None,
             limit: u64::MAX,
             remaining: u64::MAX,
             retry_after: None,
+            more_after: Duration::ZERO,
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
             banned: None,
@@ -110,7 +118,8 @@ impl Line {
                 let remaining = part.remaining();
                 if remaining < shown.remaining || shown.limit == u64::MAX {
                     (shown.limit, shown.remaining) = (part.limit(), remaining);
-                    shown.reset_after = part.reset_after();
+                    (shown.more_after, shown.reset_after) = (part.more_after(), part.reset_after());
+                    shown.number = Some(part.number());
                 }
             }
             (shown.ruling, shown.retry_after) = (Ruling::Admitted, None);
@@ -120,6 +129,7 @@ impl Line {
             if let Some(part) = decision.parts().nth(number) {
                 (shown.limit, shown.remaining) = (part.limit(), part.remaining());
                 (shown.retry_after, shown.reset_after) = (part.retry_after(), part.reset_after());
+                (shown.more_after, shown.number) = (part.more_after(), Some(number));
             }
         }
         if current.may_queue {
@@ -161,9 +171,11 @@ impl Line {
         let remaining = if error.is_some() { remaining.min(self.cost.saturating_sub(1)) } else { remaining };
         self.add(Self {
             ruling,
+            number: None,
             limit,
             remaining,
             retry_after: None,
+            more_after: Duration::ZERO,
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
             ..*self

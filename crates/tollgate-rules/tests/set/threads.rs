@@ -104,7 +104,7 @@ fn crossing_keys_are_charged_what_was_admitted_only() {
 #[test]
 fn a_race_for_the_last_unit_charges_the_winner_only() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-    const RACES: u64 = 2_000;
+    const RACES: u64 = 20_000;
     const LIMIT: u64 = 1 << 20;
     let text = format!(
         "rule = [{{ name = 'all', key = 'everyone', limits = 'fixed-window:{LIMIT}/d' }},\

@@ -258,7 +258,7 @@ impl CompiledRule {
 
 /// Returns whether the server cannot see that the client leaves before the request is served: the
 /// body of an HTTP/1 request lies between the server and the end of the connection.
-fn hides_disconnect(head: &RequestHead<'_>) -> bool {
+pub(crate) fn hides_disconnect(head: &RequestHead<'_>) -> bool {
     let has_length = head.header(CONTENT_LENGTH).is_some_and(|length| length != b"0");
     head.version() <= Version::HTTP_11 && (has_length || head.headers().contains_key(TRANSFER_ENCODING))
 }

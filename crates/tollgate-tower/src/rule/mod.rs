@@ -20,6 +20,8 @@ use tollgate_http::{KeyBy, RequestHead};
 
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use ban::{Ban, LONGEST as LONGEST_BAN};
+#[cfg(feature = "rules")]
+pub(crate) use compiled::hides_disconnect;
 pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 pub(crate) use in_flight::{InFlightSet, Place};
 pub use limit::Limit;

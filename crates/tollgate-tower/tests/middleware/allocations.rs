@@ -49,7 +49,7 @@ fn allocations(layer: &TollgateLayer) -> u64 {
     allocation_counter::measure(|| requests.for_each(&mut serve)).count_total - bare
 }
 
-fn roomy() -> Response<String> {
+pub(crate) fn roomy() -> Response<String> {
     let mut response = Response::new(String::new());
     // Room for headers, as in real responses.
     *response.headers_mut() = HeaderMap::with_capacity(16);
@@ -58,7 +58,7 @@ fn roomy() -> Response<String> {
 
 /// An inner service whose response has room for headers.
 #[derive(Clone)]
-struct Roomy;
+pub(crate) struct Roomy;
 
 impl Service<http::Request<String>> for Roomy {
     type Response = Response<String>;

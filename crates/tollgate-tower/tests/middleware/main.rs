@@ -22,6 +22,8 @@ mod reconfigure;
 mod refusals;
 mod request_limits;
 mod rules;
+#[cfg(feature = "rules")]
+mod rules_file;
 mod saved;
 #[cfg(feature = "metrics")]
 mod series;

@@ -1,0 +1,195 @@
+//! The settings of a layer with rules in a file.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Extensions, Uri};
+use tollgate::{Clock, ThreadTimer, Timer};
+use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
+
+use super::decide::FileState;
+use super::generation::Generation;
+use super::layer::WatchedState;
+use super::reports::{ReloadHook, tell};
+use super::view::{Label, Labels};
+use super::{RulesError, RulesLayer};
+use crate::decide::{OriginalUri, ResponseClock, Sleep, UnixZero};
+use crate::hooks::Hooks;
+use crate::layer::sleep_by;
+use crate::rule::SharedClock;
+use crate::{ClientAddress, Refusal, RequestHead, RuleDecision};
+
+/// The settings of a [`RulesLayer`]. Only [`build`](Self::build) reads the file.
+///
+/// # Examples
+///
+/// Behind a layer that authenticates, which attaches the user:
+///
+/// ```no_run
+/// use std::net::SocketAddr;
+/// use tollgate_tower::RulesLayer;
+///
+/// #[derive(Clone)]
+/// struct User {
+///     name: String,
+///     plan: &'static str,
+/// }
+///
+/// let limits = RulesLayer::builder("rules.toml", |peer: &SocketAddr| Some(peer.ip()))
+///     .label("user", |head| Some(head.extension::<User>()?.name.as_str().into()))
+///     .label("plan", |head| Some(head.extension::<User>()?.plan.into()))
+///     .on_reload(|reloaded| match reloaded {
+///         Ok(generation) => println!("generation {generation} is in force"),
+///         Err(error) => eprintln!("the old rules stay in force\n{error}"),
+///     })
+///     .timer(tokio::time::sleep)
+///     .build()?;
+/// # Ok::<(), tollgate_tower::RulesError>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct RulesBuilder {
+    path: PathBuf,
+    peer: ClientAddress,
+    labels: Labels,
+    hooks: Hooks,
+    on_reload: Option<ReloadHook>,
+    original_uri: Option<OriginalUri>,
+    max_wait_with_body: Duration,
+    clock: Option<SharedClock>,
+    sleep: Sleep,
+}
+
+impl RulesBuilder {
+    pub(super) fn new(path: PathBuf, peer: ClientAddress) -> Self {
+        Self {
+            path,
+            peer,
+            labels: Vec::new(),
+            hooks: Hooks::default(),
+            on_reload: None,
+            original_uri: None,
+            max_wait_with_body: Duration::ZERO,
+            clock: None,
+            sleep: sleep_by(ThreadTimer),
+        }
+    }
+
+    /// Reads the label of this name, `label.NAME` in the file, from the head of a request. `None`:
+    /// the request lacks it. A second closure for a name replaces the first.
+    ///
+    /// Rules trust labels. Read them from what your own layers attached, never from what a client
+    /// can write. `read` may run several times for a request.
+    pub fn label(
+        mut self,
+        name: impl Into<Box<str>>,
+        read: impl for<'r> Fn(RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static,
+    ) -> Self {
+        let name = name.into();
+        let read: Label = Box::new(read);
+        self.labels.retain(|(other, _)| *other != name);
+        self.labels.push((name, read));
+        self
+    }
+
+    /// Calls `hook` when the file has changed: with the generation that came into force, or with
+    /// the error for which the old rules stay. The thread that watches the file calls it.
+    ///
+    /// Without a hook an error is an event of the feature `tracing`; it is on standard error if
+    /// that feature is off or the process has no subscriber. [`RulesLayer::reload`] calls no hook.
+    pub fn on_reload(mut self, hook: impl FnMut(Result<u64, &ReloadError>) + Send + 'static) -> Self {
+        self.on_reload = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
+    /// served, or waits in a queue.
+    pub fn on_decision(mut self, hook: impl Fn(&RuleDecision<'_>) + Send + Sync + 'static) -> Self {
+        self.hooks.on_decision = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` once for each refused request, with its exact wait: without the jitter that the
+    /// file adds.
+    pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
+        self.hooks.on_limited = Some(Box::new(hook));
+        self
+    }
+
+    /// Reads the request target from an extension of the request, for a layer behind a router that
+    /// rewrites it: see [`Builder::original_uri`](crate::Builder::original_uri).
+    pub fn original_uri<T: Clone + Send + Sync + 'static>(
+        mut self,
+        uri: impl Fn(&T) -> &Uri + Send + Sync + 'static,
+    ) -> Self {
+        self.original_uri = Some(Box::new(move |extensions: &Extensions| extensions.get().map(&uri)));
+        self
+    }
+
+    /// The longest wait in a queue of an HTTP/1 request with a body; by default, zero: it is
+    /// refused where it would have to wait. The server does not see that its client leaves: see
+    /// [`Rule::max_wait_with_body`](crate::Rule::max_wait_with_body).
+    pub fn max_wait_with_body(mut self, max_wait: Duration) -> Self {
+        self.max_wait_with_body = max_wait;
+        self
+    }
+
+    /// The clock that all limits read; by default, [`TscClock`](tollgate::TscClock).
+    pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
+    /// runtime. The timer of a runtime is cheaper.
+    pub fn timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
+        self.sleep = sleep_by(timer);
+        self
+    }
+
+    /// Reads the file, runs its tests, allocates the tables of its limits, and starts the thread
+    /// that watches it.
+    ///
+    /// # Errors
+    ///
+    /// [`RulesError`]: the file has mistakes, each with its line.
+    pub fn build(self) -> Result<RulesLayer, RulesError> {
+        let Self { path, peer, labels, hooks, mut on_reload, original_uri, max_wait_with_body, clock, sleep } =
+            self;
+        let response_clock = ResponseClock::new(clock);
+        let clock = response_clock.shared();
+        let live = LiveRules::open(&path, &Disk, Arc::clone(&clock))?;
+        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer)));
+        let watched = Watched::spawn(live.clone(), &path, move |reloaded| {
+            tell(reloaded, on_reload.as_mut());
+        });
+        let state = FileState {
+            live,
+            path,
+            peer,
+            labels,
+            hooks,
+            original_uri,
+            max_wait_with_body,
+            clock,
+            response_clock,
+            unix_zero: UnixZero::default(),
+            sleep,
+            newest,
+            identity: Arc::new(()),
+        };
+        Ok(RulesLayer(Arc::new(WatchedState { _watched: watched.map_err(RulesError::Thread)?, state })))
+    }
+}
+
+impl fmt::Debug for RulesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels: Vec<_> = self.labels.iter().map(|(name, _)| name).collect();
+        f.debug_struct("RulesBuilder")
+            .field("path", &self.path)
+            .field("labels", &labels)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! What an admitted request may still give back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use http::StatusCode;
+
+use super::FileTicket;
+
+/// A status that no rule lists: of a request that was not answered.
+const NOT_ANSWERED: u16 = 0;
+
+/// What an admitted request may still give back. Dropping it before the request is served gives
+/// back all charges; dropping it later, only the places in flight.
+#[derive(Default)]
+pub(super) struct Charges {
+    /// `None` if nothing can come back any more.
+    ticket: Option<FileTicket>,
+    is_served: bool,
+}
+
+impl Charges {
+    pub(super) fn new(ticket: Option<FileTicket>) -> Self {
+        Self { ticket, is_served: false }
+    }
+
+    /// Hands the request to the inner service by `call`. The client may leave now: what is charged
+    /// stays.
+    pub(super) fn serve<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        self.is_served = true;
+        self.guard(call)
+    }
+
+    /// Runs code of the inner service. If it panics, the request counts as not answered.
+    pub(super) fn guard<T>(&mut self, act: impl FnOnce() -> T) -> T {
+        if self.ticket.is_none() {
+            return act();
+        }
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+            drop(self.answered(None));
+            resume_unwind(panic)
+        })
+    }
+
+    /// Settles what the rules charge by the response; `None` is an error. Returns what the request
+    /// holds until the response's body has ended. An error holds nothing.
+    pub(super) fn answered(&mut self, status: Option<StatusCode>) -> Option<FileTicket> {
+        let mut ticket = self.ticket.take()?;
+        ticket.settle(status.map_or(NOT_ANSWERED, |status| status.as_u16()));
+        let holds_places = status.is_some() && !ticket.is_empty();
+        holds_places.then_some(ticket)
+    }
+}
+
+impl Drop for Charges {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take()
+            && !self.is_served
+        {
+            ticket.cancel();
+        }
+    }
+}

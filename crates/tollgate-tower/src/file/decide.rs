@@ -1,0 +1,249 @@
+//! From a request to a verdict, by the rules in force.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response};
+use tollgate::Timestamp;
+use tollgate_http::{
+    HeaderStyles, LimitHeaders, QuotaPolicies, Refusal, RefusalReason, RefusalRecord, RequestHead,
+};
+use tollgate_rules::{Line, Ruling};
+
+use super::answer::Answer;
+use super::charges::Charges;
+use super::generation::Generation;
+use super::local::{Local, with_local};
+use super::reports::reason;
+use super::view::{HeadView, Labels};
+use super::{FileRules, FileSet, FileVerdict};
+use crate::ClientAddress;
+use crate::decide::{OriginalUri, ResponseClock, ResponseHeaders, Sleep, UnixZero};
+use crate::hooks::Hooks;
+use crate::rule::{SharedClock, hides_disconnect};
+
+/// The state that a layer shares with its services.
+pub(crate) struct FileState {
+    pub(super) live: FileRules,
+    pub(super) path: PathBuf,
+    /// How the address of the connection is found.
+    pub(super) peer: ClientAddress,
+    pub(super) labels: Labels,
+    pub(super) hooks: Hooks,
+    pub(super) original_uri: Option<OriginalUri>,
+    pub(super) max_wait_with_body: Duration,
+    pub(super) clock: SharedClock,
+    /// The same clock.
+    pub(super) response_clock: ResponseClock,
+    pub(super) unix_zero: UnixZero,
+    pub(super) sleep: Sleep,
+    /// The newest generation that a thread has met.
+    pub(super) newest: Mutex<Arc<Generation>>,
+    /// By which threads know this layer.
+    pub(super) identity: Arc<()>,
+}
+
+pub(super) enum Decided {
+    Admitted(Admitted),
+    Refused(Box<Response<String>>),
+}
+
+/// An admitted request.
+pub(super) struct Admitted {
+    pub(super) headers: ResponseHeaders,
+    pub(super) charges: Charges,
+    /// Boxed, so that the others stay small.
+    pub(super) departure: Option<Box<Departure>>,
+}
+
+/// When a request leaves its queue.
+pub(super) struct Departure {
+    at: Timestamp,
+    /// The line of the rule that lets it wait longest.
+    line: Line,
+    generation: Arc<Generation>,
+    since: Timestamp,
+}
+
+impl FileState {
+    /// Returns the head of a request, with its original target.
+    #[inline]
+    pub(super) fn head<'r, B>(&self, request: &'r Request<B>) -> RequestHead<'r> {
+        let head = RequestHead::of(request);
+        let Some(original_uri) = &self.original_uri else { return head };
+        original_uri(head.extensions()).map_or(head, |uri| head.with_uri(uri))
+    }
+
+    /// Returns what the layer derives from these rules.
+    pub(super) fn generation_of(&self, set: &Arc<FileSet>) -> Arc<Generation> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(set, &newest.set) {
+            *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer));
+        }
+        Arc::clone(&newest)
+    }
+
+    /// Decides a request and reports the decision. If the inner service is not ready, all charges
+    /// can be given back.
+    pub(super) fn decide(&self, head: RequestHead<'_>, is_ready: bool) -> Decided {
+        with_local(self, |local| {
+            loop {
+                if let Some(decided) = self.decide_by(local, head, is_ready) {
+                    break decided;
+                }
+            }
+        })
+    }
+
+    /// Decides a request. `None` if other rules came into force than those whose settings were
+    /// read.
+    fn decide_by(&self, local: &mut Local, head: RequestHead<'_>, is_ready: bool) -> Option<Decided> {
+        local.refresh(self);
+        let Local { handle, scratch, generation, .. } = local;
+        let view = HeadView { head, client: &generation.client, labels: &self.labels };
+        let verdict = handle.check(&view, scratch);
+        if !generation.decided(&verdict) {
+            verdict.cancel();
+            return None;
+        }
+        if generation.has_queues && verdict.delay() > self.max_wait_with_body && hides_disconnect(&head) {
+            let lines = refused_for_waits(verdict.lines(), self.max_wait_with_body);
+            let decided_at = verdict.decided_at();
+            verdict.cancel();
+            return Some(self.refuse(head, &lines, generation, decided_at));
+        }
+        if !verdict.is_admitted() {
+            return Some(self.refuse(head, verdict.lines(), generation, verdict.decided_at()));
+        }
+        self.report(head, verdict.lines(), generation);
+        Some(Decided::Admitted(self.admit(verdict, generation, is_ready)))
+    }
+
+    #[inline]
+    fn admit(&self, verdict: FileVerdict<'_>, generation: &Arc<Generation>, is_ready: bool) -> Admitted {
+        let decided_at = verdict.decided_at();
+        let headers = self.headers(verdict.lines(), generation, generation.styles, decided_at);
+        let longest = verdict.lines().iter().filter(|line| !line.is_shadow).max_by_key(|line| line.delay);
+        let departure = longest.filter(|line| !line.delay.is_zero()).map(|&line| {
+            let (at, generation) = (decided_at + line.delay, Arc::clone(generation));
+            Box::new(Departure { at, line, generation, since: decided_at })
+        });
+        let may_give_back = !is_ready
+            || departure.is_some()
+            || verdict.lines().iter().any(|line| generation.awaits_response(line));
+        let charges = Charges::new(may_give_back.then(|| verdict.ticket()));
+        let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
+        Admitted { headers, charges, departure }
+    }
+
+    /// Reports a request that some of these lines refuse, and makes the response.
+    #[inline(never)]
+    fn refuse(
+        &self,
+        head: RequestHead<'_>,
+        lines: &[Line],
+        generation: &Generation,
+        decided_at: Timestamp,
+    ) -> Decided {
+        self.report(head, lines, generation);
+        let refuses = |line: &&Line| !line.is_shadow && line.ruling != Ruling::Admitted;
+        // A refusal for good, or that with the longest wait; the first of equal ones.
+        let lasts = |line: &&Line| (line.ruling, line.retry_after);
+        let Some(line) = lines.iter().rev().filter(refuses).max_by_key(lasts) else {
+            unreachable!("a request is refused by a line")
+        };
+        let shows_limit = matches!(line.ruling, Ruling::Refused | Ruling::Never);
+        let number = line.number.filter(|_| shows_limit);
+        let exact = RefusalRecord {
+            reason: reason(line).unwrap_or(RefusalReason::Limited),
+            cost: line.cost,
+            state: generation.shown(line).filter(|_| shows_limit).map(|(_, state)| state),
+            retry_after: line.retry_after,
+            slowest: number,
+            refusing: number.map_or(0, |number| 1 << number),
+        };
+        let policies = generation.limits(line).policies.as_ref().filter(|_| number.is_some());
+        let names = policies.map_or(&[][..], QuotaPolicies::names);
+        let rule = generation.rule(line);
+        if let Some(on_limited) = &self.hooks.on_limited {
+            on_limited(&Refusal::new(head, &rule.name, names, &exact));
+        }
+        let answer = Answer::new(&rule.refuse, &generation.set.rules().answer);
+        let record =
+            RefusalRecord { retry_after: exact.retry_after.map(|wait| answer.jittered(wait)), ..exact };
+        let refusal = Refusal::new(head, &rule.name, names, &record);
+        let mut response = answer.respond(&refusal);
+        let mut headers = self.headers(lines, generation, answer.styles(), decided_at);
+        headers.write_refusal(response.headers_mut(), refusal.retry_after());
+        Decided::Refused(Box::new(response))
+    }
+
+    /// Returns the headers that tell of the enforced limits: the policies of all, and the states of
+    /// those that refuse, or if all admit, of all. A rule shows one limit, the tightest.
+    fn headers(
+        &self,
+        lines: &[Line],
+        generation: &Generation,
+        styles: HeaderStyles,
+        decided_at: Timestamp,
+    ) -> LimitHeaders {
+        if styles.is_empty() {
+            return LimitHeaders::new(styles, || None, |_| {});
+        }
+        let enforced = || lines.iter().filter(|line| !line.is_shadow);
+        let policies = || enforced().filter_map(|line| generation.limits(line).policies.as_ref());
+        let admits = |line: &&Line| line.ruling == Ruling::Admitted;
+        let all_admit = enforced().all(|line| admits(&line));
+        let headers = LimitHeaders::new(
+            styles,
+            || QuotaPolicies::header_of_all(policies()),
+            |items| {
+                let refuses = |line: &&Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
+                for line in enforced().filter(if all_admit { admits } else { refuses }) {
+                    if let Some((name, state)) = generation.shown(line) {
+                        items.add(name, state);
+                    }
+                }
+            },
+        );
+        match styles.show_unix_time() {
+            true => headers.unix_time(self.unix_zero.unix_time(&self.clock, decided_at)),
+            false => headers,
+        }
+    }
+}
+
+/// Returns lines that admit a request as lines that refuse it where it would wait too long.
+#[cold]
+fn refused_for_waits(lines: &[Line], max_wait: Duration) -> Vec<Line> {
+    let mut lines = lines.to_vec();
+    for line in lines.iter_mut().filter(|line| !line.is_shadow && line.delay > max_wait) {
+        (line.ruling, line.remaining) = (Ruling::Refused, 0);
+        line.retry_after = Some(line.delay - max_wait);
+    }
+    lines
+}
+
+impl Departure {
+    /// Returns how long the request has to wait still.
+    pub(super) fn left(&self, state: &FileState) -> Duration {
+        self.at.saturating_since(state.clock.now())
+    }
+
+    /// Counts the request as one that waits.
+    pub(super) fn begin(&self) {
+        self.generation.telemetry(&self.line).begin_wait();
+    }
+
+    /// The request departs.
+    pub(super) fn depart(&self, state: &FileState) {
+        let waited = state.clock.now().saturating_since(self.since);
+        self.generation.telemetry(&self.line).report_wait(waited);
+    }
+
+    /// The request does not wait any more: it departs, or its client left.
+    pub(super) fn end(&self) {
+        self.generation.telemetry(&self.line).end_wait();
+    }
+}

@@ -1,0 +1,150 @@
+//! The layer.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tollgate_rules::{Disk, ReloadError, Status, Watched};
+use tower_layer::Layer;
+
+use super::decide::FileState;
+use super::reports::count;
+use super::{RulesBuilder, RulesError, RulesService};
+use crate::ClientAddress;
+
+/// Limits the requests to a service by rules in a file, which is read again whenever it changes: a
+/// tower layer.
+///
+/// The file's format, and how rules decide, are those of the crate `tollgate-rules`. The file also
+/// says which proxies name clients (`[clients]`), and how refusals are answered (`[answer]`, and
+/// `refuse` of a rule).
+///
+/// A layer, its clones and all services made by them share the limits and the thread that watches
+/// the file. The thread ends when the last of them is dropped.
+///
+/// **Guarantee.** Every enforced rule that concerns a request must admit it, all or nothing, and no
+/// request is decided partly by old rules and partly by new ones. A file that is in order is in
+/// force within a second of its change. Of one that is not, the old rules stay in force, and
+/// [`status`](Self::status) and [`on_reload`](RulesBuilder::on_reload) tell why. A reload forgets
+/// no debt unless a rule says `forget = true`.
+///
+/// **Cost.** A request that is admitted and needs no more than that allocates nothing and takes no
+/// lock. Memory is allocated for one that a queue delays, that a limit of requests in flight
+/// counts, or that its response may give back (`charge_if`), and for one that arrives before the
+/// inner service is ready. Each thread that serves requests keeps a handle and buffers for the
+/// layer.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::net::SocketAddr;
+/// use axum::{Router, extract::ConnectInfo, routing::get};
+/// use tollgate_tower::RulesLayer;
+///
+/// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+/// let peer = |client: &ConnectInfo<SocketAddr>| Some(client.0.ip());
+/// let limits = RulesLayer::watch("rules.toml", peer)?;
+///
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(limits);
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+/// axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RulesLayer(pub(super) Arc<WatchedState>);
+
+/// What a layer shares with its services, and the thread that watches its file.
+pub(super) struct WatchedState {
+    // Dropped first: the thread ends before the rules are gone.
+    pub(super) _watched: Watched,
+    pub(super) state: FileState,
+}
+
+impl RulesLayer {
+    /// Reads a rules file, runs the tests in it, and watches it from now on.
+    ///
+    /// `peer` reads the connection's address from an extension of the request: see
+    /// [`ClientAddress::connection`]. For labels, hooks and a timer use [`builder`](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// [`RulesError`]: the file has mistakes, each with its line.
+    pub fn watch<T: Clone + Send + Sync + 'static>(
+        path: impl Into<PathBuf>,
+        peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Result<Self, RulesError> {
+        Self::builder(path, peer).build()
+    }
+
+    /// Starts a builder for a layer with the rules of a file. Nothing is read yet.
+    pub fn builder<T: Clone + Send + Sync + 'static>(
+        path: impl Into<PathBuf>,
+        peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> RulesBuilder {
+        RulesBuilder::new(path.into(), ClientAddress::connection(peer))
+    }
+
+    /// Tells which rules are in force: their generation, the hash of their files, and why the last
+    /// reload failed.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.state.live.status()
+    }
+
+    /// Reads the file now, as for a signal or an administrator, and puts it in force if it is in
+    /// order. Returns the generation in force. Blocks while it reads: the file, its tests, new
+    /// limits.
+    ///
+    /// # Errors
+    ///
+    /// [`ReloadError`]; the old rules stay in force then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use tollgate_tower::RulesLayer;
+    ///
+    /// let name = format!("tollgate-reload-{}.toml", std::process::id());
+    /// let path = std::env::temp_dir().join(name);
+    /// let limit = |limits: &str| {
+    ///     let rule = format!("name = 'all', key = 'everyone', limits = '{limits}'");
+    ///     format!("version = 1\nrule = [{{ {rule} }}]")
+    /// };
+    /// std::fs::write(&path, limit("10/s"))?;
+    /// let layer = RulesLayer::watch(&path, |peer: &SocketAddr| Some(peer.ip()))?;
+    /// std::fs::write(&path, limit("20/s"))?;
+    /// assert_eq!(layer.reload()?, 2);
+    ///
+    /// std::fs::write(&path, limit("20/month"))?;
+    /// let error = layer.reload().unwrap_err();
+    /// assert!(error.to_string().contains("\"month\" has no fixed length"));
+    /// assert_eq!(layer.status().generation, 2);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reload(&self) -> Result<u64, ReloadError> {
+        let reloaded = self.0.state.live.reload_file(&self.0.state.path, &Disk);
+        count(reloaded.as_ref().copied());
+        reloaded
+    }
+}
+
+impl<S> Layer<S> for RulesLayer {
+    type Service = RulesService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RulesService::new(inner, Arc::clone(&self.0))
+    }
+}
+
+impl fmt::Debug for RulesLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RulesLayer")
+            .field("path", &self.0.state.path)
+            .field("rules", &self.0.state.live)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! What each thread keeps of the rules.
+//!
+//! A server may clone its service for each request (axum does), so a service cannot keep the handle
+//! of the rules and the buffers. The thread keeps them: a request then loads one word of the rules,
+//! writes no reference counter that other threads share, and allocates nothing.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+use tollgate_rules::{Handle, Scratch};
+
+use super::decide::FileState;
+use super::generation::Generation;
+use crate::rule::SharedClock;
+
+/// What a thread keeps for one layer.
+pub(super) struct Local {
+    /// The layer.
+    of: Weak<()>,
+    pub(super) handle: Handle<SharedClock>,
+    pub(super) scratch: Scratch,
+    /// That of the handle's rules, once they are refreshed.
+    pub(super) generation: Arc<Generation>,
+}
+
+type Locals = Vec<Box<Local>>;
+
+thread_local! {
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Vec::new()) };
+}
+
+impl Local {
+    fn new(state: &FileState) -> Box<Self> {
+        let handle = state.live.handle();
+        let generation = state.generation_of(handle.rules());
+        Box::new(Self {
+            of: Arc::downgrade(&state.identity),
+            handle,
+            scratch: Scratch::default(),
+            generation,
+        })
+    }
+
+    /// Fetches the rules in force.
+    #[inline]
+    pub(super) fn refresh(&mut self, state: &FileState) {
+        let set = self.handle.refresh();
+        if !Arc::ptr_eq(set, &self.generation.set) {
+            self.generation = state.generation_of(set);
+        }
+    }
+}
+
+/// Runs `act` with what this thread keeps for a layer.
+///
+/// It is taken out meanwhile: `act` runs closures of the layer's user, which may lead back here, or
+/// panic.
+#[inline]
+pub(super) fn with_local<T>(state: &FileState, act: impl FnOnce(&mut Local) -> T) -> T {
+    // A thread that ends has no locals any more.
+    let kept = LOCALS.try_with(|locals| take(&mut locals.borrow_mut(), state)).ok().flatten();
+    let mut local = kept.unwrap_or_else(|| Local::new(state));
+    let done = act(&mut local);
+    let _ = LOCALS.try_with(|locals| locals.borrow_mut().push(local));
+    done
+}
+
+#[inline]
+fn take(locals: &mut Locals, state: &FileState) -> Option<Box<Local>> {
+    // A `Weak` keeps the address, so no other layer has it.
+    if let Some(at) = locals.iter().position(|local| local.of.as_ptr() == Arc::as_ptr(&state.identity)) {
+        return Some(locals.swap_remove(at));
+    }
+    // A new layer: those of layers that are gone are not needed.
+    locals.retain(|local| local.of.strong_count() > 0);
+    None
+}

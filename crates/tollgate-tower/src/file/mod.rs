@@ -1,0 +1,47 @@
+//! A layer whose rules are in a file.
+//!
+//! ```text
+//!   request -> view -> live rules' verdict -> admitted: charges, headers -> inner service
+//!                                         \-> refused: answer
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `layer`, `builder`, `error` | the layer, its settings, why it cannot be built |
+//! | `reports` | what is told of reloads and decisions |
+//! | `view` | a request as rules see it |
+//! | `generation` | what the layer derives from one generation of rules |
+//! | `local` | a thread's handle of the rules and its buffers |
+//! | `decide`, `answer` | from a request to a verdict; the response to a refused one |
+//! | `charges` | what a request may still give back |
+//! | `service`, `future` | the tower service and its response |
+
+mod answer;
+mod builder;
+mod charges;
+mod decide;
+mod error;
+mod future;
+mod generation;
+mod layer;
+mod local;
+mod reports;
+mod service;
+mod view;
+
+pub use builder::RulesBuilder;
+pub use error::RulesError;
+pub use future::RulesFuture;
+pub use layer::RulesLayer;
+pub use service::RulesService;
+
+use tollgate_rules::{LiveRules, RuleSet, Ticket, Verdict};
+
+use crate::rule::SharedClock;
+
+/// What a request may still give back.
+pub(crate) type FileTicket = Ticket<SharedClock>;
+
+type FileRules = LiveRules<SharedClock>;
+type FileSet = RuleSet<SharedClock>;
+type FileVerdict<'s> = Verdict<'s, SharedClock>;
