@@ -83,7 +83,7 @@ fn crossing_keys_are_charged_what_was_admitted_only() {
         limits[0], limits[1], limits[2]
     );
     for seed in 0..150 {
-        // The clock stands still: nothing that was charged in vain drips away.
+        // The clock stands still: no charge of a refused request drips away.
         let set = RuleSet::new(rules(&text), ManualClock::new()).unwrap();
         let admitted = crowd(&set, seed, 60);
         for (&(rule, key), &units) in &admitted {

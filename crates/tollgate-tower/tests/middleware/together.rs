@@ -98,7 +98,7 @@ fn key_of(head: RequestHead<'_>) -> usize {
     head.headers()["k"].to_str().unwrap().parse().unwrap()
 }
 
-/// Yields once to whoever polls.
+/// Yields once to the task that polls.
 async fn yield_once() {
     let mut has_yielded = false;
     std::future::poll_fn(|_| {
