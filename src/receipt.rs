@@ -67,6 +67,15 @@ impl<const LIMITS: usize> Receipt<LIMITS> {
     }
 }
 
+/// The same receipt, with room for more limits.
+impl From<Receipt> for Receipt<MOST> {
+    fn from(Receipt { limiter, since, version, resets, rule, charged: [first] }: Receipt) -> Self {
+        let mut charged = [Charged { left: 0, ..first }; MOST];
+        charged[0] = first;
+        Self { limiter, since, version, resets, rule, charged }
+    }
+}
+
 impl<const LIMITS: usize> fmt::Debug for Receipt<LIMITS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receipt").field("left", &self.left()).finish_non_exhaustive()

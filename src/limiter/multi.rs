@@ -7,10 +7,11 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Each, Inherit, Quota};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Limits, MultiDecision, Several, Usage};
+use crate::core::{Core, Limits, MultiDecision, Several, Usage, recall};
 use crate::error::{BuildError, within};
 use crate::key::Key;
 use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
+use crate::receipt::Receipt;
 use crate::table::Stats;
 use crate::time::Timestamp;
 
@@ -69,6 +70,19 @@ impl<K: Key + ?Sized> MultiLimiter<K> {
     /// algorithms.
     pub fn builder(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Builder<K, Several, TscClock> {
         Builder::new(quotas.into_iter().map(|quota| Each(quota.into())).collect())
+    }
+}
+
+impl<K: ?Sized, C> MultiLimiter<K, C> {
+    /// The decision that a receipt is of, as at `now`, with nothing to give back. `None` where the
+    /// receipt says too little.
+    #[doc(hidden)]
+    pub fn recall<const LIMITS: usize>(
+        &self,
+        receipt: &Receipt<LIMITS>,
+        now: Timestamp,
+    ) -> Option<MultiDecision<'_>> {
+        recall((&self.core.places, &self.core.versions), receipt, now)
     }
 }
 

@@ -31,6 +31,7 @@ mod as_much;
 mod asks;
 mod charge;
 mod decision;
+mod glance;
 mod short_way;
 
 use std::ops::Deref;
@@ -50,6 +51,8 @@ use crate::time::{Timestamp, nanos};
 use asks::OneKey;
 
 pub use decision::{LimitDecision, MultiDecision};
+pub use glance::Glance;
+pub(crate) use glance::recall;
 
 /// Several limits for each key, each with a table of its own.
 ///

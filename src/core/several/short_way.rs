@@ -101,7 +101,7 @@ impl<C: Clock> Core<Several, C> {
 /// Looks at the key's home slot by a rule that [is brief](AnyRule::is_brief), little enough to be
 /// written out for each limit. `None`: by any other.
 #[inline(always)]
-fn glance<'t>(
+pub(super) fn glance<'t>(
     table: &'t Table,
     Dated { rule, term }: Dated<'_, AnyRule>,
     asks: impl Asks,

@@ -34,6 +34,8 @@ pub(crate) struct Allowance<C> {
     pub(crate) at_once: Box<[CurrentAtOnce]>,
     /// All requests charge by ascending rank. What can be undone only in part is charged last.
     pub(crate) rank: u32,
+    /// Whether the rule limits by one bucket or window of the key and by nothing else.
+    pub(crate) is_brief: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +106,7 @@ impl<C> Allowance<C> {
 impl<C: Clock + Clone + 'static> Allowance<C> {
     /// Builds limiters that have seen no key.
     pub(crate) fn new(limits: &Limits, max_keys: Option<usize>, clock: &C) -> Result<Self, BuildError> {
-        let empty = |kind| Self { kind, quotas: None, at_once: Box::default(), rank: 0 };
+        let empty = |kind| Self { kind, quotas: None, at_once: Box::default(), rank: 0, is_brief: false };
         let limits = match limits {
             Limits::Each(limits) => limits,
             Limits::Unlimited => return Ok(empty(Kind::Unlimited)),
@@ -124,6 +126,15 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             allowance.quotas = Some(Current::new(Arc::new(shared), quotas));
         }
         Ok(allowance)
+    }
+
+    /// Whether it is one bucket or window that keeps no request waiting and counts no refusal.
+    fn is_one(&self) -> bool {
+        let Some(Current { quotas, may_queue: false, counts_refusals: false, .. }) = self.asked() else {
+            return false;
+        };
+        let is_brief = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_) | Quota::SlidingWindow(_));
+        quotas.len() == 1 && quotas.iter().all(is_brief) && self.at_once.is_empty()
     }
 
     /// How much of a charge may have to stay when another request was charged since: buckets and
@@ -176,8 +187,14 @@ impl<C: Clock + Clone + 'static> Limited<C> {
     }
 }
 
-/// Gives each allowance its rank among all.
+/// Gives each allowance its rank among all, and notes which are brief.
 pub(crate) fn rank<C: Clock + Clone + 'static>(rules: &mut [Limited<C>]) {
+    for rule in &mut *rules {
+        let is_alone = !rule.is_shadow && rule.bans.is_none();
+        for allowance in &mut rule.allowances {
+            allowance.is_brief = is_alone && allowance.is_one();
+        }
+    }
     let mut all: Vec<&mut Allowance<C>> = rules.iter_mut().flat_map(|rule| &mut *rule.allowances).collect();
     // Stable: by the rule's index, then the tier's.
     all.sort_by_key(|allowance| allowance.reluctance());

@@ -73,9 +73,10 @@ struct NotCharged {
 
 impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Decides the request that the matcher has found the rules of, line by line.
+    #[inline(never)]
     pub(super) fn decide(set: &'r RuleSet<C>, scratch: &'r mut Scratch, ask: Ask) {
-        let Scratch { found, lines, turns, charges, now } = scratch;
-        let found = &*found;
+        let Scratch { found, lines, turns, charges, now, .. } = scratch;
+        let (found, lines) = (&*found, lines.buffer());
         let concerned = found.concerned();
         let prepared = std::array::from_fn(|index| {
             let one = concerned.get(index)?;
@@ -85,10 +86,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
         let mut shadows = 0;
         for one in concerned {
-            let Limited { is_shadow, is_costed, .. } = *set.limited(one);
+            let is_shadow = set.limited(one).is_shadow;
             shadows += usize::from(is_shadow);
-            let cost = if is_costed { one.cost } else { ask.cost };
-            round.lines.push(Line::new(one.rule, one.tier, is_shadow, cost));
+            round.lines.push(Line::new(one.rule, one.tier, is_shadow, set.cost(one, ask.cost)));
         }
         if shadows < concerned.len() {
             round.together(Group::Enforced);

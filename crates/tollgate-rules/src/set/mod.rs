@@ -5,13 +5,14 @@
 //! | `allowance` | the limiters of a rule, built or shared with the generation before |
 //! | `ban`, `at_once` | banned keys; requests in flight |
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
-//! | `decide` | how rules decide a request together |
+//! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
 mod at_once;
 mod ban;
+mod brief;
 mod conflict;
 mod decide;
 mod error;
@@ -168,7 +169,11 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         scratch.clear();
         self.matcher.find(request, &mut scratch.found);
         scratch.now = ask.now.unwrap_or_else(|| self.clock.now());
-        Round::decide(self, scratch, ask);
+        scratch.cost = ask.cost;
+        if !self.admits_briefly(scratch, ask) {
+            Round::decide(self, scratch, ask);
+            scratch.lines.finish();
+        }
     }
 
     /// The verdict that was left in `scratch`.

@@ -1,5 +1,7 @@
 //! The buffers of one request, and what it was charged.
 
+use std::sync::{Mutex, OnceLock, PoisonError};
+
 use tollgate::{Clock, Receipt, Timestamp};
 
 use crate::matcher::{Concerned, Found};
@@ -15,16 +17,29 @@ use crate::set::line::Line;
 pub struct Scratch {
     pub(super) found: Found,
     /// One for each rule that the matcher found.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Lines,
     pub(super) turns: Vec<(u32, usize)>,
     pub(super) charges: Charges,
     /// The time of the decision.
     pub(super) now: Timestamp,
+    /// What the request costs where a rule says nothing else.
+    pub(super) cost: u64,
+}
+
+/// The lines of a request, which may be written when they are first asked for.
+#[derive(Default)]
+pub(super) struct Lines {
+    written: OnceLock<Vec<Line>>,
+    /// The buffer while no lines are written. No thread ever waits for it: the cell above lets one
+    /// writer in.
+    buffer: Mutex<Vec<Line>>,
 }
 
 /// What a request was charged, in the order of the charges.
 #[derive(Default)]
 pub(super) struct Charges {
+    /// The receipts of the short way, one for each line. The long way leaves none.
+    pub(super) brief: Vec<Receipt>,
     pub(super) quotas: Vec<Charge>,
     /// What it holds in flight, with the indices of the lines.
     pub(super) guards: Guards,
@@ -45,16 +60,59 @@ pub(super) struct Mark {
 
 impl Scratch {
     /// Forgets the request before. What it holds in flight is given back.
+    #[inline]
     pub(super) fn clear(&mut self) {
         self.lines.clear();
+        self.charges.brief.clear();
         self.charges.quotas.clear();
         self.charges.guards.clear();
+    }
+}
+
+impl Lines {
+    #[inline]
+    fn clear(&mut self) {
+        if let Some(mut lines) = self.written.take() {
+            lines.clear();
+            *self.buffer() = lines;
+        }
+    }
+
+    /// The buffer of lines that are being written.
+    pub(super) fn buffer(&mut self) -> &mut Vec<Line> {
+        self.buffer.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends writing.
+    pub(super) fn finish(&mut self) {
+        self.written = OnceLock::from(std::mem::take(self.buffer()));
+    }
+
+    /// The lines, if they are written.
+    #[inline]
+    pub(super) fn written(&self) -> Option<&[Line]> {
+        self.written.get().map(Vec::as_slice)
+    }
+
+    /// The lines, which `write` writes if they are not written.
+    pub(super) fn get_or_write(&self, write: impl FnOnce(&mut Vec<Line>)) -> &[Line] {
+        self.written.get_or_init(|| {
+            let mut lines = std::mem::take(&mut *self.buffer.lock().unwrap_or_else(PoisonError::into_inner));
+            write(&mut lines);
+            lines
+        })
     }
 }
 
 impl Charges {
     pub(super) fn mark(&self) -> Mark {
         Mark { quotas: self.quotas.len(), guards: self.guards.len() }
+    }
+
+    /// What was charged since `mark`, by limits by time.
+    pub(super) fn take(&mut self, mark: Mark) -> impl DoubleEndedIterator<Item = Charge> {
+        let widen = |(line, receipt): (usize, Receipt)| Charge { line, receipt: receipt.into() };
+        self.brief.drain(..).enumerate().map(widen).chain(self.quotas.drain(mark.quotas..))
     }
 
     /// Gives back what was charged since `mark`, the last first.
@@ -66,7 +124,7 @@ impl Charges {
         mark: Mark,
         now: Timestamp,
     ) {
-        for Charge { line, receipt } in self.quotas.drain(mark.quotas..).rev() {
+        for Charge { line, receipt } in self.take(mark).rev() {
             if let Some(current) = &set.allowance(&concerned[line]).quotas {
                 current.shared.limiter.at(now).refund(receipt);
             }
@@ -77,6 +135,6 @@ impl Charges {
 
 impl std::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scratch").field("lines", &self.lines).finish_non_exhaustive()
+        f.debug_struct("Scratch").field("lines", &self.lines.written()).finish_non_exhaustive()
     }
 }

@@ -284,6 +284,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             quotas: quotas.map(|current| Current::new(Arc::clone(&current.shared), current.quotas.clone())),
             at_once: at_once.collect(),
             rank: 0,
+            is_brief: false,
         }
     }
 

@@ -10,7 +10,7 @@ use tollgate::{Clock, Timestamp, TscClock};
 use crate::rule::Rule;
 use crate::set::RuleSet;
 use crate::set::line::{Line, Ruling};
-use crate::set::scratch::{Charge, Scratch};
+use crate::set::scratch::{Charge, Mark, Scratch};
 use crate::set::ticket::{OwnedCharge, Ticket};
 
 /// What all rules together say of a request.
@@ -54,7 +54,9 @@ pub struct Verdict<'s, C = TscClock> {
 impl<'s, C> Verdict<'s, C> {
     pub(super) fn new(set: &'s RuleSet<C>, scratch: &'s mut Scratch) -> Self {
         let refuses = |(_, line): &(usize, &Line)| !line.is_shadow && line.ruling != Ruling::Admitted;
-        let refusals = scratch.lines.iter().enumerate().filter(refuses);
+        // Lines that are not written yet are those of an admitted request.
+        let lines = scratch.lines.written().unwrap_or_default();
+        let refusals = lines.iter().enumerate().filter(refuses);
         // The first of equal ones.
         let longest = refusals.max_by_key(|(index, line)| (line.severity(), Reverse(*index)));
         let refusing = longest.map(|(index, _)| index);
@@ -62,7 +64,7 @@ impl<'s, C> Verdict<'s, C> {
     }
 
     fn refusing(&self) -> Option<&Line> {
-        self.refusing.map(|index| &self.scratch.lines[index])
+        self.refusing.map(|index| &self.lines()[index])
     }
 
     /// What becomes of the request. Of several refusals it is that of
@@ -96,7 +98,9 @@ impl<'s, C> Verdict<'s, C> {
     /// queues.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let enforced = self.lines().iter().filter(|line| !line.is_shadow && self.is_admitted());
+        // No queue is among the rules whose lines are not written yet.
+        let lines = self.scratch.lines.written().unwrap_or_default();
+        let enforced = lines.iter().filter(|line| !line.is_shadow && self.is_admitted());
         enforced.map(|line| line.delay).max().unwrap_or_default()
     }
 
@@ -104,7 +108,7 @@ impl<'s, C> Verdict<'s, C> {
     /// mode.
     #[must_use]
     pub fn lines(&self) -> &[Line] {
-        &self.scratch.lines
+        self.scratch.lines.get_or_write(|lines| self.set.recall(self.scratch, lines))
     }
 
     /// The key under which the rule of a line, by its index in [`lines`](Self::lines), counts the
@@ -118,7 +122,7 @@ impl<'s, C> Verdict<'s, C> {
     /// Whether no rule concerns the request. It is admitted then.
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
-        self.lines().is_empty()
+        self.scratch.found.concerned().is_empty()
     }
 
     /// The rules that decided.
@@ -140,9 +144,13 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
     ///
     /// A server whose response comes later takes the [`ticket`](Self::ticket).
     pub fn settle(&mut self, status: u16) {
+        if !self.scratch.charges.brief.is_empty() {
+            // They are written from the receipts, which are spent here.
+            let _ = self.lines();
+        }
         let Scratch { found, charges, now, .. } = &mut *self.scratch;
         let concerned = found.concerned();
-        for Charge { line, receipt } in charges.quotas.drain(..).rev() {
+        for Charge { line, receipt } in charges.take(Mark::default()).rev() {
             let limited = self.set.limited(&concerned[line]);
             if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
                 && let Some(current) = &self.set.allowance(&concerned[line]).quotas
@@ -170,7 +178,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             Some(OwnedCharge { shared: Arc::clone(&current.shared), receipt, charge_if })
         };
         let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
-        Ticket { charges: charges.quotas.drain(..).filter_map(own).collect(), guards }
+        Ticket { charges: charges.take(Mark::default()).filter_map(own).collect(), guards }
     }
 }
 
