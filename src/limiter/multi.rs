@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Each, Inherit, Quota};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Limits, MultiDecision, Several, Usage, recall};
+use crate::core::{Core, Glance, Limits, MultiDecision, Several, Usage, recall};
 use crate::error::{BuildError, within};
 use crate::key::Key;
 use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
@@ -106,6 +106,15 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// What [`check`](Self::check) would answer. Changes nothing and writes nothing.
     pub fn peek(&self, key: &K) -> MultiDecision<'_> {
         self.view().peek(key)
+    }
+
+    /// What a check would do of a limiter with one quota, without the charge: for callers that ask
+    /// several limiters and charge all of them or none. `None`: the request is not admitted, or
+    /// only a check can say.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn glance(&self, key: &K, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
+        self.core.glance(self.view().asked(key).fingerprint, cost, now)
     }
 
     /// The limiter at a time that the caller already has: see [`Limiter::at`](crate::Limiter::at).

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::core::{Asked, Core, DebitError, Glance, Lease, Limits, Reservation, ReserveError, Several};
+use crate::core::{Asked, Core, DebitError, Lease, Limits, Reservation, ReserveError};
 use crate::limiter::{ByClock, Time};
 use crate::time::Timestamp;
 #[cfg(not(loom))]
@@ -430,18 +430,6 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// ```
     pub fn reset(&self) -> bool {
         self.core.reset(self.asked.fingerprint)
-    }
-}
-
-impl<'l, C: Clock, T: Time> Prepared<'l, Several, C, T> {
-    /// What a check would do of a limiter with one quota, without the charge: for callers that ask
-    /// several limiters and charge all of them or none. `None`: the request is not admitted, or
-    /// only a check can say.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn glance(&self, cost: u64) -> Option<Glance<'l>> {
-        let Self { core, asked, time } = *self;
-        core.glance(asked.fingerprint, cost, time.now(&core.clock))
     }
 }
 

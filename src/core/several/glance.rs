@@ -24,8 +24,10 @@ use crate::table::slot::Slot;
 use crate::table::{Fingerprint, Word};
 use crate::time::Timestamp;
 
-/// What a limiter would admit, and has not charged.
+/// What a limiter would admit, and has not charged. Charged twice, the second charge fails: the
+/// word is another.
 #[doc(hidden)]
+#[derive(Clone, Copy)]
 #[must_use = "a glance charges nothing"]
 pub struct Glance<'l> {
     slot: &'l Slot,
@@ -42,8 +44,8 @@ pub struct Glance<'l> {
 impl Glance<'_> {
     /// Charges the request. `None`: the key has changed since, and nothing was charged.
     #[inline(always)]
-    pub fn charge(self) -> Option<Receipt> {
-        let Self { slot, word, payload, fingerprint, cost, now, version, resets } = self;
+    pub fn charge(&self) -> Option<Receipt> {
+        let Self { slot, word, payload, fingerprint, cost, now, version, resets } = *self;
         if !slot.charge_seen(word, payload, fingerprint.kept()) {
             return None;
         }
@@ -90,4 +92,67 @@ pub(crate) fn recall<'l, const LIMITS: usize>(
         *payload = charged.payload;
     }
     Some(decision)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::clock::ManualClock;
+    use crate::limiter::MultiLimiter;
+    use crate::{Quota, Rate, TokenBucket};
+
+    fn limiter(clock: &ManualClock) -> MultiLimiter<u64, ManualClock> {
+        let quota: Quota = TokenBucket::new(Rate::per_second(10)).into();
+        MultiLimiter::builder([quota]).clock(clock.clone()).build().unwrap()
+    }
+
+    #[test]
+    fn a_glance_and_its_charge_are_a_check() {
+        let clock = ManualClock::new();
+        let (limiter, model) = (limiter(&clock), limiter(&clock));
+        assert!(limiter.glance(&7, 1, limiter.now()).is_none(), "a new key has no home slot");
+        assert!(limiter.check(&7).is_allowed() && model.check(&7).is_allowed());
+        for cost in [1, 3, 2, 4, 0, 11, 1, 3, 1, 1] {
+            let now = limiter.now();
+            let receipt = limiter.glance(&7, cost, now).and_then(|glance| glance.charge());
+            let checked = model.at(now).check_n(&7, cost);
+            assert_eq!(receipt.is_some(), checked.is_allowed() && cost > 0);
+            if let Some(receipt) = receipt {
+                let recalled = limiter.recall(&receipt, now).unwrap();
+                assert_eq!(format!("{recalled:?}"), format!("{checked:?}"));
+                assert_eq!(recalled.receipt().left(), 0, "one receipt of a request");
+            }
+            assert_eq!(format!("{:?}", limiter.peek(&7)), format!("{:?}", model.peek(&7)));
+            clock.advance(Duration::from_millis(30));
+        }
+    }
+
+    #[test]
+    fn an_overtaken_glance_charges_nothing() {
+        let clock = ManualClock::new();
+        let limiter = limiter(&clock);
+        assert!(limiter.check(&7).is_allowed());
+        let glance = limiter.glance(&7, 5, limiter.now()).unwrap();
+        assert!(limiter.check_n(&7, 6).is_allowed());
+        assert!(glance.charge().is_none());
+        assert_eq!(limiter.peek(&7).remaining(), 2);
+    }
+
+    #[test]
+    fn the_receipt_of_a_glance_gives_back_once() {
+        let clock = ManualClock::new();
+        let (limiter, other) = (limiter(&clock), limiter(&clock));
+        assert!(limiter.check(&7).is_allowed() && other.check(&7).is_allowed());
+        let charge = || limiter.glance(&7, 5, limiter.now()).unwrap().charge().unwrap();
+        assert_eq!((limiter.refund(charge()), limiter.peek(&7).remaining()), (5, 8));
+        assert_eq!(other.refund(charge()), 0, "another limiter's");
+        let receipt = charge_one(&limiter);
+        assert!(limiter.prepare(&7).reset());
+        assert_eq!(limiter.refund(receipt), 0, "it is forgiven already");
+    }
+
+    fn charge_one(limiter: &MultiLimiter<u64, ManualClock>) -> crate::Receipt {
+        limiter.glance(&7, 1, limiter.now()).unwrap().charge().unwrap()
+    }
 }

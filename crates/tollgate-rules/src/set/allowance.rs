@@ -149,6 +149,14 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
     }
 }
 
+impl<C> Limited<C> {
+    /// The allowance of a tier, or the rule's own.
+    #[inline]
+    pub(crate) fn allowance(&self, tier: Option<usize>) -> &Allowance<C> {
+        &self.allowances[tier.map_or(0, |tier| tier + 1)]
+    }
+}
+
 impl<C: Clock + Clone + 'static> Limited<C> {
     /// A rule whose limiters have seen no key.
     pub(crate) fn new(rule: &Rule, clock: &C) -> Result<Self, SetError> {

@@ -14,69 +14,82 @@
 //!
 //! [`Allowance::rank`]: crate::set::allowance::Allowance::rank
 
-use tollgate::{Clock, Glance, Prepared, Receipt, Several, Timestamp};
+use tollgate::{Clock, Glance, Receipt, Timestamp};
 
-use crate::matcher::Concerned;
+use crate::matcher::{Concerned, Found};
 use crate::set::line::Line;
-use crate::set::scratch::{Mark, Scratch};
+use crate::set::scratch::{Charges, Mark, Scratch};
 use crate::set::{Ask, RuleSet};
-
-/// The most rules that decide a request the short way.
-const MOST: usize = 4;
 
 /// How often a key is looked at anew that other threads charge meanwhile.
 const TRIES: usize = 16;
-
-type Key<'r, C> = Prepared<'r, Several, C, Timestamp>;
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Charges a request if all rules admit it at a glance. `false`: nothing is charged, and only
     /// the long way can say.
     #[inline]
     pub(super) fn admits_briefly(&self, scratch: &mut Scratch, ask: Ask) -> bool {
-        let Scratch { found, charges, now, .. } = scratch;
-        let concerned = found.concerned();
-        if ask.is_peek || concerned.len() > MOST {
-            return false;
+        let admitted = match scratch.found.concerned().len() {
+            _ if ask.is_peek => None,
+            0 => Some(()),
+            1 => self.admit::<1>(scratch),
+            2 => self.admit::<2>(scratch),
+            3 => self.admit::<3>(scratch),
+            4 => self.admit::<4>(scratch),
+            _ => None,
+        };
+        admitted.is_some()
+    }
+
+    /// The same of `N` rules.
+    #[inline(always)]
+    fn admit<const N: usize>(&self, scratch: &mut Scratch) -> Option<()> {
+        let Scratch { found, charges, now, cost, .. } = scratch;
+        let concerned = found.concerned().first_chunk::<N>()?;
+        let first = self.glance(found, &concerned[0], *cost, *now)?;
+        let mut glances = [first; N];
+        for index in 1..N {
+            glances[index] = self.glance(found, &concerned[index], *cost, *now)?;
         }
-        // Every key is hashed before the first is looked at: their slots come from memory at once.
-        let mut keys: [Option<Key<'_, C>>; MOST] = [const { None }; MOST];
-        for (key, one) in keys.iter_mut().zip(concerned) {
-            let allowance = self.allowance(one);
-            let Some(current) = allowance.quotas.as_ref().filter(|_| allowance.is_brief) else {
-                return false;
-            };
-            if one.is_refused_without_key {
-                return false;
-            }
-            *key = Some(current.shared.limiter.prepare(found.key(one)).at(*now));
-        }
-        let mut glances: [Option<Glance<'_>>; MOST] = [const { None }; MOST];
-        for ((glance, key), one) in glances.iter_mut().zip(&keys).zip(concerned) {
-            *glance = key.as_ref().and_then(|key| key.glance(self.cost(one, ask.cost)));
-            if glance.is_none() {
-                return false;
-            }
-        }
-        let each = glances.iter_mut().zip(&keys).zip(concerned);
-        for ((glance, key), one) in each {
-            let receipt = glance.take().and_then(Glance::charge);
-            let again = || key.as_ref().and_then(|key| charge_anew(key, self.cost(one, ask.cost)));
-            let Some(receipt) = receipt.or_else(again) else {
-                charges.give_back(self, concerned, Mark::default(), *now);
-                return false;
+        charges.brief.reserve(N);
+        for index in 0..N {
+            let receipt = match glances[index].charge() {
+                Some(receipt) => receipt,
+                None => self.charge_anew(found, &concerned[index], charges, (*cost, *now))?,
             };
             charges.brief.push(receipt);
         }
-        true
+        Some(())
     }
-}
 
-/// Charges a key that another thread has charged since it was looked at.
-#[cold]
-#[inline(never)]
-fn charge_anew<C: Clock + Clone + 'static>(key: &Key<'_, C>, cost: u64) -> Option<Receipt> {
-    (0..TRIES).find_map(|_| key.glance(cost)?.charge())
+    /// Looks whether a rule admits the request.
+    #[inline(always)]
+    fn glance(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
+        let limited = self.limited(one);
+        let allowance = limited.allowance(one.tier);
+        let current =
+            allowance.quotas.as_ref().filter(|_| allowance.is_brief && !one.is_refused_without_key)?;
+        let cost = if limited.is_costed { one.cost } else { cost };
+        current.shared.limiter.glance(found.key(one), cost, now)
+    }
+
+    /// Charges a key that another thread has charged since it was looked at. `None`: the charges
+    /// were given back.
+    #[cold]
+    #[inline(never)]
+    fn charge_anew(
+        &self,
+        found: &Found,
+        one: &Concerned,
+        charges: &mut Charges,
+        (cost, now): (u64, Timestamp),
+    ) -> Option<Receipt> {
+        let receipt = (0..TRIES).find_map(|_| self.glance(found, one, cost, now)?.charge());
+        if receipt.is_none() {
+            charges.give_back(self, found.concerned(), Mark::default(), now);
+        }
+        receipt
+    }
 }
 
 impl<C> RuleSet<C> {

@@ -356,7 +356,7 @@ impl<C> RuleSet<C> {
 
     #[inline]
     pub(super) fn allowance(&self, one: &Concerned) -> &Allowance<C> {
-        &self.limited[one.rule].allowances[one.tier.map_or(0, |tier| tier + 1)]
+        self.limited(one).allowance(one.tier)
     }
 }
 
