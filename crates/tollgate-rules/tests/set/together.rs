@@ -1,6 +1,6 @@
 //! All or nothing.
 
-use tollgate_rules::{Ask, Ruling, Scratch};
+use tollgate_rules::{Ask, Line, Ruling, Scratch};
 
 use crate::{Desk, X, Y, from};
 
@@ -93,6 +93,45 @@ fn a_check_allocates_nothing_once_its_buffers_have_grown() {
     let requests = [X, Y, "192.0.2.1"].map(from);
     let mut round = || requests.iter().filter(|request| desk.check(request).is_admitted()).count();
     assert!(round() + round() > 0);
+    let info = allocation_counter::measure(|| {
+        round();
+    });
+    assert_eq!(info.count_total, 0);
+}
+
+#[test]
+fn lines_show_the_decision_however_late_they_are_asked() {
+    let desk = Desk::new(
+        "rule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:9/min' },\
+         { name = 'each', key = 'client', limits = '5/min' }]",
+    );
+    let remaining = |lines: &[Line]| [lines[0].remaining, lines[1].remaining];
+    let mut scratches = [const { () }; 3].map(|()| Scratch::default());
+    let [first, second, third] = &mut scratches;
+    assert!(desk.set.check(&from(X), first).is_admitted()); // from here on the keys are known
+    let mut early = desk.set.check(&from(X), second);
+    let late = desk.set.check(&from(X), third);
+    assert_eq!(remaining(early.lines()), [7, 3]);
+    assert_eq!(remaining(late.lines()), [6, 2]);
+    early.settle(200);
+    assert_eq!(remaining(early.lines()), [7, 3]);
+    late.cancel();
+    assert_eq!(remaining(desk.set.peek(&from(X), first).lines()), [6, 2]);
+    // A verdict that is settled before its lines are asked.
+    let mut settled = desk.set.check(&from(X), third);
+    settled.settle(200);
+    assert_eq!(remaining(settled.lines()), [6, 2]);
+    settled.cancel();
+    assert_eq!(remaining(desk.set.peek(&from(X), first).lines()), [5, 1]);
+}
+
+#[test]
+fn lines_that_are_asked_late_allocate_nothing() {
+    let desk = Desk::new("rule = [{ name = 'each', key = 'client', limits = '50/min' }]");
+    let (mut scratch, request) = (Scratch::default(), from(X));
+    let mut round =
+        || (0..8).map(|_| desk.set.check(&request, &mut scratch).lines()[0].remaining).sum::<u64>();
+    assert!(round() > 0);
     let info = allocation_counter::measure(|| {
         round();
     });
