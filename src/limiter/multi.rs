@@ -345,3 +345,74 @@ impl<K: ?Sized, C: Clock> fmt::Debug for MultiLimiter<K, C> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::algorithm::TokenBucket;
+    use crate::clock::ManualClock;
+    use crate::rate::Rate;
+
+    fn limiter(clock: &ManualClock) -> MultiLimiter<u64, ManualClock> {
+        let quota: Quota = TokenBucket::new(Rate::per_second(10)).into();
+        MultiLimiter::builder([quota]).clock(clock.clone()).build().unwrap()
+    }
+
+    #[test]
+    fn a_glance_and_its_charge_are_a_check() {
+        let clock = ManualClock::new();
+        let (limiter, model) = (limiter(&clock), limiter(&clock));
+        assert!(limiter.glance(&7, 1, limiter.now()).is_none(), "a new key has no home slot");
+        assert!(limiter.check(&7).is_allowed() && model.check(&7).is_allowed());
+        let mut glances = 0;
+        for cost in [1, 1, 3, 2, 4, 0, 11, 1, 1, 1, 3, 1, 1, 1] {
+            let now = limiter.now();
+            let receipt = limiter.glance(&7, cost, now).and_then(|glance| glance.charge());
+            let checked = model.at(now).check_n(&7, cost);
+            if let Some(receipt) = receipt {
+                assert!(checked.is_allowed() && cost > 0);
+                glances += 1;
+                let recalled = limiter.recall(&receipt, now).unwrap();
+                assert_eq!(format!("{recalled:?}"), format!("{checked:?}"));
+                assert_eq!(recalled.receipt().left(), 0, "one receipt of a request");
+            } else {
+                // Such as the first check after the clock has come far.
+                let again = limiter.at(now).check_n(&7, cost);
+                assert_eq!(format!("{again:?}"), format!("{checked:?}"));
+            }
+            assert_eq!(format!("{:?}", limiter.peek(&7)), format!("{:?}", model.peek(&7)));
+            clock.advance(Duration::from_micros(300 * cost));
+        }
+        assert!(glances > 4, "{glances}");
+    }
+
+    #[test]
+    fn an_overtaken_glance_charges_nothing() {
+        let clock = ManualClock::new();
+        let limiter = limiter(&clock);
+        assert!(limiter.check(&7).is_allowed());
+        let glance = limiter.glance(&7, 5, limiter.now()).unwrap();
+        assert!(limiter.check_n(&7, 6).is_allowed());
+        assert!(glance.charge().is_none());
+        assert_eq!(limiter.peek(&7).remaining(), 2);
+    }
+
+    #[test]
+    fn the_receipt_of_a_glance_gives_back_once() {
+        let clock = ManualClock::new();
+        let (limiter, other) = (limiter(&clock), limiter(&clock));
+        assert!(limiter.check(&7).is_allowed() && other.check(&7).is_allowed());
+        let charge = || limiter.glance(&7, 5, limiter.now()).unwrap().charge().unwrap();
+        assert_eq!((limiter.refund(charge()), limiter.peek(&7).remaining()), (5, 8));
+        assert_eq!(other.refund(charge()), 0, "another limiter's");
+        let receipt = charge_one(&limiter);
+        assert!(limiter.prepare(&7).reset());
+        assert_eq!(limiter.refund(receipt), 0, "it is forgiven already");
+    }
+
+    fn charge_one(limiter: &MultiLimiter<u64, ManualClock>) -> Receipt {
+        limiter.glance(&7, 1, limiter.now()).unwrap().charge().unwrap()
+    }
+}
