@@ -106,7 +106,7 @@ fn lines_show_the_decision_however_late_they_are_asked() {
          { name = 'each', key = 'client', limits = '5/min' }]",
     );
     let remaining = |lines: &[Line]| [lines[0].remaining, lines[1].remaining];
-    let mut scratches = [const { () }; 3].map(|()| Scratch::default());
+    let mut scratches: [Scratch; 3] = Default::default();
     let [first, second, third] = &mut scratches;
     assert!(desk.set.check(&from(X), first).is_admitted()); // from here on the keys are known
     let mut early = desk.set.check(&from(X), second);
