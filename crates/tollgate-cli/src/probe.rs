@@ -28,6 +28,8 @@ pub struct Request {
     pub id: Vec<u8>,
     /// How long a reservation may wait.
     pub max_wait_ns: u64,
+    /// The quota that comes with the request.
+    pub quota: Option<tollgate::CallQuota>,
 }
 
 /// A log that was read.
@@ -108,6 +110,7 @@ impl Reader {
                 op: record.op,
                 id: record.id.to_owned(),
                 max_wait_ns: record.max_wait_ns,
+                quota: record.quota,
             }));
             log.lines += batch.lines;
             log.malformed += batch.malformed;

@@ -48,7 +48,7 @@ impl Timelines {
         let mut requests = Vec::new();
         let (mut too_many, mut skipped) = (false, 0_u64);
         let read = reading.each(|record| {
-            if record.op != Op::Check {
+            if record.op != Op::Check || record.quota.is_some() {
                 skipped += u64::from(!matches!(record.op, Op::Peek | Op::Reset));
                 return ControlFlow::Continue(());
             }
@@ -72,7 +72,7 @@ impl Timelines {
         read.problems(&reading.names()).iter().for_each(|problem| print_note(problem));
         if skipped > 0 {
             print_note(&format!(
-                "skipped {} with reservations, refunds or cancels: only checks are tried here. \
+                "skipped {} with reservations, refunds, cancels or quotas: only checks are tried here. \
                  `tollgate replay` follows them.",
                 counted(skipped, "line")
             ));

@@ -236,3 +236,92 @@ fn commands_that_try_only_checks_count_skipped_lines() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.err.contains("skipped 1 line with reservations"), "{}", run.err);
 }
+
+/// Whether each request was admitted, and what it left.
+fn decisions(limits: &[&str], lines: &[&str]) -> Vec<(bool, u64, Value)> {
+    let run = replay(limits, lines, &["--decisions", "-"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let decision = |line: &str| {
+        let object: Value = serde_json::from_str(line).expect("a decision is an object");
+        let allowed = object["allowed"].as_bool().expect("a truth");
+        (allowed, object["remaining"].as_u64().expect("a number"), object["retry_after_ns"].clone())
+    };
+    run.out.lines().filter(|line| line.starts_with('{')).map(decision).collect()
+}
+
+#[test]
+fn a_quota_with_a_request_alone_decides_it() {
+    let lines = [
+        r#""t_ns":0,"quota":"2/s,burst=2","id":"r1""#,
+        r#""t_ns":0,"quota":"2/s,burst=2""#,
+        r#""t_ns":0,"quota":"2/s,burst=2""#, // refused for half a second
+        r#""t_ns":0"#,                       // by --limit
+        r#""t_ns":0"#,                       // refused by --limit
+        r#""t_ns":0,"quota":"2/s,burst=5","op":"peek""#, // another quota, the same debt
+        r#""t_ns":0,"quota":"2/s,burst=5","cost":3"#,
+        r#""t_ns":0,"op":"refund","id":"r1""#,
+        r#""t_ns":0,"quota":"2/s,burst=5""#,
+        r#""t_ns":0,"op":"reset""#,
+        r#""t_ns":0,"quota":"2/s,burst=5","cost":6"#, // never
+        r#""t_ns":0,"quota":"2/s,burst=5","cost":5"#,
+    ];
+    let half: Value = 500_000_000.into();
+    let hour: Value = 3_600_000_000_000_u64.into();
+    let right = [
+        (true, 1, Value::Null),
+        (true, 0, Value::Null),
+        (false, 0, half),
+        (true, 0, Value::Null),
+        (false, 0, hour),
+        (true, 2, Value::Null),
+        (true, 0, Value::Null),
+        (true, 0, Value::Null),
+        (false, 5, Value::Null),
+        (true, 0, Value::Null),
+    ];
+    assert_eq!(decisions(&["token-bucket:1/h"], &lines), right);
+    // Requests, refusals, what was given back.
+    assert_eq!(summary(&["token-bucket:1/h"], &lines), [9, 3, 1, 1, 0]);
+}
+
+#[test]
+fn a_quota_with_each_request_decides_as_a_bucket_does() {
+    let line = |n: u64, quota: &str| {
+        let (t, cost) = (n * n % 977 * 1_000_003 + n * 40_000_000, n * 7 % 4);
+        format!(r#""t_ns":{t},"cost":{cost}{quota}"#)
+    };
+    let lines = |quota| (0..500).map(|n| line(n, quota)).collect::<Vec<_>>();
+    let (plain, called) = (lines(""), lines(r#","quota":"10/s,burst=20""#));
+    let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
+    let called: Vec<&str> = called.iter().map(String::as_str).collect();
+    let bucket = decisions(&["token-bucket:10/s,burst=20"], &plain);
+    assert!(bucket.iter().any(|(allowed, ..)| *allowed) && bucket.iter().any(|(allowed, ..)| !allowed));
+    assert_eq!(decisions(&["token-bucket:1/d"], &called), bucket);
+}
+
+#[test]
+fn a_quota_that_no_request_brings_is_malformed() {
+    for line in [
+        r#""t_ns":0,"quota":"sliding-log:2/s""#,
+        r#""t_ns":0,"quota":"2/s,initial=1""#,
+        r#""t_ns":0,"quota":"2/s,refill=intervals""#,
+        r#""t_ns":0,"quota":"2""#,
+        r#""t_ns":0,"quota":"2000000000/s""#,
+        r#""t_ns":0,"quota":"2/s","op":"refund""#,
+        r#""t_ns":0,"quota":"2/s","op":"reserve","max_wait_ns":1"#,
+    ] {
+        let run = replay(&["token-bucket:1/h"], &[r#""t_ns":0"#, line], &["--json"]);
+        assert!(run.err.contains("quota"), "{line}: {}", run.err);
+        assert_eq!(run.json()["requests"], 1, "{line}");
+    }
+}
+
+#[test]
+fn debts_by_quotas_with_requests_are_not_saved_silently() {
+    let path = std::env::temp_dir().join(format!("tollgate-calls-{}.state", std::process::id()));
+    let path = path.to_str().expect("a path of text");
+    let run = replay(&["token-bucket:1/h"], &[r#""t_ns":0,"quota":"2/s""#], &["--save", path]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("cannot be saved"), "{}", run.err);
+    assert!(!std::path::Path::new(path).exists());
+}

@@ -13,6 +13,8 @@
 
 use std::sync::Arc;
 
+use tollgate::CallQuota;
+
 use super::malformed::{Malformed, Refusal, SAMPLES, excerpt};
 use super::parts::{PartTexts, Parts};
 
@@ -58,6 +60,8 @@ pub(crate) struct Record<'a> {
     pub(crate) id: &'a [u8],
     /// How long a reservation may wait.
     pub(crate) max_wait_ns: u64,
+    /// The quota that comes with the request, which alone decides it.
+    pub(crate) quota: Option<CallQuota>,
     /// What rules ask for, if anything is asked.
     pub(crate) parts: Parts<'a>,
     /// Whether it belongs to a trace, whose later records may give back what it takes.
@@ -77,6 +81,8 @@ struct Entry {
     /// Counted from the start of the batch; the first line is 0.
     line: u32,
     op: Op,
+    /// Whether it brings a quota.
+    has_quota: bool,
 }
 
 /// The outcome of one block of lines.
@@ -99,6 +105,8 @@ pub(crate) struct Batch {
     parts: Box<PartTexts>,
     /// How long each reservation may wait, in their order.
     waits: Vec<u64>,
+    /// The quotas of the records that bring one, in their order.
+    quotas: Vec<CallQuota>,
     /// Whether its records are those of a trace.
     is_trace: bool,
 }
@@ -106,13 +114,15 @@ pub(crate) struct Batch {
 impl Batch {
     /// Empties the batch for the next block; keeps the memory.
     pub(crate) fn restart(&mut self, file: usize) {
-        let Self { mut keys, mut entries, mut parts, mut waits, mut samples, .. } = std::mem::take(self);
+        let Self { mut keys, mut entries, mut parts, mut waits, mut quotas, mut samples, .. } =
+            std::mem::take(self);
         keys.clear();
         entries.clear();
         parts.restart();
         waits.clear();
+        quotas.clear();
         samples.clear();
-        *self = Self { file, keys, entries, parts, waits, samples, ..Self::default() };
+        *self = Self { file, keys, entries, parts, waits, quotas, samples, ..Self::default() };
     }
 
     /// Says of each wanted part whether the block's file has a field for it.
@@ -135,7 +145,7 @@ impl Batch {
         // A block has at most a MiB, and a key is longer than its line by an IPv6 prefix's text at
         // most: the numbers of lines and of bytes fit in 32 bits.
         let (key_end, line) = (self.keys.len() as u32, (self.lines - 1) as u32);
-        self.entries.push(Entry { t_ns, cost, key_end, id_len: 0, line, op });
+        self.entries.push(Entry { t_ns, cost, key_end, id_len: 0, line, op, has_quota: false });
     }
 
     /// [`push`](Self::push) for a record of a trace, which may have an id. `max_wait_ns` is for
@@ -148,6 +158,12 @@ impl Batch {
         if op == Op::Reserve {
             self.waits.push(max_wait_ns);
         }
+    }
+
+    /// Has the record that was just pushed bring its quota.
+    pub(crate) fn push_quota(&mut self, quota: CallQuota) {
+        self.entries.last_mut().expect("a record was just pushed").has_quota = true;
+        self.quotas.push(quota);
     }
 
     /// Counts the current line as malformed, and drops what its parser appended to `keys`.
@@ -170,6 +186,7 @@ impl Batch {
     pub(crate) fn records(&self, before: u64) -> impl Iterator<Item = Record<'_>> {
         let mut key_start = 0;
         let mut waits = self.waits.iter().copied();
+        let mut quotas = self.quotas.iter().copied();
         self.entries.iter().enumerate().map(move |(index, entry)| {
             let key_end = entry.key_end as usize;
             let id_end = key_end + entry.id_len as usize;
@@ -185,6 +202,7 @@ impl Batch {
                 op,
                 id,
                 max_wait_ns: if op == Op::Reserve { waits.next().unwrap_or(0) } else { 0 },
+                quota: if entry.has_quota { quotas.next() } else { None },
                 parts: self.parts.of(index),
                 is_trace: self.is_trace,
                 is_last: index + 1 == self.entries.len(),

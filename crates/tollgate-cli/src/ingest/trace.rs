@@ -18,8 +18,13 @@
 //! | `cancel`        | -                          | the reserve's; default: latest | -           |
 //! | `reset`         | no effect                  | -                              | -           |
 //!
+//! A check or a peek may bring its `quota`, a token bucket such as `10/s,burst=20`, which alone
+//! decides it then: see [`PerCallLimiter`](tollgate::PerCallLimiter).
+//!
 //! A field that an op does not have makes the line malformed. The key is taken literally: an IPv6
 //! address is not shortened to its prefix.
+
+use tollgate::{CallQuota, Quota};
 
 use super::batch::{Batch, Op};
 use super::error::IngestError;
@@ -31,8 +36,8 @@ use super::malformed::Refusal;
 use super::options::Options;
 use super::time;
 
-const NAMES: [Option<&str>; 6] =
-    [Some("t_ns"), Some("key"), Some("cost"), Some("op"), Some("id"), Some("max_wait_ns")];
+const NAMES: [Option<&str>; 7] =
+    [Some("t_ns"), Some("key"), Some("cost"), Some("op"), Some("id"), Some("max_wait_ns"), Some("quota")];
 
 /// Reads the lines of a trace.
 #[derive(Debug)]
@@ -69,7 +74,7 @@ impl Parser {
     }
 
     fn line(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
-        let [time, key, cost, op, id, max_wait] = json::texts(line, NAMES)?;
+        let [time, key, cost, op, id, max_wait, quota] = json::texts(line, NAMES)?;
         let time = time.as_deref().ok_or("no t_ns in it")?;
         let t_ns = time::whole_number(time).ok_or("t_ns is not a whole number that fits 64 bits")?;
         let op = match op.as_deref() {
@@ -112,11 +117,31 @@ impl Parser {
             (_, None) => 0,
             (_, Some(_)) => return Err("only a reserve has max_wait_ns"),
         };
+        let quota = match (op, quota.as_deref()) {
+            (_, None) => None,
+            (Op::Check | Op::Peek, Some(text)) => Some(call_quota(text)?),
+            (_, Some(_)) => return Err("only a check or a peek brings a quota"),
+        };
         let has_key = self.key_writer.write(&mut batch.keys, key.as_deref().unwrap_or_default(), b"");
         batch.without_key += u64::from(!has_key);
         batch.push_traced(t_ns, cost, op, id, max_wait_ns);
+        if let Some(quota) = quota {
+            batch.push_quota(quota);
+        }
         Ok(())
     }
+}
+
+/// Reads the quota that comes with a request.
+fn call_quota(text: &[u8]) -> Result<CallQuota, Refusal> {
+    let quota = str::from_utf8(text).ok().and_then(|text| text.parse::<Quota>().ok());
+    let Some(quota) = quota else { return Err("the quota is no limit such as 10/s,burst=20") };
+    if !matches!(quota, Quota::TokenBucket(_)) || quota.is_by_intervals() || quota.initial().is_some() {
+        return Err("a quota that comes with a request is a token bucket of a rate and a burst");
+    }
+    CallQuota::new(quota.rate(), quota.limit()).map_err(
+        |_| "the quota is out of range: at most one a nanosecond, and a burst that refills in 292 years",
+    )
 }
 
 /// Whether a line belongs to a trace.

@@ -75,6 +75,7 @@ pub(super) fn read(
             op: Op::Check,
             id: &[],
             max_wait_ns: 0,
+            quota: None,
             parts: Parts::new(&texts, &ends, &found),
             is_trace: false,
             is_last: false,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{LimitDecision, MultiDecision};
+use tollgate::{CallDecision, LimitDecision, MultiDecision};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +31,23 @@ pub(crate) struct Answer {
 /// A duration in nanoseconds, at most 584 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl From<&CallDecision> for Answer {
+    fn from(decision: &CallDecision) -> Self {
+        Self {
+            allowed: decision.is_allowed(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_ns: decision.retry_after().map(nanos),
+            reset_after_ns: nanos(decision.reset_after()),
+            delay_ns: 0,
+            charged: None,
+            never: decision.is_never(),
+            // By none of the limits.
+            refused_by: Vec::new(),
+        }
+    }
 }
 
 impl From<&MultiDecision<'_>> for Answer {

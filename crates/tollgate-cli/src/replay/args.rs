@@ -134,6 +134,9 @@ A trace (--format trace) is one JSON object a line, with t_ns, key, cost and op:
   cancel    gives back a reserve that has not departed yet
   reset     forgives the key
 
+A check or a peek may bring its \"quota\", such as \"10/s,burst=20\", as users' limits
+in a database do: it alone decides that request, beside --limit for the others.
+
 A refund or a cancel belongs to the request or reserve of the same key and \"id\";
 without an id to the key's latest that took something and was not given back yet.
 The replay remembers the latest 1,048,576 admissions and as many reservations,

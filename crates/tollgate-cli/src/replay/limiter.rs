@@ -1,11 +1,12 @@
 //! The limits of a replay: one or several, all or nothing.
 
+use std::cell::OnceCell;
 use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, DebitError, ManualClock, MultiDecision, MultiLimiter, Receipt, Reservation, ReserveError,
-    Several, Timestamp,
+    BuildError, CallDecision, CallError, CallQuota, DebitError, ManualClock, MultiDecision, MultiLimiter,
+    PerCallLimiter, Receipt, Reservation, ReserveError, Several, Timestamp,
 };
 
 use super::answer::{Answer, nanos};
@@ -21,16 +22,30 @@ pub(crate) struct ReplayLimiter {
     clock: ManualClock,
     limits: Vec<Limit>,
     limiter: MultiLimiter<[u8], ManualClock>,
+    /// Decides the requests that bring their quota. Built for the first of them.
+    calls: OnceCell<PerCallLimiter<[u8], ManualClock>>,
 }
 
 pub(crate) type Turn<'g> = Reservation<'g, Several, ManualClock>;
 
 /// Gives back a check.
-pub(crate) type Charge = Receipt<8>;
+pub(crate) enum Charge {
+    /// Of the limits.
+    Limits(Receipt<8>),
+    /// Of the quota that came with it.
+    Call(CallDecision),
+}
 
 /// The limits have no turns: one counts in windows, or one of several is a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoTurns;
+
+/// Why a request that brings its quota has no answer.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    Unbuilt(BuildError),
+    Undecided(CallError),
+}
 
 impl ReplayLimiter {
     /// Builds the limiter. Its time begins at `zero`, in Unix time, so that windows align to the
@@ -47,7 +62,7 @@ impl ReplayLimiter {
             None => builder.build().map_err(unbuilt)?,
             Some(saved) => builder.restore(saved.file()).map_err(|error| saved.refused(&error))?,
         };
-        Ok(Self { zero, clock, limits: limits.to_vec(), limiter })
+        Ok(Self { zero, clock, limits: limits.to_vec(), limiter, calls: OnceCell::new() })
     }
 
     /// Decides a request and charges it if it is admitted.
@@ -117,8 +132,40 @@ impl ReplayLimiter {
     }
 
     /// Gives back at most `units` of what a check took; returns how many came back.
-    pub(crate) fn refund(&self, mut charge: Charge, units: u64, t_ns: u64) -> u64 {
-        self.limiter.at(self.time(t_ns)).refund_part(&mut charge, units)
+    pub(crate) fn refund(&self, charge: Charge, units: u64, t_ns: u64) -> u64 {
+        match charge {
+            Charge::Limits(mut receipt) => self.limiter.at(self.time(t_ns)).refund_part(&mut receipt, units),
+            Charge::Call(mut decision) => {
+                self.clock.set(self.time(t_ns));
+                self.calls.get().map_or(0, |calls| calls.refund(&mut decision, units))
+            }
+        }
+    }
+
+    /// Decides a request by the quota that it brings, and charges it unless it only looks.
+    ///
+    /// # Errors
+    ///
+    /// When the table of such keys is full, or a number is out of the engine's range.
+    pub(crate) fn call(
+        &self,
+        key: &[u8],
+        (quota, cost): (CallQuota, u64),
+        is_peek: bool,
+        t_ns: u64,
+    ) -> Result<CallDecision, CallFailure> {
+        let calls = match self.calls.get() {
+            Some(calls) => calls,
+            None => {
+                let keys = self.limits.iter().map(Limit::max_keys).min().unwrap_or(1);
+                let builder = PerCallLimiter::builder().max_keys(keys).memory_budget(usize::MAX);
+                let calls = builder.clock(self.clock.clone()).build().map_err(CallFailure::Unbuilt)?;
+                self.calls.get_or_init(|| calls)
+            }
+        };
+        let prepared = calls.prepare(key).at(self.time(t_ns));
+        let decision = if is_peek { prepared.peek(quota, cost) } else { prepared.check(quota, cost) };
+        decision.map_err(CallFailure::Undecided)
     }
 
     /// Gives back what a reservation took, unless it has departed; returns how many came back.
@@ -130,14 +177,20 @@ impl ReplayLimiter {
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
         self.limiter.prepare(key).reset();
+        if let Some(calls) = self.calls.get() {
+            calls.prepare(key).reset();
+        }
     }
 
     /// Writes the debt of every key at this time; returns how many keys are in debt.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Those of `out`, or when requests brought their quota.
     pub(crate) fn save(&self, out: impl io::Write, t_ns: u64) -> io::Result<usize> {
+        if self.calls.get().is_some() {
+            return Err(io::Error::other("debts by quotas that came with their requests cannot be saved"));
+        }
         self.clock.set(self.time(t_ns));
         // A key may be in debt under more than one limit.
         self.limiter.save(out).map(|_| self.limiter.usage().live_keys)

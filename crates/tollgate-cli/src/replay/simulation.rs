@@ -2,12 +2,12 @@
 
 use std::cell::OnceCell;
 
-use tollgate::DebitError;
+use tollgate::{CallQuota, DebitError};
 
 use super::answer::{Answer, nanos};
 use super::decisions::Decisions;
 use super::limit::Limit;
-use super::limiter::{Charge, ReplayLimiter, Turn};
+use super::limiter::{CallFailure, Charge, ReplayLimiter, Turn};
 use super::outcome::Counts;
 use super::outstanding::Outstanding;
 use super::state::Saved;
@@ -93,6 +93,9 @@ impl<'g> Simulation<'g> {
         t_ns: u64,
     ) -> Result<(), Failure> {
         let &Record { key, cost, id, .. } = record;
+        if let Some(quota) = record.quota {
+            return self.call_step(limiter, record, quota, t_ns);
+        }
         match record.op {
             Op::Check => {
                 let decision = limiter.check(key, cost, t_ns);
@@ -100,7 +103,7 @@ impl<'g> Simulation<'g> {
                 self.write(record, t_ns, || (&decision).into())?;
                 // What took nothing has nothing to give back, and must not stand before what did.
                 if allowed && cost > 0 {
-                    self.admissions.insert(key, id, decision.receipt());
+                    self.admissions.insert(key, id, Charge::Limits(decision.receipt()));
                 }
                 self.counts.add(key, t_ns, allowed);
             }
@@ -110,7 +113,7 @@ impl<'g> Simulation<'g> {
                 let charged = if allowed { decision.cost() } else { 0 };
                 self.write(record, t_ns, || Answer { charged: Some(charged), ..(&decision).into() })?;
                 if charged > 0 {
-                    self.admissions.insert(key, id, decision.receipt());
+                    self.admissions.insert(key, id, Charge::Limits(decision.receipt()));
                 }
                 self.counts.add(key, t_ns, allowed);
             }
@@ -119,7 +122,7 @@ impl<'g> Simulation<'g> {
                     let charged = decision.cost();
                     self.write(record, t_ns, || Answer { charged: Some(charged), ..(&decision).into() })?;
                     if charged > 0 {
-                        self.admissions.insert(key, id, decision.receipt());
+                        self.admissions.insert(key, id, Charge::Limits(decision.receipt()));
                     }
                     self.counts.add(key, t_ns, true);
                 }
@@ -164,6 +167,33 @@ impl<'g> Simulation<'g> {
                 self.admissions.forget(key);
                 self.reservations.forget(key);
             }
+        }
+        Ok(())
+    }
+
+    /// Applies a check or a peek that brings its quota.
+    fn call_step(
+        &mut self,
+        limiter: &ReplayLimiter,
+        record: &Record<'_>,
+        quota: CallQuota,
+        t_ns: u64,
+    ) -> Result<(), Failure> {
+        let is_peek = record.op == Op::Peek;
+        let decision = limiter.call(record.key, (quota, record.cost), is_peek, t_ns);
+        let decision = decision.map_err(|failure| match failure {
+            CallFailure::Unbuilt(error) => Failure::Usage(error.to_string()),
+            CallFailure::Undecided(error) => {
+                self.cannot(record, "no answer by its quota", &error.to_string())
+            }
+        })?;
+        self.write(record, t_ns, || (&decision).into())?;
+        if !is_peek {
+            let allowed = decision.is_allowed();
+            if allowed && record.cost > 0 {
+                self.admissions.insert(record.key, record.id, Charge::Call(decision));
+            }
+            self.counts.add(record.key, t_ns, allowed);
         }
         Ok(())
     }
