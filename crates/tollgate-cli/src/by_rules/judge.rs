@@ -64,10 +64,10 @@ impl<'j> Judgement<'j> {
     /// The rules that concern the request, by ascending index in the file.
     pub(crate) fn asked(&self) -> impl Iterator<Item = Asked<'j>> {
         let Self { verdict, in_file } = *self;
-        verdict.lines().iter().enumerate().map(move |(index, line)| Asked {
-            rule: in_file[line.rule],
-            refuses: line.ruling != Ruling::Admitted,
-            is_shadow: line.is_shadow,
+        verdict.answers().enumerate().map(move |(index, answer)| Asked {
+            rule: in_file[answer.rule],
+            refuses: answer.ruling != Ruling::Admitted,
+            is_shadow: answer.is_shadow,
             key: verdict.key(index).unwrap_or_default(),
         })
     }

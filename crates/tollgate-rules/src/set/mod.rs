@@ -39,7 +39,7 @@ pub use line::{Line, Ruling};
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
-pub use verdict::Verdict;
+pub use verdict::{RuleAnswer, Verdict};
 
 /// How a request is to be decided: see [`RuleSet::ask`].
 ///

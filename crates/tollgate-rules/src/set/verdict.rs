@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Timestamp, TscClock};
 
+use crate::matcher::Concerned;
 use crate::rule::Rule;
 use crate::set::RuleSet;
 use crate::set::line::{Line, Ruling};
@@ -49,6 +50,20 @@ pub struct Verdict<'s, C = TscClock> {
     scratch: &'s mut Scratch,
     /// The enforced line that refuses longest.
     refusing: Option<usize>,
+    /// Whether a status has settled all charges, and they stay.
+    is_settled: bool,
+}
+
+/// What a rule says of a request, without its numbers: see [`Verdict::answers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleAnswer {
+    /// The rule's index in [`Rules::rules`](crate::Rules::rules).
+    pub rule: usize,
+    /// What becomes of the request by this rule.
+    pub ruling: Ruling,
+    /// Whether the rule is in shadow mode: its answer is told to no client.
+    pub is_shadow: bool,
 }
 
 impl<'s, C> Verdict<'s, C> {
@@ -60,7 +75,7 @@ impl<'s, C> Verdict<'s, C> {
         // The first of equal ones.
         let longest = refusals.max_by_key(|(index, line)| (line.severity(), Reverse(*index)));
         let refusing = longest.map(|(index, _)| index);
-        Self { set, scratch, refusing }
+        Self { set, scratch, refusing, is_settled: false }
     }
 
     fn refusing(&self) -> Option<&Line> {
@@ -111,6 +126,19 @@ impl<'s, C> Verdict<'s, C> {
         self.scratch.lines.get_or_write(|lines| self.set.recall(self.scratch, lines))
     }
 
+    /// What each rule says that concerns the request, without its numbers: in the order of
+    /// [`lines`](Self::lines), and cheaper.
+    pub fn answers(&self) -> impl Iterator<Item = RuleAnswer> {
+        let answer =
+            |line: &Line| RuleAnswer { rule: line.rule, ruling: line.ruling, is_shadow: line.is_shadow };
+        let written = self.scratch.lines.written();
+        // Lines that are not written yet are of enforced rules that all admit the request.
+        let admits =
+            |one: &Concerned| RuleAnswer { rule: one.rule, ruling: Ruling::Admitted, is_shadow: false };
+        let unwritten = if written.is_none() { self.scratch.found.concerned() } else { &[] };
+        written.unwrap_or_default().iter().map(answer).chain(unwritten.iter().map(admits))
+    }
+
     /// The key under which the rule of a line, by its index in [`lines`](Self::lines), counts the
     /// request: see [`Found::key`](crate::Found::key). `None` if there is no such line.
     #[must_use]
@@ -144,6 +172,16 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
     ///
     /// A server whose response comes later takes the [`ticket`](Self::ticket).
     pub fn settle(&mut self, status: u16) {
+        let gives_back = |one: &Concerned| {
+            self.set.limited(one).charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
+        };
+        if !self.scratch.found.concerned().iter().any(gives_back) {
+            // The receipts of the short way stay, for lines that are written later.
+            self.scratch.charges.quotas.clear();
+            self.is_settled = true;
+            return;
+        }
+        self.forget_settled();
         if !self.scratch.charges.brief.is_empty() {
             // They are written from the receipts, which are spent here.
             let _ = self.lines();
@@ -160,16 +198,26 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         }
     }
 
+    /// Leaves no receipt of charges that a status has settled.
+    fn forget_settled(&mut self) {
+        if self.is_settled {
+            let _ = self.lines();
+            self.scratch.charges.brief.clear();
+        }
+    }
+
     /// Gives back all that was charged, as far as the algorithms can, in shadow mode, too: the
     /// request is not served.
-    pub fn cancel(self) {
+    pub fn cancel(mut self) {
+        self.forget_settled();
         self.set.undo(self.scratch);
     }
 
     /// What the request may still give back, as a value that borrows nothing.
     ///
     /// **Cost.** Memory for what was charged: take it only of a request that is served.
-    pub fn ticket(self) -> Ticket<C> {
+    pub fn ticket(mut self) -> Ticket<C> {
+        self.forget_settled();
         let Scratch { found, charges, .. } = &mut *self.scratch;
         let concerned = found.concerned();
         let own = |Charge { line, receipt }| {

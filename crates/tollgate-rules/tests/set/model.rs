@@ -262,6 +262,10 @@ impl Play {
         };
         let mut handle = self.live.handle();
         let verdict = handle.ask(&request, Ask { now: None, cost, is_peek }, scratch);
+        let answers: Vec<_> = verdict.answers().map(|one| (one.rule, one.ruling, one.is_shadow)).collect();
+        let lines: Vec<_> =
+            verdict.lines().iter().map(|line| (line.rule, line.ruling, line.is_shadow)).collect();
+        assert_eq!(answers, lines);
         let (said, charges) = decide(&mut self.rules, client, user, self.now, cost, is_peek);
         let is_whole = |ruling| ruling != Ruling::Never;
         for ((line, said), rule) in verdict.lines().iter().zip(&said).zip(&self.rules) {

@@ -1,6 +1,6 @@
 //! All or nothing.
 
-use tollgate_rules::{Ask, Line, Ruling, Scratch};
+use tollgate_rules::{Ask, Line, PlainRequest, Ruling, Scratch};
 
 use crate::{Desk, X, Y, from};
 
@@ -123,6 +123,28 @@ fn lines_show_the_decision_however_late_they_are_asked() {
     assert_eq!(remaining(settled.lines()), [6, 2]);
     settled.cancel();
     assert_eq!(remaining(desk.set.peek(&from(X), first).lines()), [5, 1]);
+}
+
+#[test]
+fn answers_are_the_lines_without_their_numbers() {
+    let mut desk = Desk::new(
+        "rule = [{ name = 'all', key = 'everyone', limits = '4/min' },\
+         { name = 'each', key = 'client', limits = '2/min' },\
+         { name = 'lower', key = 'client', limits = '1/min', mode = 'shadow', match.path = '/lower' }]",
+    );
+    let mut refusals = 0;
+    for (client, target) in [(X, "/"), (X, "/"), (Y, "/lower"), (Y, "/lower"), (X, "/"), (Y, "/")] {
+        let request = PlainRequest { target: Some(target.into()), ..from(client) };
+        let verdict = desk.check(&request);
+        let early: Vec<_> = verdict.answers().collect();
+        let lines: Vec<_> =
+            verdict.lines().iter().map(|line| (line.rule, line.ruling, line.is_shadow)).collect();
+        let late: Vec<_> = verdict.answers().collect();
+        assert_eq!(early, late);
+        assert_eq!(early.iter().map(|one| (one.rule, one.ruling, one.is_shadow)).collect::<Vec<_>>(), lines);
+        refusals += lines.iter().filter(|line| line.1 != Ruling::Admitted).count();
+    }
+    assert!(refusals > 2, "{refusals}");
 }
 
 #[test]
