@@ -280,7 +280,7 @@ fn a_quota_with_a_request_alone_decides_it() {
         (true, 0, Value::Null),
     ];
     assert_eq!(decisions(&["token-bucket:1/h"], &lines), right);
-    // Requests, refusals, what was given back.
+    // Requests, refusals, refunds, their units, refunds without effect.
     assert_eq!(summary(&["token-bucket:1/h"], &lines), [9, 3, 1, 1, 0]);
 }
 

@@ -1,7 +1,7 @@
 //! Quotas that come with each call, beside arithmetic in 128 bits.
 //!
 //! Checks and peeks have the arithmetic's answers to the nanosecond. A refund gives back no more
-//! than was taken, and leaves no less debt than if what was asked back had never been charged.
+//! than was taken, and leaves no less debt than if the refunded units had never been charged.
 
 use arbitrary::Arbitrary;
 use tollgate::{CallDecision, CallError, CallQuota, ManualClock, Outcome, PerCallLimiter, Timestamp};

@@ -324,13 +324,14 @@ impl LimitDecision<'_> {
     /// use tollgate::{MultiLimiter, Rate, TokenBucket};
     ///
     /// let quota = TokenBucket::new(Rate::per_hour(5));
-    /// let limiter = MultiLimiter::<u64>::builder([quota]).max_keys(1).build()?;
-    /// let is_refused_full = |key| limiter.check(&key).parts().any(|limit| limit.refuses_full());
+    /// let full = MultiLimiter::<u64>::builder([quota]).max_keys(1).build()?;
+    /// let is_refused_full = |key| full.check(&key).parts().any(|limit| limit.refuses_full());
     /// assert!((0..2_000).any(is_refused_full));
     ///
     /// let limiter = MultiLimiter::<u64>::builder([quota]).build()?;
     /// assert!(limiter.check_n(&1, 5).is_allowed());
-    /// assert!(!limiter.check(&1).is_allowed() && !is_refused_full(1));
+    /// let refused = limiter.check(&1);
+    /// assert!(!refused.is_allowed() && !refused.parts().any(|limit| limit.refuses_full()));
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]

@@ -28,7 +28,7 @@ impl World {
         });
         let next = next.collect();
         self.commit(id, key, tier, at, cost, next);
-        // Of a window's debit it is not known what is left when the next one begins.
+        // The remaining units after a window's debit are unknown once the next window begins.
         for (slot, rule) in self.met(tier) {
             let kind = self.limit(rule).kind;
             if let State::Acts(acts) = &mut self.states[key][slot]

@@ -58,7 +58,7 @@ impl HttpResponder {
         Self::of(BodyFormat::Text)
     }
 
-    /// Responds with this status, whatever the reason.
+    /// Responds with this status, for every reason.
     ///
     /// # Examples
     ///

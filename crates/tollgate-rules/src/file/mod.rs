@@ -50,7 +50,7 @@ use text::Text;
 pub(crate) use text::{LONGEST_VALUE, Wrong, limit::limit as limit_of, quoted};
 pub(crate) use walk::nearest;
 
-/// What is wrong with a value of a condition on this attribute, which a program may have built.
+/// The mistake in a value of a condition on this attribute, which a program may have built.
 pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> {
     let kind = match attribute {
         Attribute::Method => Text::Method,
@@ -61,7 +61,7 @@ pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> 
     text::value::check(kind, value).err().map(|wrong| wrong.message)
 }
 
-/// What was read: the rules of a file (or another `T` of other files), or all mistakes.
+/// The result of reading: the rules of a file (or another `T` of other files), or all mistakes.
 #[derive(Clone, Debug)]
 pub struct Reading<T = Rules> {
     pub(crate) rules: Option<T>,

@@ -162,7 +162,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// Returns their generation.
     ///
     /// A rule takes over the state of the old rule whose name is its `was`, or else its own. Where
-    /// numbers change, each key keeps what the rule's `inherit` says. Whatever else changes leaves
+    /// numbers change, each key keeps what the rule's `inherit` says. Every other change leaves
     /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new. Rules that
     /// are gone are forgotten.
     ///

@@ -57,7 +57,7 @@ pub enum CompileError {
         rule: Box<str>,
         /// The attribute's name.
         attribute: Box<str>,
-        /// What is wrong.
+        /// The mistake.
         message: Box<str>,
     },
     /// The bits of an IPv6 address that make one client are not 1 to 128.

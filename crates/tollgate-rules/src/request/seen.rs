@@ -11,7 +11,7 @@ use crate::address::canonical;
 /// An attribute, as the matcher looks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// A method, host, query parameter or cookie: what is read once, by its number in `Names`.
+    /// A method, host, query parameter or cookie: read once, by its number in `Names`.
     Read(u32),
     Path,
     Client,

@@ -74,13 +74,13 @@ impl AtOnce {
         }
     }
 
-    /// Returns the limit, and how much of it is left to a key.
+    /// Returns the limit, and how much of it a key has left.
     pub(crate) fn state(&self, key: &[u8]) -> (u64, u64) {
         let limit = self.limiter.limit();
         (limit, limit.saturating_sub(self.limiter.in_flight(key)))
     }
 
-    /// Gives back what is held longer than it may.
+    /// Gives back places that are held longer than they may be.
     fn end_leases(&self, now: Timestamp) {
         if self.earliest.load(Relaxed) > now.as_nanos() {
             return;

@@ -1,5 +1,5 @@
 //! The short way of a request: each rule that concerns it has one bucket or window and nothing
-//! else, and admits it at a glance.
+//! else, and a peek at the home slot admits it.
 //!
 //! What must stay true:
 //!
@@ -10,7 +10,7 @@
 //! * A key that another thread has charged since is looked at anew. If it refuses now, the charges
 //!   are given back and the request begins anew.
 //! * The lines are written when they are asked for, from the receipts: they show what the limits
-//!   said then, whatever was charged since.
+//!   said then, also after other charges.
 //!
 //! [`Allowance::rank`]: crate::set::allowance::Allowance::rank
 
@@ -25,7 +25,7 @@ use crate::set::{Ask, RuleSet};
 const TRIES: usize = 16;
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Charges a request if all rules admit it at a glance. `false`: nothing is charged, and only
+    /// Charges a request if all rules admit it by a glance. `false`: nothing is charged, and only
     /// the long way can say.
     #[inline]
     pub(super) fn admits_briefly(&self, scratch: &mut Scratch, ask: Ask) -> bool {

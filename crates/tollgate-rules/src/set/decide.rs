@@ -14,7 +14,7 @@
 //! What must stay true:
 //!
 //! * Each limiter is charged by a check of its own, so no limit ever admits more than it would
-//!   alone, whatever is given back.
+//!   alone, also when charges are given back.
 //! * All requests charge in one order, by [`Allowance::rank`]. The last limiter holds nothing but
 //!   admitted requests, so of requests that race for its last unit one is admitted.
 //! * The limiter that is charged first need not be looked at before: if it refuses, nothing has
@@ -193,7 +193,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         self.note(index, &decision)
     }
 
-    /// Charges the limits in their order. On an error it is to be given back what was charged.
+    /// Charges the limits in their order. On an error the caller gives the charges back.
     fn charge(&mut self, group: Group) -> Result<(), NotCharged> {
         for (index, one) in self.found.concerned().iter().enumerate() {
             if group.has(index, &self.lines[index]) {

@@ -32,7 +32,7 @@ pub enum SetError {
         rule: Box<str>,
         /// The tier of the rule, if it is a tier's limit.
         tier: Option<Box<str>>,
-        /// What is wrong, or that there is no memory.
+        /// The mistake, or that there is no memory.
         error: BuildError,
     },
 }

@@ -82,7 +82,7 @@ impl Default for Ask {
 /// refused by one, charged to none. No limit ever admits more than it would alone, from any number
 /// of threads. A limit that refuses a request and [counts](tollgate::CountPolicy::All) refused
 /// requests counts it, and a rule with a `ban` bans the key that it refuses. Rules in shadow mode
-/// are decided and charged each alone, whatever the others say. When no other thread interferes
+/// are decided and charged each alone, independent of the others. When no other thread interferes
 /// every answer is exact.
 ///
 /// **What a concurrent caller can see.** A request that all limits would admit, and one then
@@ -163,7 +163,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         self.verdict(scratch)
     }
 
-    /// Decides a request, and leaves what was decided in `scratch`.
+    /// Decides a request, and leaves the decision in `scratch`.
     #[inline]
     pub(crate) fn decide(&self, request: &dyn Request, ask: Ask, scratch: &mut Scratch) {
         scratch.clear();
@@ -182,7 +182,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         Verdict::new(self, scratch)
     }
 
-    /// Gives back what was charged, as far as the algorithms can.
+    /// Gives the charges back, as far as the algorithms can.
     #[cold]
     pub(crate) fn undo(&self, scratch: &mut Scratch) {
         let Scratch { found, charges, now, .. } = scratch;

@@ -109,13 +109,13 @@ impl Charges {
         Mark { quotas: self.quotas.len(), guards: self.guards.len() }
     }
 
-    /// What was charged since `mark`, by limits by time.
+    /// The charges since `mark`, by limits by time.
     pub(super) fn take(&mut self, mark: Mark) -> impl DoubleEndedIterator<Item = Charge> {
         let widen = |(line, receipt): (usize, Receipt)| Charge { line, receipt: receipt.into() };
         self.brief.drain(..).enumerate().map(widen).chain(self.quotas.drain(mark.quotas..))
     }
 
-    /// Gives back what was charged since `mark`, the last first.
+    /// Gives the charges since `mark` back, the last first.
     #[cold]
     pub(super) fn give_back<C: Clock + Clone + 'static>(
         &mut self,

@@ -10,7 +10,7 @@ use crate::set::at_once::Guard;
 
 /// What an admitted request may still give back: see [`Verdict::ticket`](crate::Verdict::ticket).
 ///
-/// It borrows nothing. Dropping it keeps what was charged, and gives back the places in flight:
+/// It borrows nothing. Dropping it keeps the charges, and gives back the places in flight:
 /// keep it for as long as the request is served.
 ///
 /// # Examples

@@ -16,7 +16,7 @@ use crate::set::ticket::{OwnedCharge, Ticket};
 
 /// What all rules together say of a request.
 ///
-/// Dropping it keeps what was charged, and gives back the places in flight: a server takes the
+/// Dropping it keeps the charges, and gives back the places in flight: a server takes the
 /// [`ticket`](Self::ticket) and keeps it until the request has been served.
 ///
 /// # Examples
@@ -215,7 +215,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
 
     /// What the request may still give back, as a value that borrows nothing.
     ///
-    /// **Cost.** Memory for what was charged: take it only of a request that is served.
+    /// **Cost.** Memory for the charges: take it only of a request that is served.
     pub fn ticket(mut self) -> Ticket<C> {
         self.forget_settled();
         let Scratch { found, charges, .. } = &mut *self.scratch;

@@ -1,4 +1,4 @@
-//! Files that are refused, and what is ignored with a warning.
+//! Files that are refused, and fields that are ignored with a warning.
 
 use tollgate_rules::{EnvoyConfig, Memory, SameDomain};
 

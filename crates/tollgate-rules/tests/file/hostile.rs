@@ -85,7 +85,7 @@ fn thousands_of_mistakes_are_counted_and_drawn_quickly() {
     }
     let names: String = (0..5_000).map(|n| rule(&format!("r{n}"), "replaces = \"*\"")).collect();
     assert!(of(format!("version = 1\n{names}{}", rule("r", ""))).problems().len() <= 10_000);
-    // Ten seconds on an idle machine; what is quadratic takes hours.
+    // Ten seconds on an idle machine; a quadratic reader takes hours.
     assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
 }
 

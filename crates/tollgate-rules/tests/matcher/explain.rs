@@ -1,4 +1,4 @@
-//! What is said of each rule.
+//! The explanation of each rule.
 
 use serde_json::json;
 

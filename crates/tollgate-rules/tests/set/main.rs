@@ -43,7 +43,7 @@ impl Desk {
         self.clock.set(tollgate::Timestamp::ZERO + Duration::from_secs_f64(seconds));
     }
 
-    /// What is left of each rule.
+    /// The remaining units of each rule.
     fn left(&mut self, request: &PlainRequest) -> Vec<u64> {
         let ask = tollgate_rules::Ask { is_peek: true, cost: 0, now: None };
         let verdict = self.set.ask(request, ask, &mut self.scratch);

@@ -65,7 +65,7 @@ fn crowd(set: &RuleSet<ManualClock>, seed: u64, requests: u64) -> Admitted {
     all
 }
 
-/// What is left to everyone, to the client and to the user.
+/// The remaining units of everyone, the client and the user.
 fn left(set: &RuleSet<ManualClock>, client: u64, user: u64) -> Vec<u64> {
     let ask = Ask { cost: 0, is_peek: true, now: None };
     let mut scratch = Scratch::default();

@@ -46,7 +46,7 @@ fn watch(path: &Path) -> (LiveRules<ManualClock>, Watched, Told) {
     (live, watched, told)
 }
 
-/// What is told next. A second, and as much for a machine that is busy.
+/// The next report. A second, and as much for a machine that is busy.
 fn next(told: &Told) -> Result<u64, String> {
     told.recv_timeout(Duration::from_secs(5)).expect("something is told")
 }

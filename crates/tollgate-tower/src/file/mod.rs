@@ -8,7 +8,7 @@
 //! | file | what |
 //! |------|------|
 //! | `layer`, `builder`, `error` | the layer, its settings, why it cannot be built |
-//! | `reports` | what is told of reloads and decisions |
+//! | `reports` | reports of reloads and decisions |
 //! | `view` | a request as rules see it |
 //! | `generation` | what the layer derives from one generation of rules |
 //! | `local` | a thread's handle of the rules and its buffers |

@@ -1,4 +1,4 @@
-//! What is told of decisions and of reloads.
+//! Reports of decisions and of reloads.
 
 use tollgate_http::{RefusalReason, RequestHead, RuleOutcome};
 use tollgate_rules::{Line, ReloadError, Ruling};

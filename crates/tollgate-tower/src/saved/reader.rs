@@ -116,7 +116,7 @@ impl<R: Read> Reader<R> {
         Ok(array)
     }
 
-    /// Allocates no more than there are bytes, whatever the length says.
+    /// Allocates no more than there are bytes, also if the length says more.
     fn bytes(&mut self, length: u64) -> Result<Vec<u8>, RestoreError> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(length).read_to_end(&mut bytes)?;

@@ -111,7 +111,7 @@ async fn yield_once() {
 #[derive(Default)]
 struct Shared {
     clock: ManualClock,
-    /// For each rule and key: what was served.
+    /// For each rule and key: the served units.
     served: [[AtomicU64; KEYS]; RULES.len()],
     failed: [AtomicU64; KEYS],
     running: [AtomicU64; KEYS],

@@ -3,7 +3,7 @@
 //! A rule meets every descriptor that *contains* its entries, in any order. A descriptor of the
 //! file means its own entries alone, in their order. The rules are equal for the keys that the
 //! files name: each rule leaves out the values that the walk finds first (`except`), and the
-//! entries of the file's descriptors with more keys. What is beyond that is told as a difference.
+//! entries of the file's descriptors with more keys. Other meanings are told as differences.
 
 mod paths;
 mod write;

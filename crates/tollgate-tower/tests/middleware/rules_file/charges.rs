@@ -23,7 +23,7 @@ fn failed_log_ins() -> RulesLayer {
 const FAILS: [(&str, &str); 2] = [X, ("x-want", "401")];
 const WORKS: [(&str, &str); 2] = [X, ("x-want", "200")];
 
-/// What is left of the rule that charges every request.
+/// The remaining units of the rule that charges every request.
 async fn left_of_all(layer: &RulesLayer) -> String {
     let response = send(layer, "/", &[("peer", "192.0.2.9"), ("x-want", "200")]).await;
     header(&response, "ratelimit")

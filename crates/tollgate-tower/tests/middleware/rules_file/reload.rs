@@ -20,7 +20,7 @@ fn rules(limits: &str) -> String {
     format!("rule = [{{ name = 'each', key = 'client', limits = '{limits}' }}]")
 }
 
-/// A layer with these rules, and what is told of its reloads.
+/// A layer with these rules, and the reports of its reloads.
 fn watched(file: &File) -> (RulesLayer, Told) {
     let (send, told) = channel();
     let layer = file.layer().on_reload(move |reloaded| {
@@ -29,7 +29,7 @@ fn watched(file: &File) -> (RulesLayer, Told) {
     (layer.build().unwrap(), told)
 }
 
-/// What is told next. Within a second, and some for a machine that is busy.
+/// The next report. Within a second, and some for a machine that is busy.
 async fn next(told: &Told) -> Result<u64, String> {
     for _ in 0..500 {
         if let Ok(reloaded) = told.try_recv() {
