@@ -1,0 +1,34 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # The rooms
+//!
+//! Imports go downwards only.
+//!
+//! | room | what |
+//! |------|------|
+//! | `server`, `settings` | starts everything, and ends it |
+//! | `resp` | Redis clients: `CL.THROTTLE`, `TG.CHECK` |
+//! | `rls` | Envoy: the rate limit service over gRPC, and as JSON |
+//! | `v1` | anything that speaks HTTP: `/v1/check`, `/v1/auth` |
+//! | `admin` | administration, and the live page |
+//! | `state` | what is saved, and restored at the start |
+//! | `web` | requests and answers of HTTP |
+//! | `listen` | sockets, TLS, connections |
+//! | `core` | the rules in force, and who asks them |
+//! | `metrics` | what is counted |
+
+mod admin;
+mod core;
+mod listen;
+mod metrics;
+mod resp;
+mod rls;
+mod server;
+mod settings;
+mod state;
+mod v1;
+mod web;
+
+pub use listen::{BadAddress, ListenAddress};
+pub use server::{Server, StartError};
+pub use settings::{Limits, Settings};

@@ -1,0 +1,91 @@
+//! Where to listen, as text.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/tollgate.sock`, or
+/// `unix:/run/tollgate.sock,mode=0660`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_server::ListenAddress;
+///
+/// let address: ListenAddress = "unix:/run/tollgate.sock,mode=0660".parse()?;
+/// assert!(matches!(address, ListenAddress::Unix { mode: Some(0o660), .. }));
+/// assert!("8080".parse::<ListenAddress>().is_err());
+/// # Ok::<(), tollgate_server::BadAddress>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListenAddress {
+    /// An address and a port; port 0 lets the operating system choose.
+    Tcp(SocketAddr),
+    /// A Unix socket. A socket that is left there by another process that has ended is replaced.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Its permissions; `None`: what the process's umask leaves.
+        mode: Option<u32>,
+    },
+}
+
+/// Text that names no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAddress {
+    text: String,
+    why: &'static str,
+}
+
+impl ListenAddress {
+    /// Whether only this machine can reach it: loopback, or a Unix socket.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix { .. } => true,
+        }
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let bad = |why| BadAddress { text: text.into(), why };
+        let Some(unix) = text.strip_prefix("unix:") else {
+            let address = text.parse();
+            return address.map(Self::Tcp).map_err(|_| bad("write 127.0.0.1:8080 or unix:/path"));
+        };
+        let (path, mode) = match unix.split_once(",mode=") {
+            None => (unix, None),
+            Some((path, mode)) => {
+                let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o777);
+                (path, Some(mode.ok_or_else(|| bad("the mode is octal, up to 0777"))?))
+            }
+        };
+        if !path.starts_with('/') {
+            return Err(bad("the path of a Unix socket begins with /"));
+        }
+        Ok(Self::Unix { path: path.into(), mode })
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no address to listen on: {}", self.text, self.why)
+    }
+}
+
+impl std::error::Error for BadAddress {}

@@ -1,0 +1,62 @@
+//! A bound socket.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{Connection, ListenAddress, Peer, Stream};
+
+/// A socket that takes connections.
+pub(super) enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// Binds an address. Returns the socket with the address that it has got.
+    pub(super) fn bind(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
+        match address {
+            ListenAddress::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                let listener = TcpListener::from_std(listener)?;
+                let bound = ListenAddress::Tcp(listener.local_addr()?);
+                Ok((Self::Tcp(listener), bound))
+            }
+            ListenAddress::Unix { path, mode } => {
+                remove_left_socket(path)?;
+                let listener = UnixListener::bind(path)?;
+                if let Some(mode) = mode {
+                    std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
+                }
+                Ok((Self::Unix(listener), address.clone()))
+            }
+        }
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // An answer is one write: it must not wait for an acknowledgement of the one before.
+                stream.set_nodelay(true)?;
+                Ok(Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Connection { stream: Stream::Unix(stream), peer: Peer::Unix })
+            }
+        }
+    }
+}
+
+/// Removes a socket at which no process listens any more. Anything else stays, and binding fails.
+fn remove_left_socket(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What a server is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::listen::ListenAddress;
+
+/// What a [`Server`](crate::Server) is started with. [`Settings::new`] has the defaults of the
+/// command line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The rules file. It is read again whenever it changes.
+    pub rules: PathBuf,
+    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy.
+    pub envoy: Vec<PathBuf>,
+    /// Where `/v1/*` and `/json` are served.
+    pub http: Vec<ListenAddress>,
+    /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*` and the live page are served.
+    pub admin: Vec<ListenAddress>,
+    /// Where Envoy's rate limit service is served.
+    pub grpc: Vec<ListenAddress>,
+    /// Where Redis clients are served.
+    pub resp: Vec<ListenAddress>,
+    /// How many keys `CL.THROTTLE` may keep.
+    pub resp_max_keys: usize,
+    /// The file in which state is saved; `None`: it ends with the process.
+    pub state: Option<PathBuf>,
+    /// Whether listeners beyond loopback need no authentication.
+    pub open: bool,
+    /// How long the server still serves after it was told to end.
+    pub drain_delay: Duration,
+    /// How long it then waits for its connections.
+    pub drain_timeout: Duration,
+    /// What a connection may use.
+    pub limits: Limits,
+}
+
+/// What a listener and its connections may use.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The connections of one listener.
+    pub connections: usize,
+    /// The bytes of an HTTP head.
+    pub head_bytes: usize,
+    /// The bytes of an HTTP body.
+    pub body_bytes: usize,
+    /// How long a head, a body or a command may take to arrive.
+    pub read_timeout: Duration,
+    /// How long an HTTP connection may be idle.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            head_bytes: 16 << 10,
+            body_bytes: 1 << 20,
+            read_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+        }
+    }
+}
+
+impl Settings {
+    /// The settings for these rules, without a listener.
+    #[must_use]
+    pub fn new(rules: impl Into<PathBuf>) -> Self {
+        Self {
+            rules: rules.into(),
+            envoy: Vec::new(),
+            http: Vec::new(),
+            admin: Vec::new(),
+            grpc: Vec::new(),
+            resp: Vec::new(),
+            resp_max_keys: 1 << 24,
+            state: None,
+            open: false,
+            drain_delay: Duration::ZERO,
+            drain_timeout: Duration::from_secs(30),
+            limits: Limits::default(),
+        }
+    }
+}

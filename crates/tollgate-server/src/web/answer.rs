@@ -1,0 +1,32 @@
+//! JSON and problem answers.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+
+/// An answer with a body that is complete.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// A body of JSON.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    // Our own types have no maps with keys that are no text, which alone could fail.
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    with(status, "application/json", body)
+}
+
+/// A problem (RFC 9457).
+pub(crate) fn problem(status: StatusCode, detail: &str) -> Answer {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let body = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
+    with(status, "application/problem+json", body.to_string())
+}
+
+/// A body of this type.
+pub(crate) fn with(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
