@@ -266,7 +266,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn calls_are_decided_as_the_reference_decides(
         trees in prop::collection::vec(tree(), 2),
