@@ -1,10 +1,16 @@
 //! Any bytes as two files of envoyproxy/ratelimit: limits that the walk finds as a plain search
-//! does, and rules that can be read; or errors that point into the text.
+//! does, calls that are decided as a map of counts does, and rules that can be read; or errors that
+//! point into the text.
 
 #![no_main]
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use libfuzzer_sys::fuzz_target;
-use tollgate_rules::{EnvoyConfig, Memory, Problem, SameDomain, read};
+use tollgate::ManualClock;
+use tollgate_rules::{
+    EnvoyAnswer, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyLimit, EnvoySet, Memory, Problem, SameDomain, read,
+};
 
 /// What separates the two files in an input.
 const BETWEEN: &[u8] = b"\n----\n";
@@ -62,9 +68,61 @@ fn is_sound(config: &EnvoyConfig, bytes: &[u8]) {
             }
         }
     }
+    decides(config, &words);
     let converted = config.convert();
     let rules = read("rules.toml", &Memory::new("rules.toml", &*converted.toml));
     if converted.differences.iter().all(|difference| difference.code.as_str() != "too-much") {
         assert!(rules.rules().is_some(), "{}\n{rules}", converted.toml);
+    }
+}
+
+/// Words of the input as calls, within one window.
+fn decides(config: &EnvoyConfig, words: &[&str]) {
+    let set =
+        EnvoySet::new(config.clone(), EnvoyCharge::Each, 4_096, ManualClock::new()).expect("it is built");
+    let (mut handle, mut answer, mut counts) = (set.handle(), EnvoyAnswer::default(), BTreeMap::new());
+    for domain in config.domains() {
+        for (number, call) in words.chunks(12).take(50).enumerate() {
+            let pairs = |words: &[&str]| -> Vec<(String, String)> {
+                words
+                    .chunks(2)
+                    .map(|pair| (pair[0].into(), pair.last().copied().unwrap_or("").into()))
+                    .collect()
+            };
+            let descriptors: Vec<_> = call.chunks(4).map(pairs).collect();
+            let descriptors: Vec<&[(String, String)]> = descriptors.iter().map(|pairs| &**pairs).collect();
+            let hits = number as u32 % 3;
+            let code = handle.decide(domain, &descriptors, hits, &mut answer).expect("it has descriptors");
+            let found: Vec<Option<(&EnvoyLimit, Vec<u8>)>> = descriptors
+                .iter()
+                .map(|entries| {
+                    let mut key = Vec::new();
+                    let entries = entries.iter().map(|(key, value)| (&**key, &**value));
+                    Some((config.find(domain, entries, &mut key)?, key))
+                })
+                .collect();
+            let replaced: BTreeSet<_> =
+                found.iter().flatten().flat_map(|(limit, _)| limit.replaces.iter().cloned()).collect();
+            let mut is_over = false;
+            assert_eq!(answer.statuses().len(), found.len());
+            for (status, found) in answer.statuses().iter().zip(found) {
+                let is_asked =
+                    |limit: &EnvoyLimit| !limit.name.as_ref().is_some_and(|name| replaced.contains(name));
+                let remaining = match found {
+                    Some((limit, _)) if limit.unit.is_none() => u32::MAX,
+                    Some((limit, key)) if is_asked(limit) => {
+                        let count = counts.entry((limit.index, key)).or_insert(0);
+                        *count += u64::from(hits.max(1));
+                        let most = u64::from(limit.requests_per_unit);
+                        assert_eq!(status.is_over, *count > most, "{limit:?}");
+                        is_over |= *count > most && !limit.shadow;
+                        most.saturating_sub(*count) as u32
+                    }
+                    _ => 0,
+                };
+                assert_eq!(status.remaining, remaining, "{status:?}");
+            }
+            assert_eq!(code == EnvoyCode::OverLimit, is_over);
+        }
     }
 }

@@ -10,7 +10,10 @@ mod rule;
 mod set;
 mod trial;
 
-pub use envoy::{Converted, EnvoyConfig, EnvoyLimit, EnvoyUnit, SameDomain};
+pub use envoy::{
+    Converted, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor,
+    EnvoyHandle, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
+};
 pub use file::{Code, Disk, Memory, Problem, Reading, Source, read, schema};
 pub use live::{Handle, LiveRules, ReloadError, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};

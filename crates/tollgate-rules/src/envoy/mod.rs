@@ -1,7 +1,7 @@
 //! The files of envoyproxy/ratelimit, unchanged: docs/envoy.md.
 //!
 //! ```text
-//!   bytes -> yaml (nodes with places) -> fields -> read (one file each) -> trie -> find
+//!   bytes -> yaml (nodes with places) -> fields -> read (one file each) -> trie -> find -> set
 //!                                                                           '----> convert
 //! ```
 //!
@@ -11,12 +11,14 @@
 //! | `fields` | the fields that there are, and typed access to them |
 //! | `read` | descriptors of one file, and all their mistakes |
 //! | `limit`, `trie` | what they are compiled to, and the walk from a call to its limit |
+//! | `set` | the counts of the limits, and how calls are decided by them |
 //! | `convert` | the same as rules in TOML |
 
 mod convert;
 mod fields;
 mod limit;
 mod read;
+mod set;
 mod trie;
 mod yaml;
 
@@ -29,6 +31,9 @@ pub use convert::Converted;
 use fields::Reader;
 pub use limit::{EnvoyLimit, EnvoyUnit};
 use read::Loaded;
+pub use set::{
+    EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyDescriptor, EnvoyHandle, EnvoySet, EnvoyStatus,
+};
 pub use trie::EnvoyConfig;
 use yaml::Yaml;
 

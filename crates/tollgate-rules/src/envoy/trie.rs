@@ -111,14 +111,22 @@ impl EnvoyConfig {
         key: &mut Vec<u8>,
     ) -> Option<&EnvoyLimit> {
         key.clear();
+        self.find_after(domain, entries, key)
+    }
+
+    /// [`find`](Self::find) whose key is appended to what is in `key`.
+    pub(super) fn find_after<'e>(
+        &self,
+        domain: &str,
+        entries: impl IntoIterator<Item = (&'e str, &'e str)>,
+        key: &mut Vec<u8>,
+    ) -> Option<&EnvoyLimit> {
         let mut level = Some(*self.domains.get(domain)?);
         let mut limit = None;
         for (name, value) in entries {
             let found = self.levels[level?.0].by_key.get(name)?.find(value)?;
             if found.counts_values {
-                // The length first, so that two values never read as two others.
-                key.extend_from_slice(&(value.len() as u64).to_le_bytes());
-                key.extend_from_slice(value.as_bytes());
+                append(key, value);
             }
             (level, limit) = (found.inner, found.limit);
         }
@@ -136,4 +144,10 @@ impl Siblings {
         let pattern = self.patterns.iter().find(|pattern| glob(pattern, value));
         pattern.map_or(self.bare.as_ref(), |pattern| self.exact.get(pattern))
     }
+}
+
+/// Appends a text of a key, its length first, so that two texts never read as two others.
+pub(super) fn append(key: &mut Vec<u8>, text: &str) {
+    key.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    key.extend_from_slice(text.as_bytes());
 }

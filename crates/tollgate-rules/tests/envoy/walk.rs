@@ -5,7 +5,7 @@ use tollgate_rules::{EnvoyConfig, EnvoyUnit, Memory, SameDomain};
 use crate::{config, domain, find};
 
 /// The cases of the design: a default and overrides at two levels, a value without a limit.
-const BASIC: &str = "
+pub(crate) const BASIC: &str = "
   - key: key1
     value: value1
     descriptors:

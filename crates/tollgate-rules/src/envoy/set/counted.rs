@@ -1,0 +1,160 @@
+//! The limits of one configuration with their counts, and what they take over of those before.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tollgate::Clock;
+
+use crate::envoy::limit::{EnvoyLimit, EnvoyUnit};
+use crate::envoy::set::counter::Counter;
+use crate::envoy::trie::{Descriptor, EnvoyConfig, LevelId, append};
+use crate::set::SetError;
+
+/// A configuration, and the counts of its limits.
+pub(super) struct Counted<C> {
+    pub(super) config: EnvoyConfig,
+    /// By the number of the limit.
+    pub(super) limits: Box<[CountedLimit<C>]>,
+    /// The counts of limits that calls bring, by unit.
+    brought: Arc<[Counter<C>]>,
+    pub(super) clock: C,
+}
+
+/// A limit of the configuration.
+pub(super) struct CountedLimit<C> {
+    /// Its counts. Also of a limit that became unlimited: when it is a limit again in the same
+    /// unit, no count is forgotten.
+    pub(super) counter: Option<Arc<Counter<C>>>,
+    /// The number of its name.
+    pub(super) name: Option<usize>,
+    /// The numbers of the names that it replaces.
+    pub(super) replaces: Box<[usize]>,
+}
+
+impl<C: Clock + Clone + 'static> Counted<C> {
+    /// The limits of a configuration. They share the counts of those `before` that have the same
+    /// way through the descriptors and the same unit.
+    pub(super) fn new(
+        config: EnvoyConfig,
+        before: Option<&Self>,
+        max_keys: usize,
+        clock: &C,
+    ) -> Result<Self, SetError> {
+        let old: HashMap<Box<[u8]>, &Arc<Counter<C>>> = before.map_or_else(HashMap::new, |before| {
+            let limits = ways(&before.config).into_iter().zip(&before.limits);
+            limits.filter_map(|(way, limit)| Some((way?.path, limit.counter.as_ref()?))).collect()
+        });
+        let ways = ways(&config);
+        let mut names = Names::default();
+        let mut counted = |(limit, way): (&EnvoyLimit, Option<Way>)| {
+            let kept = way.as_ref().and_then(|way| old.get(&way.path)).copied();
+            let kept = kept.filter(|kept| limit.unit.is_none_or(|unit| unit == kept.unit()));
+            let counter = match (kept, limit.unit) {
+                (Some(kept), _) => Some(Arc::clone(kept)),
+                (None, Some(unit)) => {
+                    let keys = if way.is_none_or(|way| way.has_keys) { max_keys } else { 1 };
+                    Some(Arc::new(counter(&limit.composite, unit, keys, clock)?))
+                }
+                (None, None) => None,
+            };
+            let name = limit.name.as_deref().map(|name| names.number(name));
+            let replaces = limit.replaces.iter().map(|name| names.number(name)).collect();
+            Ok(CountedLimit { counter, name, replaces })
+        };
+        let limits = config.limits().iter().zip(ways).map(&mut counted).collect::<Result<_, SetError>>()?;
+        let brought = match before {
+            Some(before) => Arc::clone(&before.brought),
+            None => {
+                let each = EnvoyUnit::ALL.map(|unit| {
+                    counter(&format!("limits that calls bring, per {unit}"), unit, max_keys, clock)
+                });
+                each.into_iter().collect::<Result<_, SetError>>()?
+            }
+        };
+        Ok(Self { config, limits, brought, clock: clock.clone() })
+    }
+}
+
+impl<C: Clock> Counted<C> {
+    /// The counts of limits of a unit that calls bring.
+    pub(super) fn brought(&self, unit: EnvoyUnit) -> &Counter<C> {
+        &self.brought[unit as usize]
+    }
+}
+
+fn counter<C: Clock + Clone + 'static>(
+    rule: &str,
+    unit: EnvoyUnit,
+    max_keys: usize,
+    clock: &C,
+) -> Result<Counter<C>, SetError> {
+    Counter::new(unit, max_keys, clock).map_err(|error| SetError::Limit {
+        rule: rule.into(),
+        tier: None,
+        error,
+    })
+}
+
+/// The numbers of the names of limits.
+#[derive(Default)]
+struct Names(BTreeMap<Box<str>, usize>);
+
+impl Names {
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.0.get(name) {
+            return *number;
+        }
+        let number = self.0.len();
+        self.0.insert(name.into(), number);
+        number
+    }
+}
+
+/// The way through the descriptors to a limit.
+struct Way {
+    /// The domain, and keys and values with how they are counted: no two limits have the same.
+    path: Box<[u8]>,
+    /// Whether the files leave a value open that has a count of its own.
+    has_keys: bool,
+}
+
+/// The ways to all limits, by their numbers.
+fn ways(config: &EnvoyConfig) -> Vec<Option<Way>> {
+    let mut ways = Ways { config, found: config.limits().iter().map(|_| None).collect() };
+    for (domain, level) in &config.domains {
+        let mut path = Vec::new();
+        append(&mut path, domain);
+        ways.level(*level, &mut path, false);
+    }
+    ways.found
+}
+
+struct Ways<'c> {
+    config: &'c EnvoyConfig,
+    found: Vec<Option<Way>>,
+}
+
+impl Ways<'_> {
+    /// A level and those in it, at most 64.
+    fn level(&mut self, level: LevelId, path: &mut Vec<u8>, has_keys: bool) {
+        let config = self.config;
+        for (key, siblings) in &config.levels[level.0].by_key {
+            let valued = siblings.exact.iter().map(|(value, descriptor)| (Some(&**value), descriptor));
+            for (value, descriptor) in valued.chain(siblings.bare.iter().map(|bare| (None, bare))) {
+                let Descriptor { limit, inner, counts_values } = *descriptor;
+                let length = path.len();
+                append(path, key);
+                path.push(u8::from(value.is_some()) << 1 | u8::from(counts_values));
+                append(path, value.unwrap_or_default());
+                let has_keys = has_keys || counts_values;
+                if let Some(limit) = limit {
+                    self.found[limit] = Some(Way { path: path.as_slice().into(), has_keys });
+                }
+                if let Some(inner) = inner {
+                    self.level(inner, path, has_keys);
+                }
+                path.truncate(length);
+            }
+        }
+    }
+}

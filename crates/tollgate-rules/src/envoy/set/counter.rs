@@ -1,0 +1,90 @@
+//! Counts of hits.
+
+use std::time::Duration;
+
+use tollgate::{BuildError, Clock, CountPolicy, Decision, FixedWindow, Limiter, Rate, Receipt, Timestamp};
+
+use crate::envoy::limit::EnvoyUnit;
+
+/// How many hits each key has had in the current window of a unit.
+///
+/// It knows no limit: a count is compared with the limit that the caller brings. So no count is
+/// lost where the number of a limit changes, calls can bring numbers of their own, and a count
+/// tells by how much it is above a limit. The engine's limit is the largest count, which nothing
+/// but the limits of [`u32::MAX`] comes near.
+pub(super) struct Counter<C> {
+    limiter: Limiter<[u8], FixedWindow, C>,
+    unit: EnvoyUnit,
+    largest: u64,
+    /// The Unix time of the clock's zero, in nanoseconds since the start of its window.
+    offset: u64,
+}
+
+/// What a call finds of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The hits in the window, with those of the call.
+    pub(super) count: u64,
+    /// Whether they are more than the limit.
+    pub(super) is_over: bool,
+    /// Until the window ends.
+    pub(super) until_reset: Duration,
+}
+
+impl<C: Clock + Clone + 'static> Counter<C> {
+    /// A counter that has seen no key, for so many keys with hits in a window.
+    pub(super) fn new(unit: EnvoyUnit, max_keys: usize, clock: &C) -> Result<Self, BuildError> {
+        let length = Duration::from_secs(unit.seconds());
+        // A word has 32 bits for the count in a second, and more for that in longer windows.
+        let largest = if unit == EnvoyUnit::Second { u64::from(u32::MAX) } else { 1 << 33 };
+        // Counts that become too large stay at the largest.
+        let window = FixedWindow::new(Rate::new(largest, length)).count(CountPolicy::All);
+        let builder = Limiter::builder(window).max_keys(max_keys).memory_budget(usize::MAX);
+        let limiter = builder.clock(clock.clone()).build()?;
+        let offset = (clock.unix_at_zero().as_nanos() % length.as_nanos()) as u64;
+        Ok(Self { limiter, unit, largest, offset })
+    }
+}
+
+impl<C: Clock> Counter<C> {
+    pub(super) fn unit(&self) -> EnvoyUnit {
+        self.unit
+    }
+
+    /// What [`charge`](Self::charge) would find. Counts nothing.
+    pub(super) fn look(&self, key: &[u8], hits: u64, most: u32, now: Timestamp) -> Seen {
+        let decision = self.limiter.at(now).peek_n(key, hits.min(self.largest));
+        self.seen(&decision, hits, most, now)
+    }
+
+    /// Counts the hits, also those above the limit `most`.
+    pub(super) fn charge(&self, key: &[u8], hits: u64, most: u32, now: Timestamp) -> (Seen, Receipt) {
+        let decision = self.limiter.at(now).check_n(key, hits.min(self.largest));
+        (self.seen(&decision, hits, most, now), decision.receipt())
+    }
+
+    /// Takes back the hits of a charge, as far as its window has them still: how many.
+    pub(super) fn give_back(&self, charge: Receipt, now: Timestamp) -> u64 {
+        self.limiter.at(now).refund(charge)
+    }
+
+    fn seen(&self, decision: &Decision<'_>, hits: u64, most: u32, now: Timestamp) -> Seen {
+        let count = self.largest - decision.remaining().min(self.largest);
+        // Refused: more than the largest count, or the table is full of keys that had more hits
+        // than any limit allows.
+        let is_beyond = !decision.is_allowed() || hits > u64::from(most);
+        // The largest count may have been more.
+        let is_unsure = hits == 0 && count >= self.largest;
+        // A limit of 0 also refuses calls that only look.
+        let is_over = is_beyond || is_unsure || count > u64::from(most) || most == 0;
+        let until_reset = if count > 0 { decision.reset_after() } else { self.until_end(now) };
+        Seen { count, is_over, until_reset }
+    }
+
+    /// The time until the window of `now` ends.
+    fn until_end(&self, now: Timestamp) -> Duration {
+        let length = self.unit.seconds() * 1_000_000_000;
+        let elapsed = (u128::from(self.offset) + u128::from(now.as_nanos())) % u128::from(length);
+        Duration::from_nanos(length - elapsed as u64)
+    }
+}

@@ -1,0 +1,106 @@
+//! What another configuration takes over.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate::ManualClock;
+use tollgate_rules::{EnvoyCharge, EnvoyCode, EnvoySet, EnvoyUnit};
+
+use crate::{Asker, Call, call, config, domain, hits, set};
+use EnvoyCode::{Ok as Admitted, OverLimit};
+
+fn limit(key: &str, unit: &str, count: u32, more: &str) -> String {
+    format!("  - {{ key: {key}, rate_limit: {{ unit: {unit}, requests_per_unit: {count} }}{more} }}\n")
+}
+
+fn reload(set: &EnvoySet<ManualClock>, descriptors: &str) {
+    set.reload(config(&domain(descriptors))).unwrap();
+}
+
+#[test]
+fn a_reload_forgets_no_count() {
+    let (set, clock) = set(&limit("a", "day", 5, ""), EnvoyCharge::Each);
+    let (mut asker, a) = (Asker::of(&set), [("a", "x")]);
+    let brought = Call { limit: Some((9, Some(EnvoyUnit::Day))), ..call(&a) };
+    assert_eq!(asker.one(hits(&a, 4)), (Admitted, 1));
+    assert_eq!(asker.one(brought.clone()), (Admitted, 8));
+
+    reload(&set, &(limit("b", "day", 1, "") + &limit("a", "day", 10, "")));
+    assert_eq!(asker.one(call(&a)), (Admitted, 5), "another number, another place in the file");
+    reload(&set, &limit("a", "day", 3, ", shadow_mode: true"));
+    assert_eq!(asker.one(hits(&a, 0)), (Admitted, 0));
+    assert!(asker.1.statuses()[0].is_over, "5 hits");
+    reload(&set, "  - { key: a, rate_limit: { unlimited: true } }\n");
+    assert_eq!(asker.one(call(&a)), (Admitted, u32::MAX));
+    reload(&set, &limit("a", "day", 0, ""));
+    assert_eq!(asker.one(call(&a)), (OverLimit, 0));
+    reload(&set, &limit("a", "day", 7, ""));
+    assert_eq!(asker.one(hits(&a, 0)), (Admitted, 1));
+    assert_eq!(asker.one(brought), (Admitted, 7), "those of limits that calls bring stay, too");
+
+    reload(&set, &limit("a", "hour", 7, ""));
+    assert_eq!(asker.one(hits(&a, 0)), (Admitted, 7), "another unit begins at 0");
+    clock.advance(Duration::from_secs(1));
+    reload(&set, "  - { key: other }\n");
+    reload(&set, &limit("a", "hour", 7, ""));
+    assert_eq!(asker.one(call(&a)), (Admitted, 6), "a limit that is gone is forgotten");
+}
+
+/// Their composite keys are the same.
+#[test]
+fn limits_that_read_alike_keep_their_own_counts() {
+    let glued = limit("a.b", "day", 9, "");
+    let nested =
+        "  - { key: a, descriptors: [{ key: b, rate_limit: { unit: day, requests_per_unit: 9 } }] }\n";
+    let (set, _) = set(&(glued.clone() + nested), EnvoyCharge::Each);
+    let (mut asker, own) = (Asker::of(&set), [("a", "x"), ("b", "x")]);
+    assert_eq!(asker.one(hits(&[("a.b", "x")], 2)), (Admitted, 7));
+    assert_eq!(asker.one(hits(&own, 4)), (Admitted, 5));
+    reload(&set, nested);
+    assert_eq!(asker.one(hits(&own, 0)), (Admitted, 5));
+    reload(&set, &(nested.to_owned() + &glued));
+    assert_eq!(asker.one(hits(&own, 0)), (Admitted, 5));
+}
+
+#[test]
+fn a_value_that_is_shared_from_now_on_begins_at_0() {
+    let text = |share: bool| limit("a", "day", 9, &format!(", value: 'x*', share_threshold: {share}"));
+    let (set, _) = set(&text(false), EnvoyCharge::Each);
+    let mut asker = Asker::of(&set);
+    assert_eq!(asker.one(hits(&[("a", "x1")], 2)), (Admitted, 7));
+    reload(&set, &text(true));
+    assert_eq!(asker.one(hits(&[("a", "x1")], 4)), (Admitted, 5));
+    assert_eq!(asker.one(hits(&[("a", "x2")], 1)), (Admitted, 4));
+}
+
+/// Both limits change together: a call that finds the first one's new number finds the second's.
+#[test]
+fn no_call_is_decided_partly_by_two_configurations() {
+    let both = |count| limit("a", "year", count, "") + &limit("b", "year", count, "");
+    let (set, _) = set(&both(4_000_000_000), EnvoyCharge::Each);
+    let done = AtomicBool::new(false);
+    let counted: u64 = std::thread::scope(|scope| {
+        let one = || {
+            let (mut asker, mut calls) = (Asker::of(&set), 0);
+            while !done.load(Relaxed) || calls < 100 {
+                asker.ask(&[call(&[("a", "x")]), call(&[("b", "x")])]);
+                let limits = [0, 1].map(|at| asker.1.statuses()[at].current_limit.unwrap().0);
+                assert_eq!(limits[0], limits[1]);
+                calls += 1;
+            }
+            calls
+        };
+        let threads = [scope.spawn(one), scope.spawn(one)];
+        for number in 1..=200 {
+            reload(&set, &both(4_000_000_000 + number));
+            let mut asker = Asker::of(&set);
+            asker.ask(&[hits(&[("a", "x")], 0)]);
+            assert_eq!(asker.1.statuses()[0].current_limit.unwrap().0, 4_000_000_000 + number);
+        }
+        done.store(true, Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let mut asker = Asker::of(&set);
+    let remaining = 4_000_000_200 - u32::try_from(counted).unwrap();
+    assert_eq!(asker.one(hits(&[("a", "x")], 0)), (Admitted, remaining), "each call was counted once");
+}
