@@ -29,6 +29,7 @@ mod state;
 mod v1;
 mod web;
 
+pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, ListenAddress};
 pub use server::{Server, StartError};
 pub use settings::{Limits, Settings};

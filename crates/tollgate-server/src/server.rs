@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
 
-use crate::core::{Core, ServerClock};
+use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
@@ -36,7 +36,9 @@ pub struct Server {
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
     accepting: Vec<JoinHandle<()>>,
+    grpc: Arc<rls::Grpc>,
     _watched: Watched,
+    _envoy_watch: Option<EnvoyWatch>,
 }
 
 /// Why a server did not start.
@@ -45,6 +47,8 @@ pub struct Server {
 pub enum StartError {
     /// The rules file.
     Rules(ReloadError),
+    /// The files of envoyproxy/ratelimit.
+    Envoy(EnvoyFilesError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
     /// An address.
@@ -71,17 +75,24 @@ impl Server {
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let clock: ServerClock = Arc::new(TscClock::new());
         let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
-        let core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        let envoy = envoy(&settings, &clock)?;
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        core.envoy = envoy;
+        let (core, drain) = (Arc::new(core), Drain::default());
+        let grpc = rls::Grpc::new(&core, settings.limits, &drain).await;
+        let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
         let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
             Err(error) => tracing::error!(%error, "the old rules stay in force"),
         });
         let mut server = Self {
-            core: Arc::new(core),
-            drain: Drain::default(),
+            core,
+            drain,
+            grpc: Arc::new(grpc),
             addresses: Vec::new(),
             accepting: Vec::new(),
             _watched: watched.map_err(StartError::Watch)?,
+            _envoy_watch: envoy_watch,
             settings,
         };
         server.listen()?;
@@ -116,19 +127,24 @@ impl Server {
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
         let (core, drain, most) =
             (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let grpc = Arc::clone(&self.grpc);
         let serve = move |connection: Connection| {
-            let (core, drain) = (Arc::clone(&core), drain.clone());
+            let (core, drain, grpc) = (Arc::clone(&core), drain.clone(), Arc::clone(&grpc));
             async move {
                 core.metrics.connection(kind);
                 match kind {
                     Listener::Http => v1::serve(core, connection, drain).await,
                     Listener::Admin => admin::serve(core, connection, drain).await,
-                    Listener::Grpc => rls::serve(core, connection, drain).await,
+                    Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(core, connection, drain).await,
                 }
             }
         };
-        let refuse = |connection: Connection| async move { drop(connection) };
+        let refuse = move |connection: Connection| async move {
+            if kind == Listener::Grpc {
+                rls::refuse(connection).await;
+            }
+        };
         tokio::spawn(accept_all(listening, most, self.drain.clone(), serve, refuse))
     }
 
@@ -161,6 +177,20 @@ impl Server {
     }
 }
 
+/// The files of envoyproxy/ratelimit, if the settings name any.
+fn envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {
+    if settings.envoy.is_empty() {
+        return Ok(None);
+    }
+    let files = EnvoyFiles {
+        paths: settings.envoy.clone(),
+        same_domain: settings.envoy_same_domain,
+        charge: settings.envoy_charge,
+        max_keys: settings.envoy_max_keys,
+    };
+    Envoy::open(files, Arc::clone(clock)).map(Some).map_err(StartError::Envoy)
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
@@ -171,6 +201,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rules(error) => error.fmt(f),
+            Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
             Self::Listen { address, error } => write!(f, "{address} cannot be listened on: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_rules::{EnvoyCharge, SameDomain};
+
 use crate::listen::ListenAddress;
 
 /// What a [`Server`](crate::Server) is started with. [`Settings::new`] has the defaults of the
@@ -12,8 +14,15 @@ use crate::listen::ListenAddress;
 pub struct Settings {
     /// The rules file. It is read again whenever it changes.
     pub rules: PathBuf,
-    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy.
+    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy. They are read again
+    /// whenever they change.
     pub envoy: Vec<PathBuf>,
+    /// What becomes of two of these files with the same domain.
+    pub envoy_same_domain: SameDomain,
+    /// What a call is charged if one of its descriptors is over a limit of these files.
+    pub envoy_charge: EnvoyCharge,
+    /// The keys with hits in the current window for which each limit of these files has room.
+    pub envoy_max_keys: usize,
     /// Where `/v1/*` and `/json` are served.
     pub http: Vec<ListenAddress>,
     /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*` and the live page are served.
@@ -71,6 +80,9 @@ impl Settings {
         Self {
             rules: rules.into(),
             envoy: Vec::new(),
+            envoy_same_domain: SameDomain::Refuse,
+            envoy_charge: EnvoyCharge::Together,
+            envoy_max_keys: 1 << 20,
             http: Vec::new(),
             admin: Vec::new(),
             grpc: Vec::new(),

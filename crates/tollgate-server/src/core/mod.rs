@@ -1,6 +1,8 @@
 //! The rules in force, and who asks them.
 
 mod decider;
+mod envoy;
+mod envoy_watch;
 mod generation;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +14,9 @@ use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
 pub(crate) use decider::{Decider, Free};
+pub(crate) use envoy::{Envoy, EnvoyFiles};
+pub use envoy::EnvoyFilesError;
+pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
 
 /// The clock of everything that the server decides.
@@ -25,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`.
     pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
+    /// The files of envoyproxy/ratelimit, if there are any.
+    pub(crate) envoy: Option<Envoy>,
     pub(crate) clock: ServerClock,
     pub(crate) metrics: Metrics,
     /// The Unix time at which the clock showed zero.
@@ -43,7 +50,7 @@ impl Core {
         let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
         let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
         let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
-        Ok(Self { live, calls, clock, metrics, unix_zero, newest, free })
+        Ok(Self { live, calls, envoy: None, clock, metrics, unix_zero, newest, free })
     }
 
     /// The generation in force, with what HTTP needs of it.
