@@ -167,6 +167,8 @@ impl Server {
     /// Ends the server: no more connections, each request in progress is answered, and after
     /// [`drain_timeout`](Settings::drain_timeout) what is left is closed.
     pub async fn end(self) {
+        self.core.draining.cancel();
+        tokio::time::sleep(self.settings.drain_delay).await;
         self.drain.ends.cancel();
         for accepting in self.accepting {
             // A task that panicked accepts no connections either.

@@ -8,6 +8,7 @@ mod generation;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
+use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, PerCallLimiter};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     pub(crate) envoy: Option<Envoy>,
     pub(crate) clock: ServerClock,
     pub(crate) metrics: Metrics,
+    /// Cancelled when the server was told to end: it still serves, but is not ready any more.
+    pub(crate) draining: CancellationToken,
     /// The Unix time at which the clock showed zero.
     pub(crate) unix_zero: UnixZero,
     /// The newest generation that a decider has met.
@@ -50,7 +53,8 @@ impl Core {
         let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
         let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
         let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
-        Ok(Self { live, calls, envoy: None, clock, metrics, unix_zero, newest, free })
+        let draining = CancellationToken::new();
+        Ok(Self { live, calls, envoy: None, clock, draining, metrics, unix_zero, newest, free })
     }
 
     /// The generation in force, with what HTTP needs of it.

@@ -56,13 +56,21 @@ pub(crate) struct Grpc {
 impl Grpc {
     /// The services. They are healthy until the server is told to end.
     pub(crate) async fn new(core: &Arc<Core>, limits: Limits, drain: &Drain) -> Self {
-        let (health, healthy) = tonic_health::server::health_reporter();
+        let (mut health, healthy) = tonic_health::server::health_reporter();
         health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
-        let ends = drain.ends.clone();
+        let (draining, ends) = (core.draining.clone(), drain.ends.clone());
         tokio::spawn(async move {
-            ends.cancelled().await;
+            tokio::select! {
+                () = draining.cancelled() => {}
+                () = ends.cancelled() => return,
+            }
             for service in ["", SERVICE_NAME] {
                 health.set_service_status(service, ServingStatus::NotServing).await;
+            }
+            // Then no call for it waits any longer.
+            ends.cancelled().await;
+            for service in ["", SERVICE_NAME] {
+                health.clear_service_status(service).await;
             }
         });
         let limited = RateLimitServiceServer::new(Service { core: Arc::clone(core) });
