@@ -1,15 +1,18 @@
 //! The rules in force, and who asks them.
 
 mod decider;
+mod generation;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use tollgate::{BuildError, Clock, PerCallLimiter};
+use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
 pub(crate) use decider::{Decider, Free};
+pub(crate) use generation::Generation;
 
 /// The clock of everything that the server decides.
 pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
@@ -24,6 +27,10 @@ pub(crate) struct Core {
     pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
     pub(crate) clock: ServerClock,
     pub(crate) metrics: Metrics,
+    /// The Unix time at which the clock showed zero.
+    pub(crate) unix_zero: UnixZero,
+    /// The newest generation that a decider has met.
+    newest: Mutex<Arc<Generation>>,
     free: ArrayQueue<Box<Decider>>,
 }
 
@@ -34,12 +41,24 @@ impl Core {
         max_keys: usize,
     ) -> Result<Self, BuildError> {
         let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
-        Ok(Self { live, calls, clock, metrics: Metrics::new(), free: ArrayQueue::new(FREE) })
+        let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
+        let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
+        Ok(Self { live, calls, clock, metrics, unix_zero, newest, free })
+    }
+
+    /// The generation in force, with what HTTP needs of it.
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&self.live.rules(), newest.http.set()) {
+            *newest = Arc::new(Generation::in_force(&self.live));
+        }
+        Arc::clone(&newest)
     }
 
     /// A decider that no other task uses, until it is dropped.
     pub(crate) fn decider(&self) -> Free<'_> {
-        let decider = self.free.pop().unwrap_or_else(|| Box::new(Decider::new(self.live.handle())));
+        let decider =
+            self.free.pop().unwrap_or_else(|| Box::new(Decider::new(self.live.handle(), self.generation())));
         Free::new(decider, &self.free)
     }
 }
