@@ -12,7 +12,7 @@ use crate::core::{Core, ServerClock};
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::{admin, resp, rls, v1};
+use crate::{admin, resp, rls, v1, web};
 
 /// A running server.
 ///
@@ -32,6 +32,7 @@ use crate::{admin, resp, rls, v1};
 /// ```
 pub struct Server {
     core: Arc<Core>,
+    v1: Arc<v1::Service>,
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
@@ -76,8 +77,10 @@ impl Server {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
             Err(error) => tracing::error!(%error, "the old rules stay in force"),
         });
+        let core = Arc::new(core);
         let mut server = Self {
-            core: Arc::new(core),
+            v1: Arc::new(v1::Service::new(Arc::clone(&core), &settings)),
+            core,
             drain: Drain::default(),
             addresses: Vec::new(),
             accepting: Vec::new(),
@@ -116,19 +119,24 @@ impl Server {
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
         let (core, drain, most) =
             (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let v1 = Arc::clone(&self.v1);
         let serve = move |connection: Connection| {
-            let (core, drain) = (Arc::clone(&core), drain.clone());
+            let (core, drain, v1) = (Arc::clone(&core), drain.clone(), Arc::clone(&v1));
             async move {
                 core.metrics.connection(kind);
                 match kind {
-                    Listener::Http => v1::serve(core, connection, drain).await,
+                    Listener::Http => v1::serve(v1, connection, drain).await,
                     Listener::Admin => admin::serve(core, connection, drain).await,
                     Listener::Grpc => rls::serve(core, connection, drain).await,
                     Listener::Resp => resp::serve(core, connection, drain).await,
                 }
             }
         };
-        let refuse = |connection: Connection| async move { drop(connection) };
+        let refuse = move |connection: Connection| async move {
+            if matches!(kind, Listener::Http | Listener::Admin) {
+                web::refuse(connection.stream).await;
+            }
+        };
         tokio::spawn(accept_all(listening, most, self.drain.clone(), serve, refuse))
     }
 

@@ -6,7 +6,7 @@ mod generation;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
-use tollgate::{BuildError, Clock, PerCallLimiter};
+use tollgate::{BuildError, Clock, PerCallLimiter, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
@@ -53,6 +53,11 @@ impl Core {
             *newest = Arc::new(Generation::in_force(&self.live));
         }
         Arc::clone(&newest)
+    }
+
+    /// The time by which the server decides.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// A decider that no other task uses, until it is dropped.
