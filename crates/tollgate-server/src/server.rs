@@ -12,7 +12,7 @@ use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerCl
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::{admin, resp, rls, v1};
+use crate::{admin, resp, rls, v1, web};
 
 /// A running server.
 ///
@@ -32,6 +32,7 @@ use crate::{admin, resp, rls, v1};
 /// ```
 pub struct Server {
     core: Arc<Core>,
+    v1: Arc<v1::Service>,
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
@@ -86,6 +87,7 @@ impl Server {
             Err(error) => tracing::error!(%error, "the old rules stay in force"),
         });
         let mut server = Self {
+            v1: Arc::new(v1::Service::new(Arc::clone(&core), &settings)),
             core,
             drain,
             grpc: Arc::new(grpc),
@@ -127,13 +129,14 @@ impl Server {
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
         let (core, drain, most) =
             (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
-        let grpc = Arc::clone(&self.grpc);
+        let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
         let serve = move |connection: Connection| {
-            let (core, drain, grpc) = (Arc::clone(&core), drain.clone(), Arc::clone(&grpc));
+            let (core, drain) = (Arc::clone(&core), drain.clone());
+            let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
             async move {
                 core.metrics.connection(kind);
                 match kind {
-                    Listener::Http => v1::serve(core, connection, drain).await,
+                    Listener::Http => v1::serve(v1, connection, drain).await,
                     Listener::Admin => admin::serve(core, connection, drain).await,
                     Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(core, connection, drain).await,
@@ -141,8 +144,10 @@ impl Server {
             }
         };
         let refuse = move |connection: Connection| async move {
-            if kind == Listener::Grpc {
-                rls::refuse(connection).await;
+            match kind {
+                Listener::Http | Listener::Admin => web::refuse(connection.stream).await,
+                Listener::Grpc => rls::refuse(connection).await,
+                Listener::Resp => drop(connection),
             }
         };
         tokio::spawn(accept_all(listening, most, self.drain.clone(), serve, refuse))

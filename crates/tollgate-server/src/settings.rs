@@ -1,8 +1,11 @@
 //! What a server is started with.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderName;
+use ipnet::IpNet;
 use tollgate_rules::{EnvoyCharge, SameDomain};
 
 use crate::listen::ListenAddress;
@@ -41,6 +44,11 @@ pub struct Settings {
     pub drain_delay: Duration,
     /// How long it then waits for its connections.
     pub drain_timeout: Duration,
+    /// The networks of proxies that `/v1/auth` believes. By default, those of loopback.
+    pub auth_trusted: Vec<IpNet>,
+    /// The labels that `/v1/auth` reads from headers, which the proxy sets: names of labels and of
+    /// headers.
+    pub auth_labels: Vec<(String, HeaderName)>,
     /// What a connection may use.
     pub limits: Limits,
 }
@@ -92,7 +100,13 @@ impl Settings {
             open: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
+            auth_trusted: vec![loopback([127, 0, 0, 0].into(), 8), loopback(Ipv6Addr::LOCALHOST.into(), 128)],
+            auth_labels: Vec::new(),
             limits: Limits::default(),
         }
     }
+}
+
+fn loopback(address: IpAddr, bits: u8) -> IpNet {
+    IpNet::new_assert(address, bits)
 }

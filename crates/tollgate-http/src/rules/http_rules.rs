@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Timestamp, TscClock};
-use tollgate_rules::{Limits, Line, Rule, RuleSet, Ruling, Verdict};
+use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
 
 use super::named_limits::{NamedLimits, quotas};
 use super::refusal::RuleRefusal;

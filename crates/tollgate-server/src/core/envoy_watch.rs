@@ -38,7 +38,8 @@ impl EnvoyWatch {
     /// Watches the files of `core`, if it has any.
     pub(crate) fn spawn(core: &Arc<Core>) -> io::Result<Option<Self>> {
         let Some(envoy) = &core.envoy else { return Ok(None) };
-        let mut files = Files { judged: envoy.hash(), paths: Vec::new(), seen: None, read_at: Instant::now() };
+        let mut files =
+            Files { judged: envoy.hash(), paths: Vec::new(), seen: None, read_at: Instant::now() };
         let (core, ended) = (Arc::clone(core), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&ended);
         let watch = move || {

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use tokio_util::sync::CancellationToken;
-use tollgate::{BuildError, Clock, PerCallLimiter};
+use tollgate::{BuildError, Clock, PerCallLimiter, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
 pub(crate) use decider::{Decider, Free};
-pub(crate) use envoy::{Envoy, EnvoyFiles};
 pub use envoy::EnvoyFilesError;
+pub(crate) use envoy::{Envoy, EnvoyFiles};
 pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
 
@@ -64,6 +64,11 @@ impl Core {
             *newest = Arc::new(Generation::in_force(&self.live));
         }
         Arc::clone(&newest)
+    }
+
+    /// The time by which the server decides.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// A decider that no other task uses, until it is dropped.

@@ -23,12 +23,13 @@ pub(super) fn decide(
     call: &RateLimitRequest,
 ) -> Result<Option<RateLimitResponse>, CallError> {
     let Some(envoy) = &core.envoy else { return Ok(None) };
-    let response = envoy.decide((&call.domain, &call.descriptors, call.hits_addend), |code, answer, config| {
-        for status in answer.statuses() {
-            core.metrics.decided_for_envoy(listener, status.code == EnvoyCode::Ok);
-        }
-        respond(code, answer, config)
-    });
+    let response =
+        envoy.decide((&call.domain, &call.descriptors, call.hits_addend), |code, answer, config| {
+            for status in answer.statuses() {
+                core.metrics.decided_for_envoy(listener, status.code == EnvoyCode::Ok);
+            }
+            respond(code, answer, config)
+        });
     Ok(response?)
 }
 

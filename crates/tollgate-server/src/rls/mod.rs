@@ -18,6 +18,7 @@
 //! | `status` | what the rules say of a descriptor, as its status |
 //! | `refusal` | headers and body of a response to a request that is over the limit |
 //! | `json` | the same service as JSON over HTTP |
+//! | `probe` | calls without connections, for tests and fuzz targets |
 
 mod by_files;
 mod by_rules;
@@ -25,10 +26,12 @@ mod call;
 mod connection;
 mod frame;
 mod json;
+mod probe;
 mod proto;
 mod refusal;
 mod service;
 mod status;
 
-pub(crate) use connection::{Grpc, refuse};
 pub(crate) use self::json::json;
+pub(crate) use connection::{Grpc, refuse};
+pub use probe::{CallAnswer, CallProbe};

@@ -21,7 +21,11 @@ pub(super) struct Refusal {
 impl Refusal {
     /// That of a verdict which does not [pass](passes): as the rule and the file say.
     #[cold]
-    pub(super) fn of(core: &Core, generation: &Generation, verdict: &Verdict<'_, ServerClock>) -> Option<Self> {
+    pub(super) fn of(
+        core: &Core,
+        generation: &Generation,
+        verdict: &Verdict<'_, ServerClock>,
+    ) -> Option<Self> {
         let waiting: Vec<Line>;
         let lines = if verdict.is_admitted() && !passes(verdict) {
             // What would have to wait is refused for so long.

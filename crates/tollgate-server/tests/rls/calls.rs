@@ -42,7 +42,10 @@ async fn a_rule_says_how_its_refusals_are_answered() {
     let response = server.client().await.send(call("d", &[&[("a", "b")]])).await.unwrap();
     assert_eq!(response.overall_code(), Code::OverLimit);
     assert_eq!(response.raw_body, b"go away");
-    assert_eq!((header(&response, "content-type"), header(&response, "x-why")), (Some("text/x-no"), Some("so")));
+    assert_eq!(
+        (header(&response, "content-type"), header(&response, "x-why")),
+        (Some("text/x-no"), Some("so"))
+    );
     assert_eq!(header(&response, "retry-after"), None);
     let limit = response.statuses[0].current_limit.as_ref().unwrap();
     assert_eq!((limit.requests_per_unit, &*limit.name), (0, "no"));
@@ -77,8 +80,7 @@ async fn descriptors_of_one_key_count_together_all_or_nothing() {
 
 #[tokio::test]
 async fn hits_are_the_descriptors_or_else_the_calls() {
-    let server =
-        Running::new("rule = [{ name = 'r', key = 'entry.k', limits = 'fixed-window:10/d' }]").await;
+    let server = Running::new("rule = [{ name = 'r', key = 'entry.k', limits = 'fixed-window:10/d' }]").await;
     let mut client = server.client().await;
     let mut one = call("d", &[&[("k", "a")]]);
     assert_eq!(short(&client.statuses(one.clone()).await), [(Code::Ok, 9)]);
@@ -111,7 +113,8 @@ async fn free_descriptors_are_told_from_unlimited_ones() {
 
 #[tokio::test]
 async fn what_would_wait_in_a_queue_is_refused_and_not_charged() {
-    let rules = "rule = [{ name = 'r', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=5,mode=queue' }]";
+    let rules =
+        "rule = [{ name = 'r', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=5,mode=queue' }]";
     let server = Running::new(rules).await;
     let mut client = server.client().await;
     let one = || call("d", &[&[("k", "a")]]);

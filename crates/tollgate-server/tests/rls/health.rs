@@ -53,8 +53,7 @@ async fn reflection_tells_the_service_and_its_messages() {
         ask(MessageRequest::ListServices(String::new())),
         ask(MessageRequest::FileContainingSymbol(SERVICE.into())),
     ];
-    let codec =
-        tonic_prost::ProstCodec::<ServerReflectionRequest, ServerReflectionResponse>::default();
+    let codec = tonic_prost::ProstCodec::<ServerReflectionRequest, ServerReflectionResponse>::default();
     let path = PathAndQuery::from_static("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
     let request = Request::new(tonic::codegen::tokio_stream::iter(asked));
     let mut answers = client.grpc.streaming(request, path, codec).await.unwrap().into_inner();

@@ -4,6 +4,7 @@ mod bounds;
 mod calls;
 mod generated;
 mod health;
+mod json;
 mod model;
 #[path = "../../src/rls/proto/mod.rs"]
 #[allow(unused_imports)]
@@ -11,7 +12,7 @@ mod proto;
 mod ratelimit_files;
 mod real_envoy;
 #[path = "../tools/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod tools;
 mod wire;
 
@@ -58,10 +59,6 @@ impl Running {
 
     async fn client(&self) -> Client {
         Client::connect(self.address).await
-    }
-
-    async fn end(&mut self) {
-        self.server.take().unwrap().end().await;
     }
 }
 

@@ -113,7 +113,10 @@ async fn a_descriptor_may_bring_its_limit() {
         Some(RateLimitOverride { requests_per_unit: 2, unit: RateLimitUnit::Day.into() });
     for expected in [(Code::Ok, 1), (Code::Ok, 0), (Code::OverLimit, 0)] {
         let status = client.statuses(one.clone()).await.remove(0);
-        assert_eq!((limit(&status), (status.code(), status.limit_remaining)), (Some((2, Unit::Day)), expected));
+        assert_eq!(
+            (limit(&status), (status.code(), status.limit_remaining)),
+            (Some((2, Unit::Day)), expected)
+        );
     }
 }
 

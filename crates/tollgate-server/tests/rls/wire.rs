@@ -77,12 +77,12 @@ async fn broken_frames_are_refused_and_charge_nothing() {
     cut_off.truncate(20);
     let broken = [
         ("3", cut_off),
-        ("3", vec![0, 0, 4, 0, 0]),      // 256 KiB are declared, and none are there.
-        ("8", vec![0, 0, 4, 0, 1]),      // One byte more than there may be.
+        ("3", vec![0, 0, 4, 0, 0]), // 256 KiB are declared, and none are there.
+        ("8", vec![0, 0, 4, 0, 1]), // One byte more than there may be.
         ("8", vec![0, 0xff, 0xff, 0xff, 0xff]),
         ("3", vec![0, 0]),
         ("13", framed(b"\x0a\x02\xff\xff")), // A domain that is no UTF-8.
-        ("13", framed(b"\x0a\x7fd")),       // A text that is shorter than it says.
+        ("13", framed(b"\x0a\x7fd")),        // A text that is shorter than it says.
         ("13", [&[1][..], &framed(ENVOY)[1..]].concat()), // Compressed, in no known way.
     ];
     for (code, body) in broken {

@@ -29,8 +29,7 @@ pub fn python(packages: &[&str]) -> Option<PathBuf> {
     };
     let is_there = || packages.iter().all(has);
     if !is_there() {
-        let made =
-            python.is_file() || runs(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+        let made = python.is_file() || runs(Command::new("python3").args(["-m", "venv"]).arg(&venv));
         let _ = made && runs(Command::new(&python).args(["-m", "pip", "-q", "install"]).args(packages));
     }
     is_there().then_some(python).or_else(|| missing(&packages.join(" ")))

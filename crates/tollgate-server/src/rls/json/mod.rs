@@ -10,8 +10,6 @@ mod number;
 mod read;
 mod write;
 
-use std::time::Instant;
-
 use http::StatusCode;
 
 use super::call::decide;
@@ -22,18 +20,13 @@ use crate::web::{Answer, json as answer, problem};
 
 /// Answers a call: 200, 429 if it is over the limit, or 400 if it means nothing.
 pub(crate) fn json(core: &Core, body: &[u8]) -> Answer {
-    let since = Instant::now();
-    let refuse = |kind, detail: &str| {
-        core.metrics.protocol_error(Listener::Http, kind);
-        problem(StatusCode::BAD_REQUEST, detail)
-    };
     let call = match read::call(body) {
         Ok(call) => call,
-        Err(error) => return refuse("json", &error.to_string()),
+        Err(refused) => return *refused,
     };
     let response = match decide(core, Listener::Http, &call) {
         Ok(response) => response,
-        Err(error) => return refuse(error.kind(), &error.to_string()),
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
     };
     let status = match response.overall_code() {
         Code::Ok => StatusCode::OK,
@@ -41,7 +34,5 @@ pub(crate) fn json(core: &Core, body: &[u8]) -> Answer {
         // Never: a mistake of ours.
         Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let answer = answer(status, &write::response(&response));
-    core.metrics.took(Listener::Http, since.elapsed());
-    answer
+    answer(status, &write::response(&response))
 }

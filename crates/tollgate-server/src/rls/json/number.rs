@@ -41,7 +41,11 @@ impl<const MOST: u64> Visitor<'_> for IntegerVisitor<MOST> {
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
         // Above 2^53 a float is not exact.
         let is_whole = number >= 0.0 && number <= (1_u64 << 53) as f64 && number.fract() == 0.0;
-        if is_whole { self.visit_u64(number as u64) } else { Err(E::invalid_value(Unexpected::Float(number), &self)) }
+        if is_whole {
+            self.visit_u64(number as u64)
+        } else {
+            Err(E::invalid_value(Unexpected::Float(number), &self))
+        }
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {

@@ -4,6 +4,8 @@ use serde::Deserialize;
 
 use super::number::{Integer, UnitName};
 use crate::rls::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
+use crate::v1::read_json;
+use crate::web::Answer;
 
 const U32: u64 = u32::MAX as u64;
 
@@ -48,8 +50,8 @@ struct Limit {
 }
 
 /// Reads a call. Fields that there are not are an error, as in the reference.
-pub(super) fn call(text: &[u8]) -> Result<RateLimitRequest, serde_json::Error> {
-    let Call { domain, descriptors, hits_addend } = serde_json::from_slice(text)?;
+pub(super) fn call(text: &[u8]) -> Result<RateLimitRequest, Box<Answer>> {
+    let Call { domain, descriptors, hits_addend } = read_json(text)?;
     Ok(RateLimitRequest {
         domain: domain.unwrap_or_default(),
         descriptors: descriptors.unwrap_or_default().into_iter().map(descriptor).collect(),
@@ -58,10 +60,8 @@ pub(super) fn call(text: &[u8]) -> Result<RateLimitRequest, serde_json::Error> {
 }
 
 fn descriptor(Descriptor { entries, limit, hits_addend }: Descriptor) -> RateLimitDescriptor {
-    let entry = |Pair { key, value }| Entry {
-        key: key.unwrap_or_default(),
-        value: value.unwrap_or_default(),
-    };
+    let entry =
+        |Pair { key, value }| Entry { key: key.unwrap_or_default(), value: value.unwrap_or_default() };
     RateLimitDescriptor {
         entries: entries.unwrap_or_default().into_iter().map(entry).collect(),
         limit: limit.map(|Limit { requests_per_unit, unit }| RateLimitOverride {

@@ -36,12 +36,12 @@ pub(crate) mod envoy {
 pub(crate) use envoy::config::core::v3::HeaderValue;
 pub(crate) use envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 pub(crate) use envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{Entry, RateLimitOverride};
-pub(crate) use envoy::r#type::v3::RateLimitUnit;
 pub(crate) use envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit, rate_limit::Unit,
 };
 pub(crate) use envoy::service::ratelimit::v3::rate_limit_service_server;
 pub(crate) use envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+pub(crate) use envoy::r#type::v3::RateLimitUnit;
 
 /// All of them, as reflection tells it.
 pub(crate) const DESCRIPTOR: &[u8] = include_bytes!("descriptor.bin");
