@@ -156,6 +156,10 @@ fn count(counts: &mut Counts, asked: &Asked, unix: u128) -> Told {
     let is_over = *count > u128::from(*most) || *most == 0 || fills;
     let code = if is_over && !shadow { EnvoyCode::OverLimit } else { EnvoyCode::Ok };
     let remaining = if is_over { 0 } else { (u128::from(*most) - *count) as u32 };
+    if *unit == 0 {
+        // Nor does theirs stop here.
+        *count = (*count).min(u32::MAX.into());
+    }
     (is_over, code, Some((*most, UNITS[*unit].1)), remaining, length - unix % length)
 }
 
@@ -244,7 +248,15 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
         hits,
         limit,
     });
-    prop::collection::vec(call, 1..4)
+    // Often two descriptors that have one count.
+    let twice = |(mut call, hits): (Vec<Call>, Option<u64>)| {
+        if hits.is_some() {
+            let first = call[0].clone();
+            call.push(Call { hits, ..first });
+        }
+        call
+    };
+    (prop::collection::vec(call, 1..4), prop::option::weighted(0.3, 0..4_u64)).prop_map(twice)
 }
 
 #[derive(Clone, Debug)]

@@ -63,7 +63,7 @@ fn limits_that_read_alike_keep_their_own_counts() {
 }
 
 #[test]
-fn a_value_that_is_shared_from_now_on_begins_at_0() {
+fn a_value_shared_from_now_on_begins_at_0() {
     let text = |share: bool| limit("a", "day", 9, &format!(", value: 'x*', share_threshold: {share}"));
     let (set, _) = set(&text(false), EnvoyCharge::Each);
     let mut asker = Asker::of(&set);

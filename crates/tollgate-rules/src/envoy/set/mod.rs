@@ -57,7 +57,7 @@ pub enum EnvoyCharge {
 ///
 /// | a descriptor | its status |
 /// |---|---|
-/// | without a limit, of an unknown domain, or replaced by another one's limit | OK, nothing remaining |
+/// | without a limit, of an unknown domain, or replaced | OK, nothing remaining |
 /// | whose limit is "unlimited" | OK, [`u32::MAX`] remaining |
 /// | over a shadow limit | OK, nothing remaining |
 /// | over a limit | over limit, nothing remaining |
