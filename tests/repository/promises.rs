@@ -35,7 +35,7 @@ fn sections() -> Vec<(&'static str, &'static str)> {
 fn every_test_that_the_page_names_exists() {
     let mut code = String::new();
     for folder in
-        ["tests", "src", "loom-tests/tests", "crates/tollgate-rules/tests", "crates/tollgate-tower/tests"]
+        ["tests", "src", "loom-tests/tests", "crates/tollgate-rules/tests", "crates/tollgate-server/tests", "crates/tollgate-tower/tests"]
     {
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
     }

@@ -6,6 +6,8 @@ mod key;
 mod outcome;
 mod request_head;
 mod respond;
+#[cfg(feature = "rules")]
+mod rules;
 
 pub use client::{AddressError, ClientAddress};
 pub use headers::{HeaderItems, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
@@ -13,3 +15,5 @@ pub use key::{KeyBuf, KeyBy};
 pub use outcome::{RefusalReason, RuleOutcome};
 pub use request_head::RequestHead;
 pub use respond::{GrpcResponder, HttpResponder, Refusal, RefusalRecord, Respond};
+#[cfg(feature = "rules")]
+pub use rules::{HttpRules, RuleRefusal, UnixZero};

@@ -29,6 +29,13 @@ mod state;
 mod v1;
 mod web;
 
+/// The server's parts without connections, for tests and fuzz targets.
+#[doc(hidden)]
+pub mod probe {
+    pub use crate::rls::{CallAnswer, CallProbe};
+}
+
+pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, ListenAddress};
 pub use server::{Server, StartError};
 pub use settings::{Limits, Settings};

@@ -8,11 +8,11 @@ use tokio::task::JoinHandle;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
 
-use crate::core::{Core, ServerClock};
+use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::{admin, resp, rls, v1};
+use crate::{admin, resp, rls, v1, web};
 
 /// A running server.
 ///
@@ -32,11 +32,14 @@ use crate::{admin, resp, rls, v1};
 /// ```
 pub struct Server {
     core: Arc<Core>,
+    v1: Arc<v1::Service>,
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
     accepting: Vec<JoinHandle<()>>,
+    grpc: Arc<rls::Grpc>,
     _watched: Watched,
+    _envoy_watch: Option<EnvoyWatch>,
 }
 
 /// Why a server did not start.
@@ -45,6 +48,8 @@ pub struct Server {
 pub enum StartError {
     /// The rules file.
     Rules(ReloadError),
+    /// The files of envoyproxy/ratelimit.
+    Envoy(EnvoyFilesError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
     /// An address.
@@ -70,19 +75,26 @@ impl Server {
     /// Outside of a tokio runtime.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let clock: ServerClock = Arc::new(TscClock::new());
-        let live =
-            LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
-        let core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
+        let envoy = envoy(&settings, &clock)?;
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        core.envoy = envoy;
+        let (core, drain) = (Arc::new(core), Drain::default());
+        let grpc = rls::Grpc::new(&core, settings.limits, &drain).await;
+        let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
         let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
             Err(error) => tracing::error!(%error, "the old rules stay in force"),
         });
         let mut server = Self {
-            core: Arc::new(core),
-            drain: Drain::default(),
+            v1: Arc::new(v1::Service::new(Arc::clone(&core), &settings)),
+            core,
+            drain,
+            grpc: Arc::new(grpc),
             addresses: Vec::new(),
             accepting: Vec::new(),
             _watched: watched.map_err(StartError::Watch)?,
+            _envoy_watch: envoy_watch,
             settings,
         };
         server.listen()?;
@@ -115,20 +127,29 @@ impl Server {
     }
 
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
-        let (core, drain, most) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let (core, drain, most) =
+            (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
         let serve = move |connection: Connection| {
             let (core, drain) = (Arc::clone(&core), drain.clone());
+            let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
             async move {
                 core.metrics.connection(kind);
                 match kind {
-                    Listener::Http => v1::serve(core, connection, drain).await,
+                    Listener::Http => v1::serve(v1, connection, drain).await,
                     Listener::Admin => admin::serve(core, connection, drain).await,
-                    Listener::Grpc => rls::serve(core, connection, drain).await,
+                    Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(core, connection, drain).await,
                 }
             }
         };
-        let refuse = |connection: Connection| async move { drop(connection) };
+        let refuse = move |connection: Connection| async move {
+            match kind {
+                Listener::Http | Listener::Admin => web::refuse(connection.stream).await,
+                Listener::Grpc => rls::refuse(connection).await,
+                Listener::Resp => drop(connection),
+            }
+        };
         tokio::spawn(accept_all(listening, most, self.drain.clone(), serve, refuse))
     }
 
@@ -151,6 +172,8 @@ impl Server {
     /// Ends the server: no more connections, each request in progress is answered, and after
     /// [`drain_timeout`](Settings::drain_timeout) what is left is closed.
     pub async fn end(self) {
+        self.core.draining.cancel();
+        tokio::time::sleep(self.settings.drain_delay).await;
         self.drain.ends.cancel();
         for accepting in self.accepting {
             // A task that panicked accepts no connections either.
@@ -159,6 +182,20 @@ impl Server {
         self.drain.connections.close();
         let _ = tokio::time::timeout(self.settings.drain_timeout, self.drain.connections.wait()).await;
     }
+}
+
+/// The files of envoyproxy/ratelimit, if the settings name any.
+fn envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {
+    if settings.envoy.is_empty() {
+        return Ok(None);
+    }
+    let files = EnvoyFiles {
+        paths: settings.envoy.clone(),
+        same_domain: settings.envoy_same_domain,
+        charge: settings.envoy_charge,
+        max_keys: settings.envoy_max_keys,
+    };
+    Envoy::open(files, Arc::clone(clock)).map(Some).map_err(StartError::Envoy)
 }
 
 impl fmt::Debug for Server {
@@ -171,6 +208,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rules(error) => error.fmt(f),
+            Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
             Self::Listen { address, error } => write!(f, "{address} cannot be listened on: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),

@@ -1,7 +1,12 @@
 //! What a server is started with.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use http::HeaderName;
+use ipnet::IpNet;
+use tollgate_rules::{EnvoyCharge, SameDomain};
 
 use crate::listen::ListenAddress;
 
@@ -12,8 +17,15 @@ use crate::listen::ListenAddress;
 pub struct Settings {
     /// The rules file. It is read again whenever it changes.
     pub rules: PathBuf,
-    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy.
+    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy. They are read again
+    /// whenever they change.
     pub envoy: Vec<PathBuf>,
+    /// What becomes of two of these files with the same domain.
+    pub envoy_same_domain: SameDomain,
+    /// What a call is charged if one of its descriptors is over a limit of these files.
+    pub envoy_charge: EnvoyCharge,
+    /// The keys with hits in the current window for which each limit of these files has room.
+    pub envoy_max_keys: usize,
     /// Where `/v1/*` and `/json` are served.
     pub http: Vec<ListenAddress>,
     /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*` and the live page are served.
@@ -32,6 +44,11 @@ pub struct Settings {
     pub drain_delay: Duration,
     /// How long it then waits for its connections.
     pub drain_timeout: Duration,
+    /// The networks of proxies that `/v1/auth` believes. By default, those of loopback.
+    pub auth_trusted: Vec<IpNet>,
+    /// The labels that `/v1/auth` reads from headers, which the proxy sets: names of labels and of
+    /// headers.
+    pub auth_labels: Vec<(String, HeaderName)>,
     /// What a connection may use.
     pub limits: Limits,
 }
@@ -71,6 +88,9 @@ impl Settings {
         Self {
             rules: rules.into(),
             envoy: Vec::new(),
+            envoy_same_domain: SameDomain::Refuse,
+            envoy_charge: EnvoyCharge::Together,
+            envoy_max_keys: 1 << 20,
             http: Vec::new(),
             admin: Vec::new(),
             grpc: Vec::new(),
@@ -80,7 +100,13 @@ impl Settings {
             open: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
+            auth_trusted: vec![loopback([127, 0, 0, 0].into(), 8), loopback(Ipv6Addr::LOCALHOST.into(), 128)],
+            auth_labels: Vec::new(),
             limits: Limits::default(),
         }
     }
+}
+
+fn loopback(address: IpAddr, bits: u8) -> IpNet {
+    IpNet::new_assert(address, bits)
 }

@@ -86,6 +86,12 @@ impl EnvoyConfig {
         self.domains.keys().map(|domain| &**domain)
     }
 
+    /// Whether there is a domain of this name.
+    #[must_use]
+    pub fn has_domain(&self, domain: &str) -> bool {
+        self.domains.contains_key(domain)
+    }
+
     /// The limit of a descriptor of a call, and in `key` the bytes that tell its keys apart: the
     /// values that the file leaves open. Keys of different limits may be equal.
     ///

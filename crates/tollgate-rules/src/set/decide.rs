@@ -47,6 +47,8 @@ pub(super) struct Round<'r, C> {
     now: Timestamp,
     /// Whether nothing is to be written.
     is_peek: bool,
+    /// Whether limits of requests in flight are asked.
+    in_flight: bool,
 }
 
 /// Rules that decide together: all that are enforced, or one in shadow mode.
@@ -82,8 +84,8 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             let one = concerned.get(index)?;
             Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
         });
-        let mut round =
-            Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
+        let Ask { is_peek, in_flight, .. } = ask;
+        let mut round = Round { set, found, lines, turns, charges, prepared, now: *now, is_peek, in_flight };
         let mut shadows = 0;
         for one in concerned {
             let is_shadow = set.limited(one).is_shadow;
@@ -138,7 +140,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             if allowance.kind == Kind::Unlimited {
                 continue;
             }
-            for limit in &allowance.at_once {
+            for limit in allowance.at_once.iter().filter(|_| self.in_flight) {
                 let key = self.found.key(one);
                 let error = limit.shared.peek(key, line.cost, self.now).err();
                 let (limit, remaining) = limit.shared.state(key);
@@ -232,7 +234,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Takes the places in flight of a line.
     fn acquire(&mut self, index: usize, one: &Concerned) -> Result<(), NotCharged> {
         let allowance = self.set.allowance(one);
-        if allowance.at_once.is_empty() || allowance.kind != Kind::Each {
+        if !self.in_flight || allowance.at_once.is_empty() || allowance.kind != Kind::Each {
             return Ok(());
         }
         self.lines[index].clear();
@@ -317,7 +319,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let one = &self.found.concerned()[index];
         let allowance = self.set.allowance(one);
         self.lines[index].clear();
-        for limit in allowance.at_once.iter().filter(|_| allowance.kind == Kind::Each) {
+        for limit in allowance.at_once.iter().filter(|_| self.in_flight && allowance.kind == Kind::Each) {
             self.lines[index].add_at_once(limit.shared.state(self.found.key(one)), None);
         }
     }

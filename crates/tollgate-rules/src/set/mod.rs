@@ -65,12 +65,15 @@ pub struct Ask {
     pub cost: u64,
     /// Whether nothing is to be charged, and no key banned.
     pub is_peek: bool,
+    /// Whether limits of requests in flight are asked, too. A caller that does not know when a
+    /// request ends must not ask them.
+    pub in_flight: bool,
 }
 
 impl Default for Ask {
-    /// A check of cost 1, now.
+    /// A check of cost 1, now, by all limits.
     fn default() -> Self {
-        Self { now: None, cost: 1, is_peek: false }
+        Self { now: None, cost: 1, is_peek: false, in_flight: true }
     }
 }
 

@@ -1,22 +1,47 @@
 //! A handle of the rules with its buffers.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use tollgate_rules::{Ask, Handle, Request, Scratch, Verdict};
 
-use super::ServerClock;
+use super::{Core, Generation, ServerClock};
 
 /// A handle of the rules with its buffers, for one request at a time. A connection whose requests
 /// come one after the other may keep one.
 pub(crate) struct Decider {
     handle: Handle<ServerClock>,
     scratch: Scratch,
+    /// That of the handle's rules, once they are refreshed.
+    generation: Arc<Generation>,
 }
 
 impl Decider {
-    pub(super) fn new(handle: Handle<ServerClock>) -> Self {
-        Self { handle, scratch: Scratch::default() }
+    pub(super) fn new(handle: Handle<ServerClock>, generation: Arc<Generation>) -> Self {
+        Self { handle, scratch: Scratch::default(), generation }
+    }
+
+    /// Decides a request by the rules in force, and has `act` take the verdict with the generation
+    /// that decided. `request` is what the rules of a generation see.
+    pub(crate) fn decide<R: Request, T>(
+        &mut self,
+        core: &Core,
+        request: impl Fn(&Generation) -> R,
+        ask: Ask,
+        act: impl FnOnce(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
+    ) -> T {
+        loop {
+            if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
+                self.generation = core.generation();
+            }
+            let verdict = self.handle.ask(&request(&self.generation), ask, &mut self.scratch);
+            if self.generation.http.decided(&verdict) {
+                return act(verdict, &self.generation);
+            }
+            // Other rules came into force since the refresh.
+            verdict.cancel();
+        }
     }
 
     /// Decides a request by the rules in force.

@@ -1,15 +1,24 @@
 //! The rules in force, and who asks them.
 
 mod decider;
+mod envoy;
+mod envoy_watch;
+mod generation;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
-use tollgate::{BuildError, Clock, PerCallLimiter};
+use tokio_util::sync::CancellationToken;
+use tollgate::{BuildError, Clock, PerCallLimiter, Timestamp};
+use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
 pub(crate) use decider::{Decider, Free};
+pub use envoy::EnvoyFilesError;
+pub(crate) use envoy::{Envoy, EnvoyFiles};
+pub(crate) use envoy_watch::EnvoyWatch;
+pub(crate) use generation::Generation;
 
 /// The clock of everything that the server decides.
 pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
@@ -22,8 +31,16 @@ pub(crate) struct Core {
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`.
     pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
+    /// The files of envoyproxy/ratelimit, if there are any.
+    pub(crate) envoy: Option<Envoy>,
     pub(crate) clock: ServerClock,
     pub(crate) metrics: Metrics,
+    /// Cancelled when the server was told to end: it still serves, but is not ready any more.
+    pub(crate) draining: CancellationToken,
+    /// The Unix time at which the clock showed zero.
+    pub(crate) unix_zero: UnixZero,
+    /// The newest generation that a decider has met.
+    newest: Mutex<Arc<Generation>>,
     free: ArrayQueue<Box<Decider>>,
 }
 
@@ -34,12 +51,30 @@ impl Core {
         max_keys: usize,
     ) -> Result<Self, BuildError> {
         let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
-        Ok(Self { live, calls, clock, metrics: Metrics::new(), free: ArrayQueue::new(FREE) })
+        let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
+        let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
+        let draining = CancellationToken::new();
+        Ok(Self { live, calls, envoy: None, clock, draining, metrics, unix_zero, newest, free })
+    }
+
+    /// The generation in force, with what HTTP needs of it.
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&self.live.rules(), newest.http.set()) {
+            *newest = Arc::new(Generation::in_force(&self.live));
+        }
+        Arc::clone(&newest)
+    }
+
+    /// The time by which the server decides.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// A decider that no other task uses, until it is dropped.
     pub(crate) fn decider(&self) -> Free<'_> {
-        let decider = self.free.pop().unwrap_or_else(|| Box::new(Decider::new(self.live.handle())));
+        let decider =
+            self.free.pop().unwrap_or_else(|| Box::new(Decider::new(self.live.handle(), self.generation())));
         Free::new(decider, &self.free)
     }
 }

@@ -41,6 +41,10 @@ impl Metrics {
     /// Counts a decision whose quota came with the call.
     pub(crate) fn decided_call(&self, _is_admitted: bool) {}
 
+    /// Counts a decision of a call by Envoy that has no verdict of the rules: one by files of
+    /// envoyproxy/ratelimit, and one that would have to wait.
+    pub(crate) fn decided_for_envoy(&self, _listener: Listener, _is_admitted: bool) {}
+
     /// Counts input that was refused, by a short word for the reason.
     pub(crate) fn protocol_error(&self, _listener: Listener, _kind: &'static str) {}
 

@@ -1,9 +1,37 @@
-//! TODO-rls
+//! Envoy's rate limit service, version 3: docs/server.md.
+//!
+//! ```text
+//!   gRPC: connection -> frame -> service --.                    .-> by_files: domains of envoyproxy/ratelimit
+//!                                           +-> call: bounds --+
+//!   JSON: json/read --> json/write --------'                    '-> by_rules: all other domains
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `proto` | the messages, generated |
+//! | `connection` | the HTTP/2 connections, health and reflection |
+//! | `frame` | the body of a call, checked before a message is read from it |
+//! | `service` | the one method |
+//! | `call` | what a call may ask, and who decides it |
+//! | `by_rules` | a call decided by the rules |
+//! | `by_files` | a call decided by files of envoyproxy/ratelimit |
+//! | `status` | what the rules say of a descriptor, as its status |
+//! | `refusal` | headers and body of a response to a request that is over the limit |
+//! | `json` | the same service as JSON over HTTP |
+//! | `probe` | calls without connections, for tests and fuzz targets |
 
-use std::sync::Arc;
+mod by_files;
+mod by_rules;
+mod call;
+mod connection;
+mod frame;
+mod json;
+mod probe;
+mod proto;
+mod refusal;
+mod service;
+mod status;
 
-use crate::core::Core;
-use crate::listen::{Connection, Drain};
-
-/// Serves one connection until the client or the server ends it.
-pub(crate) async fn serve(_core: Arc<Core>, _connection: Connection, _drain: Drain) {}
+pub(crate) use self::json::json;
+pub(crate) use connection::{Grpc, refuse};
+pub use probe::{CallAnswer, CallProbe};

@@ -1,9 +1,39 @@
-//! TODO-v1
+//! Anything that speaks HTTP.
+//!
+//! | file | what |
+//! |------|------|
+//! | `service` | what all connections share, and what is served where |
+//! | `check` | one request or a batch: check, peek, reserve, acquire |
+//! | `settle` | what became of a request: settle, release |
+//! | `auth` | whether a proxy may let a request pass |
+//! | `request`, `body`, `pointer` | requests as JSON, and where an error in it is |
+//! | `outcome` | what is said of a request |
+//! | `tickets` | what callers may still give back |
+
+mod auth;
+mod body;
+mod check;
+mod outcome;
+mod pointer;
+mod request;
+mod service;
+mod settle;
+mod tickets;
 
 use std::sync::Arc;
 
-use crate::core::Core;
 use crate::listen::{Connection, Drain};
+use crate::web;
+pub(crate) use body::read as read_json;
+pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
-pub(crate) async fn serve(_core: Arc<Core>, _connection: Connection, _drain: Drain) {}
+pub(crate) async fn serve(service: Arc<Service>, connection: Connection, drain: Drain) {
+    let Connection { stream, peer } = connection;
+    let limits = service.limits;
+    let handler = move |request| {
+        let service = Arc::clone(&service);
+        async move { service.answer(peer, request).await }
+    };
+    web::serve(stream, &limits, &drain, handler).await;
+}

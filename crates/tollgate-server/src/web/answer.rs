@@ -16,6 +16,15 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
     with(status, "application/json", body)
 }
 
+/// An error in the body, at this JSON pointer.
+pub(crate) fn problem_at(pointer: &str, detail: &str) -> Answer {
+    let status = StatusCode::BAD_REQUEST;
+    let body = serde_json::json!({
+        "title": "Bad Request", "status": status.as_u16(), "detail": detail, "pointer": pointer,
+    });
+    with(status, "application/problem+json", body.to_string())
+}
+
 /// A problem (RFC 9457).
 pub(crate) fn problem(status: StatusCode, detail: &str) -> Answer {
     let title = status.canonical_reason().unwrap_or("Error");

@@ -1,19 +1,31 @@
 //! A connection's requests.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::time::MissedTickBehavior;
 
 use super::Answer;
+use super::idle::{Activity, Noted};
 use crate::listen::{Drain, Stream};
 use crate::settings::Limits;
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 /// The most headers of a request.
 const HEADERS: usize = 100;
+
+/// hyper takes no smaller buffer.
+const LEAST_HEAD: usize = 8192;
+
+/// Into how many parts the time of a head is divided: so often a connection is looked at.
+const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
 /// A head that is too long, too slow or broken is answered by hyper, and closes the connection.
@@ -29,18 +41,28 @@ pub(crate) async fn serve<F>(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.read_timeout)
-        .max_buf_size(limits.head_bytes)
+        .header_read_timeout(None)
+        .max_buf_size(limits.head_bytes.max(LEAST_HEAD))
         .max_headers(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
+    let activity = Activity::new();
+    let noted = Noted::new(stream, Arc::clone(&activity));
+    let noticed = Arc::clone(&activity);
     let service = service_fn(move |request| {
+        let busy = noticed.begin();
         let answer = handler(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        async move {
+            let answer = answer.await;
+            drop(busy);
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection(TokioIo::new(noted), service);
+    let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(connection);
     let mut is_ending = false;
     loop {
@@ -50,6 +72,12 @@ pub(crate) async fn serve<F>(
                     tracing::debug!(%error, "a connection ended");
                 }
                 return;
+            }
+            _ = looks.tick() => {
+                if activity.is_overdue(limits) {
+                    tracing::debug!("a connection was closed: no request came in time");
+                    return;
+                }
             }
             () = drain.ends.cancelled(), if !is_ending => {
                 is_ending = true;

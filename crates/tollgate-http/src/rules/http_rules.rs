@@ -1,0 +1,203 @@
+//! One generation of rules, with what HTTP needs of it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tollgate::{Clock, Timestamp, TscClock};
+use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
+
+use super::named_limits::{NamedLimits, quotas};
+use super::refusal::RuleRefusal;
+use super::settings::{client, styles};
+use super::unix_zero::UnixZero;
+use crate::{ClientAddress, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
+
+/// One generation of rules, with what HTTP needs of it: how a client's address is found, the
+/// headers of a verdict, and the response to a refused request.
+///
+/// It is made once for each generation, and shared by all that answer by it.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use http::{HeaderMap, Request};
+/// use tollgate::ManualClock;
+/// use tollgate_http::{ClientAddress, HttpRules, RequestHead, UnixZero};
+/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+///
+/// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:1/min' }]";
+/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+/// let set = Arc::new(RuleSet::new(rules, ManualClock::new())?);
+/// let peer = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
+/// let http = HttpRules::new(Arc::clone(&set), &peer);
+/// let (unix_zero, mut scratch) = (UnixZero::default(), Scratch::default());
+///
+/// let verdict = set.check(&PlainRequest::default(), &mut scratch);
+/// let mut headers = HeaderMap::new();
+/// http.headers(verdict.lines(), verdict.decided_at(), &unix_zero).write(&mut headers, Duration::ZERO);
+/// assert_eq!(headers["ratelimit"], "\"all\";r=0;t=60");
+/// drop(verdict);
+///
+/// let verdict = set.check(&PlainRequest::default(), &mut scratch);
+/// let refusal = http.refusal(verdict.lines()).unwrap();
+/// let request = Request::new(());
+/// let response = refusal.respond(RequestHead::of(&request), verdict.decided_at(), &unix_zero);
+/// assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"60".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct HttpRules<C = TscClock> {
+    set: Arc<RuleSet<C>>,
+    client: ClientAddress,
+    /// The headers of responses to admitted requests.
+    styles: HeaderStyles,
+    has_queues: bool,
+    /// Of each rule: its own limits, and those of its tiers.
+    limits: Box<[Box<[OnceLock<NamedLimits>]>]>,
+}
+
+impl<C> HttpRules<C> {
+    /// Derives what HTTP needs of these rules. `peer` finds the address of a connection.
+    #[must_use]
+    pub fn new(set: Arc<RuleSet<C>>, peer: &ClientAddress) -> Self {
+        let rules = set.rules();
+        let has_queues = |rule: &Rule| {
+            let tiers = rule.tiers.iter().map(|tier| quotas(&tier.limits));
+            tiers.chain([quotas(&rule.limits)]).flatten().any(|quota| quota.is_queue())
+        };
+        let limits = |rule: &Rule| (0..=rule.tiers.len()).map(|_| OnceLock::new()).collect();
+        Self {
+            client: client(peer, &rules.clients),
+            styles: styles(rules.answer.styles.as_deref()),
+            has_queues: rules.rules.iter().any(has_queues),
+            limits: rules.rules.iter().map(limits).collect(),
+            set,
+        }
+    }
+
+    /// Returns the rules.
+    #[must_use]
+    pub fn set(&self) -> &Arc<RuleSet<C>> {
+        &self.set
+    }
+
+    /// Returns how a client's address is found: that of the connection, read on through the proxies
+    /// that the file trusts.
+    #[must_use]
+    pub fn client(&self) -> &ClientAddress {
+        &self.client
+    }
+
+    /// Returns whether a request may have to wait in a queue.
+    #[must_use]
+    #[inline]
+    pub fn has_queues(&self) -> bool {
+        self.has_queues
+    }
+
+    /// Returns whether a verdict is by these rules.
+    #[must_use]
+    #[inline]
+    pub fn decided(&self, verdict: &Verdict<'_, C>) -> bool {
+        std::ptr::eq(verdict.rules(), &raw const *self.set.rules().rules)
+    }
+
+    /// Returns whether the request of a line may give something back when it has been answered: its
+    /// rule charges by the response's status, or counts requests in flight.
+    #[must_use]
+    pub fn awaits_response(&self, line: &Line) -> bool {
+        self.rule(line).charge_if.is_some() || self.limits(line).counts_in_flight
+    }
+
+    /// Returns the name and the state of the limit that a line shows. `None` if it shows none.
+    #[must_use]
+    pub fn shown(&self, line: &Line) -> Option<(&str, LimitState)> {
+        let limits = self.limits(line);
+        let name = match line.number {
+            Some(number) => limits.policies.as_ref()?.names().get(number)?,
+            None => limits.counts_in_flight.then_some(&limits.in_flight)?,
+        };
+        // It is not known when a request in flight ends.
+        let more_after = line.number.map_or(Duration::MAX, |_| line.more_after);
+        let reset = line.retry_after.unwrap_or(more_after);
+        Some((name, LimitState { limit: line.limit, remaining: line.remaining, reset }))
+    }
+
+    /// Returns how a request is refused that some of these lines refuse. `None` if none does.
+    ///
+    /// Of several it is a refusal for good, or that with the longest wait; the first of equal ones.
+    #[must_use]
+    pub fn refusal<'v>(&'v self, lines: &'v [Line]) -> Option<RuleRefusal<'v, C>> {
+        let refuses = |line: &&Line| !line.is_shadow && line.ruling != Ruling::Admitted;
+        let lasts = |line: &&Line| (line.ruling, line.retry_after);
+        let line = lines.iter().rev().filter(refuses).max_by_key(lasts)?;
+        Some(RuleRefusal::new(self, lines, line))
+    }
+
+    pub(super) fn rule(&self, line: &Line) -> &Rule {
+        &self.set.rules().rules[line.rule]
+    }
+
+    /// Returns the limits of which a line tells.
+    pub(super) fn limits(&self, line: &Line) -> &NamedLimits {
+        let rule = self.rule(line);
+        let (place, limits) = match line.tier {
+            Some(tier) => (tier + 1, &rule.tiers[tier].limits),
+            None => (0, &rule.limits),
+        };
+        self.limits[line.rule][place].get_or_init(|| NamedLimits::new(&rule.name, limits))
+    }
+}
+
+impl<C: Clock> HttpRules<C> {
+    /// Returns the headers of the response to an admitted request, in the styles of the file: the
+    /// policies and the states of all enforced limits. A rule shows one limit, the tightest.
+    #[must_use]
+    pub fn headers(&self, lines: &[Line], decided_at: Timestamp, unix_zero: &UnixZero) -> LimitHeaders {
+        self.headers_in(self.styles, lines, decided_at, unix_zero)
+    }
+
+    /// Returns the headers that tell of the enforced limits: the policies of all, and the states of
+    /// those that refuse, or if all admit, of all.
+    pub(super) fn headers_in(
+        &self,
+        styles: HeaderStyles,
+        lines: &[Line],
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+    ) -> LimitHeaders {
+        if styles.is_empty() {
+            return LimitHeaders::new(styles, || None, |_| {});
+        }
+        let enforced = || lines.iter().filter(|line| !line.is_shadow);
+        let policies = || enforced().filter_map(|line| self.limits(line).policies.as_ref());
+        let admits = |line: &&Line| line.ruling == Ruling::Admitted;
+        let all_admit = enforced().all(|line| admits(&line));
+        let headers = LimitHeaders::new(
+            styles,
+            || QuotaPolicies::header_of_all(policies()),
+            |items| {
+                let refuses = |line: &&Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
+                for line in enforced().filter(if all_admit { admits } else { refuses }) {
+                    if let Some((name, state)) = self.shown(line) {
+                        items.add(name, state);
+                    }
+                }
+            },
+        );
+        match styles.show_unix_time() {
+            true => headers.unix_time(unix_zero.unix_time(self.set.clock(), decided_at)),
+            false => headers,
+        }
+    }
+}
+
+impl<C> fmt::Debug for HttpRules<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRules").field("rules", &self.set).finish_non_exhaustive()
+    }
+}

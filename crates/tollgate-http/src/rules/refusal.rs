@@ -1,0 +1,180 @@
+//! The response to a refused request, as the rule (`refuse`) and the file (`[answer]`) say.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tollgate::{Clock, Timestamp, TscClock};
+use tollgate_rules::{BodyFormat, Line, Rule, Ruling};
+
+use super::http_rules::HttpRules;
+use super::settings::styles;
+use super::unix_zero::UnixZero;
+use crate::{
+    HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason, RefusalRecord, RequestHead, Respond,
+};
+
+/// A refusal by rules: see [`HttpRules::refusal`]. What the rule says of the response comes before
+/// what the file says.
+pub struct RuleRefusal<'v, C = TscClock> {
+    http: &'v HttpRules<C>,
+    lines: &'v [Line],
+    rule: &'v Rule,
+    /// The names of the limits of the line that refuses.
+    names: &'v [Box<str>],
+    record: RefusalRecord,
+}
+
+impl<'v, C> RuleRefusal<'v, C> {
+    /// The refusal by this one of the lines.
+    pub(super) fn new(http: &'v HttpRules<C>, lines: &'v [Line], line: &'v Line) -> Self {
+        let shows_limit = matches!(line.ruling, Ruling::Refused | Ruling::Never);
+        let number = line.number.filter(|_| shows_limit);
+        let record = RefusalRecord {
+            reason: reason(line.ruling),
+            cost: line.cost,
+            state: http.shown(line).filter(|_| shows_limit).map(|(_, state)| state),
+            retry_after: line.retry_after,
+            slowest: number,
+            refusing: number.map_or(0, |number| 1 << number),
+        };
+        let policies = http.limits(line).policies.as_ref().filter(|_| number.is_some());
+        let names = policies.map_or(&[][..], QuotaPolicies::names);
+        Self { http, lines, rule: http.rule(line), names, record }
+    }
+
+    /// Returns the rule that refuses.
+    #[must_use]
+    pub fn rule(&self) -> &'v Rule {
+        self.rule
+    }
+
+    /// Describes the refusal of a request with this head, with its exact wait: without the jitter
+    /// that clients are told.
+    #[must_use]
+    pub fn describe<'r>(&'r self, head: RequestHead<'r>) -> Refusal<'r> {
+        Refusal::new(head, &self.rule.name, self.names, &self.record)
+    }
+
+    fn styles(&self) -> HeaderStyles {
+        styles(self.rule.refuse.styles.as_deref().or(self.http.set().rules().answer.styles.as_deref()))
+    }
+
+    /// Returns a wait with the jitter that clients are told.
+    fn jittered(&self, wait: Duration) -> Duration {
+        match self.rule.refuse.jitter.or(self.http.set().rules().answer.jitter) {
+            Some(jitter) => wait.saturating_add(random_up_to(jitter)),
+            None => wait,
+        }
+    }
+
+    /// Returns the response without the headers of the limits.
+    fn answer(&self, refusal: &Refusal<'_>) -> Response<String> {
+        let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
+        let status = rule.status.or(file.status);
+        let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+        let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        let mut response = match self.body() {
+            Some((kind, body)) => {
+                let mut response = Response::new(String::from(body));
+                *response.status_mut() = status;
+                if let Ok(kind) = HeaderValue::from_str(kind) {
+                    response.headers_mut().insert(CONTENT_TYPE, kind);
+                }
+                response
+            }
+            None => {
+                let format = match rule.format.or(file.format).unwrap_or(BodyFormat::Problem) {
+                    BodyFormat::Problem => HttpResponder::problem(),
+                    BodyFormat::Json => HttpResponder::json(),
+                    BodyFormat::Text => HttpResponder::text(),
+                };
+                format.status(status).respond(refusal)
+            }
+        };
+        for (name, value) in file.headers.iter().chain(&rule.headers) {
+            add(response.headers_mut(), name, value);
+        }
+        response
+    }
+
+    /// Returns the text in place of a body that the server writes, with its type. A rule's format
+    /// wins over the file's text.
+    fn body(&self) -> Option<(&'v str, &'v str)> {
+        let said = [&self.rule.refuse, &self.http.set().rules().answer];
+        let said = said.into_iter().find(|said| said.body.is_some() || said.format.is_some())?;
+        Some((said.content_type.as_deref().unwrap_or("text/plain"), said.body.as_deref()?))
+    }
+}
+
+impl<C: Clock> RuleRefusal<'_, C> {
+    /// Returns the response to a request with this head, decided at this time: status, body, and
+    /// all headers.
+    #[must_use]
+    pub fn respond(
+        &self,
+        head: RequestHead<'_>,
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+    ) -> Response<String> {
+        let retry_after = self.record.retry_after.map(|wait| self.jittered(wait));
+        let record = RefusalRecord { retry_after, ..self.record };
+        let refusal = Refusal::new(head, &self.rule.name, self.names, &record);
+        let mut response = self.answer(&refusal);
+        let mut headers = self.http.headers_in(self.styles(), self.lines, decided_at, unix_zero);
+        headers.write_refusal(response.headers_mut(), retry_after);
+        response
+    }
+}
+
+impl<C> fmt::Debug for RuleRefusal<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleRefusal")
+            .field("rule", &self.rule.name)
+            .field("record", &self.record)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a line with this ruling refuses.
+fn reason(ruling: Ruling) -> RefusalReason {
+    match ruling {
+        Ruling::Admitted | Ruling::Refused => RefusalReason::Limited,
+        Ruling::Never => RefusalReason::CostAboveLimit,
+        Ruling::NoKey => RefusalReason::NoKey,
+        Ruling::Blocked => RefusalReason::Blocked,
+    }
+}
+
+/// Adds a header in place of one of the same name. The reader of the file has checked both.
+fn add(headers: &mut HeaderMap, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+        headers.insert(name, value);
+    }
+}
+
+/// Returns a random time of at most `most`.
+fn random_up_to(most: Duration) -> Duration {
+    // Each `RandomState` has another key.
+    let random = u128::from(RandomState::new().build_hasher().finish());
+    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos((((u128::from(most) + 1) * random) >> u64::BITS) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_within_its_bound_and_spread() {
+        let most = Duration::from_millis(100);
+        let waits: Vec<_> = (0..1_000).map(|_| random_up_to(most)).collect();
+        assert!(waits.iter().all(|wait| *wait <= most));
+        let short = waits.iter().filter(|wait| **wait < most / 2).count();
+        assert!((300..700).contains(&short), "{short} of 1,000");
+        assert_eq!(random_up_to(Duration::ZERO), Duration::ZERO);
+    }
+}

@@ -1,0 +1,122 @@
+//! The files of envoyproxy/ratelimit in force, and who asks them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crossbeam_queue::ArrayQueue;
+use tollgate_rules::{
+    Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
+    EnvoySet, Reading, SameDomain, SetError,
+};
+
+use super::{FREE, ServerClock};
+
+/// Where files of envoyproxy/ratelimit are, and how calls are decided by them.
+#[derive(Clone, Debug)]
+pub(crate) struct EnvoyFiles {
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) same_domain: SameDomain,
+    pub(crate) charge: EnvoyCharge,
+    pub(crate) max_keys: usize,
+}
+
+/// Why files of envoyproxy/ratelimit are not in force.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum EnvoyFilesError {
+    /// They have mistakes.
+    Files(Box<Reading<EnvoyConfig>>),
+    /// Their limits cannot be built.
+    Limits(SetError),
+}
+
+/// The files in force.
+pub(crate) struct Envoy {
+    files: EnvoyFiles,
+    set: EnvoySet<ServerClock>,
+    /// The hash of the files that are in force.
+    hash: Mutex<[u8; 32]>,
+    free: ArrayQueue<Box<Asked>>,
+}
+
+/// A handle of the limits with its buffers.
+struct Asked {
+    handle: EnvoyHandle<ServerClock>,
+    answer: EnvoyAnswer,
+}
+
+impl Envoy {
+    /// Reads the files, and puts them in force.
+    pub(crate) fn open(files: EnvoyFiles, clock: ServerClock) -> Result<Self, EnvoyFilesError> {
+        let reading = read(&files);
+        let hash = reading.hash();
+        let config = reading.into_rules().map_err(|reading| EnvoyFilesError::Files(Box::new(reading)))?;
+        let set =
+            EnvoySet::new(config, files.charge, files.max_keys, clock).map_err(EnvoyFilesError::Limits)?;
+        Ok(Self { files, set, hash: Mutex::new(hash), free: ArrayQueue::new(FREE) })
+    }
+
+    /// The files, as they are now.
+    pub(crate) fn read(&self) -> Reading<EnvoyConfig> {
+        read(&self.files)
+    }
+
+    /// Where they are.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.files.paths
+    }
+
+    /// The hash of the files in force.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        *self.hash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts these files in force. On an error the old ones stay. Returns whether they are others.
+    pub(crate) fn reload(&self, reading: Reading<EnvoyConfig>) -> Result<bool, EnvoyFilesError> {
+        let new = reading.hash();
+        let config = reading.into_rules().map_err(|reading| EnvoyFilesError::Files(Box::new(reading)))?;
+        // Held while they are put in force: of two reloads at once the hash is that of the later.
+        let mut hash = self.hash.lock().unwrap_or_else(PoisonError::into_inner);
+        if *hash == new {
+            return Ok(false);
+        }
+        self.set.reload(config).map_err(EnvoyFilesError::Limits)?;
+        *hash = new;
+        Ok(true)
+    }
+
+    /// Decides a call, and has `act` take the answer with the files that decided. `None` if they do
+    /// not have its domain: then nothing was counted.
+    pub(crate) fn decide<D: EnvoyDescriptor, T>(
+        &self,
+        (domain, descriptors, hits_addend): (&str, &[D], u32),
+        act: impl FnOnce(EnvoyCode, &EnvoyAnswer, &EnvoyConfig) -> T,
+    ) -> Result<Option<T>, EnvoyCallError> {
+        let fresh = || Box::new(Asked { handle: self.set.handle(), answer: EnvoyAnswer::default() });
+        let mut asked = self.free.pop().unwrap_or_else(fresh);
+        let Asked { handle, answer } = &mut *asked;
+        let decided = handle.decide(domain, descriptors, hits_addend, answer).map(|code| {
+            let config = handle.config();
+            config.has_domain(domain).then(|| act(code, answer, config))
+        });
+        // Beyond the free ones that are kept it is dropped.
+        let _ = self.free.push(asked);
+        decided
+    }
+}
+
+fn read(files: &EnvoyFiles) -> Reading<EnvoyConfig> {
+    EnvoyConfig::read(&files.paths, files.same_domain, &Disk)
+}
+
+impl fmt::Display for EnvoyFilesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files(reading) => reading.fmt(f),
+            Self::Limits(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for EnvoyFilesError {}

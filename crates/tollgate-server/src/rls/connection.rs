@@ -1,0 +1,220 @@
+//! The HTTP/2 connections, health and reflection.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tonic::body::Body;
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+
+use super::frame::{self, MESSAGE};
+use super::proto::DESCRIPTOR;
+use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
+use super::service::Service;
+use crate::core::Core;
+use crate::listen::{Connection, Drain, Stream};
+use crate::metrics::Listener;
+use crate::settings::Limits;
+
+/// The most streams of a connection at a time.
+const STREAMS: u32 = 1000;
+
+/// How long a connection may be silent before it is asked whether it still lives.
+const ALIVE: Duration = Duration::from_secs(30);
+
+/// The bytes with which a client begins.
+const PREFACE: usize = 24;
+
+/// Calls whose client may send several messages, and waits for an answer to each.
+const STREAMING: &str = "/grpc.reflection.";
+
+/// What a client gets beyond the most connections: `SETTINGS`, and `GOAWAY` with
+/// `ENHANCE_YOUR_CALM`.
+const REFUSAL: &[u8] =
+    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0b";
+
+/// The services of a listener for Envoy.
+pub(crate) struct Grpc {
+    routes: Routes,
+    core: Arc<Core>,
+    limits: Limits,
+}
+
+impl Grpc {
+    /// The services. They are healthy until the server is told to end.
+    pub(crate) async fn new(core: &Arc<Core>, limits: Limits, drain: &Drain) -> Self {
+        let (mut health, healthy) = tonic_health::server::health_reporter();
+        health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
+        let (draining, ends) = (core.draining.clone(), drain.ends.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = draining.cancelled() => {}
+                () = ends.cancelled() => return,
+            }
+            for service in ["", SERVICE_NAME] {
+                health.set_service_status(service, ServingStatus::NotServing).await;
+            }
+            // Then no call for it waits any longer.
+            ends.cancelled().await;
+            for service in ["", SERVICE_NAME] {
+                health.clear_service_status(service).await;
+            }
+        });
+        let limited = RateLimitServiceServer::new(Service { core: Arc::clone(core) });
+        let mut routes = Routes::new(limited.max_decoding_message_size(MESSAGE))
+            .add_service(healthy.max_decoding_message_size(MESSAGE));
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTOR)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        // The descriptors are our own: a test holds that they are read.
+        if let Ok(reflection) = reflection().build_v1() {
+            routes = routes.add_service(reflection.max_decoding_message_size(MESSAGE));
+        }
+        if let Ok(reflection) = reflection().build_v1alpha() {
+            routes = routes.add_service(reflection.max_decoding_message_size(MESSAGE));
+        }
+        Self { routes: routes.prepare(), core: Arc::clone(core), limits }
+    }
+
+    /// Serves the calls of a connection until the client or the server ends it.
+    pub(crate) async fn serve(&self, connection: Connection, drain: Drain) {
+        let timeout = self.limits.read_timeout;
+        let (routes, core) = (self.routes.clone(), Arc::clone(&self.core));
+        let service = service_fn(move |request| {
+            let (routes, core) = (routes.clone(), Arc::clone(&core));
+            async move { Ok::<_, Infallible>(answer(request, routes, &core, timeout).await) }
+        });
+        let read = Arc::new(AtomicUsize::new(0));
+        let stream = Counted { stream: connection.stream, read: Arc::clone(&read) };
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(self.limits.head_bytes).unwrap_or(u32::MAX))
+            .keep_alive_interval(ALIVE)
+            .keep_alive_timeout(timeout);
+        let served = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(served);
+        let begins = tokio::time::sleep(timeout);
+        tokio::pin!(begins);
+        let (mut has_begun, mut is_ending) = (false, false);
+        loop {
+            tokio::select! {
+                done = &mut served => {
+                    if let Err(error) = done {
+                        tracing::debug!(%error, "a connection ended");
+                    }
+                    return;
+                }
+                () = &mut begins, if !has_begun => {
+                    has_begun = true;
+                    if read.load(Relaxed) < PREFACE {
+                        self.core.metrics.protocol_error(Listener::Grpc, "slow");
+                        return;
+                    }
+                }
+                () = drain.ends.cancelled(), if !is_ending => {
+                    is_ending = true;
+                    served.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// Answers a call.
+async fn answer(
+    request: Request<Incoming>,
+    mut routes: Routes,
+    core: &Core,
+    timeout: Duration,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let body = if head.uri.path().starts_with(STREAMING) {
+        Body::new(body)
+    } else {
+        match frame::read(body, timeout).await {
+            Ok(body) => Body::new(Full::new(body)),
+            Err(status) => {
+                core.metrics.protocol_error(Listener::Grpc, "message");
+                return status.into_http();
+            }
+        }
+    };
+    match routes.call(Request::from_parts(head, body)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Tells a client that there are too many connections.
+pub(crate) async fn refuse(connection: Connection) {
+    let mut stream = connection.stream;
+    // The client may have gone.
+    let _ = stream.write_all(REFUSAL).await;
+    let _ = stream.shutdown().await;
+}
+
+/// A stream that counts what was read from it.
+struct Counted {
+    stream: Stream,
+    read: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.read.fetch_add(buffer.filled().len() - before, Relaxed);
+        read
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,47 @@
+//! The body of a call, checked before a message is read from it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use tonic::Status;
+
+use crate::web::{BodyError, read_body};
+
+/// The most bytes of a message.
+pub(super) const MESSAGE: usize = 256 << 10;
+
+/// The bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// Reads the body of a call with one message. What it declares as its length is there.
+pub(super) async fn read(body: Incoming, timeout: Duration) -> Result<Bytes, Status> {
+    let body = read_body(body, MESSAGE + PREFIX, timeout).await.map_err(|error| match error {
+        BodyError::TooLong => too_long(),
+        BodyError::TooSlow => Status::deadline_exceeded("the message did not arrive in time"),
+        BodyError::Broken => Status::cancelled("the message broke off"),
+    })?;
+    check(&body)?;
+    Ok(body)
+}
+
+/// Holds the declared length against what is there: memory is never taken by what is declared.
+fn check(body: &[u8]) -> Result<(), Status> {
+    let Some((prefix, message)) = body.split_first_chunk::<PREFIX>() else {
+        return if body.is_empty() { Ok(()) } else { Err(cut_off()) };
+    };
+    let [_, length @ ..] = *prefix;
+    match u32::from_be_bytes(length) as usize {
+        length if length > MESSAGE => Err(too_long()),
+        length if length > message.len() => Err(cut_off()),
+        _ => Ok(()),
+    }
+}
+
+fn too_long() -> Status {
+    Status::resource_exhausted(format!("a message has at most {MESSAGE} bytes"))
+}
+
+fn cut_off() -> Status {
+    Status::invalid_argument("the message is shorter than it says")
+}

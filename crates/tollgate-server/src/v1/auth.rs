@@ -1,0 +1,249 @@
+//! `/v1/auth`: whether a proxy may let a request pass.
+//!
+//! The proxy says the request in headers: `X-Forwarded-Method`, `-Uri`, `-Host`, and in the last
+//! entry of `X-Forwarded-For` the address of the connection that it has from the client. They are
+//! believed of trusted proxies only. From that address on the client is found as the rules file
+//! says (`[clients]`), in the headers of the request, which the proxy passes on.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use ipnet::IpNet;
+use tollgate_http::RequestHead;
+use tollgate_rules::{Ask, Field, Ticket, Verdict};
+
+use super::service::Service;
+use crate::core::{Generation, ServerClock};
+use crate::listen::Peer;
+use crate::metrics::Listener;
+use crate::settings::Settings;
+use crate::web::{Answer, problem};
+
+const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
+const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Who is believed, and what.
+pub(super) struct Auth {
+    trusted: Box<[IpNet]>,
+    labels: Box<[(String, HeaderName)]>,
+}
+
+/// The request that a proxy asks about.
+struct Forwarded<'r> {
+    head: &'r Parts,
+    method: &'r HeaderValue,
+    target: &'r HeaderValue,
+    host: Option<&'r HeaderValue>,
+    labels: &'r [(String, HeaderName)],
+    client: Option<IpAddr>,
+}
+
+/// What becomes of the request.
+enum Judged {
+    Admitted { headers: HeaderMap, turn: Option<(Duration, Turn)> },
+    Refused(Box<Response<String>>),
+}
+
+/// A request's turn in a queue. Dropping it gives the turn back: the client has left.
+struct Turn(Option<Ticket<ServerClock>>);
+
+impl Turn {
+    /// The request acts. What it is charged stays.
+    fn act(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.0.take() {
+            ticket.cancel();
+        }
+    }
+}
+
+impl Auth {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { trusted: settings.auth_trusted.clone().into(), labels: settings.auth_labels.clone().into() }
+    }
+
+    fn trusts(&self, peer: Peer) -> bool {
+        match peer {
+            Peer::Tcp(address) => {
+                let address = address.ip().to_canonical();
+                self.trusted.iter().any(|network| network.contains(&address))
+            }
+            // The permissions of the socket say who may connect.
+            Peer::Unix => true,
+        }
+    }
+}
+
+impl Service {
+    /// Answers whether a request may pass. One that has to wait in a queue is answered when its
+    /// turn has come.
+    pub(super) async fn authorize(&self, peer: Peer, request: Request<Incoming>) -> Answer {
+        let refuse = |detail| {
+            self.core.metrics.protocol_error(Listener::Http, "auth");
+            problem(StatusCode::BAD_REQUEST, detail)
+        };
+        if !self.auth.trusts(peer) {
+            return refuse("the peer is not trusted to name requests");
+        }
+        let deny = match deny(request.uri().query()) {
+            Ok(deny) => deny,
+            Err(detail) => return refuse(detail),
+        };
+        let (mut head, body) = request.into_parts();
+        // Only behind the body it shows that the client leaves.
+        if let Err(answer) = self.read(body).await {
+            return answer;
+        }
+        let connection = match take_connection(&mut head.headers) {
+            Ok(connection) => connection,
+            Err(detail) => return refuse(detail),
+        };
+        let judged = match self.judge(&head, connection) {
+            Ok(judged) => judged,
+            Err(detail) => return refuse(detail),
+        };
+        match judged {
+            Judged::Admitted { headers, turn } => {
+                if let Some((delay, turn)) = turn {
+                    tokio::time::sleep(delay).await;
+                    turn.act();
+                }
+                let mut answer = Answer::default();
+                *answer.headers_mut() = headers;
+                answer
+            }
+            Judged::Refused(response) => denied(response, deny),
+        }
+    }
+
+    /// Decides the request. An error says what the proxy does not.
+    fn judge(&self, head: &Parts, connection: Option<IpAddr>) -> Result<Judged, &'static str> {
+        let headers = &head.headers;
+        let method = one(headers, &METHOD)?.ok_or("there is no X-Forwarded-Method")?;
+        let target = one(headers, &URI)?.ok_or("there is no X-Forwarded-Uri")?;
+        let host = one(headers, &HOST)?;
+        let labels = &*self.auth.labels;
+        let request = |generation: &Generation| {
+            let client = generation.http.client();
+            let client = connection.map(|address| client.of_peer(address, RequestHead::of_parts(head)));
+            Forwarded { head, method, target, host, labels, client }
+        };
+        let ask = Ask { in_flight: false, ..Ask::default() };
+        let mut decider = self.core.decider();
+        Ok(decider.decide(&self.core, request, ask, |verdict, generation| {
+            self.core.metrics.decided(Listener::Http, &verdict);
+            self.judged(verdict, generation, head)
+        }))
+    }
+
+    fn judged(&self, verdict: Verdict<'_, ServerClock>, generation: &Generation, head: &Parts) -> Judged {
+        let (http, zero, at) = (&generation.http, &self.core.unix_zero, verdict.decided_at());
+        if let Some(refusal) = http.refusal(verdict.lines()) {
+            return Judged::Refused(Box::new(refusal.respond(RequestHead::of_parts(head), at, zero)));
+        }
+        let mut headers = HeaderMap::new();
+        let delay = verdict.delay();
+        http.headers(verdict.lines(), at, zero).write(&mut headers, delay);
+        let turn = (!delay.is_zero()).then(|| (delay, Turn(Some(verdict.ticket()))));
+        Judged::Admitted { headers, turn }
+    }
+}
+
+/// Returns the answer to a refused request, with this status in place of the rules'.
+fn denied(response: Box<Response<String>>, deny: Option<StatusCode>) -> Answer {
+    let (mut parts, body) = response.into_parts();
+    let Some(status) = deny else { return Response::from_parts(parts, Full::new(Bytes::from(body))) };
+    parts.status = status;
+    // The body tells the rules' status.
+    parts.headers.remove(CONTENT_TYPE);
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, Full::default())
+}
+
+/// Returns the status of the query `deny=403`.
+fn deny(query: Option<&str>) -> Result<Option<StatusCode>, &'static str> {
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(None) };
+    let status = query.strip_prefix("deny=").and_then(|status| status.parse().ok());
+    let status = status.filter(|status| (400..=599).contains(status));
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    status.map(Some).ok_or("the only parameter is `deny`, a status between 400 and 599")
+}
+
+/// Returns the value of a header that may not come twice.
+fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h HeaderValue>, &'static str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    match values.next() {
+        None => Ok(first.filter(|value| !value.is_empty())),
+        Some(_) => Err("a header X-Forwarded-* comes twice"),
+    }
+}
+
+/// Takes the last entry out of `X-Forwarded-For`: the address of the connection that the proxy has
+/// from its client. What is left is what the client, or another proxy, has sent.
+fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, &'static str> {
+    let mut lines: Vec<HeaderValue> = headers.get_all(FOR).iter().cloned().collect();
+    let Some(last) = lines.pop() else { return Ok(None) };
+    let wrong = "the last entry of X-Forwarded-For is no address";
+    let bytes = last.as_bytes();
+    let (rest, entry) = match bytes.iter().rposition(|byte| *byte == b',') {
+        Some(comma) => (&bytes[..comma], &bytes[comma + 1..]),
+        None => (&[][..], bytes),
+    };
+    let entry = std::str::from_utf8(entry).ok().and_then(|entry| address(entry.trim())).ok_or(wrong)?;
+    if let Some(rest) = HeaderValue::from_bytes(rest).ok().filter(|rest| !rest.is_empty()) {
+        lines.push(rest);
+    }
+    headers.remove(FOR);
+    for line in lines {
+        headers.append(FOR, line);
+    }
+    Ok(Some(entry))
+}
+
+/// An address, with or without a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let plain = || text.parse::<IpAddr>().ok();
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    plain().or_else(with_port).or_else(bracketed).map(|address: IpAddr| address.to_canonical())
+}
+
+impl tollgate_rules::Request for Forwarded<'_> {
+    fn values(&self, field: Field<'_>, see: &mut dyn FnMut(&[u8])) {
+        match field {
+            Field::Method => see(self.method.as_bytes()),
+            Field::Host => self.host.iter().for_each(|host| see(host.as_bytes())),
+            Field::Target => see(self.target.as_bytes()),
+            // That of the proxy's own request is tollgate's.
+            Field::Header("host") => self.host.iter().for_each(|host| see(host.as_bytes())),
+            Field::Header(name) => {
+                self.head.headers.get_all(name).iter().for_each(|value| see(value.as_bytes()));
+            }
+            Field::Label(name) => {
+                let label = self.labels.iter().find(|(own, _)| own == name);
+                let values = label.map(|(_, header)| self.head.headers.get_all(header));
+                values.into_iter().flatten().for_each(|value| see(value.as_bytes()));
+            }
+            // Those of calls by Envoy.
+            _ => {}
+        }
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+}

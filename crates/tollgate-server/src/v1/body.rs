@@ -1,0 +1,23 @@
+//! From the bytes of a body to a type of ours.
+
+use serde::Deserialize;
+
+use super::pointer::pointer_at;
+use crate::web::{Answer, problem_at};
+
+/// The longest text of an error that is told: it may repeat a part of the body.
+const LONGEST: usize = 200;
+
+/// Reads JSON. An error says where it is.
+pub(crate) fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Box<Answer>> {
+    serde_json::from_slice(body).map_err(|error| Box::new(refuse(body, &error)))
+}
+
+#[cold]
+fn refuse(body: &[u8], error: &serde_json::Error) -> Answer {
+    let mut detail = error.to_string();
+    if let Some((end, _)) = detail.char_indices().nth(LONGEST) {
+        detail.truncate(end);
+    }
+    problem_at(&pointer_at(body, error.line(), error.column()), &detail)
+}

@@ -1,0 +1,271 @@
+//! `/v1/check`, `/v1/peek`, `/v1/reserve` and `/v1/acquire`: one request, or a batch.
+//!
+//! A batch is decided request by request. With `together` it is admitted as a whole or not at all:
+//!
+//! ```text
+//!   decide and charge one after the other -- one refuses --> give those before it back, the last
+//!        |                                                   first: nothing is charged
+//!        | all admit, by one generation of rules
+//!        v
+//!     admitted
+//! ```
+//!
+//! Each request is charged by a check of its own, so no limit ever admits more than it would alone.
+//! Until the charges are given back, a concurrent call sees them: it may be refused where a batch
+//! takes the last units and then is refused itself. The error is on the side of refusing.
+
+use http::StatusCode;
+use serde::Serialize;
+use tollgate::Timestamp;
+use tollgate_http::RequestHead;
+use tollgate_rules::{Ask, Limit, Limits, Ticket, Verdict};
+
+use super::body::read;
+use super::outcome::Outcome;
+use super::request::{Body, Call};
+use super::service::{Service, TICKET_LIFE};
+use super::tickets::TicketId;
+use crate::core::{Decider, Generation, ServerClock};
+use crate::metrics::Listener;
+use crate::web::{Answer, json, problem_at};
+
+/// What a caller asks of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// To decide and to charge them.
+    Check,
+    /// To look only.
+    Peek,
+    /// As a check, and to tell when they may act.
+    Reserve,
+    /// As a check, by the limits of requests in flight, too.
+    Acquire,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Serialize)]
+pub(super) struct Batch {
+    /// Whether all requests are admitted.
+    pub(super) admitted: bool,
+    pub(super) results: Vec<Outcome>,
+}
+
+/// A request that was decided.
+struct Decided {
+    outcome: Outcome,
+    /// What an admitted request may still give back, if that is kept.
+    ticket: Option<Ticket<ServerClock>>,
+    decided_at: Timestamp,
+    /// Until when the ticket is kept.
+    end: Timestamp,
+}
+
+impl Act {
+    fn ask(self, call: &Call<'_>) -> Ask {
+        let (is_peek, in_flight) = (self == Self::Peek, self == Self::Acquire);
+        Ask { cost: call.cost.unwrap_or(1), is_peek, in_flight, ..Ask::default() }
+    }
+
+    fn keeps_ticket(self, call: &Call<'_>) -> bool {
+        self == Self::Acquire || call.ticket == Some(true)
+    }
+}
+
+impl Service {
+    /// Answers a body of JSON. The whole body is read before anything is charged.
+    pub(super) fn check(&self, act: Act, body: &[u8], head: RequestHead<'_>) -> Answer {
+        let body: Body<'_> = match read(body) {
+            Ok(body) => body,
+            Err(answer) => return *answer,
+        };
+        if let Some((pointer, detail)) = mistake(act, &body) {
+            return problem_at(&pointer, detail);
+        }
+        let mut decider = self.core.decider();
+        if let Some(calls) = &body.requests {
+            let (admitted, results) = match body.together {
+                Some(true) => self.together(&mut decider, act, calls, head),
+                _ => self.each(&mut decider, act, calls, head),
+            };
+            return json(StatusCode::OK, &Batch { admitted, results });
+        }
+        let mut decided = self.decide(&mut decider, act, &body.one, head, false);
+        let status =
+            if decided.outcome.is_admitted() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+        drop(decider);
+        let is_kept = self.keep(act, &mut decided);
+        let Decided { outcome, .. } = decided;
+        let mut answer = json(if is_kept { status } else { StatusCode::SERVICE_UNAVAILABLE }, &outcome);
+        answer.headers_mut().extend(outcome.headers);
+        answer
+    }
+
+    /// Decides the requests of a batch, each for itself.
+    fn each(
+        &self,
+        decider: &mut Decider,
+        act: Act,
+        calls: &[Call<'_>],
+        head: RequestHead<'_>,
+    ) -> (bool, Vec<Outcome>) {
+        let one = |call| {
+            let mut decided = self.decide(decider, act, call, head, false);
+            self.keep(act, &mut decided);
+            decided.outcome
+        };
+        let outcomes: Vec<_> = calls.iter().map(one).collect();
+        (outcomes.iter().all(Outcome::is_admitted), outcomes)
+    }
+
+    /// Decides the requests of a batch, all or nothing.
+    fn together(
+        &self,
+        decider: &mut Decider,
+        act: Act,
+        calls: &[Call<'_>],
+        head: RequestHead<'_>,
+    ) -> (bool, Vec<Outcome>) {
+        loop {
+            let mut made: Vec<Decided> = Vec::with_capacity(calls.len());
+            for call in calls {
+                made.push(self.decide(decider, act, call, head, true));
+                if !made.last().is_some_and(|last| last.outcome.is_admitted()) {
+                    break;
+                }
+            }
+            let number = made.first().map_or(0, |first| first.outcome.generation);
+            if made.iter().any(|one| one.outcome.generation != number) {
+                // Other rules came into force in between.
+                cancel(&mut made);
+                continue;
+            }
+            let is_admitted = made.iter().all(|one| one.outcome.is_admitted());
+            if is_admitted && self.keep_all(act, calls, &mut made) {
+                return (true, made.into_iter().map(|one| one.outcome).collect());
+            }
+            cancel(&mut made);
+            let word = if is_admitted { "error" } else { "not_charged" };
+            let mut outcomes: Vec<_> = calls.iter().map(|_| Outcome::without_numbers(word, number)).collect();
+            if !is_admitted && let Some(last) = made.pop() {
+                outcomes[made.len()] = last.outcome;
+            }
+            return (false, outcomes);
+        }
+    }
+
+    /// Decides one request. Its ticket is taken if it is to be kept, or `may_cancel`.
+    fn decide(
+        &self,
+        decider: &mut Decider,
+        act: Act,
+        call: &Call<'_>,
+        head: RequestHead<'_>,
+        may_cancel: bool,
+    ) -> Decided {
+        decider.decide(
+            &self.core,
+            |_| call,
+            act.ask(call),
+            |verdict, generation| {
+                if act != Act::Peek {
+                    self.core.metrics.decided(Listener::Http, &verdict);
+                }
+                let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
+                let decided_at = verdict.decided_at();
+                if act == Act::Reserve {
+                    outcome.add_not_before(&self.core, decided_at);
+                }
+                let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
+                let end = match takes_ticket && act == Act::Acquire {
+                    true => end_of_places(&verdict, generation),
+                    false => decided_at + TICKET_LIFE,
+                };
+                let ticket = takes_ticket.then(|| verdict.ticket());
+                Decided { outcome, ticket, decided_at, end }
+            },
+        )
+    }
+
+    /// Keeps the ticket of a request, if it has one. If there is no room, the request is given back
+    /// and becomes an error.
+    fn keep(&self, act: Act, decided: &mut Decided) -> bool {
+        let Some(ticket) = decided.ticket.take() else { return true };
+        match self.tickets_of(act).keep(ticket, decided.decided_at, decided.end) {
+            Ok(id) => {
+                decided.outcome.ticket = Some(id.to_string());
+                true
+            }
+            Err(ticket) => {
+                ticket.cancel();
+                decided.outcome = Outcome::without_numbers("error", decided.outcome.generation);
+                false
+            }
+        }
+    }
+
+    /// Keeps the tickets that callers want, or none.
+    fn keep_all(&self, act: Act, calls: &[Call<'_>], made: &mut [Decided]) -> bool {
+        for (index, call) in calls.iter().enumerate() {
+            if !act.keeps_ticket(call) || self.keep(act, &mut made[index]) {
+                continue;
+            }
+            for one in &mut made[..index] {
+                let id = one.outcome.ticket.take().and_then(|id| id.parse::<TicketId>().ok());
+                let taken = id.and_then(|id| self.tickets_of(act).take(id, one.decided_at));
+                one.ticket = one.ticket.take().or(taken);
+            }
+            return false;
+        }
+        true
+    }
+}
+
+/// Gives back what requests were charged, the last first.
+fn cancel(made: &mut [Decided]) {
+    for one in made.iter_mut().rev() {
+        if let Some(ticket) = one.ticket.take() {
+            ticket.cancel();
+        }
+    }
+}
+
+/// Until when a request may hold places in flight: the longest `ttl` of its rules.
+fn end_of_places(verdict: &Verdict<'_, ServerClock>, generation: &Generation) -> Timestamp {
+    let rules = &generation.http.set().rules().rules;
+    let mut longest = TICKET_LIFE;
+    for line in verdict.lines() {
+        let rule = &rules[line.rule];
+        let limits = line.tier.map_or(&rule.limits, |tier| &rule.tiers[tier].limits);
+        let Limits::Each(limits) = limits else { continue };
+        for limit in limits {
+            match limit {
+                Limit::InFlight { ttl: Some(ttl), .. } => longest = longest.max(*ttl),
+                Limit::InFlight { ttl: None, .. } => return Timestamp::from_nanos(u64::MAX),
+                Limit::Quota(_) => {}
+            }
+        }
+    }
+    verdict.decided_at() + longest
+}
+
+/// What is wrong with a body as a whole: where, and why.
+fn mistake(act: Act, body: &Body<'_>) -> Option<(String, &'static str)> {
+    let Some(calls) = &body.requests else {
+        if body.together.is_some() {
+            return Some(("/together".into(), "there are no `requests`"));
+        }
+        let is_wrong = act == Act::Peek && body.one.ticket == Some(true);
+        return is_wrong.then(|| ("/ticket".into(), "a peek charges nothing"));
+    };
+    if let Some(field) = body.field_of_one() {
+        return Some((format!("/{field}"), "it belongs to one of the `requests`"));
+    }
+    if act != Act::Peek {
+        return None;
+    }
+    if body.together == Some(true) {
+        return Some(("/together".into(), "a peek looks at each request for itself"));
+    }
+    let index = calls.iter().position(|call| call.ticket == Some(true))?;
+    Some((format!("/requests/{index}/ticket"), "a peek charges nothing"))
+}

@@ -1,0 +1,181 @@
+//! What all connections of the HTTP API share, and what is served where.
+
+use std::time::{Duration, Instant};
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use tollgate_http::RequestHead;
+
+use super::auth::Auth;
+use super::check::Act;
+use super::tickets::Tickets;
+use crate::core::Core;
+use crate::listen::Peer;
+use crate::metrics::Listener;
+use crate::rls;
+use crate::settings::{Limits, Settings};
+use crate::web::{Answer, BodyError, problem, read_body};
+
+/// How long what a request was charged can be given back.
+pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
+
+/// The most tickets.
+const MOST_TICKETS: usize = 1 << 20;
+
+/// The interface as a document.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// What all connections of the HTTP API share.
+pub(crate) struct Service {
+    pub(super) core: Arc<Core>,
+    /// Of checks and reservations. One that finds no room displaces the oldest, which stays
+    /// charged.
+    pub(super) tickets: Tickets,
+    /// Of requests in flight. One that finds no room is refused: a lost one would give back places
+    /// that are taken.
+    pub(super) places: Tickets,
+    pub(super) auth: Auth,
+    pub(super) limits: Limits,
+}
+
+/// What is served at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Act(Act),
+    Settle,
+    Release,
+    Auth,
+    Json,
+    OpenApi,
+}
+
+/// All paths.
+const ROUTES: [(&str, Route); 9] = [
+    ("/v1/check", Route::Act(Act::Check)),
+    ("/v1/auth", Route::Auth),
+    ("/v1/peek", Route::Act(Act::Peek)),
+    ("/v1/settle", Route::Settle),
+    ("/v1/acquire", Route::Act(Act::Acquire)),
+    ("/v1/release", Route::Release),
+    ("/v1/reserve", Route::Act(Act::Reserve)),
+    ("/json", Route::Json),
+    ("/openapi.json", Route::OpenApi),
+];
+
+impl Route {
+    fn at(path: &str) -> Option<Self> {
+        ROUTES.iter().find(|(own, _)| *own == path).map(|(_, route)| *route)
+    }
+
+    /// The methods that it has; empty: any.
+    fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Auth => &[],
+            Self::OpenApi => &[Method::GET, Method::HEAD],
+            Self::Act(_) | Self::Settle | Self::Release | Self::Json => &[Method::POST],
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn new(core: Arc<Core>, settings: &Settings) -> Self {
+        Self {
+            core,
+            tickets: Tickets::new(MOST_TICKETS, true),
+            places: Tickets::new(MOST_TICKETS, false),
+            auth: Auth::new(settings),
+            limits: settings.limits,
+        }
+    }
+
+    pub(super) fn tickets_of(&self, act: Act) -> &Tickets {
+        if act == Act::Acquire { &self.places } else { &self.tickets }
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Answer {
+        let began = Instant::now();
+        let answer = self.route(peer, request).await;
+        self.core.metrics.took(Listener::Http, began.elapsed());
+        answer
+    }
+
+    async fn route(&self, peer: Peer, request: Request<Incoming>) -> Answer {
+        let Some(route) = Route::at(request.uri().path()) else {
+            return problem(StatusCode::NOT_FOUND, "nothing is served at this path");
+        };
+        let methods = route.methods();
+        if !methods.is_empty() && !methods.contains(request.method()) {
+            return not_allowed(methods);
+        }
+        let act = match route {
+            Route::Auth => return self.authorize(peer, request).await,
+            Route::OpenApi => return document(),
+            Route::Act(_) | Route::Settle | Route::Release | Route::Json
+                if request.headers().contains_key(ORIGIN) =>
+            {
+                // A browser says where a page comes from, other callers do not.
+                return problem(StatusCode::FORBIDDEN, "web pages may not call this");
+            }
+            route => route,
+        };
+        let (head, body) = request.into_parts();
+        let body = match self.read(body).await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
+        let answer = match act {
+            Route::Act(act) => self.check(act, &body, RequestHead::of_parts(&head)),
+            Route::Settle => self.settle(&body),
+            Route::Json => rls::json(&self.core, &body),
+            Route::Release | Route::Auth | Route::OpenApi => self.release(&body),
+        };
+        if answer.status() == StatusCode::BAD_REQUEST {
+            self.core.metrics.protocol_error(Listener::Http, "body");
+        }
+        answer
+    }
+
+    /// Reads a body, or says why not.
+    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Answer> {
+        let most = self.limits.body_bytes;
+        // Only a length that is announced beyond the limit spares the reading.
+        if body.size_hint().lower() > most as u64 {
+            return Err(self.refuse(BodyError::TooLong));
+        }
+        read_body(body, most, self.limits.read_timeout).await.map_err(|error| self.refuse(error))
+    }
+
+    fn refuse(&self, error: BodyError) -> Answer {
+        let (status, kind, detail) = match error {
+            BodyError::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", "the body is too long"),
+            BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body came too slowly"),
+            BodyError::Broken => (StatusCode::BAD_REQUEST, "body_broken", "the body is broken"),
+        };
+        self.core.metrics.protocol_error(Listener::Http, kind);
+        let mut answer = problem(status, detail);
+        // What is left of the body is not read.
+        answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        answer
+    }
+}
+
+fn not_allowed(methods: &[Method]) -> Answer {
+    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, "this path has other methods");
+    let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    if let Ok(allow) = HeaderValue::from_str(&allow) {
+        answer.headers_mut().insert(ALLOW, allow);
+    }
+    answer
+}
+
+fn document() -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(OPENAPI.as_bytes())));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}

