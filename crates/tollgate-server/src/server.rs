@@ -70,8 +70,7 @@ impl Server {
     /// Outside of a tokio runtime.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
         let clock: ServerClock = Arc::new(TscClock::new());
-        let live =
-            LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
+        let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
         let core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
         let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
@@ -115,7 +114,8 @@ impl Server {
     }
 
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
-        let (core, drain, most) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let (core, drain, most) =
+            (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
         let serve = move |connection: Connection| {
             let (core, drain) = (Arc::clone(&core), drain.clone());
             async move {
