@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::results::Results;
 use crate::targets::{Verdict, is_in_target, targets_of};
 use crate::workloads::{Effort, Workload, resident_of, workloads};
-use crate::{json, replay_speed, report, server_speed};
+use crate::{json, replay_speed, report, serve, server_speed};
 
 /// Exit code if a target is missed.
 const EXIT_MISSED: u8 = 1;
@@ -108,6 +108,21 @@ enum Tool {
         #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
         only: Vec<String>,
     },
+    /// Load `tollgate serve` and other servers with redis-benchmark, wrk and h2load, and print a page
+    ///
+    /// The page has the server's CPU time for each command, and compares tollgate with the others
+    /// of its round. Needs redis-server, redis-benchmark, wrk, h2load, taskset and two cores. Exit
+    /// code 1 if a target is missed.
+    Serve {
+        /// The number of rounds
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// Run only the contests whose titles contain this text
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        filter: String,
+        #[command(flatten)]
+        peers: serve::Peers,
+    },
     /// Time `tollgate replay`, goaccess (if installed) and `wc -l` on one access log, and print a
     /// page
     ///
@@ -128,6 +143,7 @@ impl Command {
             Some(Tool::ServerSpeed { rounds, seconds, only }) => {
                 return server_speed::run(*rounds, *seconds, only);
             }
+            Some(Tool::Serve { rounds, filter, peers }) => return serve::run(*rounds, filter, peers),
             Some(Tool::ReplaySpeed { file, runs }) => return replay_speed::run(file, *runs as usize),
             None => {}
         }

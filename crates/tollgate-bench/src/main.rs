@@ -12,7 +12,8 @@
 //! | `report`, `json`, `machine` | the output, and the machine of the figures |
 //! | `results`, `charts`, `tables` | charts and a page, made from the JSON |
 //! | `scaling` | a model of machines with more cores |
-//! | `server_speed`, `replay_speed` | measurements of whole programs |
+//! | `server_speed`, `serve`, `replay_speed` | measurements of whole programs |
+//! | `process`, `paired` | a server as a process, figures of programs that took turns |
 //! | `build` | builds these programs |
 //! | `command`, `error` | the command line and its errors |
 
@@ -27,11 +28,14 @@ mod keys;
 mod limit;
 mod machine;
 mod measure;
+mod paired;
 mod peers;
+mod process;
 mod replay_speed;
 mod report;
 mod results;
 mod scaling;
+mod serve;
 mod server_speed;
 mod tables;
 mod targets;

@@ -7,18 +7,14 @@
 //! with its first server, so that other activity of the machine affects all of a round. The median
 //! of many rounds is precise where a single round is not.
 
-use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitCode};
 
 use crate::build;
 use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::measure::Spread;
-
-/// The cores of the servers and of `wrk`.
-const CORES: [&str; 2] = ["0", "1"];
+use crate::paired::{MIN_ROUNDS, excess};
+use crate::process::{CORES, LOADER, Process};
 
 /// The rounds after which the servers restart: the random memory layout of a process makes it
 /// faster or slower for its lifetime.
@@ -38,8 +34,7 @@ const SERVERS: [(&str, &str); 6] = [
 struct Server {
     name: &'static str,
     title: &'static str,
-    process: Child,
-    port: u16,
+    process: Process,
     requests_a_second: Vec<f64>,
     p99_micros: Vec<f64>,
     cpu_micros: Vec<f64>,
@@ -47,15 +42,14 @@ struct Server {
 
 impl Server {
     fn start(program: &str, name: &'static str, title: &'static str) -> Result<Self, String> {
-        let (process, port) = spawn_server(program, name)?;
+        let process = spawn(program, name)?;
         let (requests_a_second, p99_micros, cpu_micros) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { name, title, process, port, requests_a_second, p99_micros, cpu_micros })
+        Ok(Self { name, title, process, requests_a_second, p99_micros, cpu_micros })
     }
 
     /// Restarts the server and warms it up.
     fn restart(&mut self, program: &str) -> Result<(), String> {
-        self.stop();
-        (self.process, self.port) = spawn_server(program, self.name)?;
+        self.process = spawn(program, self.name)?;
         self.load(1)?;
         for figures in [&mut self.requests_a_second, &mut self.p99_micros, &mut self.cpu_micros] {
             figures.pop();
@@ -63,20 +57,15 @@ impl Server {
         Ok(())
     }
 
-    fn stop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-
     /// Loads the server and adds the figures.
     fn load(&mut self, seconds: u32) -> Result<(), String> {
-        let before = self.cpu_micros()?;
-        let url = format!("http://127.0.0.1:{}/", self.port);
+        let before = self.process.cpu_micros()?;
+        let url = format!("http://127.0.0.1:{}/", self.process.port);
         let output = Command::new("taskset")
-            .args(["-c", CORES[1], "wrk", "-t1", "-c32", &format!("-d{seconds}s"), "--latency", &url])
+            .args(["-c", LOADER, "wrk", "-t1", "-c32", &format!("-d{seconds}s"), "--latency", &url])
             .output()
             .map_err(|error| format!("wrk: {error}"))?;
-        let cpu = self.cpu_micros()? - before;
+        let cpu = self.process.cpu_micros()? - before;
         let text = String::from_utf8_lossy(&output.stdout);
         let report =
             WrkReport::parse(&text).ok_or_else(|| format!("{url}: wrk printed no valid report:\n{text}"))?;
@@ -84,13 +73,6 @@ impl Server {
         self.p99_micros.push(report.p99_micros);
         self.cpu_micros.push(cpu / report.requests);
         Ok(())
-    }
-
-    /// Returns the user and system time of the process so far.
-    fn cpu_micros(&self) -> Result<f64, String> {
-        let path = format!("/proc/{}/stat", self.process.id());
-        let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        cpu_ticks(&stat).map(|ticks| ticks * 10_000.0).ok_or_else(|| format!("{path}: {stat}"))
     }
 
     fn row(&self, first: &Self) -> String {
@@ -107,6 +89,13 @@ impl Server {
     }
 }
 
+/// Starts a server of the example on the servers' core.
+fn spawn(program: &str, name: &str) -> Result<Process, String> {
+    Process::start(name, |command, port| {
+        command.args([program, name, &port.to_string()]);
+    })
+}
+
 /// Returns the servers with these names; all if there are no names.
 fn chosen(only: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> {
     if only.is_empty() {
@@ -119,73 +108,17 @@ fn chosen(only: &[String]) -> Result<Vec<(&'static str, &'static str)>, String> 
         .collect()
 }
 
-/// Returns how much figures exceed those of another server in the same rounds: the median and its
-/// confidence interval.
-fn excess(figures: &[f64], others: &[f64]) -> String {
-    let mut percents: Vec<_> =
-        figures.iter().zip(others).map(|(one, other)| (one / other - 1.0) * 100.0).collect();
-    percents.sort_by(f64::total_cmp);
-    let median = Spread::of(percents.clone()).median;
-    let (low, high) = median_interval(percents.len());
-    format!("{median:+.1} % ({:+.1} .. {:+.1})", percents[low], percents[high])
-}
-
-/// The fewest rounds whose range contains the median with a confidence of 95 %.
-const MIN_ROUNDS: u32 = 6;
-
-/// Returns the indices of the two sorted figures that contain the median of their distribution with
-/// a confidence of 95 %. With fewer than [`MIN_ROUNDS`] figures, these are the first and the last.
-fn median_interval(count: usize) -> (usize, usize) {
-    // The number of figures below the median is binomial with probability 1/2. The interval is 1.96
-    // standard deviations to each side.
-    let margin = 1.96 * (count as f64).sqrt() / 2.0;
-    let least = (count as f64 / 2.0 - margin).floor().max(1.0) as usize - 1;
-    (least, count - 1 - least)
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Starts a server and returns its process and port once it listens.
-fn spawn_server(program: &str, name: &str) -> Result<(Child, u16), String> {
-    // A port that is free now.
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let port = port.map_err(|error| format!("no port is free: {error}"))?.port();
-    let mut command = Command::new("taskset");
-    command.args(["-c", CORES[0], program, name, &port.to_string()]);
-    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-    let process = process.map_err(|error| format!("{program}: {error}"))?;
-    for _ in 0..200 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Ok((process, port));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Err(format!("the server {name} does not listen"))
-}
-
-/// Returns the user and system time of `/proc/PID/stat`, in hundredths of a second.
-fn cpu_ticks(stat: &str) -> Option<f64> {
-    // The name is in brackets and may contain blanks. User and system time are fields 14 and 15.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<f64>().ok();
-    Some(next()? + next()?)
-}
-
 /// The figures in the output of `wrk`.
 #[derive(Debug, PartialEq)]
-struct WrkReport {
-    requests: f64,
-    requests_a_second: f64,
-    p99_micros: f64,
+pub(crate) struct WrkReport {
+    pub(crate) requests: f64,
+    pub(crate) requests_a_second: f64,
+    pub(crate) p99_micros: f64,
 }
 
 impl WrkReport {
     /// `None` if the output is no report, or if a response was an error.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim);
         if lines.clone().any(|line| line.starts_with("Non-2xx") || line.starts_with("Socket errors")) {
             return None;
@@ -217,7 +150,7 @@ pub(crate) fn run(rounds: u32, seconds: u32, only: &[String]) -> Result<ExitCode
         ));
     }
     let machine = Machine::now();
-    if machine.threads < CORES.len() {
+    if machine.threads < CORES {
         return Err(BenchError::Tool("The server and the loader need a core each.".to_owned()));
     }
     let chosen = chosen(only).map_err(BenchError::Tool)?;
@@ -280,23 +213,6 @@ Transfer/sec:     14.87MB
     }
 
     #[test]
-    fn the_median_interval_has_a_confidence_of_95_percent() {
-        // The whole range of a few figures; about two standard deviations to each side of many.
-        assert_eq!([1, 5, 10, 25, 100].map(median_interval), [(0, 0), (0, 4), (0, 9), (6, 18), (39, 60)]);
-        for count in 1..=200_u32 {
-            // The probability that at most `least` figures are on one side of the median.
-            let least = median_interval(count as usize).0 as u32;
-            let next_term = |term: &mut f64, k: u32| {
-                let current = *term;
-                *term *= f64::from(count - k) / f64::from(k + 1);
-                Some(current)
-            };
-            let outside = 2.0 * (0..=least).scan(0.5_f64.powi(count as i32), next_term).sum::<f64>();
-            assert_eq!(outside <= 0.05, count >= MIN_ROUNDS, "{outside} of {count}");
-        }
-    }
-
-    #[test]
     fn servers_are_chosen_by_name_in_the_given_order() {
         let names = |only: &[&str]| {
             let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
@@ -305,11 +221,5 @@ Transfer/sec:     14.87MB
         assert_eq!(names(&["tollgate", "bare"]), Ok(vec!["tollgate", "bare"]));
         assert_eq!(names(&[]).map(|all| all.len()), Ok(SERVERS.len()));
         assert!(names(&["bare", "gate"]).is_err_and(|why: String| why.contains("\"gate\" among bare, ")));
-    }
-
-    #[test]
-    fn processor_time_is_found_after_any_process_name() {
-        let stat = "7 (a) b 1 2) S 1 7 7 0 -1 4194304 100 0 0 0 23 19 0 0 20 0 3 0 1 2 3";
-        assert_eq!(cpu_ticks(stat), Some(42.0));
     }
 }

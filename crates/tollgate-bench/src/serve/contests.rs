@@ -1,0 +1,88 @@
+//! Who is loaded with what, and the targets.
+
+use super::load::Load;
+use super::servers::Kind;
+
+/// Servers that are loaded in turn. All are compared with the first.
+pub(super) struct Contest {
+    pub(super) title: &'static str,
+    pub(super) contestants: Vec<Contestant>,
+}
+
+/// A server under a load.
+pub(super) struct Contestant {
+    pub(super) title: &'static str,
+    pub(super) server: Kind,
+    pub(super) load: Load,
+    /// How much of this one's processor time the first may use.
+    pub(super) at_most: Option<f64>,
+}
+
+const THROTTLE: &[&str] = &["CL.THROTTLE", "k:__rand_int__", "10", "100", "60"];
+const TG_CHECK: &[&str] = &["TG.CHECK", "each", "k:__rand_int__"];
+/// The same command by the name that throttlecrab gives it.
+const CRAB: &[&str] = &["THROTTLE", "k:__rand_int__", "10", "100", "60"];
+const PING: &[&str] = &["PING"];
+
+/// A request as the callers of a gateway send it, and the same a hundred times.
+const CHECK: &str = r#"{"method":"GET","path":"/api/items","client":"203.0.113.9"}"#;
+
+/// All contests.
+pub(super) fn contests() -> Vec<Contest> {
+    vec![
+        redis("CL.THROTTLE, 16 in a pipeline", 16, [Some(0.25), Some(1.2)]),
+        redis("CL.THROTTLE, no pipeline", 1, [Some(1.0), Some(1.1)]),
+        http("/v1/check, one request", "/v1/check", CHECK.to_owned(), Some(1.1)),
+        http("/v1/check, 100 requests", "/v1/check", batch(), Some(1.5)),
+        http("/v1/auth", "/v1/auth", String::new(), Some(1.1)),
+        rls(),
+    ]
+}
+
+/// A contest of commands to 100,000 keys, with targets for redis-cell and for `PING`.
+fn redis(title: &'static str, pipeline: u32, [cell, ping]: [Option<f64>; 2]) -> Contest {
+    let one = |title, server, command, at_most| {
+        let load = Load::Redis { pipeline, command };
+        Contestant { title, server, load, at_most }
+    };
+    Contest {
+        title,
+        contestants: vec![
+            one("tollgate", Kind::Tollgate, THROTTLE, None),
+            one("Redis, `PING`", Kind::Redis, PING, ping),
+            one("redis-cell", Kind::RedisCell, THROTTLE, cell),
+            one("throttlecrab-server, `THROTTLE`", Kind::Throttlecrab, CRAB, None),
+            one("tollgate, `PING`", Kind::Tollgate, PING, None),
+            one("tollgate, `TG.CHECK`", Kind::Tollgate, TG_CHECK, None),
+        ],
+    }
+}
+
+fn http(title: &'static str, path: &'static str, body: String, at_most: Option<f64>) -> Contest {
+    let one = |title, server, at_most| {
+        let load = Load::Http { path, body: body.clone() };
+        Contestant { title, server, load, at_most }
+    };
+    Contest {
+        title,
+        contestants: vec![
+            one("tollgate", Kind::Tollgate, None),
+            one("hyper, which reads and answers the same bytes", Kind::Hyper, at_most),
+        ],
+    }
+}
+
+fn batch() -> String {
+    format!("{{\"requests\":[{}]}}", vec![CHECK; 100].join(","))
+}
+
+fn rls() -> Contest {
+    let one = |title, server, at_most| Contestant { title, server, load: Load::Grpc, at_most };
+    Contest {
+        title: "Envoy's rate limit service, one descriptor, three rules",
+        contestants: vec![
+            one("tollgate", Kind::Tollgate, None),
+            one("tonic, which answers OK without deciding", Kind::Tonic, Some(1.1)),
+        ],
+    }
+}

@@ -1,0 +1,145 @@
+//! The servers, and which of them this machine has.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use crate::build;
+use crate::error::BenchError;
+use crate::process::{Process, free_port};
+
+/// The rules of the measurement: three concern each request, and none refuses one. `each` is the
+/// rule of `TG.CHECK`.
+const RULES: &str = "\
+version = 1
+rule = [
+  { name = 'everyone', key = 'everyone', limits = '1000000000/s' },
+  { name = 'clients', key = 'client', missing = 'pass', limits = '1000000000/s' },
+  { name = 'by-path', match.path = '/api/*', key = 'client', missing = 'pass', limits = '1000000000/s' },
+  { name = 'calls', match.domain = 'api', key = 'entry.client', missing = 'pass', limits = '1000000000/s' },
+  { name = 'all-calls', match.domain = 'api', key = 'everyone', limits = '1000000000/s' },
+  { name = 'each', match.domain = 'tg', key = 'entry.key', missing = 'pass', limits = '100/min,burst=10' },
+]
+";
+
+/// Where peers are that cargo does not build.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Peers {
+    /// The module redis-cell (libredis_cell.so), built from its repository
+    #[arg(long, value_name = "FILE")]
+    redis_cell: Option<PathBuf>,
+    /// The program throttlecrab-server (cargo install throttlecrab-server)
+    #[arg(long, value_name = "FILE", default_value = "throttlecrab-server")]
+    throttlecrab: PathBuf,
+}
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tollgate,
+    Redis,
+    RedisCell,
+    Throttlecrab,
+    /// hyper, which reads requests and answers with the bytes that tollgate answers with.
+    Hyper,
+    /// tonic, which answers each call with OK.
+    Tonic,
+}
+
+/// A server that listens: where it has one port only, all three are that.
+pub(super) struct Running {
+    pub(super) process: Process,
+    pub(super) http_port: u16,
+    pub(super) grpc_port: u16,
+}
+
+/// The programs.
+pub(super) struct Servers {
+    tollgate: PathBuf,
+    bare: PathBuf,
+    rules: PathBuf,
+    redis_cell: Option<PathBuf>,
+    throttlecrab: Option<PathBuf>,
+    has_redis: bool,
+    missing: RefCell<Vec<&'static str>>,
+}
+
+impl Servers {
+    /// Builds our programs and looks for the others.
+    pub(super) fn find(peers: &Peers) -> Result<Self, BenchError> {
+        let rules = std::env::temp_dir().join(format!("tollgate-serve-{}.toml", std::process::id()));
+        std::fs::write(&rules, RULES).map_err(|error| BenchError::file(&rules, error))?;
+        let crab = &peers.throttlecrab;
+        let has_crab = build::succeeds(&crab.to_string_lossy(), &["--version"]);
+        Ok(Self {
+            tollgate: build::release("--package tollgate-cli --features serve")?,
+            bare: build::release("--package tollgate-server --example bare")?,
+            rules,
+            redis_cell: peers.redis_cell.clone().filter(|module| module.exists()),
+            throttlecrab: has_crab.then(|| crab.clone()),
+            has_redis: build::succeeds("redis-server", &["--version"]),
+            missing: RefCell::default(),
+        })
+    }
+
+    /// Whether this machine has a server. What it has not is told at the end.
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        let (has, name) = match kind {
+            Kind::Tollgate | Kind::Hyper | Kind::Tonic => return true,
+            Kind::Redis => (self.has_redis, "redis-server (apt install redis-server)"),
+            Kind::RedisCell => {
+                (self.has_redis && self.redis_cell.is_some(), "redis-cell (--redis-cell FILE)")
+            }
+            Kind::Throttlecrab => {
+                (self.throttlecrab.is_some(), "throttlecrab-server (cargo install throttlecrab-server)")
+            }
+        };
+        let mut missing = self.missing.borrow_mut();
+        if !has && !missing.contains(&name) {
+            missing.push(name);
+        }
+        has
+    }
+
+    /// Tells which servers were left out.
+    pub(super) fn tell_missing(&self) {
+        for name in self.missing.borrow().iter() {
+            println!("Not on this machine: {name}.");
+        }
+    }
+
+    /// Starts a server.
+    pub(super) fn start(&self, kind: Kind) -> Result<Running, String> {
+        let (http_port, grpc_port) = (free_port()?, free_port()?);
+        let address = |port: u16| format!("127.0.0.1:{port}");
+        let process = Process::start(&format!("{kind:?}"), |command, port| match kind {
+            Kind::Tollgate => {
+                command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
+                command.args(["--admin", &address(0), "--resp", &address(port)]);
+                command.args(["--http", &address(http_port), "--grpc", &address(grpc_port)]);
+            }
+            Kind::Redis => redis(command, port, None),
+            Kind::RedisCell => redis(command, port, self.redis_cell.as_deref()),
+            Kind::Throttlecrab => {
+                let program = self.throttlecrab.as_deref().unwrap_or(Path::new("throttlecrab-server"));
+                let port = port.to_string();
+                command.arg(program).args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
+            }
+            Kind::Hyper => drop(command.arg(&self.bare).args(["http", &port.to_string()])),
+            Kind::Tonic => drop(command.arg(&self.bare).args(["grpc", &port.to_string()])),
+        })?;
+        let has_own_ports = kind == Kind::Tollgate;
+        let port = process.port;
+        let http_port = if has_own_ports { http_port } else { port };
+        let grpc_port = if has_own_ports { grpc_port } else { port };
+        Ok(Running { process, http_port, grpc_port })
+    }
+}
+
+/// A Redis without persistence, with or without a module.
+fn redis(command: &mut std::process::Command, port: u16, module: Option<&Path>) {
+    command.args(["redis-server", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+    command.args(["--bind", "127.0.0.1"]);
+    if let Some(module) = module {
+        command.arg("--loadmodule").arg(module);
+    }
+}
