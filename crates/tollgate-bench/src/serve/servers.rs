@@ -50,6 +50,8 @@ pub(super) struct Running {
     pub(super) process: Process,
     pub(super) http_port: u16,
     pub(super) grpc_port: u16,
+    /// The tollgate whose first answers a bare server repeats.
+    _asked: Option<Box<Running>>,
 }
 
 /// The programs.
@@ -111,6 +113,10 @@ impl Servers {
     pub(super) fn start(&self, kind: Kind) -> Result<Running, String> {
         let (http_port, grpc_port) = (free_port()?, free_port()?);
         let address = |port: u16| format!("127.0.0.1:{port}");
+        let asked = match kind {
+            Kind::Hyper | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
+            _ => None,
+        };
         let process = Process::start(&format!("{kind:?}"), |command, port| match kind {
             Kind::Tollgate => {
                 command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
@@ -124,15 +130,21 @@ impl Servers {
                 let port = port.to_string();
                 command.arg(program).args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
             }
-            Kind::Hyper => drop(command.arg(&self.bare).args(["http", &port.to_string()])),
-            Kind::Tonic => drop(command.arg(&self.bare).args(["grpc", &port.to_string()])),
+            Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_ref()),
+            Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_ref()),
         })?;
         let has_own_ports = kind == Kind::Tollgate;
         let port = process.port;
         let http_port = if has_own_ports { http_port } else { port };
         let grpc_port = if has_own_ports { grpc_port } else { port };
-        Ok(Running { process, http_port, grpc_port })
+        Ok(Running { process, http_port, grpc_port, _asked: asked })
     }
+}
+
+/// A server that answers as the tollgate at hand.
+fn bare(command: &mut std::process::Command, kind: &str, port: u16, asked: Option<&Box<Running>>) {
+    let tollgate = asked.map_or(0, |asked| if kind == "http" { asked.http_port } else { asked.grpc_port });
+    command.args([kind, &port.to_string(), &tollgate.to_string()]);
 }
 
 /// A Redis without persistence, with or without a module.
