@@ -47,6 +47,8 @@ pub(super) struct Round<'r, C> {
     now: Timestamp,
     /// Whether nothing is to be written.
     is_peek: bool,
+    /// The lines whose turns the caller holds: see [`Ask::held`].
+    held: u64,
 }
 
 /// Rules that decide together: all that are enforced, or one in shadow mode.
@@ -82,8 +84,17 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             let one = concerned.get(index)?;
             Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
         });
-        let mut round =
-            Round { set, found, lines, turns, charges, prepared, now: *now, is_peek: ask.is_peek };
+        let mut round = Round {
+            set,
+            found,
+            lines,
+            turns,
+            charges,
+            prepared,
+            now: *now,
+            is_peek: ask.is_peek,
+            held: ask.held,
+        };
         let mut shadows = 0;
         for one in concerned {
             let is_shadow = set.limited(one).is_shadow;
@@ -154,6 +165,12 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 admits = false;
             }
             if let Some(current) = &allowance.quotas {
+                if index < 64 && self.held & (1 << index) != 0 {
+                    if let Some(decision) = self.ask(index, |key| key.peek_n(0)) {
+                        admits &= self.note(index, &decision);
+                    }
+                    continue;
+                }
                 may_skip &= !current.may_queue;
                 self.turns.push((allowance.rank, index));
             }
