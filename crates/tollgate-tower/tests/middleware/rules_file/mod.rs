@@ -4,6 +4,7 @@ mod allocations;
 mod answers;
 mod charges;
 mod clients;
+mod grpc;
 mod in_flight;
 mod queues;
 mod reload;
