@@ -14,6 +14,7 @@ mod decisions;
 mod in_memory;
 mod limit;
 mod limiter;
+mod lines;
 mod outcome;
 mod outputs;
 mod outstanding;
