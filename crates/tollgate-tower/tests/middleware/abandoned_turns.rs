@@ -41,9 +41,14 @@ const B: &str = "192.0.2.2";
 
 /// Sends `count` requests of key `A`, each after the one before it has its turn.
 async fn queue_up(layer: &TollgateLayer, count: usize) -> Vec<Arrival> {
+    one_by_one(count, || arrive(layer, A, "1")).await
+}
+
+/// Sends `count` requests by `arrive`, each after the one before it has its turn.
+pub(crate) async fn one_by_one(count: usize, arrive: impl Fn() -> Arrival) -> Vec<Arrival> {
     let mut waiting = Vec::new();
     for _ in 0..count {
-        waiting.push(arrive(layer, A, "1"));
+        waiting.push(arrive());
         tokio::task::yield_now().await;
     }
     waiting
@@ -57,9 +62,15 @@ pub(crate) async fn disconnect(waits: Arrival) {
 #[tokio::test(start_paused = true)]
 async fn the_next_request_gets_an_abandoned_turn() {
     let layer = layer(4);
-    let mut waiting = queue_up(&layer, 4).await;
+    the_turn_of_the_second_goes_on(|| arrive(&layer, A, "1")).await;
+}
+
+/// Checks by requests of one key that the next one has the turn of one that left, in a queue of one
+/// a second that is full by three that wait.
+pub(crate) async fn the_turn_of_the_second_goes_on(arrive: impl Fn() -> Arrival) {
+    let mut waiting = one_by_one(4, &arrive).await;
     disconnect(waiting.remove(1)).await;
-    let (next, after) = (arrive(&layer, A, "1"), arrive(&layer, A, "1"));
+    let (next, after) = (arrive(), arrive());
     assert_eq!(next.await.unwrap(), (200, 1.0), "the abandoned turn");
     assert_eq!(after.await.unwrap(), (429, 0.0), "the queue is still full");
     let mut promised = Vec::new();

@@ -6,7 +6,9 @@ use tokio::time::sleep;
 use tollgate_tower::RulesLayer;
 
 use super::{File, X, Y, on_tokio, send, status};
-use crate::abandoned_turns::{Arrival, come_and_go, disconnect, timed};
+use crate::abandoned_turns::{
+    Arrival, come_and_go, disconnect, one_by_one, the_turn_of_the_second_goes_on, timed,
+};
 use crate::support::{TokioClock, header};
 
 /// A queue of one a second for each client.
@@ -25,29 +27,13 @@ fn arrive(layer: &RulesLayer, peer: (&'static str, &'static str), cost: &'static
 
 /// Sends `count` requests of a client, each after the one before it has its turn.
 async fn queue_up(layer: &RulesLayer, count: usize) -> Vec<Arrival> {
-    let mut waiting = Vec::new();
-    for _ in 0..count {
-        waiting.push(arrive(layer, X, "1"));
-        tokio::task::yield_now().await;
-    }
-    waiting
+    one_by_one(count, || arrive(layer, X, "1")).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_request_of_a_rules_queue_gets_an_abandoned_turn() {
     let layer = on_tokio(&paced(4));
-    let mut waiting = queue_up(&layer, 4).await;
-    assert_eq!(layer.waiting("paced"), Some(3));
-    disconnect(waiting.remove(1)).await;
-    assert_eq!(layer.waiting("paced"), Some(2));
-    let (next, after) = (arrive(&layer, X, "1"), arrive(&layer, X, "1"));
-    assert_eq!(next.await.unwrap(), (200, 1.0), "the abandoned turn");
-    assert_eq!(after.await.unwrap(), (429, 0.0), "the queue is still full");
-    let mut promised = Vec::new();
-    for waits in waiting {
-        promised.push(waits.await.unwrap());
-    }
-    assert_eq!(promised, [(200, 0.0), (200, 2.0), (200, 3.0)], "the others keep their departures");
+    the_turn_of_the_second_goes_on(|| arrive(&layer, X, "1")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,6 +116,7 @@ async fn new_rules_forget_abandoned_turns_and_no_departure() {
     let layer = file.layer().clock(TokioClock::new()).timer(tokio::time::sleep).on_reload(|_| {});
     let layer = layer.build().unwrap();
     let mut waiting = queue_up(&layer, 4).await;
+    assert_eq!(layer.waiting("paced"), Some(3));
     disconnect(waiting.remove(1)).await;
     file.write(&paced(5));
     layer.reload().unwrap();
