@@ -7,8 +7,8 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 /// How often the table's membership changed, since the limiter was built.
 ///
 /// Counted when a key is inserted, a bucket is full or threads meet. A check of a known key counts
-/// nothing, unless another thread charges the key at the same time. Those of several limiters can be
-/// [summed](Iterator::sum).
+/// nothing, unless another thread charges the key at the same time. Those of several limiters can
+/// be [summed](Iterator::sum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -1,5 +1,5 @@
-//! The outputs. Their files are checked before anything is read or written, so that a mistake in the
-//! command line costs neither a log nor the time to read one.
+//! The outputs. Their files are checked before anything is read or written, so that a mistake in
+//! the command line costs neither a log nor the time to read one.
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};

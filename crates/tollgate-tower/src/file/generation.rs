@@ -44,8 +44,8 @@ pub(super) struct NamedLimits {
     /// The name of the limits of requests in flight.
     in_flight: Box<str>,
     counts_in_flight: bool,
-    /// `None` unless the only limit by time is a queue. Beside another one, a request that claimed a
-    /// turn would not be charged by the other.
+    /// `None` unless the only limit by time is a queue: another one beside it would not charge a
+    /// request that claimed a turn.
     pub(super) abandoned: Option<AbandonedTurns>,
 }
 

@@ -146,9 +146,11 @@ impl RulesLayer {
     ///
     /// ```no_run
     /// # fn show(layer: &tollgate_tower::RulesLayer) {
-    /// if let (Some(stats), Some(usage)) = (layer.stats("per-client"), layer.usage("per-client")) {
-    ///     println!("{} of {} keys, {} bytes", usage.live_keys, usage.max_keys, usage.memory_in_use);
-    ///     println!("refused for want of room: {}", stats.refused_full);
+    /// if let Some(stats) = layer.stats("each") {
+    ///     println!("{} requests shared an allowance", stats.shared);
+    /// }
+    /// if let Some(usage) = layer.usage("each") {
+    ///     println!("{} of {} keys are in debt", usage.live_keys, usage.max_keys);
     /// }
     /// # }
     /// ```

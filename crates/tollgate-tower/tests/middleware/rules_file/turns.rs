@@ -31,7 +31,7 @@ async fn queue_up(layer: &RulesLayer, count: usize) -> Vec<Arrival> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_request_of_a_rules_queue_gets_an_abandoned_turn() {
+async fn the_next_request_of_a_rule_gets_an_abandoned_turn() {
     let layer = on_tokio(&paced(4));
     the_turn_of_the_second_goes_on(|| arrive(&layer, X, "1")).await;
 }
